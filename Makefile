@@ -1,0 +1,33 @@
+# Two commands on a fresh machine: `make demo` and `make test`.
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test lint types unit docs clean
+
+demo: $(VENV)/.installed
+	$(BIN)/python examples/long_range_transfer.py
+
+test: lint types unit
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed
+	$(BIN)/mypy
+
+unit: $(VENV)/.installed
+	$(BIN)/python -m pytest --doctest-modules src tests -m "not long" \
+		--cov --cov-report=json:$(VENV)/coverage.json --cov-report=term:skip-covered
+	$(BIN)/python tests/check_coverage.py $(VENV)/coverage.json
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP_INSTALL) torch
+	$(PIP_INSTALL) -e ".[dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
