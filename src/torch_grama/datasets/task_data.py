@@ -1,0 +1,100 @@
+"""The one form in which every data set reaches a training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from torch import Tensor
+from torch_geometric.data import Data
+
+Level = Literal["node", "graph"]
+Kind = Literal["classification", "multilabel", "regression", "forecast"]
+
+
+@dataclass(frozen=True)
+class Fold:
+    r"""One train / validation / test division of a data set.
+
+    Attributes:
+        train: Boolean node mask ``[N]`` (node tasks on one graph) or int64 indices into the
+            sequence of graphs (graph tasks, node tasks on many graphs, forecasts).
+        val: Likewise, for model selection.
+        test: Likewise, read once, after selection.
+    """
+
+    train: Tensor
+    val: Tensor
+    test: Tensor
+
+
+@dataclass(frozen=True)
+class Metric:
+    r"""The number a data set is judged by.
+
+    Attributes:
+        name: One of ``accuracy``, ``roc_auc``, ``average_precision``, ``mae``, ``mse``,
+            ``log10_mse``.
+        higher_is_better: The direction in which it improves.
+    """
+
+    name: str
+    higher_is_better: bool
+
+
+@dataclass(frozen=True)
+class FeatureEncoding:
+    r"""What must happen to a feature matrix before a linear layer may see it.
+
+    Attributes:
+        kind: ``float`` (nothing), ``categorical`` (one embedding table a column), ``ogb_atom`` or
+            ``ogb_bond`` (the same with the tables of the Open Graph Benchmark), ``none`` (there
+            are no such features).
+        num_columns: Width of the stored matrix; 0 where there is none.
+        sizes: Number of categories of each column; empty unless categorical.
+    """
+
+    kind: Literal["none", "float", "categorical", "ogb_atom", "ogb_bond"]
+    num_columns: int
+    sizes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class GraphTaskData:
+    r"""A data set together with everything a training loop must know about it.
+
+    Attributes:
+        name: The word it was loaded by, or the path.
+        graphs: The graphs. Node tasks on one graph have exactly one.
+        folds: The official divisions, in the published order, or the one that was made.
+        level: Whether nodes or graphs carry the target ``y``.
+        kind: The kind of target. A ``forecast`` has ``x`` of shape ``[N, lags, C]`` and one graph
+            per time step.
+        metric: The published metric and its direction.
+        num_outputs: Number of classes, labels or regression targets.
+        node_encoding: How ``x`` is to be read.
+        edge_encoding: How ``edge_attr`` is to be read.
+        parameter_budget: Largest number of parameters the benchmark allows, if it sets one.
+        class_names: What the classes or labels are called, where known.
+        source: Where the data comes from: address, or the generator and its seed.
+        licence: Terms under which the source publishes it, as far as stated.
+        citation: Title, authors and year of the work to cite.
+        notes: Departures from the published form, one sentence each.
+    """
+
+    name: str
+    graphs: Sequence[Data]
+    folds: Sequence[Fold]
+    level: Level
+    kind: Kind
+    metric: Metric
+    num_outputs: int
+    node_encoding: FeatureEncoding
+    edge_encoding: FeatureEncoding = FeatureEncoding("none", 0)
+    parameter_budget: int | None = None
+    class_names: tuple[str, ...] = ()
+    source: str = ""
+    licence: str = ""
+    citation: str = ""
+    notes: tuple[str, ...] = field(default=())
