@@ -1,4 +1,4 @@
-"""The errors a reader of data raises: one sentence that names the file, the fault and the remedy."""
+"""What a reader of data raises: one sentence that names the file, the fault and the remedy."""
 
 
 class DatasetError(ValueError):
