@@ -1,0 +1,32 @@
+"""GRAMA as PyTorch modules."""
+
+from torch_grama.nn import functional
+from torch_grama.nn.categorical_encoder import AtomEncoder, BondEncoder, CategoricalEncoder
+from torch_grama.nn.coefficients import (
+    ARMACoefficients,
+    NaiveCoefficients,
+    SelectiveCoefficients,
+)
+from torch_grama.nn.gated_gcn_conv import GatedGCNConv
+from torch_grama.nn.gps_layer import GPSLayer
+from torch_grama.nn.grama import GRAMA
+from torch_grama.nn.grama_block import GRAMABlock
+from torch_grama.nn.linear_backbone import LinearBackbone, LinearMap
+from torch_grama.nn.sequence_embedding import SequenceEmbedding
+
+__all__ = [
+    "GRAMA",
+    "ARMACoefficients",
+    "AtomEncoder",
+    "BondEncoder",
+    "CategoricalEncoder",
+    "GPSLayer",
+    "GRAMABlock",
+    "GatedGCNConv",
+    "LinearBackbone",
+    "LinearMap",
+    "NaiveCoefficients",
+    "SelectiveCoefficients",
+    "SequenceEmbedding",
+    "functional",
+]

@@ -1,0 +1,39 @@
+"""Activations by word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from torch_grama.nn.choices import choose
+
+Activation = Callable[[Tensor], Tensor]
+
+
+def identity(x: Tensor) -> Tensor:
+    r"""Returns its input."""
+    return x
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": F.relu,
+    "elu": F.elu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "tanh": F.tanh,
+    "leaky_relu": F.leaky_relu,
+    "identity": identity,
+}
+
+
+def resolve_activation(act: str | Activation | None) -> Activation:
+    r"""Turns a word, a callable or :obj:`None` (no activation) into a callable."""
+    if act is None:
+        return identity
+    if isinstance(act, str):
+        return choose("act", act, ACTIVATIONS)
+    if callable(act):
+        return act
+    raise TypeError(f"Expected 'act' to be a word, a callable or None (got {type(act).__name__})")

@@ -1,0 +1,226 @@
+"""How a graph neural network becomes the backbone of a block."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+from torch.nn import Linear, Module, ReLU, Sequential
+from torch_geometric.nn import GCNConv, GINEConv, MessagePassing
+from torch_geometric.nn.inits import reset
+
+from torch_grama.nn.choices import choose
+from torch_grama.nn.gated_gcn_conv import GatedGCNConv
+from torch_grama.nn.gps_layer import GPSLayer
+from torch_grama.nn.graph_input import GraphInput
+from torch_grama.nn.linear_backbone import LinearMap, find_linear_map
+
+BackboneLike = str | Module | Callable[[int], Module]
+
+
+def _gcn(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
+    del num_recurrences
+    if has_edge_attr:
+        raise ValueError(
+            "Expected a backbone that uses edge attributes (got backbone='gcn' with edge_dim set); "
+            "use 'gatedgcn' or 'gps', or a module such as GINEConv"
+        )
+    return GCNConv(channels, channels)  # type: ignore[abstract]
+
+
+def _gated_gcn(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
+    return GatedGCNConv(channels, has_edge_attr=has_edge_attr, num_recurrences=num_recurrences)
+
+
+def _gps(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
+    del num_recurrences
+    return GPSLayer(channels, _local_convolution(channels, has_edge_attr))
+
+
+def _gps_performer(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
+    del num_recurrences
+    return GPSLayer(channels, _local_convolution(channels, has_edge_attr), attention="performer")
+
+
+def _local_convolution(channels: int, has_edge_attr: bool) -> MessagePassing:
+    if not has_edge_attr:
+        return GCNConv(channels, channels)  # type: ignore[abstract]
+    mlp = Sequential(Linear(channels, channels), ReLU(), Linear(channels, channels))
+    return GINEConv(mlp, edge_dim=channels)  # type: ignore[abstract]
+
+
+# Each is called with the width, the number of recurrences that share the backbone, and whether
+# edge attributes (already encoded to the same width) come along.
+BACKBONES: dict[str, Callable[[int, int, bool], Module]] = {
+    "gcn": _gcn,
+    "gatedgcn": _gated_gcn,
+    "gps": _gps,
+    "gps-performer": _gps_performer,
+}
+
+
+def build_backbone(
+    backbone: BackboneLike, channels: int, num_recurrences: int, has_edge_attr: bool = False
+) -> Module:
+    r"""Makes the backbone of one block.
+
+    Args:
+        backbone (str, Module or callable): A word, a module (cloned and re-initialised), or a
+            callable from the number of channels to a module.
+        channels (int): Width of the states.
+        num_recurrences (int): How many recurrences share the backbone.
+        has_edge_attr (bool, optional): Whether edge attributes will be passed.
+            (default: :obj:`False`)
+
+    Raises:
+        TypeError: If it is none of these.
+        ValueError: If the word is unknown, or if edge attributes are asked for and the backbone
+            cannot use them.
+    """
+    if isinstance(backbone, str):
+        return choose("backbone", backbone, BACKBONES)(channels, num_recurrences, has_edge_attr)
+    if isinstance(backbone, Module):
+        module = copy.deepcopy(backbone)
+        reset(module)
+    elif callable(backbone):
+        module = backbone(channels)
+    else:
+        raise TypeError(
+            f"Expected 'backbone' to be a word, a module or a callable channels -> module "
+            f"(got {type(backbone).__name__})"
+        )
+    if not isinstance(module, Module):
+        raise TypeError(
+            f"Expected 'backbone' to make a torch.nn.Module (got {type(module).__name__})"
+        )
+    if has_edge_attr and not BackboneCall.inspect(module).edge_attr:
+        raise ValueError(
+            f"Expected a backbone that uses edge attributes (got {module} with edge_dim set); "
+            f"give the convolution its own edge_dim, or leave edge_dim out"
+        )
+    return module
+
+
+@dataclass(frozen=True)
+class BackboneCall:
+    r"""Which arguments a backbone takes besides node states and edges, found out once.
+
+    Attributes:
+        edge_weight: It takes edge weights.
+        edge_attr: It takes edge attributes.
+        requires_edge_attr: It cannot do without them.
+        batch: It takes the batch vector.
+        batch_size: It takes the number of graphs.
+        step: It takes the number of the recurrence within the block.
+        edge_state: It returns new edge attributes beside the node states, to be passed to the
+            next recurrence (attribute ``carries_edge_state``).
+    """
+
+    edge_weight: bool
+    edge_attr: bool
+    requires_edge_attr: bool
+    batch: bool
+    batch_size: bool
+    step: bool
+    edge_state: bool
+
+    @classmethod
+    def inspect(cls, module: Module) -> BackboneCall:
+        r"""Reads the signature of a module's forward method."""
+        parameters = inspect.signature(module.forward).parameters
+        names = set(parameters)
+        # A wrapper such as GPSConv passes unknown keywords on to the convolution it wraps.
+        wrapped = getattr(module, "conv", None)
+        takes_keywords = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        inner = cls.inspect(wrapped) if takes_keywords and isinstance(wrapped, Module) else None
+        return cls(
+            edge_weight="edge_weight" in names or bool(inner and inner.edge_weight),
+            edge_attr=_can_use_edge_attr(module, names) or bool(inner and inner.edge_attr),
+            requires_edge_attr=isinstance(module, GINEConv)
+            or bool(inner and inner.requires_edge_attr),
+            batch="batch" in names,
+            batch_size="batch_size" in names,
+            step="step" in names,
+            edge_state=bool(getattr(module, "carries_edge_state", False)),
+        )
+
+    def check(self, module: Module, graph: GraphInput) -> None:
+        r"""Raises a :class:`ValueError` if the graph brings what the backbone would ignore."""
+        if graph.edge_weight is not None and not self.edge_weight:
+            raise ValueError(
+                f"Expected no 'edge_weight' (got one, but the backbone {module} cannot use it)"
+            )
+        if graph.edge_attr is not None and not self.edge_attr:
+            raise ValueError(
+                f"Expected no 'edge_attr' (got one, but the backbone {module} cannot use it)"
+            )
+        if graph.edge_attr is None and self.requires_edge_attr:
+            raise ValueError(f"Expected 'edge_attr' (the backbone {module} needs it)")
+
+
+class BoundBackbone:
+    r"""A backbone together with the graph it runs on: a callable :math:`(N, F) \to (N, F)`.
+
+    Called once for each recurrence, in order; it hands the edge state of a stateful backbone from
+    one call to the next.
+
+    Args:
+        module (Module): The backbone.
+        call (BackboneCall): Which arguments it takes.
+        graph (GraphInput): The graph.
+        gain (Tensor, optional): Multiplies the output. (default: :obj:`None`)
+        carry_edge_state (bool, optional): If :obj:`False`, every recurrence starts from the given
+            edge attributes. (default: :obj:`True`)
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        call: BackboneCall,
+        graph: GraphInput,
+        gain: Tensor | None = None,
+        carry_edge_state: bool = True,
+    ) -> None:
+        self.module = module
+        self.graph = graph
+        self.gain = gain
+        self._call = call
+        self._carry = carry_edge_state
+        self._edge_state = graph.edge_attr
+        self._step = 0
+
+    def __call__(self, x: Tensor) -> Tensor:
+        keywords: dict[str, object] = {}
+        if self._call.edge_weight and self.graph.edge_weight is not None:
+            keywords["edge_weight"] = self.graph.edge_weight
+        if self._call.edge_attr and self._edge_state is not None:
+            keywords["edge_attr"] = self._edge_state
+        if self._call.batch and self.graph.batch is not None:
+            keywords["batch"] = self.graph.batch
+            if self._call.batch_size:
+                keywords["batch_size"] = self.graph.batch_size
+        if self._call.step:
+            keywords["step"] = self._step
+        result = self.module(x, self.graph.edge_index, **keywords)
+        self._step += 1
+        out: Tensor = result
+        if self._call.edge_state:
+            out, edge_state = result
+            if self._carry:
+                self._edge_state = edge_state
+        return out if self.gain is None else self.gain * out
+
+    def as_linear_map(self) -> LinearMap | None:
+        r"""Returns the linear map that the calls compute, if the backbone is known to be one."""
+        linear = find_linear_map(self.module, self.graph)
+        return None if linear is None else linear.scale(self.gain)
+
+
+def _can_use_edge_attr(module: Module, names: set[str]) -> bool:
+    if "edge_attr" not in names:
+        return False
+    # PyG's attention convolutions declare edge_attr, and use it only if they were given edge_dim.
+    return getattr(module, "edge_dim", 0) is not None

@@ -1,0 +1,75 @@
+"""A weighted adjacency matrix, prepared once for many sparse products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class CSR:
+    r"""A sparse :math:`N \times N` matrix by rows.
+
+    Attributes:
+        row_start: Where each row starts :math:`(N + 1)`, int32.
+        column: Column of each entry :math:`(E)`, int32.
+        value: Value of each entry :math:`(E)`.
+    """
+
+    row_start: Tensor
+    column: Tensor
+    value: Tensor
+
+    @classmethod
+    def from_entries(cls, row: Tensor, column: Tensor, value: Tensor, num_nodes: int) -> CSR:
+        r"""Sorts entries by row, without waiting for the device."""
+        sorted_row, order = row.sort(stable=True)
+        boundaries = torch.arange(num_nodes + 1, device=row.device)
+        row_start = torch.searchsorted(sorted_row, boundaries)
+        return cls(row_start.int(), column[order].int(), value[order])
+
+    @cached_property
+    def matrix(self) -> Tensor:
+        r"""The same as a :class:`torch.Tensor` in sparse CSR layout."""
+        size = (self.row_start.numel() - 1,) * 2
+        return torch.sparse_csr_tensor(
+            self.row_start, self.column, self.value, size, check_invariants=False
+        )
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    r"""A weighted adjacency matrix :math:`\mathbf{A}`, given by its entries.
+
+    Attributes:
+        target: Row of each entry :math:`(E)`: the node that receives.
+        source: Column of each entry :math:`(E)`: the node that sends.
+        value: Value of each entry :math:`(E)`.
+        num_nodes: Number of nodes :math:`N`.
+    """
+
+    target: Tensor
+    source: Tensor
+    value: Tensor
+    num_nodes: int
+
+    @cached_property
+    def csr(self) -> CSR:
+        r""":math:`\mathbf{A}` by rows."""
+        return CSR.from_entries(self.target, self.source, self.value, self.num_nodes)
+
+    @cached_property
+    def transposed(self) -> CSR:
+        r""":math:`\mathbf{A}^{\top}` by rows."""
+        return CSR.from_entries(self.source, self.target, self.value, self.num_nodes)
+
+    def propagate(self, x: Tensor) -> Tensor:
+        r"""Returns :math:`\mathbf{A} \mathbf{x}` through messages along the entries.
+
+        Differentiable in both, and made of operations that compilers and exporters know.
+        """
+        messages = x.index_select(0, self.source) * self.value.to(x.dtype).unsqueeze(-1)
+        return torch.zeros_like(x).index_add(0, self.target, messages)

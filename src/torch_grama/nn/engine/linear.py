@@ -1,0 +1,184 @@
+"""The linear engine: backbones of the form A f W + f W_root + b, forward and backward by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from torch_grama.nn.engine import kernels
+from torch_grama.nn.engine.adjacency import Adjacency
+from torch_grama.nn.engine.toeplitz import sum_diagonals
+
+
+class LinearScan(torch.autograd.Function):
+    r"""All steps of a block with a linear backbone.
+
+    ``(mixed, newest, response, weight, root_weight, bias) -> (states, residuals)``, as
+    :func:`~torch_grama.nn.engine.scan.scan` computes them. The states take the place of ``mixed``.
+    With ``owns_gradients`` the incoming gradients are overwritten, which is allowed when they come
+    from another engine's function and nobody else can see them.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        mixed: Tensor,
+        newest: Tensor,
+        response: Tensor,
+        weight: Tensor,
+        root_weight: Tensor | None,
+        bias: Tensor | None,
+        adjacency: Adjacency,
+        batch: Tensor | None,
+        owns_gradients: bool,
+    ) -> tuple[Tensor, Tensor]:
+        states, residuals = mixed, torch.empty_like(mixed)
+        ctx.mark_dirty(mixed)
+        state = newest
+        for step in range(states.size(0)):
+            kernels.linear_step(
+                states,
+                residuals,
+                step,
+                response,
+                adjacency,
+                state,
+                weight,
+                root_weight,
+                bias,
+                batch,
+            )
+            state = states[step]
+        ctx.save_for_backward(states, residuals, newest, response, weight, root_weight, bias, batch)
+        ctx.adjacency, ctx.owns_gradients = adjacency, owns_gradients
+        ctx.set_materialize_grads(False)
+        return states, residuals
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, states_gradient: Tensor | None, residuals_gradient: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        states, residuals, newest, response, weight, root_weight, bias, batch = ctx.saved_tensors
+        adjacency: Adjacency = ctx.adjacency
+        if states_gradient is None:
+            states_gradient = torch.zeros_like(states)
+        elif not (ctx.owns_gradients and states_gradient.is_contiguous()):
+            states_gradient = states_gradient.clone(memory_format=torch.contiguous_format)
+        accumulate = _WeightGradients(weight, root_weight, bias)
+        for step in reversed(range(states.size(0))):
+            # gradient of residual `step`: its own, plus what all states from here on pass back
+            gradient = torch.empty_like(states[step])
+            own = None if residuals_gradient is None else residuals_gradient[step]
+            kernels.add_combination(
+                gradient,
+                own,
+                response[:, : states.size(0) - step],
+                states_gradient[step:],
+                batch,
+            )
+            state = newest if step == 0 else states[step - 1]
+            passed = accumulate.add(adjacency, gradient, state)
+            if step == 0:
+                newest_gradient = accumulate.state_gradient(passed, gradient)
+            else:
+                accumulate.add_state_gradient(states_gradient[step - 1], passed, gradient)
+        response_gradient = None
+        if ctx.needs_input_grad[2]:
+            products = kernels.gram(states_gradient, residuals, batch, response.size(0))
+            response_gradient = sum_diagonals(products).to(response.dtype)
+        return (
+            states_gradient,
+            newest_gradient,
+            response_gradient,
+            *accumulate.results(),
+            None,
+            None,
+            None,
+        )
+
+
+class HornerScan(torch.autograd.Function):
+    r"""The last state of a block with a linear backbone, by Horner's rule.
+
+    ``(terms, offset, weight, root_weight) -> state`` with
+    :math:`\mathbf{y}_m = \mathbf{T} \mathbf{y}_{m+1} + \mathbf{c}_m + \mathbf{o}_m` for
+    :math:`m = R - 1, \ldots, 0`, starting from :math:`\mathbf{c}_R + \mathbf{o}_R`. The partial
+    results take the place of the terms :math:`\mathbf{c}`, ``[R + 1, N, F]``; the offsets
+    :math:`\mathbf{o}`, ``[B, R + 1, F]``, carry the bias.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        terms: Tensor,
+        offset: Tensor | None,
+        weight: Tensor,
+        root_weight: Tensor | None,
+        adjacency: Adjacency,
+        batch: Tensor | None,
+    ) -> Tensor:
+        if offset is not None:
+            kernels.add_per_graph(terms, offset, batch)
+        for level in reversed(range(terms.size(0) - 1)):
+            kernels.horner_step(terms, level, adjacency, weight, root_weight)
+        ctx.save_for_backward(terms, weight, root_weight, batch)
+        ctx.adjacency = adjacency
+        ctx.num_graphs = 0 if offset is None else offset.size(0)
+        return terms[0].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        partial, weight, root_weight, batch = ctx.saved_tensors
+        adjacency: Adjacency = ctx.adjacency
+        gradients = torch.empty_like(partial)
+        gradients[0] = gradient
+        accumulate = _WeightGradients(weight, root_weight, None)
+        for level in range(partial.size(0) - 1):
+            passed = accumulate.add(adjacency, gradients[level], partial[level + 1])
+            accumulate.state_gradient(passed, gradients[level], out=gradients[level + 1])
+        offset_gradient = None
+        if ctx.num_graphs and ctx.needs_input_grad[1]:
+            offset_gradient = kernels.sum_per_graph(gradients, batch, ctx.num_graphs)
+        weight_gradient, root_gradient, _ = accumulate.results()
+        return gradients, offset_gradient, weight_gradient, root_gradient, None, None
+
+
+class _WeightGradients:
+    r"""Gradients of a linear backbone, added up over the steps in float32 or better."""
+
+    def __init__(self, weight: Tensor, root_weight: Tensor | None, bias: Tensor | None) -> None:
+        self._weight_matrix, self._root_matrix, self._bias_vector = weight, root_weight, bias
+        self._weight = torch.zeros_like(weight, memory_format=torch.contiguous_format)
+        self._root = None if root_weight is None else torch.zeros_like(root_weight)
+        self._bias = None if bias is None else torch.zeros_like(bias)
+
+    def add(self, adjacency: Adjacency, gradient: Tensor, state: Tensor) -> Tensor:
+        r"""Adds one step; returns the residual's gradient sent back along the edges."""
+        passed = kernels.sparse_product(adjacency.transposed, gradient)
+        kernels.add_product(self._weight, state, passed)
+        if self._root is not None:
+            kernels.add_product(self._root, state, gradient)
+        if self._bias is not None:
+            self._bias += gradient.sum(dim=0, dtype=self._bias.dtype)
+        return passed
+
+    def state_gradient(self, passed: Tensor, gradient: Tensor, out: Tensor | None = None) -> Tensor:
+        r"""Returns the gradient of the step in the state it started from."""
+        out = torch.mm(passed, self._weight_matrix.t().to(passed.dtype), out=out)
+        if self._root_matrix is not None:
+            out.addmm_(gradient, self._root_matrix.t().to(gradient.dtype))
+        return out
+
+    def add_state_gradient(self, out: Tensor, passed: Tensor, gradient: Tensor) -> None:
+        r"""Adds the gradient of the step to ``out``, in place."""
+        out.addmm_(passed, self._weight_matrix.t().to(passed.dtype))
+        if self._root_matrix is not None:
+            out.addmm_(gradient, self._root_matrix.t().to(gradient.dtype))
+
+    def results(self) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        return self._weight, self._root, self._bias

@@ -1,0 +1,128 @@
+"""The GatedGCN layer with edge states."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn import Linear, Module, Parameter
+from torch_geometric.utils import scatter
+
+from torch_grama.nn.stepwise_batch_norm import StepwiseBatchNorm
+
+
+class GatedGCNConv(Module):
+    r"""The layer of `"Residual Gated Graph ConvNets" <https://arxiv.org/abs/1711.07553>`_ in the
+    form of the benchmarks that made it known, with an edge state:
+
+    .. math::
+        \hat{\mathbf{e}}_{ij} &= \mathbf{C} \mathbf{e}_{ij} + \mathbf{D} \mathbf{x}_i +
+        \mathbf{E} \mathbf{x}_j, \qquad
+        \mathbf{x}'_i = \mathrm{BN}\left( \mathbf{A} \mathbf{x}_i +
+        \frac{\sum_j \sigma(\hat{\mathbf{e}}_{ij}) \odot \mathbf{B} \mathbf{x}_j}
+        {\sum_j \sigma(\hat{\mathbf{e}}_{ij}) + \epsilon} \right), \\
+        \mathbf{e}'_{ij} &= \mathbf{e}_{ij} +
+        \mathrm{ReLU}(\mathrm{BN}(\hat{\mathbf{e}}_{ij})),
+
+    where :math:`j \to i` are the edges. As a backbone it hands :math:`\mathbf{e}'` from recurrence
+    to recurrence.
+
+    .. note::
+        There is no activation and no skip connection on the nodes: inside GRAMA the recurrence
+        plays that part. Batch statistics differ from one recurrence to the next, so each
+        recurrence keeps its own running statistics.
+
+    Args:
+        channels (int): Width of node and edge states.
+        has_edge_attr (bool, optional): Whether edge attributes of that width will be given. If
+            not, every edge starts from one learned vector. (default: :obj:`False`)
+        num_recurrences (int, optional): How many recurrences share the layer.
+            (default: :obj:`1`)
+        norm (str, optional): ``"batch_norm"`` or :obj:`None`. (default: :obj:`"batch_norm"`)
+        normalize_gates (bool, optional): Whether the gated sum is divided by the sum of the gates.
+            (default: :obj:`True`)
+
+    Shapes:
+        - **input:** node states :math:`(N, F)`, edges :math:`(2, E)`, edge state :math:`(E, F)`
+          *(optional)*
+        - **output:** node states :math:`(N, F)`, edge state :math:`(E, F)`
+    """
+
+    carries_edge_state: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        channels: int,
+        has_edge_attr: bool = False,
+        num_recurrences: int = 1,
+        norm: str | None = "batch_norm",
+        normalize_gates: bool = True,
+    ) -> None:
+        super().__init__()
+        if norm not in ("batch_norm", None):
+            raise ValueError(f"Expected 'norm' to be 'batch_norm' or None (got {norm!r})")
+        self.channels = channels
+        self.norm = norm
+        self.normalize_gates = normalize_gates
+        self.epsilon = 1e-6
+        # A, B, D and E in one product
+        self.node_lin = Linear(channels, 4 * channels)
+        self.edge_lin = Linear(channels, channels, bias=False)
+        self.initial_edge = None if has_edge_attr else Parameter(torch.empty(channels))
+        self.node_norm = StepwiseBatchNorm(channels, num_recurrences) if norm else None
+        self.edge_norm = StepwiseBatchNorm(channels, num_recurrences) if norm else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        for block in self.node_lin.weight.split(self.channels):
+            torch.nn.init.xavier_uniform_(block)
+        torch.nn.init.zeros_(self.node_lin.bias)
+        torch.nn.init.xavier_uniform_(self.edge_lin.weight)
+        if self.initial_edge is not None:
+            torch.nn.init.normal_(self.initial_edge, std=0.1)
+        if self.node_norm is not None and self.edge_norm is not None:
+            self.node_norm.reset_parameters()
+            self.edge_norm.reset_parameters()
+
+    def forward(
+        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None, step: int = 0
+    ) -> tuple[Tensor, Tensor]:
+        r"""Returns the new node states and the new edge state.
+
+        Args:
+            x (Tensor): Node states.
+            edge_index (Tensor): Edges, from source to target.
+            edge_attr (Tensor, optional): Edge state. (default: :obj:`None`)
+            step (int, optional): Number of the recurrence, which picks the running statistics.
+                (default: :obj:`0`)
+        """
+        source, target = edge_index[0], edge_index[1]
+        if edge_attr is None:
+            if self.initial_edge is None:
+                raise ValueError("Expected 'edge_attr' (the layer was built with has_edge_attr)")
+            edge_attr = self.initial_edge.to(x.dtype).expand(edge_index.size(1), -1)
+
+        # [N, F] -> [N, 4 F]; edges gather the parts they need in one go each
+        own, to_target, from_source = self.node_lin(x).split(
+            [self.channels, self.channels, 2 * self.channels], dim=-1
+        )
+        message, gate_source = from_source[source].chunk(2, dim=-1)
+        gate_logit = self.edge_lin(edge_attr) + to_target[target] + gate_source
+        gate = gate_logit.sigmoid()
+        # [E, F] -> [N, F]
+        total = scatter(gate * message, target, dim_size=x.size(0), reduce="sum")
+        if self.normalize_gates:
+            weight = scatter(gate, target, dim_size=x.size(0), reduce="sum")
+            total = total / (weight + self.epsilon)
+        out = own + total
+
+        if self.node_norm is not None and self.edge_norm is not None:
+            out = self.node_norm(out, step)
+            gate_logit = self.edge_norm(gate_logit, step)
+        return out, edge_attr + F.relu(gate_logit)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.channels}, norm={self.norm!r})"

@@ -1,0 +1,96 @@
+"""Local convolution plus global attention."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn import Module, MultiheadAttention
+from torch_geometric.nn import GPSConv, MessagePassing
+from torch_geometric.utils import to_dense_batch
+
+from torch_grama.nn.choices import choose
+
+ATTENTIONS = {"multihead": "multihead", "performer": "performer"}
+
+
+class GPSLayer(GPSConv):
+    r"""The layer of `"Recipe for a General, Powerful, Scalable Graph Transformer"
+    <https://arxiv.org/abs/2205.12454>`_ as a backbone:
+
+    .. math::
+        \mathbf{h} = \mathrm{Norm}(\mathbf{x} + \mathrm{MPNN}(\mathbf{x})) +
+        \mathrm{Norm}(\mathbf{x} + \mathrm{Attention}(\mathbf{x})), \qquad
+        \mathbf{x}' = \mathrm{Norm}(\mathbf{h} + \mathrm{MLP}(\mathbf{h})).
+
+    It is PyG's :class:`~torch_geometric.nn.GPSConv` with two differences. The norm is a layer norm
+    over the channels of each node: one backbone serves all recurrences of a block, and the running
+    statistics of a batch norm would mix those of all steps. And a single graph is attended to
+    without being copied into a padded batch.
+
+    Args:
+        channels (int): Width of the states.
+        conv (MessagePassing, optional): The local convolution; :obj:`None` for attention only.
+            (default: :obj:`None`)
+        heads (int, optional): Number of attention heads. (default: the largest of 4, 2, 1 that
+            divides the channels)
+        dropout (float, optional): Dropout of the layer. (default: :obj:`0.0`)
+        attention (str, optional): ``"multihead"``, or ``"performer"`` for large graphs, whose cost
+            is linear in the number of nodes. (default: :obj:`"multihead"`)
+
+    Shapes:
+        - **input:** node states :math:`(N, F)`, edges :math:`(2, E)`
+        - **output:** node states :math:`(N, F)`
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        conv: MessagePassing | None = None,
+        heads: int | None = None,
+        dropout: float = 0.0,
+        attention: str = "multihead",
+    ) -> None:
+        if heads is None:
+            heads = next(h for h in (4, 2, 1) if channels % h == 0)
+        super().__init__(
+            channels,
+            conv,
+            heads=heads,
+            dropout=dropout,
+            norm="layer_norm",
+            norm_kwargs={"mode": "node"},
+            attn_type=choose("attention", attention, ATTENTIONS),
+        )
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+        **kwargs: Tensor,
+    ) -> Tensor:
+        r"""Runs the layer; further keywords go to the local convolution."""
+        h = self.norm2(
+            x + F.dropout(self._attend(x, batch, batch_size), self.dropout, self.training)
+        )
+        if self.conv is not None:
+            local = self.conv(x, edge_index, **kwargs)
+            h = h + self.norm1(x + F.dropout(local, self.dropout, self.training))
+        out: Tensor = self.norm3(h + self.mlp(h))
+        return out
+
+    def _attend(self, x: Tensor, batch: Tensor | None, batch_size: int | None) -> Tensor:
+        if batch is None:
+            dense, mask = x.unsqueeze(0), None
+        else:
+            # [N, F] -> [B, max nodes, F]
+            dense, mask = to_dense_batch(x, batch, batch_size=batch_size)
+        attention: Module = self.attn
+        if isinstance(attention, MultiheadAttention):
+            padding = None if mask is None else ~mask
+            dense, _ = attention(dense, dense, dense, key_padding_mask=padding, need_weights=False)
+        else:
+            dense = attention(dense, mask=mask)
+        out: Tensor = dense.squeeze(0) if mask is None else dense[mask]
+        return out

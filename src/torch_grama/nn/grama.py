@@ -1,0 +1,483 @@
+"""The model: sequence embedding, blocks, readout."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Literal, cast, overload
+
+import torch
+from torch import Tensor
+from torch.nn import Linear, Module, ModuleList, ReLU, Sequential
+from torch.utils.checkpoint import checkpoint
+from torch_geometric.nn.inits import reset
+
+from torch_grama.nn.activation import Activation, resolve_activation
+from torch_grama.nn.backbone import BackboneLike
+from torch_grama.nn.choices import choose
+from torch_grama.nn.coefficients import ARMACoefficients
+from torch_grama.nn.engine.adjacency import Adjacency
+from torch_grama.nn.grama_block import GRAMABlock
+from torch_grama.nn.graph_input import GraphInput, check_values, read_graph_input
+from torch_grama.nn.graph_mean import graph_mean
+from torch_grama.nn.node_sequence import NodeSequence
+from torch_grama.nn.readout import Readout
+from torch_grama.nn.sequence_embedding import SequenceEmbedding
+from torch_grama.nn.sequence_norm import NormLike
+
+READOUTS = {"node": "one output a node", "graph": "one output a graph"}
+
+
+class GRAMA(Module):
+    r"""The model of `"Graph Adaptive Autoregressive Moving Average Models"
+    <https://arxiv.org/abs/2501.12732>`_: a static graph becomes a short sequence of graphs, on
+    which a learned ARMA recurrence runs around any graph neural network.
+
+    .. math::
+        \mathbf{f}^{(k)} = g_k(\mathbf{x}), \qquad
+        \mathbf{f}^{(t)} = \sum_{i=1}^{p} \phi_i \, \mathbf{f}^{(t-i)}
+        + \sum_{j=1}^{q} \theta_j \, \boldsymbol{\delta}^{(t-j)} + \boldsymbol{\delta}^{(t)},
+        \qquad \boldsymbol{\delta}^{(t)} = \gamma \, \mathrm{GNN}(\mathbf{f}^{(t-1)}),
+
+    where :math:`k = 0, \ldots, L - 1` are the given elements and each of :math:`S` blocks adds
+    :math:`R` new ones, which are the sequence of the next. The last state of the last block goes
+    through a readout MLP, after a mean over the nodes of each graph for graph tasks. With a
+    message-passing backbone, information travels :math:`S \cdot R` hops.
+
+    .. note::
+        Open points of the paper are settled as follows. Block :math:`s` takes its coefficients
+        from the sequence it receives. :math:`\phi_1` multiplies the newest state. The readout
+        reads the last element after the activation. A norm between blocks comes before the
+        activation and, in the last block, sees the last state alone. The gain :math:`\gamma` is
+        ours; see :class:`GRAMABlock`. ``seq_len=1`` is a residual network
+        :math:`\mathbf{f} + \gamma \, \mathrm{GNN}(\mathbf{f})`.
+
+    Args:
+        in_channels (int): Width of the node features (after :obj:`node_encoder`), or :obj:`-1` to
+            take it from the first forward pass.
+        hidden_channels (int): Width :math:`F` of the states.
+        out_channels (int): Width of the output.
+        seq_len (int, optional): Length :math:`L` of the sequence. (default: :obj:`4`)
+        num_blocks (int, optional): Number :math:`S` of blocks. (default: :obj:`2`)
+        backbone (str, Module or callable, optional): ``"gcn"`` (linear graph convolution),
+            ``"gatedgcn"`` (gates and edge states), ``"gps"`` (convolution plus attention),
+            ``"gps-performer"`` (the same with linear attention), a module such as any PyG
+            convolution (cloned and re-initialised for each block), or a callable from the number
+            of channels to a module. (default: :obj:`"gcn"`)
+        num_recurrences (int, optional): Number :math:`R` of recurrences of a block.
+            (default: :obj:`seq_len`)
+        ar_order (int, optional): Order :math:`p`. (default: the length of the sequence that the
+            block receives)
+        ma_order (int, optional): Order :math:`q`. (default: likewise)
+        coefficients (str, optional): ``"selective"`` (attention over the pooled sequence of each
+            graph) or ``"naive"`` (free parameters). (default: :obj:`"selective"`)
+        normalization (str, optional): ``"sum"`` (the paper's), ``"l1"`` (always satisfies the
+            stability theorem), ``"softmax"`` or ``"none"``. (default: :obj:`"sum"`)
+        coefficient_update (str, optional): ``"block"`` or ``"step"``. (default: :obj:`"block"`)
+        heads (int, optional): Heads of the selective coefficients. (default: :obj:`1`)
+        act (str or callable, optional): Activation of the embedding, between blocks and in the
+            readout. (default: :obj:`"relu"`)
+        norm (str or callable, optional): Norm between blocks: ``"batch_norm"``,
+            ``"layer_norm"``, a callable from the number of channels to a module, or :obj:`None`.
+            (default: :obj:`None`)
+        dropout (float, optional): Dropout after the embedding, between blocks and in the readout.
+            (default: :obj:`0.0`)
+        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
+        edge_dim (int, optional): Width of the edge attributes (after :obj:`edge_encoder`), if the
+            model is to use them. (default: :obj:`None`)
+        gain (float or str, optional): Where the learned gain :math:`\gamma` of each block starts:
+            ``"auto"`` for :math:`1 / R`, a number, or :obj:`None` for the paper's form without.
+            (default: :obj:`"auto"`)
+        initial_poles (float, optional): Radius of the poles at initialisation; see
+            :func:`~torch_grama.nn.functional.coefficients_with_poles`. (default: :obj:`None`)
+        node_encoder (Module, optional): Applied to the node features first, such as
+            :class:`AtomEncoder`. (default: :obj:`None`)
+        edge_encoder (Module, optional): Applied to the edge attributes first, such as
+            :class:`BondEncoder`. (default: :obj:`None`)
+        pe_channels (int, optional): Number of columns of positional encodings that will be passed
+            as :obj:`pe`; a small MLP encodes them, and the result joins the node features.
+            (default: :obj:`0`)
+        sequence_first (bool, optional): If :obj:`True`, a real sequence comes as
+            :math:`(L, N, C)` instead of :math:`(N, L, C)`. (default: :obj:`False`)
+        embedding_layers (int, optional): Linear layers of each :math:`g_k`. (default: :obj:`1`)
+        readout_layers (int, optional): Linear layers of the readout. (default: :obj:`2`)
+        initial_residuals (str, optional): ``"difference"`` or ``"zero"``; see
+            :class:`SequenceEmbedding`. (default: :obj:`"difference"`)
+        carry_edge_state (bool, optional): Whether a backbone with edge states hands them from
+            recurrence to recurrence. (default: :obj:`True`)
+        engine (str, optional): ``"auto"``, ``"reference"``, ``"scan"`` or ``"linear"``: same
+            numbers, different speed. (default: :obj:`"auto"`)
+        checkpoint_blocks (bool, optional): Whether to recompute each block in the backward pass
+            instead of keeping its intermediate results. (default: :obj:`False`)
+        cached (bool, optional): If :obj:`True`, the normalised adjacency matrix of the first
+            forward pass is kept and used in all later ones, whatever graph they bring: for a
+            single static graph. (default: :obj:`False`)
+        check_input (bool, optional): Whether to look at the values of the input (finite features,
+            node numbers in range, sorted batch vector), which waits for the device once a forward
+            pass. (default: :obj:`True`)
+
+    Shapes:
+        - **input:** node features :math:`(N, C)` or a sequence of them :math:`(N, L, C)`, edges
+          :math:`(2, E)`, edge weights :math:`(E)` *(optional)*, edge attributes
+          :math:`(E, D)` *(optional)*, batch vector :math:`(N)` *(optional)*
+        - **output:** :math:`(N, C_{out})` for node tasks, :math:`(B, C_{out})` for graph tasks
+
+    Example:
+        >>> from torch_geometric.nn import GATv2Conv
+        >>> edge_index = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
+        >>> model = GRAMA(7, 32, 2, backbone=GATv2Conv(32, 32))
+        >>> model(torch.randn(4, 7), edge_index).size()
+        torch.Size([4, 2])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        seq_len: int = 4,
+        num_blocks: int = 2,
+        backbone: BackboneLike = "gcn",
+        num_recurrences: int | None = None,
+        ar_order: int | None = None,
+        ma_order: int | None = None,
+        coefficients: str = "selective",
+        normalization: str = "sum",
+        coefficient_update: str = "block",
+        heads: int = 1,
+        act: str | Activation | None = "relu",
+        norm: NormLike = None,
+        dropout: float = 0.0,
+        readout: str = "node",
+        edge_dim: int | None = None,
+        gain: float | Literal["auto"] | None = "auto",
+        initial_poles: float | None = None,
+        node_encoder: Module | None = None,
+        edge_encoder: Module | None = None,
+        pe_channels: int = 0,
+        sequence_first: bool = False,
+        embedding_layers: int = 1,
+        readout_layers: int = 2,
+        initial_residuals: str = "difference",
+        carry_edge_state: bool = True,
+        engine: str = "auto",
+        checkpoint_blocks: bool = False,
+        cached: bool = False,
+        check_input: bool = True,
+    ) -> None:
+        super().__init__()
+        choose("readout", readout, READOUTS)
+        _check_sizes(in_channels, hidden_channels, out_channels, num_blocks, dropout)
+        _check_orders(seq_len, num_blocks, num_recurrences, ar_order, ma_order)
+        self.in_channels = in_channels
+        self.hidden_channels = hidden_channels
+        self.out_channels = out_channels
+        self.seq_len = seq_len
+        self.num_recurrences = seq_len if num_recurrences is None else num_recurrences
+        self.num_blocks = num_blocks
+        self.readout = readout
+        self.edge_dim = edge_dim
+        self.pe_channels = pe_channels
+        self.checkpoint_blocks = checkpoint_blocks
+        self.cached = cached
+        self.check_input = check_input
+        self._adjacencies: dict[Hashable, Adjacency] = {}
+
+        self.node_encoder = node_encoder
+        self.edge_encoder = edge_encoder
+        # A word's backbone works on edges of the hidden width, encoded once for all blocks; a
+        # user's module gets the attributes as they are.
+        self._backbone_is_word = isinstance(backbone, str)
+        encodes_edges = edge_dim is not None and self._backbone_is_word
+        self.edge_lin = Linear(edge_dim or 0, hidden_channels) if encodes_edges else None
+        self.pe_encoder: Sequential | None = None
+        embedded_channels = in_channels
+        if pe_channels > 0:
+            pe_width = min(_PE_WIDTH, hidden_channels)
+            self.pe_encoder = Sequential(
+                Linear(pe_channels, 2 * pe_width), ReLU(), Linear(2 * pe_width, pe_width)
+            )
+            if in_channels != -1:
+                embedded_channels = in_channels + pe_width
+        self.embedding = SequenceEmbedding(
+            embedded_channels,
+            hidden_channels,
+            seq_len,
+            num_layers=embedding_layers,
+            act=act,
+            dropout=dropout,
+            sequence_first=sequence_first,
+            initial_residuals=initial_residuals,
+        )
+        self.blocks = ModuleList(
+            [
+                GRAMABlock(
+                    hidden_channels,
+                    backbone,
+                    seq_len=seq_len if index == 0 else self.num_recurrences,
+                    num_recurrences=self.num_recurrences,
+                    ar_order=ar_order,
+                    ma_order=ma_order,
+                    coefficients=coefficients,
+                    normalization=normalization,
+                    coefficient_update=coefficient_update,
+                    heads=heads,
+                    act=act,
+                    norm=norm,
+                    dropout=dropout,
+                    gain=gain,
+                    initial_poles=initial_poles,
+                    has_edge_attr=edge_dim is not None,
+                    carry_edge_state=carry_edge_state,
+                    engine=engine,
+                )
+                for index in range(num_blocks)
+            ]
+        )
+        self.head = Readout(
+            hidden_channels, out_channels, readout_layers, resolve_activation(act), dropout
+        )
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        self._adjacencies.clear()
+        for module in self.children():
+            reset(module)
+
+    @overload
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = ...,
+        edge_attr: Tensor | None = ...,
+        batch: Tensor | None = ...,
+        batch_size: int | None = ...,
+        pe: Tensor | None = ...,
+        return_coefficients: Literal[False] = ...,
+    ) -> Tensor: ...
+    @overload
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = ...,
+        edge_attr: Tensor | None = ...,
+        batch: Tensor | None = ...,
+        batch_size: int | None = ...,
+        pe: Tensor | None = ...,
+        *,
+        return_coefficients: Literal[True],
+    ) -> tuple[Tensor, list[ARMACoefficients]]: ...
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+        pe: Tensor | None = None,
+        return_coefficients: bool = False,
+    ) -> Tensor | tuple[Tensor, list[ARMACoefficients]]:
+        r"""Runs the model.
+
+        Args:
+            x (Tensor): Node features, or a sequence of them.
+            edge_index (Tensor): Edges, from source to target; or PyG's transposed adjacency matrix
+                as a sparse tensor.
+            edge_weight (Tensor, optional): Edge weights. (default: :obj:`None`)
+            edge_attr (Tensor, optional): Edge attributes. (default: :obj:`None`)
+            batch (Tensor, optional): The graph of each node. (default: :obj:`None`, one graph)
+            batch_size (int, optional): Number of graphs; saves a wait for the device.
+                (default: :obj:`None`)
+            pe (Tensor, optional): Positional encodings. (default: :obj:`None`)
+            return_coefficients (bool, optional): If :obj:`True`, also returns the coefficients of
+                each block. (default: :obj:`False`)
+        """
+        # 1. the door
+        x, graph = self._read_input(x, edge_index, edge_weight, edge_attr, batch, batch_size, pe)
+        # 2. [N, C] -> [L, N, F], then R new elements a block
+        sequence = self._embed(x)
+        coefficients: list[ARMACoefficients] = []
+        *blocks, last_block = cast(Iterable[GRAMABlock], self.blocks)
+        for block in blocks:
+            sequence, used = self._run_block(block.advance, sequence, graph, True)
+            coefficients.append(used)
+        # 3. the last state of the last block, [N, F]
+        state, used = self._run_block(last_block.advance_to_last, sequence, graph)
+        coefficients.append(used)
+        # 4. [N, F] -> [B, F] for graph tasks
+        if self.readout == "graph":
+            state = graph_mean(state.unsqueeze(0), graph.batch, graph.batch_size).squeeze(1)
+        out: Tensor = self.head(state)
+        return (out, coefficients) if return_coefficients else out
+
+    def _read_input(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None,
+        edge_attr: Tensor | None,
+        batch: Tensor | None,
+        batch_size: int | None,
+        pe: Tensor | None,
+    ) -> tuple[Tensor, GraphInput]:
+        if self.node_encoder is not None:
+            x = self.node_encoder(x)
+        num_nodes = self._check_features(x)
+        if edge_attr is not None and self.edge_encoder is not None:
+            edge_attr = self.edge_encoder(edge_attr)
+        self._check_edge_attr(edge_attr)
+        graph = read_graph_input(
+            num_nodes,
+            edge_index,
+            edge_weight,
+            edge_attr,
+            batch,
+            batch_size,
+            self._adjacencies if self.cached else None,
+        )
+        if self.check_input and not _is_traced(x):
+            check_values(x, graph)
+        if edge_attr is not None and self.edge_lin is not None:
+            graph = dataclasses.replace(graph, edge_attr=self.edge_lin(edge_attr))
+        if self.in_channels == -1:
+            self.in_channels = x.size(-1)
+        if self.pe_encoder is not None:
+            x = torch.cat([x, self._encode_positions(x, pe, num_nodes)], dim=-1)
+        elif pe is not None:
+            raise ValueError("Expected no 'pe' (got one; build the model with pe_channels)")
+        return x, graph
+
+    def _check_features(self, x: Tensor) -> int:
+        r"""Returns the number of nodes."""
+        is_sequence = x.dim() == 3
+        first = self.embedding.sequence_first
+        layout = "[L, num_nodes, channels]" if first else "[num_nodes, L, channels]"
+        if x.dim() not in (2, 3):
+            raise ValueError(
+                f"Expected 'x' of shape [num_nodes, channels] or {layout} (got {list(x.size())})"
+            )
+        if not x.is_floating_point():
+            raise TypeError(
+                f"Expected floating point node features (got {x.dtype}); convert them with "
+                f"x.float(), or pass a node_encoder for categories"
+            )
+        if self.in_channels != -1 and x.size(-1) != self.in_channels:
+            raise ValueError(
+                f"Expected node features of width in_channels={self.in_channels} (got {x.size(-1)})"
+            )
+        length, num_nodes = (x.size(0), x.size(1)) if first else (x.size(-2), x.size(0))
+        if is_sequence and length != self.seq_len:
+            raise ValueError(
+                f"Expected a sequence of length seq_len={self.seq_len} in the layout {layout} "
+                f"(got {list(x.size())})"
+            )
+        if not is_sequence:
+            num_nodes = x.size(0)
+        if num_nodes == 0 and self.readout == "graph":
+            raise ValueError("Expected at least one node for readout='graph' (got none)")
+        return num_nodes
+
+    def _check_edge_attr(self, edge_attr: Tensor | None) -> None:
+        if self.edge_dim is None:
+            if edge_attr is not None and self._backbone_is_word:
+                raise ValueError(
+                    "Expected no 'edge_attr' (got one, but the model was built without edge_dim, "
+                    "the width of the edge attributes)"
+                )
+            return
+        if edge_attr is None:
+            raise ValueError(f"Expected 'edge_attr' (the model has edge_dim={self.edge_dim})")
+        if edge_attr.size(-1) != self.edge_dim:
+            raise ValueError(
+                f"Expected 'edge_attr' of width edge_dim={self.edge_dim} (got {edge_attr.size(-1)})"
+            )
+
+    def _encode_positions(self, x: Tensor, pe: Tensor | None, num_nodes: int) -> Tensor:
+        if pe is None or tuple(pe.size()) != (num_nodes, self.pe_channels):
+            raise ValueError(
+                f"Expected 'pe' of shape [{num_nodes}, {self.pe_channels}] "
+                f"(got {None if pe is None else list(pe.size())})"
+            )
+        assert self.pe_encoder is not None
+        encoded: Tensor = self.pe_encoder(pe)
+        if x.dim() == 2:
+            return encoded
+        encoded = encoded.unsqueeze(0 if self.embedding.sequence_first else 1)
+        return encoded.expand(*x.shape[:-1], -1)
+
+    def _embed(self, x: Tensor) -> NodeSequence:
+        embedding = self.embedding
+        states = embedding.preactivation(x)
+        if embedding.dropout.p > 0 and self.training:
+            states = embedding.dropout(embedding.act(states))
+            return NodeSequence(states, _residuals_of(embedding, states))
+        return NodeSequence(states, _residuals_of(embedding, states), embedding.act)
+
+    def _run_block(self, run: Callable[..., Any], *arguments: object) -> Any:
+        if self.checkpoint_blocks and torch.is_grad_enabled():
+            return checkpoint(run, *arguments, use_reentrant=False)
+        return run(*arguments)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> GRAMA:
+        # a device or dtype move leaves cached matrices behind
+        self._adjacencies.clear()
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.in_channels}, {self.hidden_channels}, "
+            f"{self.out_channels}, seq_len={self.seq_len}, num_blocks={self.num_blocks}, "
+            f"backbone={type(self.blocks[0].backbone).__name__})"
+        )
+
+
+# Width to which positional encodings are mapped before they join the features.
+_PE_WIDTH = 16
+
+
+def _residuals_of(embedding: SequenceEmbedding, states: Tensor) -> Tensor | None:
+    # None: forward differences, which the engines fold into their weights
+    return None if embedding.initial_residuals == "difference" else torch.zeros_like(states)
+
+
+def _is_traced(x: Tensor) -> bool:
+    if torch.compiler.is_compiling():
+        return True
+    return x.is_cuda and torch.cuda.is_current_stream_capturing()
+
+
+def _check_sizes(
+    in_channels: int, hidden_channels: int, out_channels: int, num_blocks: int, dropout: float
+) -> None:
+    if in_channels < 1 and in_channels != -1:
+        raise ValueError(f"Expected 'in_channels' to be positive or -1 (got {in_channels})")
+    for name, value in (
+        ("hidden_channels", hidden_channels),
+        ("out_channels", out_channels),
+        ("num_blocks", num_blocks),
+    ):
+        if value < 1:
+            raise ValueError(f"Expected '{name}' to be at least 1 (got {value})")
+    if not 0 <= dropout < 1:
+        raise ValueError(f"Expected 'dropout' to be at least 0 and below 1 (got {dropout})")
+
+
+def _check_orders(
+    seq_len: int,
+    num_blocks: int,
+    num_recurrences: int | None,
+    ar_order: int | None,
+    ma_order: int | None,
+) -> None:
+    if num_blocks < 2 or num_recurrences is None:
+        return
+    for name, order in (("ar_order", ar_order), ("ma_order", ma_order)):
+        if order is not None and num_recurrences < order <= seq_len:
+            raise ValueError(
+                f"Expected '{name}' to fit the sequence of num_recurrences elements that the "
+                f"second block receives (got {name}={order}, num_recurrences={num_recurrences})"
+            )

@@ -1,0 +1,375 @@
+"""One block: coefficients, R linear steps, then the activation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal, overload
+
+import torch
+from torch import Tensor
+from torch.nn import Dropout, Module, Parameter
+from torch_geometric.nn.inits import reset
+
+from torch_grama.nn.activation import Activation, resolve_activation
+from torch_grama.nn.backbone import BackboneCall, BackboneLike, BoundBackbone, build_backbone
+from torch_grama.nn.choices import choose
+from torch_grama.nn.coefficients import (
+    ARMACoefficients,
+    NaiveCoefficients,
+    SelectiveCoefficients,
+)
+from torch_grama.nn.engine.handwritten import apply, handwritten_gradients_work
+from torch_grama.nn.engine.reading import PooledReading
+from torch_grama.nn.engine.run import ENGINES, Recurrence
+from torch_grama.nn.graph_input import GraphInput, read_graph_input
+from torch_grama.nn.graph_mean import graph_mean
+from torch_grama.nn.node_sequence import NodeSequence, forward_differences
+from torch_grama.nn.sequence_norm import NormLike, build_norm, normalize_sequence
+
+COEFFICIENTS = {"selective": SelectiveCoefficients, "naive": NaiveCoefficients}
+COEFFICIENT_UPDATES = {"block": "once a block", "step": "at every recurrence"}
+
+
+class GRAMABlock(Module):
+    r"""One block of GRAMA: an ARMA recurrence around a graph neural network.
+
+    .. math::
+        \mathbf{f}^{(t)} = \sum_{i=1}^{p} \phi_i \, \mathbf{f}^{(t-i)}
+        + \sum_{j=1}^{q} \theta_j \, \boldsymbol{\delta}^{(t-j)} + \boldsymbol{\delta}^{(t)},
+        \qquad \boldsymbol{\delta}^{(t)} = \gamma \, \mathrm{GNN}(\mathbf{f}^{(t-1)}),
+
+    for :math:`t = L, \ldots, L + R - 1`, where the coefficients :math:`\phi, \theta` are those of
+    each graph. The :math:`R` new states and residuals then pass through the norm, the activation
+    and dropout.
+
+    .. note::
+        The paper has no gain :math:`\gamma` (``gain=None``). Its theory treats the residuals as an
+        outside input, but :math:`\boldsymbol{\delta} = \mathrm{GNN}(\mathbf{f})` closes the loop:
+        every recurrence multiplies the scale of the states by up to
+        :math:`\sum_i |\phi_i| + (1 + \sum_j |\theta_j|) \, \gamma \, \|\mathrm{GNN}\|`, and deep
+        models collapse. A learned gain that starts at :math:`1 / R` bounds the growth of a block by
+        :math:`(1 + c / R)^R < e^c` whatever its depth.
+
+    Args:
+        channels (int): Width :math:`F` of states and residuals.
+        backbone (str, Module or callable, optional): ``"gcn"``, ``"gatedgcn"``, ``"gps"``,
+            ``"gps-performer"``, a module such as a PyG convolution (cloned and re-initialised), or
+            a callable from the number of channels to a module. (default: :obj:`"gcn"`)
+        seq_len (int, optional): Length :math:`L` of the sequence the block receives.
+            (default: :obj:`4`)
+        num_recurrences (int, optional): Number :math:`R` of recurrences.
+            (default: :obj:`seq_len`)
+        ar_order (int, optional): Order :math:`p`. (default: :obj:`seq_len`)
+        ma_order (int, optional): Order :math:`q`. (default: :obj:`seq_len`)
+        coefficients (str, optional): ``"selective"`` or ``"naive"``.
+            (default: :obj:`"selective"`)
+        normalization (str, optional): ``"sum"``, ``"l1"``, ``"softmax"`` or ``"none"``.
+            (default: :obj:`"sum"`)
+        coefficient_update (str, optional): ``"block"``: once, so that the block is linear given
+            its coefficients; ``"step"``: again at every recurrence, from the last :math:`L`
+            elements. (default: :obj:`"block"`)
+        heads (int, optional): Heads of the selective coefficients. (default: :obj:`1`)
+        act (str or callable, optional): Activation after the recurrence.
+            (default: :obj:`"relu"`)
+        norm (str or callable, optional): ``"batch_norm"``, ``"layer_norm"``, a callable from the
+            number of channels to a module, or :obj:`None`. (default: :obj:`None`)
+        dropout (float, optional): Dropout after the activation. (default: :obj:`0.0`)
+        gain (float or str, optional): Where the learned gain :math:`\gamma` starts: ``"auto"`` for
+            :math:`1 / R`, a number, or :obj:`None` for no gain. (default: :obj:`"auto"`)
+        initial_poles (float, optional): Radius of the poles at initialisation; see
+            :func:`~torch_grama.nn.functional.coefficients_with_poles`. (default: :obj:`None`)
+        has_edge_attr (bool, optional): Whether edge attributes will be passed.
+            (default: :obj:`False`)
+        carry_edge_state (bool, optional): Whether a backbone with edge states hands them from
+            recurrence to recurrence. (default: :obj:`True`)
+        engine (str, optional): ``"auto"``, ``"reference"``, ``"scan"`` or ``"linear"``; see
+            :func:`~torch_grama.nn.functional.arma_recurrence`. (default: :obj:`"auto"`)
+
+    Shapes:
+        - **input:** states :math:`(L, N, F)`, residuals :math:`(L, N, F)`, edges :math:`(2, E)`
+        - **output:** states :math:`(R, N, F)`, residuals :math:`(R, N, F)`
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        backbone: BackboneLike = "gcn",
+        seq_len: int = 4,
+        num_recurrences: int | None = None,
+        ar_order: int | None = None,
+        ma_order: int | None = None,
+        coefficients: str = "selective",
+        normalization: str = "sum",
+        coefficient_update: str = "block",
+        heads: int = 1,
+        act: str | Activation | None = "relu",
+        norm: NormLike = None,
+        dropout: float = 0.0,
+        gain: float | Literal["auto"] | None = "auto",
+        initial_poles: float | None = None,
+        has_edge_attr: bool = False,
+        carry_edge_state: bool = True,
+        engine: str = "auto",
+    ) -> None:
+        super().__init__()
+        self.channels = channels
+        self.seq_len = _at_least_one("seq_len", seq_len)
+        self.num_recurrences = _at_least_one(
+            "num_recurrences", seq_len if num_recurrences is None else num_recurrences
+        )
+        self.ar_order = _order("ar_order", ar_order, seq_len)
+        self.ma_order = _order("ma_order", ma_order, seq_len)
+        self.coefficient_update = coefficient_update
+        self.carry_edge_state = carry_edge_state
+        self.engine = engine
+        choose("coefficient_update", coefficient_update, COEFFICIENT_UPDATES)
+        choose("engine", engine, ENGINES)
+
+        self.ar_coefficients: NaiveCoefficients | SelectiveCoefficients
+        self.ma_coefficients: NaiveCoefficients | SelectiveCoefficients
+        if choose("coefficients", coefficients, COEFFICIENTS) is SelectiveCoefficients:
+            self.ar_coefficients = SelectiveCoefficients(
+                channels, self.ar_order, heads, normalization, initial_poles=initial_poles
+            )
+            self.ma_coefficients = SelectiveCoefficients(
+                channels, self.ma_order, heads, normalization
+            )
+        else:
+            self.ar_coefficients = NaiveCoefficients(
+                self.ar_order, normalization, initial_poles=initial_poles
+            )
+            self.ma_coefficients = NaiveCoefficients(self.ma_order, normalization)
+        self.backbone = build_backbone(backbone, channels, self.num_recurrences, has_edge_attr)
+        self._call = BackboneCall.inspect(self.backbone)
+        self._initial_gain = _initial_gain(gain, self.num_recurrences)
+        self.gain = None if self._initial_gain is None else Parameter(torch.empty(()))
+        self.act = resolve_activation(act)
+        self.state_norm = build_norm(norm, channels)
+        self.residual_norm = build_norm(norm, channels)
+        self.dropout = Dropout(dropout)
+        self._reset_own_parameters()
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        for module in (self.backbone, self.state_norm, self.residual_norm):
+            reset(module)
+        self.ar_coefficients.reset_parameters()
+        self.ma_coefficients.reset_parameters()
+        self._reset_own_parameters()
+
+    def _reset_own_parameters(self) -> None:
+        if self.gain is not None and self._initial_gain is not None:
+            torch.nn.init.constant_(self.gain, self._initial_gain)
+
+    @overload
+    def forward(
+        self,
+        states: Tensor,
+        residuals: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = ...,
+        edge_attr: Tensor | None = ...,
+        batch: Tensor | None = ...,
+        batch_size: int | None = ...,
+        return_coefficients: Literal[False] = ...,
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def forward(
+        self,
+        states: Tensor,
+        residuals: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = ...,
+        edge_attr: Tensor | None = ...,
+        batch: Tensor | None = ...,
+        batch_size: int | None = ...,
+        return_coefficients: Literal[True] = ...,
+    ) -> tuple[Tensor, Tensor, ARMACoefficients]: ...
+    def forward(
+        self,
+        states: Tensor,
+        residuals: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+        return_coefficients: bool = False,
+    ) -> tuple[Tensor, Tensor] | tuple[Tensor, Tensor, ARMACoefficients]:
+        r"""Returns the new states and residuals, and the coefficients if asked for."""
+        self._check_sequence(states, residuals)
+        graph = read_graph_input(
+            states.size(1), edge_index, edge_weight, edge_attr, batch, batch_size
+        )
+        sequence, coefficients = self.advance(NodeSequence(states, residuals), graph)
+        states, residuals = sequence.materialize()
+        if return_coefficients:
+            return states, residuals, coefficients
+        return states, residuals
+
+    def bind(
+        self,
+        num_nodes: int,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Callable[[Tensor], Tensor]:
+        r"""Returns :math:`\mathbf{f} \mapsto \gamma \, \mathrm{GNN}(\mathbf{f})` on a graph.
+
+        This is what closes the loop; :mod:`torch_grama.analysis` measures it.
+        """
+        graph = read_graph_input(num_nodes, edge_index, edge_weight, edge_attr, batch, batch_size)
+        self._call.check(self.backbone, graph)
+        return lambda x: self._bind(graph)(x)
+
+    def advance(
+        self, sequence: NodeSequence, graph: GraphInput, internal: bool = False
+    ) -> tuple[NodeSequence, ARMACoefficients]:
+        r"""Runs the block on a checked graph; the activation may be left for the next reader."""
+        states, residuals, coefficients = self._recur(sequence, graph, internal)
+        if self.state_norm is not None and self.residual_norm is not None:
+            states = normalize_sequence(self.state_norm, states)
+            residuals = normalize_sequence(self.residual_norm, residuals)
+        if self.dropout.p > 0 and self.training:
+            states = self.dropout(self.act(states))
+            residuals = self.dropout(self.act(residuals))
+            return NodeSequence(states, residuals), coefficients
+        return NodeSequence(states, residuals, self.act), coefficients
+
+    def advance_to_last(
+        self, sequence: NodeSequence, graph: GraphInput
+    ) -> tuple[Tensor, ARMACoefficients]:
+        r"""Runs the block for its last state alone, :math:`(N, F)`."""
+        if self.coefficient_update == "step":
+            states, _, coefficients = self._recur(sequence, graph, internal=True)
+            state = states[-1]
+        else:
+            recurrence, coefficients = self._prepare(sequence, graph, internal=True)
+            state = recurrence.run_last(self.engine)
+        if self.state_norm is not None:
+            state = normalize_sequence(self.state_norm, state.unsqueeze(0)).squeeze(0)
+        return self.dropout(self.act(state)), coefficients
+
+    def _recur(
+        self, sequence: NodeSequence, graph: GraphInput, internal: bool
+    ) -> tuple[Tensor, Tensor, ARMACoefficients]:
+        if self.coefficient_update == "step":
+            return self._recur_stepwise(sequence, graph)
+        recurrence, coefficients = self._prepare(sequence, graph, internal)
+        return *recurrence.run(self.engine), coefficients
+
+    def _prepare(
+        self, sequence: NodeSequence, graph: GraphInput, internal: bool
+    ) -> tuple[Recurrence, ARMACoefficients]:
+        self._call.check(self.backbone, graph)
+        sequence, pooled_states, pooled_residuals = self._pool(sequence, graph)
+        phi = self.ar_coefficients.from_pooled(pooled_states)
+        theta = self.ma_coefficients.from_pooled(pooled_residuals)
+        bound = self._bind(graph)
+        linear = bound.as_linear_map() if self.engine in ("auto", "linear") else None
+        # coefficients that are the same for all graphs need no batch vector
+        shared = isinstance(self.ar_coefficients, NaiveCoefficients) or graph.batch is None
+        recurrence = Recurrence(
+            sequence=sequence,
+            phi=phi[:1] if shared else phi,
+            theta=theta[:1] if shared else theta,
+            backbone=bound if linear is None else linear,
+            num_recurrences=self.num_recurrences,
+            batch=None if shared else graph.batch,
+            internal=internal,
+        )
+        return recurrence, ARMACoefficients(phi, theta)
+
+    def _pool(
+        self, sequence: NodeSequence, graph: GraphInput
+    ) -> tuple[NodeSequence, Tensor, Tensor]:
+        r"""Returns the sequence to read on, and the pooled states and residuals, [B, L, F]."""
+        if isinstance(self.ar_coefficients, NaiveCoefficients):
+            nothing = sequence.states.new_empty(graph.batch_size, 0, 0)
+            return sequence, nothing, nothing
+        if self.engine == "reference" or not handwritten_gradients_work():
+            given = sequence.materialize()
+            pooled = [graph_mean(part, graph.batch, graph.batch_size) for part in given]
+            return NodeSequence(*given), pooled[0], pooled[1]
+        arguments = (graph.batch, graph.batch_size, sequence.act)
+        pooled_states, states = apply(PooledReading, sequence.states, *arguments)
+        residuals: Tensor | None = None
+        if sequence.residuals is None:
+            pooled_residuals = forward_differences(pooled_states.transpose(0, 1)).transpose(0, 1)
+        else:
+            pooled_residuals, residuals = apply(PooledReading, sequence.residuals, *arguments)
+        return NodeSequence(states, residuals, sequence.act), pooled_states, pooled_residuals
+
+    def _recur_stepwise(
+        self, sequence: NodeSequence, graph: GraphInput
+    ) -> tuple[Tensor, Tensor, ARMACoefficients]:
+        self._call.check(self.backbone, graph)
+        backbone = self._bind(graph)
+        states, residuals = (list(part.unbind(0)) for part in sequence.materialize())
+        used_phi, used_theta = [], []
+        for _ in range(self.num_recurrences):
+            window = torch.stack(states[-self.seq_len :]), torch.stack(residuals[-self.seq_len :])
+            phi = self.ar_coefficients(window[0], graph.batch, graph.batch_size)
+            theta = self.ma_coefficients(window[1], graph.batch, graph.batch_size)
+            step = Recurrence(NodeSequence(*window), phi, theta, backbone, 1, graph.batch)
+            state, residual = step.run("reference")
+            states.append(state[0])
+            residuals.append(residual[0])
+            used_phi.append(phi)
+            used_theta.append(theta)
+        return (
+            torch.stack(states[-self.num_recurrences :]),
+            torch.stack(residuals[-self.num_recurrences :]),
+            ARMACoefficients(torch.stack(used_phi), torch.stack(used_theta)),
+        )
+
+    def _bind(self, graph: GraphInput) -> BoundBackbone:
+        return BoundBackbone(self.backbone, self._call, graph, self.gain, self.carry_edge_state)
+
+    def _check_sequence(self, states: Tensor, residuals: Tensor) -> None:
+        if states.dim() != 3 or states.size(0) != self.seq_len or states.size(2) != self.channels:
+            raise ValueError(
+                f"Expected 'states' of shape [{self.seq_len}, num_nodes, {self.channels}] "
+                f"(got {list(states.size())})"
+            )
+        if states.size() != residuals.size():
+            raise ValueError(
+                f"Expected 'residuals' of the same shape as 'states' "
+                f"(got {list(residuals.size())} and {list(states.size())})"
+            )
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.channels}, seq_len={self.seq_len}, "
+            f"num_recurrences={self.num_recurrences}, backbone={self.backbone})"
+        )
+
+
+def _at_least_one(name: str, value: int) -> int:
+    if value < 1:
+        raise ValueError(f"Expected '{name}' to be at least 1 (got {value})")
+    return value
+
+
+def _order(name: str, order: int | None, seq_len: int) -> int:
+    if order is None:
+        return seq_len
+    if not 1 <= order <= seq_len:
+        raise ValueError(
+            f"Expected '{name}' to be between 1 and 'seq_len' (got {name}={order}, "
+            f"seq_len={seq_len})"
+        )
+    return order
+
+
+def _initial_gain(gain: float | str | None, num_recurrences: int) -> float | None:
+    if gain is None:
+        return None
+    if gain == "auto":
+        return 1 / num_recurrences
+    if isinstance(gain, str) or not math.isfinite(gain):
+        raise ValueError(f"Expected 'gain' to be 'auto', a finite number or None (got {gain!r})")
+    return float(gain)

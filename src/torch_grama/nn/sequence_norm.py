@@ -1,0 +1,45 @@
+"""Normalisation between blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+from torch.nn import BatchNorm1d, LayerNorm, Module
+
+from torch_grama.nn.choices import choose
+
+NormLike = str | Callable[[int], Module] | None
+
+NORMS: dict[str, Callable[[int], Module]] = {
+    "batch_norm": BatchNorm1d,
+    "layer_norm": LayerNorm,
+}
+
+
+def build_norm(norm: NormLike, channels: int) -> Module | None:
+    r"""Makes a normalisation from a word, a callable channels -> module, or :obj:`None`."""
+    if norm is None:
+        return None
+    if isinstance(norm, str):
+        return choose("norm", norm, NORMS)(channels)
+    module = norm(channels)
+    if not isinstance(module, Module):
+        raise TypeError(f"Expected 'norm' to make a torch.nn.Module (got {type(module).__name__})")
+    return module
+
+
+def normalize_sequence(norm: Module, sequence: Tensor) -> Tensor:
+    r"""Applies a normalisation of rows :math:`(*, F)` to a sequence :math:`(L, N, F)`.
+
+    A batch norm of fewer than two rows, which has no variance, uses its running statistics.
+    """
+    rows = sequence.flatten(0, -2)
+    if isinstance(norm, BatchNorm1d) and rows.size(0) < 2 and norm.training:
+        mean, variance = norm.running_mean, norm.running_var
+        assert mean is not None
+        assert variance is not None
+        rows = (rows - mean) * (variance + norm.eps).rsqrt() * norm.weight + norm.bias
+        return rows.view_as(sequence)
+    out: Tensor = norm(rows)
+    return out.view_as(sequence)
