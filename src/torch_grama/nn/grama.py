@@ -48,9 +48,16 @@ class GRAMA(Module):
         Open points of the paper are settled as follows. Block :math:`s` takes its coefficients
         from the sequence it receives. :math:`\phi_1` multiplies the newest state. The readout
         reads the last element after the activation. A norm between blocks comes before the
-        activation and, in the last block, sees the last state alone. The gain :math:`\gamma` is
-        ours; see :class:`GRAMABlock`. ``seq_len=1`` is a residual network
-        :math:`\mathbf{f} + \gamma \, \mathrm{GNN}(\mathbf{f})`.
+        activation and, in the last block, sees the last state alone. ``seq_len=1`` is a residual
+        network :math:`\mathbf{f} + \gamma \, \mathrm{GNN}(\mathbf{f})`.
+
+    .. note::
+        The gain :math:`\gamma` is ours. The loop :math:`\boldsymbol{\delta} =
+        \mathrm{GNN}(\mathbf{f})` multiplies the scale of the states at every recurrence (see
+        :class:`GRAMABlock`), so that in the paper's form deep models explode or collapse. Started
+        at one over the depth, the gains bound the growth of the whole network by
+        :math:`(1 + c / (S R))^{S R} < e^c`, whatever its depth, and training moves them from
+        there.
 
     Args:
         in_channels (int): Width of the node features (after :obj:`node_encoder`), or :obj:`-1` to
@@ -86,8 +93,8 @@ class GRAMA(Module):
         edge_dim (int, optional): Width of the edge attributes (after :obj:`edge_encoder`), if the
             model is to use them. (default: :obj:`None`)
         gain (float or str, optional): Where the learned gain :math:`\gamma` of each block starts:
-            ``"auto"`` for :math:`1 / R`, a number, or :obj:`None` for the paper's form without.
-            (default: :obj:`"auto"`)
+            ``"auto"`` for :math:`1 / (S R)`, one over the depth, a number, or :obj:`None` for the
+            paper's form without. (default: :obj:`"auto"`)
         initial_poles (float, optional): Radius of the poles at initialisation; see
             :func:`~torch_grama.nn.functional.coefficients_with_poles`. (default: :obj:`None`)
         node_encoder (Module, optional): Applied to the node features first, such as
@@ -225,7 +232,7 @@ class GRAMA(Module):
                     act=act,
                     norm=norm,
                     dropout=dropout,
-                    gain=gain,
+                    gain=1 / (num_blocks * self.num_recurrences) if gain == "auto" else gain,
                     initial_poles=initial_poles,
                     has_edge_attr=edge_dim is not None,
                     carry_edge_state=carry_edge_state,

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
+
+from torch_grama.nn.engine.toeplitz import toeplitz
+from torch_grama.nn.engine.transition import Transition, fold_differences
 
 
 def last_state_rows(response: Tensor) -> tuple[Tensor, Tensor]:
@@ -28,17 +32,40 @@ def last_state_rows(response: Tensor) -> tuple[Tensor, Tensor]:
         The rows :math:`\mathbf{e}^{\top} (\mathbf{H S})^m`, :math:`(B, R, R)`, and the same rows
         times :math:`\mathbf{H}`, :math:`(B, R, R)`.
     """
-    num_recurrences = response.size(-1)
-    index = torch.arange(num_recurrences, device=response.device)
-    lag = index[:, None] - index
-    padded = torch.nn.functional.pad(response, (0, 1))
-    toeplitz = padded[:, torch.where(lag >= 0, lag, num_recurrences)]
-    # H S: the Toeplitz matrix whose first column is the response delayed by one
-    power = padded[:, torch.where(lag >= 1, lag - 1, num_recurrences)]
-    rows = torch.nn.functional.one_hot(index[-1:], num_recurrences).to(response.dtype)
-    rows = rows.expand(response.size(0), 1, -1)
+    num_graphs, num_recurrences = response.size()
+    # e^T, then rows 1, 2-3, 4-7, ... from those before
+    rows = pad(response.new_ones(num_graphs, 1, 1), (num_recurrences - 1, 0))
+    power = toeplitz(response, delay=1)
     while rows.size(1) < num_recurrences:
         rows = torch.cat([rows, rows @ power], dim=1)
-        power = power @ power
+        if rows.size(1) < num_recurrences:
+            power = power @ power
     rows = rows[:, :num_recurrences]
-    return rows, rows @ toeplitz
+    return rows, rows @ toeplitz(response)
+
+
+def last_state_weights(
+    transition: Transition, from_differences: bool
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    r"""Returns what multiplies the given sequence and the bias at each power of the backbone.
+
+    Args:
+        transition (Transition): The solved recurrence.
+        from_differences (bool): Whether the residuals are the forward differences of the states.
+
+    Returns:
+        Weights of the states :math:`(B, R + 1, L)` and of the residuals :math:`(B, R + 1, L)`
+        (:obj:`None` if they are differences), and of the bias :math:`(B, R)`.
+    """
+    rows, response_rows = last_state_rows(transition.response)
+    residual_weights = None
+    if from_differences:
+        state_weights = rows @ fold_differences(transition)
+    else:
+        state_weights = rows @ transition.from_states
+        residual_weights = pad(rows @ transition.from_residuals, (0, 0, 0, 1))
+    # the newest given state also enters through the first residual, one power higher
+    length = state_weights.size(-1)
+    through_backbone = pad(response_rows[..., :1], (length - 1, 0, 1, 0))
+    state_weights = pad(state_weights, (0, 0, 0, 1)) + through_backbone
+    return state_weights, residual_weights, response_rows.sum(-1)

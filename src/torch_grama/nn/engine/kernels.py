@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from functools import cache
+from importlib.util import find_spec
+from types import ModuleType
+
 import torch
 from torch import Tensor
 
@@ -13,7 +18,6 @@ from torch_grama.nn.engine.torch_kernels import activation_gradient
 __all__ = [
     "activation_gradient",
     "add_combination",
-    "add_per_graph",
     "add_product",
     "combine_backward",
     "combine_both",
@@ -36,10 +40,12 @@ def combine_both(
     act: Activation,
 ) -> Tensor:
     r"""Returns the weighted sums over states and residuals, ``[R, N, F]``."""
+    fast = _triton_for(act, states, residuals)
+    if fast is not None:
+        out: Tensor = fast.combine(state_weights, states, residual_weights, residuals, batch, act)
+        return out
     # a tensor of its own, not a view: the linear engine writes the states over it
-    out = torch.empty(
-        state_weights.size(1), *states.shape[1:], dtype=states.dtype, device=states.device
-    )
+    out = states.new_empty(state_weights.size(1), *states.shape[1:])
     out.copy_(torch_kernels.combine(state_weights, states, batch, act))
     if residual_weights is not None and residuals is not None:
         out += torch_kernels.combine(residual_weights, residuals, batch, act)
@@ -50,14 +56,17 @@ def combine_backward(
     weights: Tensor, gradient: Tensor, sequence: Tensor, batch: Tensor | None, act: Activation
 ) -> Tensor:
     r"""Returns the gradient of the sums in the sequence, ``[L, N, F]``."""
-    return torch_kernels.combine_backward(weights, gradient, sequence, batch, act)
+    implementation = _triton_for(act, gradient, sequence) or torch_kernels
+    out: Tensor = implementation.combine_backward(weights, gradient, sequence, batch, act)
+    return out
 
 
 def add_combination(
     out: Tensor, base: Tensor | None, weights: Tensor, sequence: Tensor, batch: Tensor | None
 ) -> None:
     r"""Writes ``base`` (or zero) plus the weighted sum of ``sequence`` into ``out``, ``[N, F]``."""
-    torch_kernels.add_combination(out, base, weights, sequence, batch)
+    implementation = _triton_for(identity, out, base, sequence) or torch_kernels
+    implementation.add_combination(out, base, weights, sequence, batch)
 
 
 def gram(
@@ -68,24 +77,51 @@ def gram(
     act: Activation = identity,
 ) -> Tensor:
     r"""Returns the inner products per graph, ``[B, R, L]``."""
-    return torch_kernels.gram(gradient, sequence, batch, num_graphs, act)
+    implementation = _triton_for(act, gradient, sequence) or torch_kernels
+    out: Tensor = implementation.gram(gradient, sequence, batch, num_graphs, act)
+    return out
 
 
 def pool(sequence: Tensor, batch: Tensor | None, num_graphs: int, act: Activation) -> Tensor:
     r"""Returns the activated means over the nodes of each graph, ``[B, L, F]``."""
-    return torch_kernels.pool(sequence, batch, num_graphs, act)
+    fast = _triton_for(act, sequence)
+    if fast is None:
+        return torch_kernels.pool(sequence, batch, num_graphs, act)
+    total: Tensor = fast.sum_per_graph(sequence, batch, num_graphs, act)
+    return total / node_counts(sequence, batch, num_graphs)
 
 
 def pool_backward(
-    gradient: Tensor, share: Tensor, sequence: Tensor, batch: Tensor | None, act: Activation
+    gradient: Tensor,
+    pooled_gradient: Tensor,
+    sequence: Tensor,
+    batch: Tensor | None,
+    act: Activation,
 ) -> None:
     r"""Adds the gradient of the means to ``gradient``, in place."""
-    torch_kernels.pool_backward(gradient, share, sequence, batch, act)
+    implementation = _triton_for(act, gradient, sequence) or torch_kernels
+    share = pooled_gradient / node_counts(sequence, batch, pooled_gradient.size(0))
+    implementation.pool_backward(gradient, share, sequence, batch, act)
+
+
+def node_counts(sequence: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor | int:
+    r"""Returns the number of nodes of each graph, at least one, ``[B, 1, 1]``."""
+    if batch is None:
+        return max(sequence.size(1), 1)
+    dtype = torch.promote_types(sequence.dtype, torch.float32)
+    count = torch.zeros(num_graphs, dtype=dtype, device=batch.device)
+    count.index_add_(0, batch, torch.ones(batch.numel(), dtype=dtype, device=batch.device))
+    return count.clamp_(min=1).view(-1, 1, 1)
 
 
 def sparse_product(matrix: CSR, x: Tensor) -> Tensor:
     r"""Returns the product of a sparse and a dense matrix, ``[N, F]``."""
-    return torch_kernels.sparse_product(matrix, x)
+    fast = _triton_for(identity, x)
+    if fast is None:
+        return torch_kernels.sparse_product(matrix, x)
+    out = torch.empty_like(x)
+    fast.sparse_product(matrix, x, out)
+    return out
 
 
 def linear_step(
@@ -101,35 +137,66 @@ def linear_step(
     batch: Tensor | None,
 ) -> None:
     r"""Writes residual and state number ``step``; ``states[step]`` holds the mixed part before."""
-    torch.mm(state, weight.to(state.dtype), out=residuals[step])
-    residuals[step] = sparse_product(adjacency.csr, residuals[step])
+    residual = residuals[step]
+    sent = state @ weight.to(state.dtype)
     if root_weight is not None:
-        residuals[step].addmm_(state, root_weight.to(state.dtype))
+        torch.mm(state, root_weight.to(state.dtype), out=residual)
+    fast = _triton_for(identity, states, state)
+    if fast is not None:
+        fast.sparse_product(
+            adjacency.csr,
+            sent,
+            residual,
+            base=None if root_weight is None else residual,
+            bias=bias,
+            state=states[step],
+            history=residuals[:step],
+            response=response,
+            batch=batch,
+        )
+        return
+    arrived = torch_kernels.sparse_product(adjacency.csr, sent)
     if bias is not None:
-        residuals[step] += bias
+        arrived += bias
+    if root_weight is None:
+        residual.copy_(arrived)
+    else:
+        residual += arrived
     weights = response[:, : step + 1].flip(-1)
     add_combination(states[step], states[step], weights, residuals[: step + 1], batch)
 
 
 def horner_step(
-    terms: Tensor, level: int, adjacency: Adjacency, weight: Tensor, root_weight: Tensor | None
+    terms: Tensor,
+    level: int,
+    adjacency: Adjacency,
+    weight: Tensor,
+    root_weight: Tensor | None,
+    offset: Tensor | None,
+    batch: Tensor | None,
 ) -> None:
-    r"""Adds the backbone of ``terms[level + 1]`` to ``terms[level]``, in place."""
-    state = terms[level + 1]
-    terms[level] += sparse_product(adjacency.csr, state @ weight.to(state.dtype))
+    r"""Adds the backbone of ``terms[level + 1]`` to ``terms[level]``, in place, and the offset of
+    each graph, ``[B, F]``.
+    """
+    state, term = terms[level + 1], terms[level]
+    sent = state @ weight.to(state.dtype)
     if root_weight is not None:
-        terms[level].addmm_(state, root_weight.to(state.dtype))
-
-
-def add_per_graph(sequence: Tensor, offset: Tensor, batch: Tensor | None) -> None:
-    r"""Adds ``offset``, ``[B, L, F]``, to every node of its graph in ``[L, N, F]``, in place."""
-    for position in range(sequence.size(0)):
-        row = offset[:, position].to(sequence.dtype)
-        sequence[position] += row if batch is None else row[batch]
+        term.addmm_(state, root_weight.to(state.dtype))
+    fast = _triton_for(identity, terms)
+    if fast is None:
+        term += torch_kernels.sparse_product(adjacency.csr, sent)
+        if offset is not None:
+            term += offset if batch is None else offset[batch]
+    else:
+        fast.sparse_product(adjacency.csr, sent, term, base=term, bias=offset, batch=batch)
 
 
 def sum_per_graph(sequence: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
     r"""Returns the sums over the nodes of each graph, ``[B, L, F]``, in float32 or better."""
+    fast = _triton_for(identity, sequence)
+    if fast is not None:
+        out: Tensor = fast.sum_per_graph(sequence, batch, num_graphs)
+        return out
     dtype = torch.promote_types(sequence.dtype, torch.float32)
     if batch is None:
         return sequence.sum(dim=1, dtype=dtype).unsqueeze(0)
@@ -145,3 +212,33 @@ def add_product(out: Tensor, left: Tensor, right: Tensor) -> None:
         out.addmm_(left.t(), right)
     else:
         out += (left.t() @ right).to(out.dtype)
+
+
+def _triton_for(act: Activation, *tensors: Tensor | None) -> ModuleType | None:
+    r"""Returns the Triton kernels if they can take these tensors, else None."""
+    for tensor in tensors:
+        if tensor is None:
+            continue
+        # float64 is for checking, and wants sums in float64
+        if not tensor.is_contiguous() or tensor.dtype == torch.float64:
+            return None
+        if not tensor.is_cuda and not _interprets():
+            return None
+    kernels = _load_triton_kernels()
+    if kernels is None or act not in kernels.ACTIVATION_CODES:
+        return None
+    return kernels
+
+
+@cache
+def _load_triton_kernels() -> ModuleType | None:
+    if find_spec("triton") is None:
+        return None
+    from torch_grama.nn.engine import triton_launch
+
+    return triton_launch
+
+
+def _interprets() -> bool:
+    # Triton's own switch: kernels run as Python on the CPU, slowly, for tests
+    return os.environ.get("TRITON_INTERPRET") == "1"

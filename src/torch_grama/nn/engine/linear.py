@@ -106,9 +106,9 @@ class HornerScan(torch.autograd.Function):
 
     ``(terms, offset, weight, root_weight) -> state`` with
     :math:`\mathbf{y}_m = \mathbf{T} \mathbf{y}_{m+1} + \mathbf{c}_m + \mathbf{o}_m` for
-    :math:`m = R - 1, \ldots, 0`, starting from :math:`\mathbf{c}_R + \mathbf{o}_R`. The partial
-    results take the place of the terms :math:`\mathbf{c}`, ``[R + 1, N, F]``; the offsets
-    :math:`\mathbf{o}`, ``[B, R + 1, F]``, carry the bias.
+    :math:`m = R - 1, \ldots, 0`, starting from :math:`\mathbf{c}_R`. The partial results take the
+    place of the terms :math:`\mathbf{c}`, ``[R + 1, N, F]``; the offsets :math:`\mathbf{o}`,
+    ``[B, R, F]``, carry the bias.
     """
 
     @staticmethod
@@ -121,10 +121,9 @@ class HornerScan(torch.autograd.Function):
         adjacency: Adjacency,
         batch: Tensor | None,
     ) -> Tensor:
-        if offset is not None:
-            kernels.add_per_graph(terms, offset, batch)
         for level in reversed(range(terms.size(0) - 1)):
-            kernels.horner_step(terms, level, adjacency, weight, root_weight)
+            constant = None if offset is None else offset[:, level]
+            kernels.horner_step(terms, level, adjacency, weight, root_weight, constant, batch)
         ctx.save_for_backward(terms, weight, root_weight, batch)
         ctx.adjacency = adjacency
         ctx.num_graphs = 0 if offset is None else offset.size(0)
@@ -143,7 +142,7 @@ class HornerScan(torch.autograd.Function):
             accumulate.state_gradient(passed, gradients[level], out=gradients[level + 1])
         offset_gradient = None
         if ctx.num_graphs and ctx.needs_input_grad[1]:
-            offset_gradient = kernels.sum_per_graph(gradients, batch, ctx.num_graphs)
+            offset_gradient = kernels.sum_per_graph(gradients[:-1], batch, ctx.num_graphs)
         weight_gradient, root_gradient, _ = accumulate.results()
         return gradients, offset_gradient, weight_gradient, root_gradient, None, None
 

@@ -39,8 +39,7 @@ class PooledReading(torch.autograd.Function):
         if pooled_gradient is not None:
             if gradient is None:
                 gradient = torch.zeros_like(sequence)
-            share = pooled_gradient / _node_counts(sequence, batch, pooled_gradient.size(0))
-            kernels.pool_backward(gradient, share, sequence, batch, ctx.act)
+            kernels.pool_backward(gradient, pooled_gradient, sequence, batch, ctx.act)
         return gradient, None, None, None
 
 
@@ -91,12 +90,3 @@ class MixedReading(torch.autograd.Function):
             states_gradient[-1] += kernels.activation_gradient(act, states[-1], newest_gradient)
             grads[0] = states_gradient
         return tuple(grads)
-
-
-def _node_counts(sequence: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor | int:
-    if batch is None:
-        return max(sequence.size(1), 1)
-    dtype = torch.promote_types(sequence.dtype, torch.float32)
-    count = torch.zeros(num_graphs, dtype=dtype, device=batch.device)
-    count.index_add_(0, batch, torch.ones(batch.numel(), dtype=dtype, device=batch.device))
-    return count.clamp_(min=1).view(-1, 1, 1)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from torch_grama.nn.engine.handwritten import apply, handwritten_gradients_work
-from torch_grama.nn.engine.horner import last_state_rows
+from torch_grama.nn.engine.horner import last_state_weights
 from torch_grama.nn.engine.linear import HornerScan, LinearScan
 from torch_grama.nn.engine.reading import MixedReading
 from torch_grama.nn.engine.scan import scan, scan_plain
@@ -113,12 +113,16 @@ class Recurrence:
             MixedReading,
             sequence.states,
             sequence.residuals,
-            state_weights,
-            residual_weights,
+            self._rounded(state_weights),
+            None if residual_weights is None else self._rounded(residual_weights),
             self.batch,
             sequence.act,
         )
         return out
+
+    def _rounded(self, weights: Tensor) -> Tensor:
+        # from float64 to the type of the sums: that of the states, and never below float32
+        return weights.to(torch.promote_types(self.sequence.states.dtype, torch.float32))
 
     def _read(self) -> tuple[Tensor, Tensor, Tensor]:
         transition = self._solve()
@@ -126,7 +130,7 @@ class Recurrence:
             mixed, newest = self._mix(fold_differences(transition), None)
         else:
             mixed, newest = self._mix(transition.from_states, transition.from_residuals)
-        return mixed, newest, transition.response
+        return mixed, newest, self._rounded(transition.response)
 
     def _read_plain(self) -> tuple[Tensor, Tensor, Tensor]:
         states, residuals = self.sequence.materialize()
@@ -137,33 +141,17 @@ class Recurrence:
             mixed = torch.einsum("rl,lnf->rnf", weights[0].to(given.dtype), given)
         else:
             mixed = torch.einsum("nrl,lnf->rnf", weights[self.batch].to(given.dtype), given)
-        return mixed, states[-1], transition.response
+        return mixed, states[-1], self._rounded(transition.response)
 
     def _run_horner(self) -> Tensor:
         linear: LinearMap = self.backbone  # type: ignore[assignment]
-        transition = self._solve()
-        # in float64, like the solve: rows are products of up to R matrices
-        rows, response_rows = last_state_rows(transition.response.double())
-        pad = torch.nn.functional.pad
-        # levels m = 0..R: sums over u at m < R, the newest state through H e_0 at m >= 1
-        from_newest = pad(response_rows[..., 0], (1, 0))
-        if self.sequence.residuals is None:
-            state_weights = rows @ fold_differences(transition).double()
-            residual_weights = None
-        else:
-            state_weights = rows @ transition.from_states.double()
-            residual_weights = pad(rows @ transition.from_residuals.double(), (0, 0, 0, 1))
-            residual_weights = residual_weights.to(transition.response.dtype)
-        state_weights = pad(state_weights, (0, 0, 0, 1))
-        newest = torch.nn.functional.one_hot(
-            torch.tensor(state_weights.size(-1) - 1, device=rows.device), state_weights.size(-1)
+        state_weights, residual_weights, bias_weights = last_state_weights(
+            self._solve(), from_differences=self.sequence.residuals is None
         )
-        state_weights = state_weights + from_newest[..., None] * newest
-        terms, _ = self._mix(state_weights.to(transition.response.dtype), residual_weights)
+        terms, _ = self._mix(state_weights, residual_weights)
         offset = None
         if linear.bias is not None:
-            constants = pad(response_rows.sum(-1), (0, 1)).to(linear.bias.dtype)
-            offset = constants[..., None] * linear.bias  # [B, R + 1, F]
+            offset = bias_weights.to(linear.bias.dtype)[..., None] * linear.bias  # [B, R, F]
         out: Tensor = apply(
             HornerScan,
             terms,

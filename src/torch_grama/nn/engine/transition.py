@@ -6,11 +6,14 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
+
+from torch_grama.nn.engine.index_tables import index_table
 
 
 class Transition(NamedTuple):
     r"""The matrices of :math:`\mathbf{f} = \mathbf{M}_f \mathbf{F}_0 + \mathbf{M}_\delta
-    \boldsymbol{\Delta}_0 + \mathbf{H} \boldsymbol{\delta}`.
+    \boldsymbol{\Delta}_0 + \mathbf{H} \boldsymbol{\delta}`, in float64.
 
     Attributes:
         from_states: :math:`\mathbf{M}_f`, :math:`(B, R, L)`.
@@ -44,16 +47,22 @@ def solve_recurrence(phi: Tensor, theta: Tensor, seq_len: int, num_recurrences: 
         seq_len (int): Length :math:`L` of the given sequence.
         num_recurrences (int): Number :math:`R` of new elements.
     """
-    dtype = torch.promote_types(phi.dtype, torch.float32)
-    lags_phi = _lag_matrix(phi.double(), seq_len, num_recurrences)
-    lags_theta = _lag_matrix(theta.double(), seq_len, num_recurrences)
-    # e_1 + theta: the first column of I + Theta
-    impulse = torch.nn.functional.pad(lags_theta[:, 1:, seq_len], (1, 0), value=1.0)
-    right = torch.cat([lags_phi[..., :seq_len], lags_theta[..., :seq_len], impulse[..., None]], -1)
-    identity = torch.eye(num_recurrences, dtype=torch.float64, device=phi.device)
+    num_graphs, ar_order = phi.size()
+    ma_order = theta.size(-1)
+    # every entry of both sides is one of: 0, phi, theta, 1 (left: 0, -phi)
+    values = pad(torch.cat([phi, theta], dim=-1).double(), (1, 0))
+    left_table, right_table = (
+        index_table(build, phi.device, seq_len, num_recurrences, ar_order, ma_order)
+        for build in (_left_entries, _right_entries)
+    )
+    left = -values.index_select(1, left_table).view(num_graphs, num_recurrences, -1)
+    right = pad(values, (0, 1), value=1.0).index_select(1, right_table)
     solution = torch.linalg.solve_triangular(
-        identity - lags_phi[..., seq_len:], right, upper=False, unitriangular=True
-    ).to(dtype)
+        left,
+        right.view(num_graphs, num_recurrences, 2 * seq_len + 1),
+        upper=False,
+        unitriangular=True,
+    )
     return Transition(
         from_states=solution[..., :seq_len],
         from_residuals=solution[..., seq_len : 2 * seq_len],
@@ -61,16 +70,26 @@ def solve_recurrence(phi: Tensor, theta: Tensor, seq_len: int, num_recurrences: 
     )
 
 
-def _lag_matrix(coefficients: Tensor, seq_len: int, num_recurrences: int) -> Tensor:
-    # [B, p] -> [B, R, L + R]: the coefficient with which element c enters new element r
-    order = coefficients.size(-1)
-    device = coefficients.device
-    row = torch.arange(seq_len, seq_len + num_recurrences, device=device)
-    column = torch.arange(seq_len + num_recurrences, device=device)
-    lag = row[:, None] - column
-    # lags outside 1..p read the zero appended at position p
-    index = torch.where((lag >= 1) & (lag <= order), lag - 1, order)
-    return torch.nn.functional.pad(coefficients, (0, 1))[:, index]
+def _left_entries(seq_len: int, num_recurrences: int, ar_order: int, ma_order: int) -> list[int]:
+    r"""Phi, row by row: where each entry stands in (0, phi, theta, 1)."""
+    del seq_len, ma_order
+    steps = range(num_recurrences)
+    return [
+        row - column if 1 <= row - column <= ar_order else 0 for row in steps for column in steps
+    ]
+
+
+def _right_entries(seq_len: int, num_recurrences: int, ar_order: int, ma_order: int) -> list[int]:
+    r"""[Phi0, Theta0, first column of I + Theta], row by row, likewise."""
+    table = []
+    for row in range(num_recurrences):
+        # element c of the given sequence lies L + row - c steps back
+        lags = [seq_len + row - column for column in range(seq_len)]
+        table += [lag if lag <= ar_order else 0 for lag in lags]
+        table += [ar_order + lag if lag <= ma_order else 0 for lag in lags]
+        impulse = ar_order + row if row <= ma_order else 0
+        table.append(1 + ar_order + ma_order if row == 0 else impulse)
+    return table
 
 
 def fold_differences(transition: Transition) -> Tensor:
@@ -81,5 +100,4 @@ def fold_differences(transition: Transition) -> Tensor:
     :math:`\mathbf{M}_f + \mathbf{M}_\delta \mathbf{S}` of shape :math:`(B, R, L)`.
     """
     weights = transition.from_residuals[..., :-1]
-    pad = torch.nn.functional.pad
     return transition.from_states + pad(weights, (1, 0)) - pad(weights, (0, 1))

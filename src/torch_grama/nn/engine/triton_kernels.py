@@ -1,0 +1,276 @@
+"""The device code of the engines: Triton kernels, one pass over memory each.
+
+Every kernel gives one program the channels of one node (or of a run of nodes), so that
+coefficients per graph cost no more than coefficients for all: the program reads those of its own
+graph. Sums are float32 whatever the inputs are.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _tanh(x):
+    # 1 - 2 / (1 + e^{2x}): exact at both ends, where the exponential overflows or vanishes
+    return 1.0 - 2.0 / (1.0 + tl.exp(2.0 * x))
+
+
+@triton.jit
+def _activate(x, ACT: tl.constexpr):
+    if ACT == 1:
+        x = tl.maximum(x, 0.0)
+    elif ACT == 2:
+        x = tl.where(x > 0, x, tl.exp(tl.minimum(x, 0.0)) - 1.0)
+    elif ACT == 3:
+        x = 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
+    elif ACT == 4:
+        x = x * tl.sigmoid(x)
+    elif ACT == 5:
+        x = _tanh(x)
+    elif ACT == 6:
+        x = tl.where(x > 0, x, 0.01 * x)
+    return x
+
+
+@triton.jit
+def _activation_slope(x, ACT: tl.constexpr):
+    slope = x * 0.0 + 1.0
+    if ACT == 1:
+        slope = tl.where(x > 0, 1.0, 0.0)
+    elif ACT == 2:
+        slope = tl.where(x > 0, 1.0, tl.exp(tl.minimum(x, 0.0)))
+    elif ACT == 3:
+        cdf = 0.5 * (1.0 + tl.erf(x * 0.7071067811865476))
+        slope = cdf + x * tl.exp(-0.5 * x * x) * 0.3989422804014327
+    elif ACT == 4:
+        gate = tl.sigmoid(x)
+        slope = gate * (1.0 + x * (1.0 - gate))
+    elif ACT == 5:
+        value = _tanh(x)
+        slope = 1.0 - value * value
+    elif ACT == 6:
+        slope = tl.where(x > 0, 1.0, 0.01)
+    return slope
+
+
+@triton.jit
+def combine_kernel(
+    out_ptr,
+    base_ptr,
+    first_ptr,
+    second_ptr,
+    slope_ptr,
+    first_weights_ptr,
+    second_weights_ptr,
+    batch_ptr,
+    num_nodes,
+    num_channels,
+    first_stride,  # strides of the weights: graph, row, column
+    first_row,
+    first_column,
+    second_stride,
+    second_row,
+    second_column,
+    FIRST: tl.constexpr,
+    SECOND: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROWS_PADDED: tl.constexpr,
+    BLOCK: tl.constexpr,
+    ACT: tl.constexpr,
+    SLOPE: tl.constexpr,
+    HAS_BATCH: tl.constexpr,
+    HAS_BASE: tl.constexpr,
+):
+    blocks = tl.cdiv(num_channels, BLOCK)
+    program = tl.program_id(0).to(tl.int64)
+    node = program // blocks
+    channel = (program % blocks) * BLOCK + tl.arange(0, BLOCK)
+    row = tl.arange(0, ROWS_PADDED)
+    inside = channel < num_channels
+    rows_inside = row < ROWS
+    graph = tl.load(batch_ptr + node) if HAS_BATCH else node * 0
+    position = node * num_channels + channel
+    # program * 0: a size of one arrives as a plain integer, which has no type to widen
+    step = (program * 0 + num_nodes) * num_channels
+    total = tl.zeros([ROWS_PADDED, BLOCK], dtype=tl.float32)
+    for k in tl.static_range(FIRST):
+        x = tl.load(first_ptr + k * step + position, mask=inside, other=0.0).to(tl.float32)
+        w = tl.load(
+            first_weights_ptr + graph * first_stride + row * first_row + k * first_column,
+            mask=rows_inside,
+            other=0.0,
+        ).to(tl.float32)
+        total += w[:, None] * _activate(x, ACT)[None, :]
+    for k in tl.static_range(SECOND):
+        x = tl.load(second_ptr + k * step + position, mask=inside, other=0.0).to(tl.float32)
+        w = tl.load(
+            second_weights_ptr + graph * second_stride + row * second_row + k * second_column,
+            mask=rows_inside,
+            other=0.0,
+        ).to(tl.float32)
+        total += w[:, None] * _activate(x, ACT)[None, :]
+    target = row[:, None] * step + position[None, :]
+    mask = rows_inside[:, None] & inside[None, :]
+    if SLOPE > 0:
+        x = tl.load(slope_ptr + target, mask=mask, other=0.0).to(tl.float32)
+        total = total * _activation_slope(x, SLOPE)
+    if HAS_BASE:
+        total += tl.load(base_ptr + target, mask=mask, other=0.0).to(tl.float32)
+    tl.store(out_ptr + target, total.to(out_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def gram_kernel(
+    out_ptr,
+    left_ptr,
+    right_ptr,
+    segment_ptr,
+    num_nodes,
+    num_channels,
+    LEFT: tl.constexpr,
+    RIGHT: tl.constexpr,
+    LEFT_PADDED: tl.constexpr,
+    RIGHT_PADDED: tl.constexpr,
+    BLOCK: tl.constexpr,
+    ACT: tl.constexpr,
+):
+    segment = tl.program_id(0).to(tl.int64)
+    start = tl.load(segment_ptr + segment) * num_channels
+    end = tl.load(segment_ptr + segment + 1) * num_channels
+    left = tl.arange(0, LEFT_PADDED)
+    right = tl.arange(0, RIGHT_PADDED)
+    offset = tl.arange(0, BLOCK)
+    step = (segment * 0 + num_nodes) * num_channels
+    total = tl.zeros([LEFT_PADDED, RIGHT_PADDED], dtype=tl.float32)
+    position = start
+    while position < end:
+        element = position + offset
+        inside = element < end
+        g = tl.load(
+            left_ptr + left[:, None] * step + element[None, :],
+            mask=(left < LEFT)[:, None] & inside[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        x = tl.load(
+            right_ptr + right[:, None] * step + element[None, :],
+            mask=(right < RIGHT)[:, None] & inside[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # three tensor-core products that together keep the precision of float32
+        total += tl.dot(g, tl.trans(_activate(x, ACT)), input_precision="tf32x3")
+        position += BLOCK
+    target = segment * LEFT * RIGHT + left[:, None] * RIGHT + right[None, :]
+    tl.store(out_ptr + target, total, mask=(left < LEFT)[:, None] & (right < RIGHT)[None, :])
+
+
+@triton.jit
+def segment_sum_kernel(
+    out_ptr,
+    x_ptr,
+    segment_ptr,
+    num_nodes,
+    num_channels,
+    length,
+    BLOCK: tl.constexpr,
+    ACT: tl.constexpr,
+):
+    segment = tl.program_id(0).to(tl.int64)
+    element = tl.program_id(1).to(tl.int64)
+    channel = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
+    inside = channel < num_channels
+    start = tl.load(segment_ptr + segment)
+    end = tl.load(segment_ptr + segment + 1)
+    base = element * num_nodes * num_channels + channel
+    total = tl.zeros([BLOCK], dtype=tl.float32)
+    node = start
+    while node < end:
+        x = tl.load(x_ptr + base + node * num_channels, mask=inside, other=0.0).to(tl.float32)
+        total += _activate(x, ACT)
+        node += 1
+    tl.store(out_ptr + (segment * length + element) * num_channels + channel, total, mask=inside)
+
+
+@triton.jit
+def spread_kernel(
+    gradient_ptr,
+    share_ptr,
+    x_ptr,
+    batch_ptr,
+    num_nodes,
+    num_channels,
+    length,
+    BLOCK: tl.constexpr,
+    ACT: tl.constexpr,
+    HAS_BATCH: tl.constexpr,
+):
+    node = tl.program_id(0).to(tl.int64)
+    element = tl.program_id(1).to(tl.int64)
+    channel = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
+    inside = channel < num_channels
+    graph = tl.load(batch_ptr + node) if HAS_BATCH else node * 0
+    position = (element * num_nodes + node) * num_channels + channel
+    share = tl.load(
+        share_ptr + (graph * length + element) * num_channels + channel, mask=inside, other=0.0
+    ).to(tl.float32)
+    if ACT > 0:
+        x = tl.load(x_ptr + position, mask=inside, other=0.0).to(tl.float32)
+        share = share * _activation_slope(x, ACT)
+    gradient = tl.load(gradient_ptr + position, mask=inside, other=0.0).to(tl.float32)
+    total = gradient + share
+    tl.store(gradient_ptr + position, total.to(gradient_ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def sparse_kernel(
+    out_ptr,
+    base_ptr,
+    bias_ptr,
+    row_start_ptr,
+    column_ptr,
+    value_ptr,
+    x_ptr,
+    state_ptr,
+    history_ptr,
+    response_ptr,
+    batch_ptr,
+    num_nodes,
+    num_channels,
+    bias_stride,
+    response_stride,
+    STEP: tl.constexpr,
+    BLOCK: tl.constexpr,
+    HAS_BASE: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
+    HAS_STATE: tl.constexpr,
+    HAS_BATCH: tl.constexpr,
+):
+    node = tl.program_id(0).to(tl.int64)
+    channel = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = channel < num_channels
+    position = node * num_channels + channel
+    graph = tl.load(batch_ptr + node) if HAS_BATCH else node * 0
+    total = tl.zeros([BLOCK], dtype=tl.float32)
+    if HAS_BASE:
+        total += tl.load(base_ptr + position, mask=inside, other=0.0).to(tl.float32)
+    if HAS_BIAS:
+        bias = tl.load(bias_ptr + graph * bias_stride + channel, mask=inside, other=0.0)
+        total += bias.to(tl.float32)
+    edge = tl.load(row_start_ptr + node)
+    end = tl.load(row_start_ptr + node + 1)
+    while edge < end:
+        source = tl.load(column_ptr + edge).to(tl.int64)
+        value = tl.load(value_ptr + edge).to(tl.float32)
+        x = tl.load(x_ptr + source * num_channels + channel, mask=inside, other=0.0)
+        total += value * x.to(tl.float32)
+        edge += 1
+    tl.store(out_ptr + position, total.to(out_ptr.dtype.element_ty), mask=inside)
+    if HAS_STATE:
+        # the state: its part of the given sequence, the new residual, and all earlier ones
+        response = response_ptr + graph * response_stride
+        step = (node * 0 + num_nodes) * num_channels
+        state = tl.load(state_ptr + position, mask=inside, other=0.0).to(tl.float32)
+        state += tl.load(response).to(tl.float32) * total
+        for k in tl.static_range(STEP):
+            past = tl.load(history_ptr + k * step + position, mask=inside, other=0.0)
+            state += tl.load(response + (STEP - k)).to(tl.float32) * past.to(tl.float32)
+        tl.store(state_ptr + position, state.to(state_ptr.dtype.element_ty), mask=inside)

@@ -1,0 +1,251 @@
+"""The inner products of the engines through Triton; names and shapes as in the torch twin."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+import triton
+from torch import Tensor
+
+from torch_grama.nn.activation import Activation, identity
+from torch_grama.nn.engine.adjacency import CSR
+from torch_grama.nn.engine.triton_kernels import (
+    combine_kernel,
+    gram_kernel,
+    segment_sum_kernel,
+    sparse_kernel,
+    spread_kernel,
+)
+
+# Activations that the kernels can apply while they read.
+ACTIVATION_CODES: dict[Activation, int] = {
+    identity: 0,
+    F.relu: 1,
+    F.elu: 2,
+    F.gelu: 3,
+    F.silu: 4,
+    F.tanh: 5,
+    F.leaky_relu: 6,
+}
+_MAX_BLOCK = 512
+# Programs that share the nodes of a single graph in the reductions.
+_NUM_SEGMENTS = 1024
+
+
+def combine(
+    first_weights: Tensor,
+    first: Tensor,
+    second_weights: Tensor | None,
+    second: Tensor | None,
+    batch: Tensor | None,
+    act: Activation,
+) -> Tensor:
+    r"""Returns the weighted sums over one or two activated sequences, ``[R, N, F]``."""
+    out = first.new_empty(first_weights.size(1), *first.shape[1:])
+    _launch_combine(out, None, first_weights, first, second_weights, second, batch, act)
+    return out
+
+
+def add_combination(
+    out: Tensor, base: Tensor | None, weights: Tensor, sequence: Tensor, batch: Tensor | None
+) -> None:
+    r"""Writes ``base`` (or zero) plus the weighted sum of ``sequence`` into ``out``, ``[N, F]``."""
+    _launch_combine(
+        out.unsqueeze(0), base, weights.unsqueeze(1), sequence, None, None, batch, identity
+    )
+
+
+def combine_backward(
+    weights: Tensor, gradient: Tensor, sequence: Tensor, batch: Tensor | None, act: Activation
+) -> Tensor:
+    r"""Returns the gradient of :func:`combine` in one of its sequences, ``[L, N, F]``."""
+    out = torch.empty_like(sequence)
+    slope = None if act is identity else sequence
+    _launch_combine(
+        out,
+        None,
+        weights.transpose(1, 2),
+        gradient,
+        None,
+        None,
+        batch,
+        identity,
+        slope=slope,
+        slope_act=act,
+    )
+    return out
+
+
+def gram(
+    gradient: Tensor, sequence: Tensor, batch: Tensor | None, num_graphs: int, act: Activation
+) -> Tensor:
+    r"""Returns the inner products per graph, ``[B, R, L]``."""
+    segments = _segments(sequence, batch, num_graphs)
+    left, right = gradient.size(0), sequence.size(0)
+    partial = gradient.new_empty(segments.numel() - 1, left, right, dtype=torch.float32)
+    gram_kernel[(segments.numel() - 1,)](
+        partial,
+        gradient,
+        sequence,
+        segments,
+        sequence.size(1),
+        sequence.size(2),
+        LEFT=left,
+        RIGHT=right,
+        LEFT_PADDED=max(16, triton.next_power_of_2(left)),
+        RIGHT_PADDED=max(16, triton.next_power_of_2(right)),
+        BLOCK=128,
+        ACT=ACTIVATION_CODES[act],
+    )
+    return partial.sum(dim=0, keepdim=True) if batch is None else partial
+
+
+def sum_per_graph(
+    sequence: Tensor, batch: Tensor | None, num_graphs: int, act: Activation = identity
+) -> Tensor:
+    r"""Returns the sums over the nodes of each graph, ``[B, L, F]``."""
+    segments = _segments(sequence, batch, num_graphs, 128)
+    length, num_nodes, channels = sequence.size()
+    out = sequence.new_empty(segments.numel() - 1, length, channels, dtype=torch.float32)
+    block = min(triton.next_power_of_2(channels), _MAX_BLOCK)
+    segment_sum_kernel[(segments.numel() - 1, length, triton.cdiv(channels, block))](
+        out,
+        sequence,
+        segments,
+        num_nodes,
+        channels,
+        length,
+        BLOCK=block,
+        ACT=ACTIVATION_CODES[act],
+    )
+    return out.sum(dim=0, keepdim=True) if batch is None else out
+
+
+def pool_backward(
+    gradient: Tensor, share: Tensor, sequence: Tensor, batch: Tensor | None, act: Activation
+) -> None:
+    r"""Adds the gradient of the activated means to ``gradient``, in place."""
+    length, num_nodes, channels = sequence.size()
+    if num_nodes == 0:
+        return
+    block = min(triton.next_power_of_2(channels), _MAX_BLOCK)
+    spread_kernel[(num_nodes, length, triton.cdiv(channels, block))](
+        gradient,
+        share.contiguous(),
+        sequence,
+        batch,
+        num_nodes,
+        channels,
+        length,
+        BLOCK=block,
+        ACT=ACTIVATION_CODES[act],
+        HAS_BATCH=batch is not None,
+    )
+
+
+def sparse_product(
+    matrix: CSR,
+    x: Tensor,
+    out: Tensor,
+    base: Tensor | None = None,
+    bias: Tensor | None = None,
+    state: Tensor | None = None,
+    history: Tensor | None = None,
+    response: Tensor | None = None,
+    batch: Tensor | None = None,
+) -> None:
+    r"""Writes :math:`\mathbf{A} \mathbf{x}`, plus ``base`` and ``bias``, into ``out``, ``[N, F]``.
+
+    ``bias`` is ``[F]``, or ``[B, F]`` with one row a graph. With ``state``, also adds the new
+    residual and the ``history`` of earlier ones, ``[K, N, F]``, to it, weighted by the impulse
+    ``response``, ``[B, R]``.
+    """
+    num_nodes, channels = x.size()
+    if num_nodes == 0:
+        return
+    block = min(triton.next_power_of_2(channels), _MAX_BLOCK)
+    sparse_kernel[(num_nodes, triton.cdiv(channels, block))](
+        out,
+        base,
+        bias,
+        matrix.row_start,
+        matrix.column,
+        matrix.value,
+        x,
+        state,
+        history,
+        response,
+        batch,
+        num_nodes,
+        channels,
+        0 if bias is None or bias.dim() == 1 else bias.stride(0),
+        0 if response is None else response.stride(0),
+        STEP=0 if history is None else history.size(0),
+        BLOCK=block,
+        HAS_BASE=base is not None,
+        HAS_BIAS=bias is not None,
+        HAS_STATE=state is not None,
+        HAS_BATCH=batch is not None,
+    )
+
+
+def _launch_combine(
+    out: Tensor,
+    base: Tensor | None,
+    first_weights: Tensor,
+    first: Tensor,
+    second_weights: Tensor | None,
+    second: Tensor | None,
+    batch: Tensor | None,
+    act: Activation,
+    slope: Tensor | None = None,
+    slope_act: Activation = identity,
+) -> None:
+    num_rows, num_nodes, channels = out.size()
+    if num_nodes == 0:
+        return
+    if batch is None:
+        # the same weights everywhere: one long row of channels, in blocks of full size
+        num_nodes, channels = 1, num_nodes * channels
+    padded = triton.next_power_of_2(num_rows)
+    # at most 8192 sums a program, which four warps hold in registers
+    block = min(triton.next_power_of_2(channels), max(8192 // padded, 32), _MAX_BLOCK)
+    combine_kernel[(num_nodes * triton.cdiv(channels, block),)](
+        out,
+        base,
+        first,
+        second,
+        slope,
+        first_weights,
+        second_weights,
+        batch,
+        num_nodes,
+        channels,
+        *(
+            first_weights.stride()
+            if first_weights.size(0) > 1
+            else (0, *first_weights.stride()[1:])
+        ),
+        *((0, 0, 0) if second_weights is None else second_weights.stride()),
+        FIRST=first.size(0),
+        SECOND=0 if second is None else second.size(0),
+        ROWS=num_rows,
+        ROWS_PADDED=padded,
+        BLOCK=block,
+        ACT=ACTIVATION_CODES[act],
+        SLOPE=0 if slope is None else ACTIVATION_CODES[slope_act],
+        HAS_BATCH=batch is not None,
+        HAS_BASE=base is not None,
+    )
+
+
+def _segments(
+    sequence: Tensor, batch: Tensor | None, num_graphs: int, limit: int = _NUM_SEGMENTS
+) -> Tensor:
+    r"""Returns where each run of nodes starts: the graphs, or even shares of a single graph."""
+    num_nodes = sequence.size(1)
+    if batch is not None:
+        graphs = torch.arange(num_graphs + 1, device=batch.device)
+        return torch.searchsorted(batch, graphs)
+    count = max(min(limit, num_nodes), 1)
+    return torch.arange(count + 1, device=sequence.device) * num_nodes // count
