@@ -1,6 +1,13 @@
 """Theory made computable: poles, stability, memory and the growth of the closed loop."""
 
 from torch_grama.analysis.simulation import simulate_arma, simulate_ssm
+from torch_grama.analysis.stability import (
+    characteristic_roots,
+    is_bibo_stable,
+    is_stable,
+    satisfies_sufficient_condition,
+    spectral_radius,
+)
 from torch_grama.analysis.state_space import (
     ArmaModel,
     StateSpace,
@@ -13,8 +20,13 @@ __all__ = [
     "ArmaModel",
     "StateSpace",
     "arma_to_ssm",
+    "characteristic_roots",
+    "is_bibo_stable",
+    "is_stable",
+    "satisfies_sufficient_condition",
     "simulate_arma",
     "simulate_ssm",
+    "spectral_radius",
     "ssm_to_arma",
     "state_matrix",
 ]
