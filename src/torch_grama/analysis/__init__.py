@@ -1,5 +1,6 @@
 """Theory made computable: poles, stability, memory and the growth of the closed loop."""
 
+from torch_grama.analysis.impulse import impulse_response, memory_length
 from torch_grama.analysis.simulation import simulate_arma, simulate_ssm
 from torch_grama.analysis.stability import (
     characteristic_roots,
@@ -21,8 +22,10 @@ __all__ = [
     "StateSpace",
     "arma_to_ssm",
     "characteristic_roots",
+    "impulse_response",
     "is_bibo_stable",
     "is_stable",
+    "memory_length",
     "satisfies_sufficient_condition",
     "simulate_arma",
     "simulate_ssm",
