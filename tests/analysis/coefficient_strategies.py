@@ -39,7 +39,8 @@ def decaying(draw: st.DrawFn, radius: float = 0.97) -> Tensor:
     phi = normal(seed, order)
     largest = torch.linalg.eigvals(companion(phi)).abs().max()
     shrink = draw(st.floats(0.1, 1.0)) * radius / largest
-    return phi * shrink ** torch.arange(1, order + 1)  # scales every pole by `shrink`
+    lags = torch.arange(1, order + 1, dtype=torch.float64)
+    return phi * shrink**lags  # scales every pole by `shrink`
 
 
 def companion(phi: Tensor) -> Tensor:

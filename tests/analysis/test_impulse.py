@@ -70,9 +70,9 @@ def test_memory_of_slow_decay(radius, angle):
 @given(decaying(radius=1.0), st.floats(0.3, 0.98), st.floats(0.3, 1.0))
 def test_poles_nearer_the_circle_decay_more_slowly(phi, outer, ratio):
     """Shrinking every pole by r multiplies the response at lag k by r^k."""
-    lags = torch.arange(1, len(phi) + 1)
+    lags = torch.arange(1, len(phi) + 1, dtype=torch.float64)
     slow, fast = phi * outer**lags, phi * (outer * ratio) ** lags
-    steps = torch.arange(40)
+    steps = torch.arange(40, dtype=torch.float64)
     assert torch.allclose(
         impulse_response(fast, None, 40), impulse_response(slow, None, 40) * ratio**steps
     )

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
 from torch_grama.analysis._checks import check_coefficients, check_tolerance
+from torch_grama.analysis.eigenvalues import eigenvalues
 from torch_grama.analysis.state_space import state_matrix
 
 # A zero of the moving average cancels a pole within this relative distance of it.
@@ -234,9 +235,8 @@ class _Roots(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: FunctionCtx, phi: Tensor) -> Tensor:
-        eigenvalues = torch.linalg.eigvals(state_matrix(phi))
-        order = eigenvalues.abs().argsort(dim=-1, descending=True, stable=True)
-        roots: Tensor = eigenvalues.gather(-1, order)
+        roots = eigenvalues(state_matrix(phi))
+        roots = roots.gather(-1, roots.abs().argsort(dim=-1, descending=True, stable=True))
         ctx.save_for_backward(roots)
         return roots
 
