@@ -1,5 +1,11 @@
 """Theory made computable: poles, stability, memory and the growth of the closed loop."""
 
+from torch_grama.analysis.closed_loop import closed_loop_radius
+from torch_grama.analysis.closed_loop_bounds import (
+    closed_loop_bound,
+    closed_loop_gain,
+    operator_norm,
+)
 from torch_grama.analysis.impulse import impulse_response, memory_length
 from torch_grama.analysis.simulation import simulate_arma, simulate_ssm
 from torch_grama.analysis.stability import (
@@ -22,10 +28,14 @@ __all__ = [
     "StateSpace",
     "arma_to_ssm",
     "characteristic_roots",
+    "closed_loop_bound",
+    "closed_loop_gain",
+    "closed_loop_radius",
     "impulse_response",
     "is_bibo_stable",
     "is_stable",
     "memory_length",
+    "operator_norm",
     "satisfies_sufficient_condition",
     "simulate_arma",
     "simulate_ssm",

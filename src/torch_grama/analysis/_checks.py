@@ -101,6 +101,7 @@ def check_batch(point: Tensor, batch: Tensor | None, batch_size: int | None) -> 
             f"Expected 'batch' to be int64 of shape ({num_nodes},), one entry per node "
             f"(got {batch.dtype} of shape {tuple(batch.shape)})"
         )
+    check_one_device(point=point, batch=batch)
     found = int(batch.max()) + 1 if num_nodes else 0
     if num_nodes and (int(batch.min()) < 0 or found > (batch_size or found)):
         raise ValueError(
@@ -122,11 +123,15 @@ def broadcast_shape(**shapes: torch.Size) -> torch.Size:
     return common
 
 
-def to_one_dtype(**tensors: Tensor) -> list[Tensor]:
-    r"""Promote the named tensors to the widest of their dtypes; they must share a device."""
-    devices = {tensor.device for tensor in tensors.values()}
-    if len(devices) > 1:
+def check_one_device(**tensors: Tensor) -> None:
+    r"""Demand that the named tensors lie on the same device."""
+    if len({tensor.device for tensor in tensors.values()}) > 1:
         got = ", ".join(f"{name}: {tensor.device}" for name, tensor in tensors.items())
         raise ValueError(f"Expected all tensors on one device (got {got}); move them with .to()")
+
+
+def to_one_dtype(**tensors: Tensor) -> list[Tensor]:
+    r"""Promote the named tensors to the widest of their dtypes; they must share a device."""
+    check_one_device(**tensors)
     dtype = reduce(torch.promote_types, (tensor.dtype for tensor in tensors.values()))
     return [tensor.to(dtype) for tensor in tensors.values()]
