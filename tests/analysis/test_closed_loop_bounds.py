@@ -105,5 +105,7 @@ def test_unusable_arguments():
         operator_norm(lambda x: x, point, torch.zeros(3))
     with pytest.raises(ValueError, match=r"\[0, batch_size\) \(got 0 to 2, batch_size=2\)"):
         operator_norm(lambda x: x, point, torch.tensor([0, 1, 2]), batch_size=2)
+    with pytest.raises(ValueError, match=r"\[0, batch_size\) \(got 0 to 0, batch_size=0\)"):
+        operator_norm(lambda x: x, point, torch.tensor([0, 0, 0]), batch_size=0)
     with pytest.raises(ValueError, match=r"\[0, batch_size\) \(got -1"):
         operator_norm(lambda x: x, point, torch.tensor([0, 1, -1]))

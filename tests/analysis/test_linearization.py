@@ -64,6 +64,8 @@ def test_hidden_dependence_is_an_error():
 
 
 def test_unusable_arguments():
+    with pytest.raises(TypeError, match=r"return a tensor \(got tuple\)"):
+        Linearization(lambda x: (x, x), torch.zeros(3, 2))
     with pytest.raises(ValueError, match=r"keep the shape \(3, 2\).*got \(3, 4\)"):
         Linearization(nn.Linear(2, 4), torch.zeros(3, 2))
     with pytest.raises(ValueError, match=r"\[num_nodes, channels\].*got \(3, 2, 2\)"):

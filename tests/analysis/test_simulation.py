@@ -141,6 +141,8 @@ def test_unusable_arguments():
         simulate_arma(torch.ones(3, 2), phi, torch.ones(4, 5))
     with pytest.raises(ValueError, match="'inputs' to have at least 1 dimension"):
         simulate_arma(phi, phi, torch.tensor(1.0))
+    with pytest.raises(TypeError, match=r"'direct' to be a tensor \(got float\)"):
+        simulate_arma(phi, phi, torch.ones(4), direct=2.0)
     with pytest.raises(ValueError, match="'A' to be square"):
         simulate_ssm(torch.ones(2, 3), B, B, torch.tensor(0.0), B)
     with pytest.raises(ValueError, match="'C' to have 2 entries"):

@@ -103,7 +103,8 @@ def check_batch(point: Tensor, batch: Tensor | None, batch_size: int | None) -> 
         )
     check_one_device(point=point, batch=batch)
     found = int(batch.max()) + 1 if num_nodes else 0
-    if num_nodes and (int(batch.min()) < 0 or found > (batch_size or found)):
+    too_large = batch_size is not None and found > batch_size
+    if num_nodes and (int(batch.min()) < 0 or too_large):
         raise ValueError(
             f"Expected the entries of 'batch' to lie in [0, batch_size) "
             f"(got {int(batch.min())} to {found - 1}, batch_size={batch_size})"

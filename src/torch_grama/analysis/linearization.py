@@ -20,10 +20,12 @@ class Linearization:
     as they were drawn. A constant part of the map takes no part.
 
     Args:
-        backbone (callable): A map from ``[N, F]`` to ``[N, F]``.
+        backbone (callable): A map from ``[N, F]`` to ``[N, F]``. A compiled module cannot be
+            differentiated twice; pass the original.
         point (Tensor): Where to linearise, ``[N, F]``. For an affine map any point does.
 
     Raises:
+        TypeError: If the map returns anything but one tensor.
         ValueError: If the point is not a finite ``[N, F]`` tensor, if the map does not keep its
             shape, or if it hides its dependence on the input from automatic differentiation.
     """
@@ -39,6 +41,11 @@ class Linearization:
         with torch.inference_mode(False), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
             self._x = point.detach().clone().requires_grad_()
             self._y = backbone(self._x)
+            if not isinstance(self._y, Tensor):
+                raise TypeError(
+                    f"Expected 'backbone' to return a tensor (got {type(self._y).__name__}); "
+                    f"pass a function that returns the node features alone"
+                )
             if self._y.shape != point.shape:
                 raise ValueError(
                     f"Expected 'backbone' to keep the shape {tuple(point.shape)} of its input "

@@ -75,17 +75,17 @@ def simulate_arma(
         "past_inputs": (past_inputs, phi.new_zeros(q)),
         "initial_terms": (initial_terms, phi.new_zeros(0)),
     }
-    given = {"phi": phi, "theta": theta, "inputs": inputs}
+    direct = phi.new_ones(()) if direct is None else direct
+    check_real("direct", direct, ndim=0)
+    given = {"phi": phi, "theta": theta, "inputs": inputs, "direct": direct.unsqueeze(-1)}
     for name, (value, default) in optional.items():
         given[name] = default if value is None else value
         check_real(name, given[name], ndim=1)
     check_size("past_states", given["past_states"], p, "one per coefficient in 'phi'")
     check_size("past_inputs", given["past_inputs"], q, "one per coefficient in 'theta'")
-    given["direct"] = phi.new_ones(1) if direct is None else direct.unsqueeze(-1)
-    check_real("direct", given["direct"], ndim=1)
 
     shape = broadcast_shape(**{name: value.shape[:-1] for name, value in given.items()})
-    phi, theta, inputs, states, before, terms, direct = (
+    phi, theta, inputs, direct, states, before, terms = (
         value.expand(shape + value.shape[-1:]) for value in to_one_dtype(**given)
     )
     steps = inputs.size(-1)

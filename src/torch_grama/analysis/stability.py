@@ -90,8 +90,8 @@ def is_stable(phi: Tensor, tolerance: float = 1e-6) -> Tensor:
     .. note::
         Numbers with rounding cannot decide what happens exactly on the circle. A root counts as on
         the circle within ``tolerance`` of it, and two such roots count as one multiple root within
-        ``2 * sqrt(tolerance)`` of each other, which is how far a perturbation of that size drives
-        the two halves of a double root apart. The default holds for float64 and for float32
+        ``2 * sqrt(tolerance)`` of each other: that is how far :math:`(\lambda - 1)^2 + \varepsilon`
+        has its two roots apart. The default holds for float64 and for float32
         coefficients; coarser ones need a larger value.
 
     Args:
