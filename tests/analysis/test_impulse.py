@@ -110,6 +110,7 @@ def test_memory_of_what_never_decays_is_infinite(phi, theta):
         ([2.0, -1.0], [-2.0, 1.0], 0),
         ([1.5, -0.5], [-0.7, -0.3], 10),  # 1, 1/2 over 1, -0.3: what is left is 0.8 * 2^-(k-1)
         ([1.6, -0.55], [-0.8, -0.33], 10),  # the same with an unstable common factor 1.1
+        ([1.8, -0.95, 0.15], [-1.5, 0.5], 5),  # 1, 1/2, 0.3 over 1, 1/2: what is left is 0.3^k
     ],
 )
 def test_memory_without_the_cancelled_poles(phi, theta, expected):
@@ -124,6 +125,12 @@ def test_horizon_leaves_long_memories_open():
     assert memory[2] == math.inf
     assert memory_length(phi, horizon=65)[1] == 65
     assert memory_length(phi[1], horizon=64).isnan()
+
+
+def test_response_that_outlasts_its_poles_is_not_followed_for_ever(monkeypatch):
+    monkeypatch.setattr("torch_grama.analysis.impulse._LAST_LAG", 1000)
+    memory = memory_length(double(0.5, 0.9, 0.9999).unsqueeze(-1))
+    assert memory.tolist() == [9, 65, math.inf]
 
 
 def test_tolerance_above_the_response():

@@ -13,6 +13,9 @@ from torch_grama.analysis.state_space import state_matrix
 # Poles this near to the unit circle count as on it: a decay over more than a million lags is none.
 _CIRCLE = 1e-6
 
+# No response with its poles further inside lasts as long as this; one that does is not decaying.
+_LAST_LAG = 10**9
+
 # Numbers held at once while the response is followed.
 _CHUNK_NUMBERS = 2**20
 
@@ -140,8 +143,10 @@ def _follow(phi: Tensor, theta: Tensor, tolerance: float, horizon: float) -> Ten
         left = (energy + rounding >= tolerance**2) & (memory[active] <= horizon)
         active, state, W = active[left], state[left], W[left]
         rows, power = rows[left], power[left]
-        if len(active) == 0:
-            return torch.where(memory > horizon, torch.nan, memory)
+        if len(active) == 0 or lag > _LAST_LAG:
+            memory = torch.where(memory > horizon, torch.nan, memory)
+            memory[active] = torch.inf
+            return memory
         chunk = (rows @ state.unsqueeze(-1)).squeeze(-1)  # [S, m]
         found = _last_lag(chunk, tolerance, first_lag=lag)
         memory[active] = torch.where(found >= 0, found, memory[active])
