@@ -1,0 +1,254 @@
+"""Where the poles of an ARMA recurrence lie, and what that says about its stability."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import FunctionCtx
+
+from torch_grama.analysis._checks import check_coefficients, check_tolerance
+from torch_grama.analysis.eigenvalues import eigenvalues
+from torch_grama.analysis.state_space import state_matrix
+
+# A zero of the moving average cancels a pole within this relative distance of it.
+_CANCELLATION = 1e-9
+
+
+def characteristic_roots(phi: Tensor) -> Tensor:
+    r"""The roots of the characteristic polynomial of an ARMA recurrence, which are the poles of
+    the recurrence and the non-zero eigenvalues of its state matrix
+
+    .. math::
+        P(\lambda) = \lambda^p - \sum_{j=1}^{p} \phi_j \lambda^{p-j}
+
+    where :math:`\phi` are the autoregressive coefficients. The moving average adds only zeros to
+    the spectrum. Coefficients that sum to one always have a root at 1. Gradients follow from
+    :math:`\partial \lambda / \partial \phi_j = \lambda^{p-j} / P'(\lambda)`: they grow without
+    bound towards a multiple root, where roots are not differentiable.
+
+    Args:
+        phi (Tensor): Autoregressive coefficients.
+
+    Shapes:
+        - **input:** phi :math:`(*, p)`
+        - **output:** roots :math:`(*, p)`
+
+    Returns:
+        Tensor: The complex roots in order of falling modulus, found in float64.
+
+    Raises:
+        ValueError: If a shape is wrong or a value is not a finite real number.
+
+    Example:
+        >>> characteristic_roots(torch.tensor([0.5, 0.5])).real
+        tensor([ 1.0000, -0.5000])
+    """
+    phi, _ = check_coefficients(phi)
+    roots: Tensor = _Roots.apply(phi.double())  # type: ignore[no-untyped-call]
+    return roots.to(torch.complex128 if phi.dtype == torch.float64 else torch.complex64)
+
+
+def spectral_radius(phi: Tensor) -> Tensor:
+    r"""The largest modulus :math:`\rho = \max_k |\lambda_k|` among the roots of the characteristic
+    polynomial, see :func:`characteristic_roots`.
+
+    Differentiable where the dominant root, or conjugate pair, is simple.
+
+    Args:
+        phi (Tensor): Autoregressive coefficients.
+
+    Shapes:
+        - **input:** phi :math:`(*, p)`
+        - **output:** radius :math:`(*)`
+
+    Returns:
+        Tensor: The spectral radius of the state matrix.
+
+    Raises:
+        ValueError: If a shape is wrong or a value is not a finite real number.
+
+    Example:
+        >>> spectral_radius(torch.tensor([[0.5, 0.5], [0.0, -0.25]]))
+        tensor([1.0000, 0.5000])
+    """
+    phi, _ = check_coefficients(phi)
+    # The roots are sorted; of a conjugate pair either member has the same gradient.
+    return characteristic_roots(phi.double())[..., 0].abs().to(phi.dtype)
+
+
+def is_stable(phi: Tensor, tolerance: float = 1e-6) -> Tensor:
+    r"""Whether the powers of the state matrix stay bounded: all roots of the characteristic
+    polynomial lie in the closed unit disc and those on the circle are simple.
+
+    .. note::
+        Lemma 4.2 of the paper asks for a spectral radius of at most 1 only. That is not enough:
+        :math:`\phi = (2, -1)` has the double root 1, and its powers grow linearly.
+
+    .. note::
+        Numbers with rounding cannot decide what happens exactly on the circle. A root counts as on
+        the circle within ``tolerance`` of it, and two such roots count as one multiple root within
+        ``2 * sqrt(tolerance)`` of each other: that is how far :math:`(\lambda - 1)^2 + \varepsilon`
+        has its two roots apart. The default holds for float64 and for float32
+        coefficients; coarser ones need a larger value.
+
+    Args:
+        phi (Tensor): Autoregressive coefficients.
+        tolerance (float, optional): Distance within which a root counts as on the unit circle.
+            (default: :obj:`1e-6`)
+
+    Shapes:
+        - **input:** phi :math:`(*, p)`
+        - **output:** verdict :math:`(*)`, of dtype :obj:`torch.bool`
+
+    Returns:
+        Tensor: One verdict per set of coefficients.
+
+    Raises:
+        ValueError: If a shape, a value or the tolerance is not usable.
+
+    Example:
+        >>> is_stable(torch.tensor([[0.5, 0.5], [2.0, -1.0], [0.9, 0.3]]))
+        tensor([ True, False, False])
+    """
+    check_tolerance(tolerance)
+    phi, _ = check_coefficients(phi)
+    roots = characteristic_roots(phi.detach().double())
+    modulus = roots.abs()
+    on_circle = (modulus - 1).abs() <= tolerance
+    distance = (roots.unsqueeze(-1) - roots.unsqueeze(-2)).abs()
+    pairs = torch.ones_like(distance, dtype=torch.bool).tril(-1)
+    pairs &= on_circle.unsqueeze(-1) & on_circle.unsqueeze(-2)
+    repeated = (pairs & (distance <= 2 * math.sqrt(tolerance))).flatten(-2).any(-1)
+    return (modulus <= 1 + tolerance).all(-1) & ~repeated
+
+
+def is_bibo_stable(phi: Tensor, theta: Tensor | None = None, tolerance: float = 1e-6) -> Tensor:
+    r"""Whether every bounded input gives a bounded output: all poles lie strictly inside the unit
+    circle, but for those that a zero of the moving average cancels.
+
+    This is more than :func:`is_stable` asks of poles on the circle: with :math:`\phi_1 = 1` a
+    constant input gives an output that grows without bound. It is less where the moving average
+    cancels a pole, as in :math:`f_t = f_{t-1} + \delta_t - \delta_{t-1}`.
+
+    Args:
+        phi (Tensor): Autoregressive coefficients.
+        theta (Tensor, optional): Moving-average coefficients. (default: :obj:`None`)
+        tolerance (float, optional): Poles within this distance of the circle count as on it.
+            (default: :obj:`1e-6`)
+
+    Shapes:
+        - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`
+        - **output:** verdict :math:`(*)`, of dtype :obj:`torch.bool`
+
+    Returns:
+        Tensor: One verdict per set of coefficients.
+
+    Raises:
+        ValueError: If a shape, a value or the tolerance is not usable.
+
+    Example:
+        >>> is_bibo_stable(torch.tensor([[1.0], [0.9]]))
+        tensor([False,  True])
+    """
+    check_tolerance(tolerance)
+    phi, theta = check_coefficients(phi, theta)
+    return ~find_poles_and_zeros(phi, theta, tolerance).excited.any(-1)
+
+
+def satisfies_sufficient_condition(phi: Tensor) -> Tensor:
+    r"""Whether :math:`\sum_j |\phi_j| \le 1`, which implies :func:`is_stable` (Theorem 4.3).
+
+    On the circle :math:`|P'(\lambda)| \ge p - (p - 1) \sum_j |\phi_j| \ge 1`, so roots there are
+    simple and the theorem holds in spite of the gap in Lemma 4.2. It is sufficient, not necessary,
+    and it does not imply :func:`is_bibo_stable`. The sum may exceed 1 by the rounding of the
+    coefficients' dtype.
+
+    Args:
+        phi (Tensor): Autoregressive coefficients.
+
+    Shapes:
+        - **input:** phi :math:`(*, p)`
+        - **output:** verdict :math:`(*)`, of dtype :obj:`torch.bool`
+
+    Returns:
+        Tensor: One verdict per set of coefficients.
+
+    Raises:
+        ValueError: If a shape is wrong or a value is not a finite real number.
+
+    Example:
+        >>> satisfies_sufficient_condition(torch.tensor([[0.5, -0.5], [1.5, -0.5]]))
+        tensor([ True, False])
+    """
+    phi, _ = check_coefficients(phi)
+    rounding = phi.size(-1) * torch.finfo(phi.dtype).eps
+    return phi.detach().double().abs().sum(-1) <= 1 + rounding
+
+
+class PoleZeros(NamedTuple):
+    r"""The poles of an ARMA recurrence, its zeros, and which poles keep its response alive.
+
+    Attributes:
+        poles: Roots of the characteristic polynomial, complex ``[..., p]``.
+        zeros: Roots of the moving-average polynomial, complex ``[..., q]``.
+        lasting: The poles on or outside the unit circle, ``[..., p]``.
+        excited: Those of them that no zero cancels, ``[..., p]``.
+        used: The zeros that cancel a lasting pole, ``[..., q]``.
+    """
+
+    poles: Tensor
+    zeros: Tensor
+    lasting: Tensor
+    excited: Tensor
+    used: Tensor
+
+
+def find_poles_and_zeros(phi: Tensor, theta: Tensor, tolerance: float) -> PoleZeros:
+    r"""Find the roots of :math:`\lambda^p - \sum_j \phi_j \lambda^{p-j}` and of :math:`\lambda^q +
+    \sum_j \theta_j \lambda^{q-j}`, and pair each lasting pole with a zero of its own at the same
+    place, if there is one."""
+    poles = characteristic_roots(phi.detach().double())
+    # Without a moving average there are no zeros; an empty companion matrix is no matrix.
+    zeros = characteristic_roots(-theta.detach().double()) if theta.size(-1) else poles[..., :0]
+    lasting = poles.abs() >= 1 - tolerance
+    excited = lasting.clone()
+    used = torch.zeros_like(zeros, dtype=torch.bool)
+    for k in range(poles.size(-1) if zeros.size(-1) else 0):
+        pole = poles[..., k : k + 1]
+        distance = torch.where(used, torch.inf, (zeros - pole).abs())
+        nearest, position = distance.min(-1, keepdim=True)
+        cancelled = lasting[..., k : k + 1] & (nearest <= _CANCELLATION * pole.abs())
+        excited[..., k : k + 1] &= ~cancelled
+        used = used.scatter(-1, position, cancelled | used.gather(-1, position))
+    return PoleZeros(poles, zeros, lasting, excited, used)
+
+
+class _Roots(torch.autograd.Function):
+    r"""Eigenvalues of the companion matrix, with derivatives from the implicit function theorem.
+
+    Those of :func:`torch.linalg.eigvals` need all eigenvectors and fail as soon as any two roots
+    coincide, which zero coefficients make common; these need only the root in question.
+    """
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, phi: Tensor) -> Tensor:
+        roots = eigenvalues(state_matrix(phi))
+        roots = roots.gather(-1, roots.abs().argsort(dim=-1, descending=True, stable=True))
+        ctx.save_for_backward(roots)
+        return roots
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        roots: Tensor = ctx.saved_tensors[0]
+        p = roots.size(-1)
+        differences = roots.unsqueeze(-1) - roots.unsqueeze(-2)
+        differences = differences + torch.eye(p, dtype=roots.dtype, device=roots.device)
+        slope = differences.prod(-1)  # P'(lambda_k) [..., p]
+        # A root that nothing depends on takes no part, even where it is a multiple one.
+        weight = torch.where(grad == 0, 0, grad / slope.conj())
+        powers = torch.linalg.vander(roots, N=p + 1)[..., :p].flip(-1)  # lambda_k^(p-j) [..., p, p]
+        gradient: Tensor = (weight.unsqueeze(-1) * powers.conj()).sum(-2).real
+        return gradient

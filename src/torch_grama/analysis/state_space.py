@@ -1,0 +1,273 @@
+"""ARMA recurrences as state-space models, and back."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from torch_grama.analysis._checks import (
+    broadcast_shape,
+    check_coefficients,
+    check_real,
+    check_size,
+    check_state_space,
+    to_one_dtype,
+)
+from torch_grama.analysis.simulation import simulate_arma
+
+
+class StateSpace(NamedTuple):
+    r"""A linear state-space model :math:`x_t = \mathbf{A} x_{t-1} + \mathbf{B} \delta_t`,
+    :math:`f_t = \mathbf{C} x_t + \mathbf{D} \delta_t` with one input and one output.
+
+    Attributes:
+        A: State matrix ``[..., n, n]``.
+        B: Input vector ``[..., n]``.
+        C: Output vector ``[..., n]``.
+        D: Direct weight ``[...]`` of the input in the output.
+    """
+
+    A: Tensor
+    B: Tensor
+    C: Tensor
+    D: Tensor
+
+
+class ArmaModel(NamedTuple):
+    r"""The recurrence that a state-space model with :math:`n` states obeys
+
+    .. math::
+        f_t = \sum_{i=1}^{n} \phi_i f_{t-i} + \sum_{j=0}^{n} b_j \delta_{t-j} + c_t,
+        \qquad c_t = 0 \ \text{for} \ t \ge n
+
+    with :math:`f_t = \delta_t = 0` for :math:`t < 0`. It is exact from the very first step.
+
+    Attributes:
+        phi: Autoregressive coefficients ``[..., n]``.
+        ma: Moving-average coefficients :math:`b_0, \dots, b_n`, ``[..., n + 1]``.
+        initial_terms: What the initial state adds to the first outputs, :math:`c_0, \dots,
+            c_{n-1}`, ``[..., n]``; zeros for a system that starts at rest.
+    """
+
+    phi: Tensor
+    ma: Tensor
+    initial_terms: Tensor
+
+    def simulate(self, inputs: Tensor) -> Tensor:
+        r"""Run the recurrence on ``inputs`` of shape ``[..., T]``."""
+        return simulate_arma(
+            self.phi,
+            self.ma[..., 1:],
+            inputs,
+            direct=self.ma[..., 0],
+            initial_terms=self.initial_terms,
+        )
+
+    def normalized(self) -> tuple[Tensor, Tensor, Tensor]:
+        r"""The same recurrence with weight 1 on the present input, as GRAMA writes it.
+
+        With :math:`\theta_j = b_j / b_0` and the scaled input :math:`\tilde\delta_t = b_0
+        \delta_t` the recurrence reads :math:`f_t = \sum \phi_i f_{t-i} + \sum \theta_j
+        \tilde\delta_{t-j} + \tilde\delta_t + c_t`.
+
+        Returns:
+            tuple: ``(phi, theta, gain)`` of shapes ``[..., n]``, ``[..., n]`` and ``[...]``, where
+            ``gain`` is :math:`b_0`.
+
+        Raises:
+            ValueError: If :math:`b_0 = 0`: the input then reaches the output only after a delay,
+                and no scaling gives it weight 1 on the present input.
+        """
+        gain = self.ma[..., 0]
+        if bool((gain == 0).any()):
+            raise ValueError(
+                "Expected a direct path from input to output, b_0 = CB + D != 0 (got b_0 = 0, a "
+                "pure delay); use the general form in 'phi' and 'ma' instead"
+            )
+        return self.phi, self.ma[..., 1:] / gain.unsqueeze(-1), gain
+
+
+def state_matrix(phi: Tensor, theta: Tensor | None = None) -> Tensor:
+    r"""The state matrix of an ARMA recurrence
+
+    .. math::
+        \mathbf{A} = \begin{bmatrix} \mathbf{\Phi} & \mathbf{\Theta} \\
+        \mathbf{0} & \mathbf{N} \end{bmatrix}
+
+    where :math:`\mathbf{\Phi}` is the companion matrix with :math:`\phi` in its first row and ones
+    below the diagonal, :math:`\mathbf{\Theta}` has :math:`\theta` in its first row and is zero
+    otherwise, and :math:`\mathbf{N}` shifts by one. It acts on :math:`(f_t, \dots, f_{t-p+1},
+    \delta_t, \dots, \delta_{t-q+1})`, and its eigenvalues are the roots of :math:`\lambda^p -
+    \sum_j \phi_j \lambda^{p-j}` and :math:`q` zeros.
+
+    Args:
+        phi (Tensor): Autoregressive coefficients.
+        theta (Tensor, optional): Moving-average coefficients. :obj:`None` gives the companion
+            matrix alone. (default: :obj:`None`)
+
+    Shapes:
+        - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`
+        - **output:** matrix :math:`(*, p + q, p + q)`
+
+    Returns:
+        Tensor: The state matrix, differentiable in both arguments.
+
+    Raises:
+        ValueError: If a shape is wrong or a value is not a finite real number.
+
+    Example:
+        >>> state_matrix(torch.tensor([0.5, 0.25]))
+        tensor([[0.5000, 0.2500],
+                [1.0000, 0.0000]])
+    """
+    phi, theta = check_coefficients(phi, theta)
+    p = phi.size(-1)
+    first_row = torch.cat([phi, theta], dim=-1).unsqueeze(-2)
+    size = first_row.size(-1)
+    shift = first_row.new_ones(size - 1).diag_embed(-1)[1:]  # [p + q - 1, p + q]
+    shift[p - 1 : p] = 0  # the newest residual comes from outside, not from the oldest state
+    return torch.cat([first_row, shift.expand(phi.shape[:-1] + shift.shape)], dim=-2)
+
+
+def arma_to_ssm(phi: Tensor, theta: Tensor | None = None) -> StateSpace:
+    r"""Write an ARMA recurrence as a state-space model, from `"GRAMA: Adaptive Graph
+    Autoregressive Moving Average Models" <https://arxiv.org/abs/2501.12732>`_ (Theorem 4.1)
+
+    .. math::
+        \mathbf{B} = e_1 + e_{p+1}, \qquad \mathbf{C} = e_1^\top, \qquad \mathbf{D} = 0
+
+    with the state matrix :math:`\mathbf{A}` of :func:`state_matrix` and the state :math:`x_t =
+    (f_t, \dots, f_{t-p+1}, \delta_t, \dots, \delta_{t-q+1})`, where :math:`e_k` is the
+    :math:`k`-th unit vector. An initial state is therefore the past outputs followed by the past
+    inputs, each newest first.
+
+    .. note::
+        The paper prints :math:`\mathbf{B} = e_{p+1}` and :math:`\mathbf{D} = 1`. Then the first
+        state is :math:`f_t - \delta_t`, the present input never enters the feedback, and the model
+        realises an ARMA recurrence with moving-average coefficients :math:`\theta_j - \phi_j`
+        instead of :math:`\theta_j`.
+
+    Args:
+        phi (Tensor): Autoregressive coefficients.
+        theta (Tensor, optional): Moving-average coefficients. (default: :obj:`None`)
+
+    Shapes:
+        - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`
+        - **output:** A :math:`(*, p + q, p + q)`, B and C :math:`(*, p + q)`, D :math:`(*)`
+
+    Returns:
+        StateSpace: The four parts; differentiable in both arguments.
+
+    Raises:
+        ValueError: If a shape is wrong or a value is not a finite real number.
+
+    Example:
+        >>> A, B, C, D = arma_to_ssm(torch.tensor([0.5]), torch.tensor([0.25]))
+        >>> A, B
+        (tensor([[0.5000, 0.2500],
+                [0.0000, 0.0000]]), tensor([1., 1.]))
+    """
+    A = state_matrix(phi, theta)
+    size, p = A.size(-1), phi.size(-1)
+    C = A.new_zeros(size)
+    C[0] = 1
+    B = C.clone()
+    B[p : p + 1] = 1  # absent where there is no moving average
+    batch_shape = A.shape[:-2]
+    vectors = (*batch_shape, size)
+    return StateSpace(A, B.expand(vectors), C.expand(vectors), A.new_zeros(batch_shape))
+
+
+def ssm_to_arma(
+    A: Tensor, B: Tensor, C: Tensor, D: Tensor, initial_state: Tensor | None = None
+) -> ArmaModel:
+    r"""Find the ARMA recurrence that any linear state-space model with one input and one output
+    obeys, through its characteristic polynomial
+
+    .. math::
+        \det(\lambda \mathbf{I} - \mathbf{A}) = \lambda^n + a_1 \lambda^{n-1} + \dots + a_n,
+        \qquad \mathbf{M}_k = \sum_{i=0}^{k} a_i \mathbf{A}^{k-i}, \quad a_0 = 1
+
+    .. math::
+        \phi_i = -a_i, \qquad b_j = \mathbf{C} \mathbf{M}_j \mathbf{B} + a_j \mathbf{D}, \qquad
+        c_t = \mathbf{C} \mathbf{M}_t \mathbf{A} \, x_{-1}
+
+    By the theorem of Cayley and Hamilton :math:`\mathbf{M}_n = 0`, so that :math:`b_n = a_n
+    \mathbf{D}` and the initial state is forgotten by the recurrence after :math:`n` steps. The
+    polynomial comes from the recursion of Faddeev and Le Verrier, which has no branch and stays
+    differentiable where eigenvalues coincide.
+
+    .. note::
+        The paper reads the coefficients off :math:`\mathbf{C} \mathbf{A}^p` and :math:`\mathbf{C}
+        \mathbf{A}^k \mathbf{B}`. That is a prediction from one initial state, not a recurrence of
+        fixed order. The orders found here are upper bounds: modes that the input does not reach
+        or the output does not see appear as common factors of both polynomials.
+
+    .. note::
+        The work is done in float64, and coefficients are exact to rounding relative to the largest
+        of them. A polynomial of high
+        degree with clustered roots has coefficients over many orders of magnitude, and the
+        recurrence is then more sensitive to rounding than the state-space model.
+
+    Args:
+        A (Tensor): State matrix.
+        B (Tensor): Input vector.
+        C (Tensor): Output vector.
+        D (Tensor): Direct weight of the input in the output.
+        initial_state (Tensor, optional): The state :math:`x_{-1}` before the first step.
+            (default: zeros)
+
+    Shapes:
+        - **input:** A :math:`(*, n, n)`, B :math:`(*, n)`, C :math:`(*, n)`, D :math:`(*)`,
+          initial_state :math:`(*, n)`
+        - **output:** phi :math:`(*, n)`, ma :math:`(*, n + 1)`, initial_terms :math:`(*, n)`
+
+    Returns:
+        ArmaModel: The recurrence; :meth:`ArmaModel.normalized` gives GRAMA's form of it.
+
+    Raises:
+        ValueError: If a shape is wrong or a value is not a finite real number.
+
+    Example:
+        >>> ssm = arma_to_ssm(torch.tensor([0.5]), torch.tensor([0.25]))
+        >>> ssm_to_arma(*ssm).ma
+        tensor([1.0000, 0.2500, 0.0000])
+    """
+    A, B, C, D = check_state_space(A, B, C, D)
+    n = A.size(-1)
+    start = A.new_zeros(n) if initial_state is None else initial_state
+    check_real("initial_state", start, ndim=1)
+    check_size("initial_state", start, n, "one per state of 'A'")
+    A, B, C, D, start = to_one_dtype(A=A, B=B, C=C, D=D, initial_state=start)
+    shape = broadcast_shape(
+        A=A.shape[:-2],
+        B=B.shape[:-1],
+        C=C.shape[:-1],
+        D=D.shape,
+        initial_state=start.shape[:-1],
+    )
+    dtype = A.dtype
+    A, D = A.double().expand(*shape, n, n), D.double().expand(shape)
+    B, C, start = (vector.double().expand(*shape, n) for vector in (B, C, start))
+
+    # [..., n, 2]: the two directions in which M_k is read, the input's and the initial state's.
+    columns = torch.stack([B, (A @ start.unsqueeze(-1)).squeeze(-1)], dim=-1)
+    eye = torch.eye(n, dtype=A.dtype, device=A.device)
+    M, a = eye.expand_as(A), [A.new_ones(shape)]
+    read = []
+    for k in range(1, n + 1):
+        read.append(C.unsqueeze(-2) @ M @ columns)  # C M_{k-1} [B, A x]
+        AM = A @ M
+        a.append(-AM.diagonal(dim1=-2, dim2=-1).sum(-1) / k)
+        M = AM + a[k][..., None, None] * eye
+
+    polynomial = torch.stack(a, dim=-1)
+    terms = torch.cat(read, dim=-2)  # [..., n, 2]
+    ma = torch.cat([terms[..., 0], A.new_zeros((*shape, 1))], dim=-1)
+    return ArmaModel(
+        phi=-polynomial[..., 1:].to(dtype),
+        ma=(ma + polynomial * D.unsqueeze(-1)).to(dtype),
+        initial_terms=terms[..., 1].to(dtype),
+    )
