@@ -305,14 +305,14 @@ class GRAMA(Module):
         # 1. the door
         x, graph = self._read_input(x, edge_index, edge_weight, edge_attr, batch, batch_size, pe)
         # 2. [N, C] -> [L, N, F], then R new elements a block
-        sequence = self._embed(x)
         coefficients: list[ARMACoefficients] = []
         *blocks, last_block = cast(Iterable[GRAMABlock], self.blocks)
+        given: Tensor | NodeSequence = x
         for block in blocks:
-            sequence, used = self._run_block(block.advance, sequence, graph, True)
+            given, used = self._run_block(block.advance, given, graph)
             coefficients.append(used)
         # 3. the last state of the last block, [N, F]
-        state, used = self._run_block(last_block.advance_to_last, sequence, graph)
+        state, used = self._run_block(last_block.advance_to_last, given, graph)
         coefficients.append(used)
         # 4. [N, F] -> [B, F] for graph tasks
         if self.readout == "graph":
@@ -423,10 +423,25 @@ class GRAMA(Module):
             return NodeSequence(states, _residuals_of(embedding, states))
         return NodeSequence(states, _residuals_of(embedding, states), embedding.act)
 
-    def _run_block(self, run: Callable[..., Any], *arguments: object) -> Any:
-        if self.checkpoint_blocks and torch.is_grad_enabled():
-            return checkpoint(run, *arguments, use_reentrant=False)
-        return run(*arguments)
+    def _run_block(
+        self, run: Callable[..., Any], given: Tensor | NodeSequence, graph: GraphInput
+    ) -> Any:
+        r"""Runs a block on the features, for the first, or on the sequence of the block before."""
+        saves_memory = self.checkpoint_blocks and torch.is_grad_enabled()
+        if not saves_memory:
+            return run(lambda: self._as_sequence(given), graph)
+
+        def rerun(*parts: Tensor) -> Any:
+            act = given.act if isinstance(given, NodeSequence) else None
+            again = parts[0] if act is None else NodeSequence(parts[0], parts[1], act)
+            return run(lambda: self._as_sequence(again), graph, True)
+
+        # tensors are named one by one, so that the checkpoint sees them
+        parts = (given.states, given.residuals) if isinstance(given, NodeSequence) else (given,)
+        return checkpoint(rerun, *parts, use_reentrant=False)
+
+    def _as_sequence(self, given: Tensor | NodeSequence) -> NodeSequence:
+        return given if isinstance(given, NodeSequence) else self._embed(given)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> GRAMA:
         # a device or dtype move leaves cached matrices behind
