@@ -32,6 +32,7 @@ from torch_grama.nn.engine.run import (
     uses_linear_engine,
 )
 from torch_grama.nn.graph_input import GraphInput, read_graph_input
+from torch_grama.nn.joint_selection import select_jointly
 from torch_grama.nn.linear_backbone import LinearMap
 from torch_grama.nn.node_sequence import NodeSequence
 from torch_grama.nn.sequence_norm import NormLike, build_norm, normalize_sequence
@@ -317,8 +318,12 @@ class GRAMABlock(Module):
             batch = self._weights_batch(graph)
             pools = self._is_selective
             reading = Reading(source(), batch, graph.batch_size, pools, saves_memory)
-            phi = self.ar_coefficients.from_pooled(reading.pooled_states)
-            theta = self.ma_coefficients.from_pooled(reading.pooled_residuals)
+            phi, theta = select_jointly(
+                self.ar_coefficients,
+                self.ma_coefficients,
+                reading.pooled_states,
+                reading.pooled_residuals,
+            )
             parts = read(reading, phi, theta, self.num_recurrences)
             if not pools:
                 phi, theta = (c.expand(graph.batch_size, -1) for c in (phi, theta))
