@@ -25,6 +25,7 @@ from torch_grama.nn.engine.reading import Reading
 from torch_grama.nn.engine.run import (
     ENGINES,
     Recurrence,
+    prefers_horner,
     read_mixture,
     read_terms,
     run_horner,
@@ -263,7 +264,8 @@ class GRAMABlock(Module):
         :meth:`advance`.
         """
         backbone = self._bind(graph)
-        if self._uses_handwritten() and uses_linear_engine(self.engine, backbone):
+        horner = self._uses_handwritten() and prefers_horner(self.num_recurrences)
+        if horner and uses_linear_engine(self.engine, backbone):
             assert isinstance(backbone, LinearMap)
             terms, bias_weights, phi, theta = self._read(read_terms, source, graph, saves_memory)
             coefficients = ARMACoefficients(phi, theta)

@@ -136,6 +136,14 @@ def run_horner(
     return out
 
 
+def prefers_horner(num_recurrences: int) -> bool:
+    r"""Whether Horner's rule is worth the small products that its coefficients take.
+
+    It saves the sums over the history, which are short for few recurrences.
+    """
+    return num_recurrences >= 8
+
+
 def uses_linear_engine(engine: str, backbone: object) -> bool:
     r"""Whether the linear engine is to run this backbone.
 
@@ -189,6 +197,7 @@ class Recurrence:
             engine != "reference"
             and isinstance(self.backbone, LinearMap)
             and uses_linear_engine(engine, self.backbone)
+            and prefers_horner(self.num_recurrences)
             and handwritten_gradients_work()
         ):
             terms = read_terms(self._reading(), self.phi, self.theta, self.num_recurrences)
