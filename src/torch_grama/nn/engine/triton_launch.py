@@ -32,6 +32,7 @@ _ALL_NODES = Groups()
 # About how many programs share the nodes in the reductions.
 _GRAM_PROGRAMS = 1024
 _SUM_PROGRAMS = 128
+_MIN_NODES_PER_PROGRAM = 8
 
 
 def combine(
@@ -233,10 +234,10 @@ def _segments(sequence: Tensor, groups: Groups, programs: int) -> tuple[Tensor, 
     About as many runs as there are to be programs: graphs are cut into even shares.
     """
     num_nodes = sequence.size(1)
+    enough = num_nodes // (max(groups.num_graphs, 1) * _MIN_NODES_PER_PROGRAM)
+    parts = max(min(programs // max(groups.num_graphs, 1), enough), 1)
     if groups.batch is None:
-        parts = max(min(programs, num_nodes), 1)
         return torch.arange(parts + 1, device=sequence.device) * num_nodes // parts, parts
-    parts = max(programs // max(groups.num_graphs, 1), 1)
     if parts == 1:
         return groups.starts, 1
     share = torch.arange(parts, device=sequence.device)
