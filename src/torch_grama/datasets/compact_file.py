@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import json
-import os
-import tempfile
 import warnings
 import zipfile
 import zlib
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from torch_grama.datasets.atomic_file import write_atomically
 from torch_grama.datasets.compact import Array, Column, CompactGraphs
 from torch_grama.datasets.errors import DatasetError
 
@@ -63,14 +63,9 @@ def write_compact(path: Path, content: CompactFile) -> None:
     arrays |= {f"column/{name}": c.values for name, c in sorted(graphs.columns.items())}
     arrays |= {f"extra/{name}": np.asarray(v) for name, v in sorted(content.extras.items())}
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    write_atomically(path, buffer.getvalue())
 
 
 def read_compact(path: Path) -> CompactFile:
