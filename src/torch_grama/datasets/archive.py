@@ -129,6 +129,14 @@ def _tar_members(archive: Path) -> Iterator[tuple[str, _Readable | None]]:
                     yield info.name, content
             else:
                 raise _refusal(archive, f"holds '{info.name}', which is a link or a device")
+        # An archive ends in two empty blocks, of which the first is read; without them, or
+        # without the checksum of a compressed one, something was cut off.
+        assert container.fileobj is not None
+        end = container.fileobj.read(_CHUNK)
+        if end[: tarfile.BLOCKSIZE] != bytes(tarfile.BLOCKSIZE):
+            raise tarfile.ReadError("it is cut off")
+        while end:
+            end = container.fileobj.read(_CHUNK)
 
 
 def _safe_name(archive: Path, name: str) -> PurePosixPath:

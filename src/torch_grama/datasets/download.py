@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import shlex
@@ -141,17 +140,16 @@ def fetch(
         raise DownloadError(
             f"'{file.name}' is published under no address: put the file at '{target}' by hand."
         )
-    with contextlib.ExitStack() as stack:
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(file_lock(target.with_name(f".{file.name}.lock")))
-        except OSError as error:
-            raise DatasetError(
-                f"Cannot write into '{target.parent}' ({error.strerror or error}): choose a folder "
-                f"that is writable, with 'root'."
-            ) from error
-        if not _is_complete(file, target):
-            _fetch_locked(file, target, progress, timeout, attempts, sleep)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with file_lock(target.with_name(f".{file.name}.lock")):
+            if not _is_complete(file, target):
+                _fetch_locked(file, target, progress, timeout, attempts, sleep)
+    except OSError as error:  # those of the network have become a DownloadError
+        raise DatasetError(
+            f"Cannot write into '{target.parent}' ({error.strerror or error}): choose a folder "
+            f"that is writable and has room, with 'root'."
+        ) from error
     return target
 
 

@@ -115,6 +115,9 @@ class SparseStandIn:
     def __setstate__(self, state: object) -> None:
         if not isinstance(state, dict):
             raise DatasetError("it holds a sparse matrix of unknown make")
+        coordinates = state.get("coords")  # how newer versions of scipy keep rows and columns
+        if isinstance(coordinates, tuple) and len(coordinates) == 2:
+            state = {**state, "row": coordinates[0], "col": coordinates[1]}
         self.state = state
 
     def build(self, budget: ByteBudget) -> SparseMatrix:
@@ -200,6 +203,7 @@ def _build_array(
         raise DatasetError(f"it holds an array of {shape} with {len(raw)} bytes, not {expected}")
     budget.charge(len(raw))
     flat: Array = np.frombuffer(raw, dtype=dtype.value)
+    flat = flat.astype(flat.dtype.newbyteorder("="))
     if flat.dtype.kind == "b":  # any other byte than 0 and 1 would be neither true nor false
         flat = flat.view(np.uint8) != 0
-    return flat.reshape(shape, order="F" if fortran else "C").copy(order="K")
+    return flat.reshape(shape, order="F" if fortran else "C")

@@ -260,6 +260,7 @@ _FACTORIES: dict[str, Callable[[], object]] = {
     "builtins.frozenset": frozenset,
     "builtins.tuple": tuple,
     "builtins.int": int,
+    "builtins.long": int,
     "builtins.float": float,
     "builtins.bytes": bytes,
 }

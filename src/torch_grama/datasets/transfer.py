@@ -8,9 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, BinaryIO
-
-from torch_grama.datasets.errors import DatasetError
+from typing import IO
 
 Progress = Callable[[int, int | None], None]
 
@@ -61,7 +59,7 @@ def transfer(
 
     Raises:
         TransferError: The server failed, or sent something other than the file.
-        DatasetError: The file cannot be written here.
+        OSError: The file cannot be written here.
     """
     offset = partial.stat().st_size if partial.exists() else 0
     headers = {"User-Agent": "torch-grama", "Accept-Encoding": "identity"}
@@ -72,7 +70,7 @@ def transfer(
     except urllib.error.HTTPError as error:
         error.close()
         if error.code == 416 and offset:  # there is nothing behind what we have
-            _discard(partial)
+            partial.unlink()
             raise TransferError("the server refused to continue the partial file") from error
         raise _status_failure(error) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
@@ -80,7 +78,7 @@ def transfer(
     with response:
         resumed = response.status == 206 and _range_start(response) == offset
         if response.status == 206 and not resumed:
-            _discard(partial)
+            partial.unlink()
             raise TransferError("the server sent another part of the file than was asked for")
         start = offset if resumed else 0
         length = response.length  # None for a chunked answer
@@ -109,13 +107,11 @@ def _write(
     progress: Progress | None,
 ) -> int:
     done = start
-    with _open(partial, append=start > 0) as stream:
+    # Unbuffered: every byte that arrived is kept when the connection dies.
+    with partial.open("ab" if start else "wb", buffering=0) as stream:
         chunk = head or _read(response, timeout)
         while chunk:
-            try:
-                stream.write(chunk)
-            except OSError as error:
-                raise _unwritable(partial, error) from error
+            stream.write(chunk)
             done += len(chunk)
             if size is not None and done > size:
                 raise TransferError(
@@ -125,14 +121,6 @@ def _write(
                 progress(done, total if total is not None else size)
             chunk = _read(response, timeout)
     return done
-
-
-def _open(partial: Path, append: bool) -> BinaryIO:
-    try:
-        # Unbuffered: every byte that arrived is kept when the connection dies.
-        return partial.open("ab" if append else "wb", buffering=0)
-    except OSError as error:
-        raise _unwritable(partial, error) from error
 
 
 def _read(response: http.client.HTTPResponse, timeout: float) -> bytes:
@@ -167,7 +155,7 @@ def _status_failure(error: urllib.error.HTTPError) -> TransferError:
     retryable = error.code >= 500 or error.code in _RETRYABLE
     wait = (error.headers.get("Retry-After") or "") if error.headers else ""
     return TransferError(
-        f"the server answered {error.code} {error.reason}".rstrip(),
+        " ".join(f"the server answered {error.code} {error.reason}".split()),
         permanent=not retryable,
         retry_after=float(wait) if wait.isdecimal() else 0.0,
     )
@@ -185,17 +173,6 @@ def _connection_failure(error: Exception, timeout: float) -> TransferError:
     if isinstance(cause, http.client.HTTPException):
         return TransferError(f"the connection broke ({type(cause).__name__})")
     return TransferError(f"the connection failed ({cause})")
-
-
-def _unwritable(path: Path, error: OSError) -> DatasetError:
-    return DatasetError(
-        f"Cannot write '{path}' ({error.strerror or error}): choose a folder that is writable and "
-        f"has room, with 'root'."
-    )
-
-
-def _discard(partial: Path) -> None:
-    partial.unlink(missing_ok=True)
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):
