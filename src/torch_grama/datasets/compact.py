@@ -109,7 +109,7 @@ class CompactGraphs(Sequence[Data]):
                     "give all graphs the same attributes"
                 )
         edges = np.concatenate([_edge_index(data).numpy() for data in items], axis=1)
-        return _store_once(num_nodes, counts, edges, columns)
+        return cls(num_nodes, counts, edges, columns).fold_undirected()
 
     @overload
     def __getitem__(self, index: int) -> Data: ...
@@ -163,6 +163,10 @@ class CompactGraphs(Sequence[Data]):
         r"""The same graphs with attributes added or replaced."""
         merged = {**self.columns, **columns}
         return CompactGraphs(self.num_nodes, self.num_edges, self.edges, merged, self.layout)
+
+    def fold_undirected(self) -> CompactGraphs:
+        r"""Stores undirected edges once, where expanding them gives back the very same list."""
+        return self if self.layout != "directed" else _fold(self)
 
     def fingerprint(self) -> str:
         r"""A hash of the content: equal graphs in the same layout give the same word."""
@@ -280,36 +284,30 @@ def _pack_attribute(
     )
 
 
-def _store_once(
-    num_nodes: NDArray[np.int64],
-    num_edges: NDArray[np.int64],
-    edges: NDArray[np.int64],
-    columns: dict[str, Column],
-) -> CompactGraphs:
-    """Keeps undirected edges once where expanding them gives back the very same list."""
-    whole = CompactGraphs(num_nodes, num_edges, edges, columns)
-    on_edges = {name: c for name, c in columns.items() if c.level == "edge"}
-    graph = np.repeat(np.arange(len(num_nodes)), num_edges)
-    u, v = edges
+def _fold(graphs: CompactGraphs) -> CompactGraphs:
+    on_edges = {name: c for name, c in graphs.columns.items() if c.level == "edge"}
+    graph = np.repeat(np.arange(len(graphs)), graphs.num_edges)
+    u, v = graphs.edges.astype(np.int64)
     layout: EdgeLayout = "directed"
     keep = np.zeros(0, dtype=bool)
-    if bool((num_edges % 2 == 0).all()) and np.array_equal(u[0::2], v[1::2]):
+    if bool((graphs.num_edges % 2 == 0).all()) and np.array_equal(u[0::2], v[1::2]):
         same = all(np.array_equal(c.values[0::2], c.values[1::2]) for c in on_edges.values())
         if same and np.array_equal(v[0::2], u[1::2]):
             layout, keep = "interleaved", np.arange(u.size) % 2 == 0
     if layout == "directed":
-        forward, backward = np.lexsort((v, u, graph)), np.lexsort((u, v, graph))
-        in_order = np.array_equal(forward, np.arange(u.size))
+        in_order = np.array_equal(np.lexsort((v, u, graph)), np.arange(u.size))
+        backward = np.lexsort((u, v, graph))
         mirrored = np.array_equal(u[backward], v) and np.array_equal(v[backward], u)
         if in_order and mirrored and _distinct(graph, u, v):
             same = all(np.array_equal(c.values[backward], c.values) for c in on_edges.values())
             if same:
                 layout, keep = "sorted", u <= v
     if layout == "directed":
-        return whole
-    counts = np.bincount(graph[keep], minlength=len(num_nodes))
-    kept = {n: Column("edge", c.values[keep], c.dtype) for n, c in on_edges.items()}
-    return CompactGraphs(num_nodes, counts, edges[:, keep], {**columns, **kept}, layout)
+        return graphs
+    counts = np.bincount(graph[keep], minlength=len(graphs))
+    kept = {name: Column("edge", c.values[keep], c.dtype) for name, c in on_edges.items()}
+    columns = {**graphs.columns, **kept}
+    return CompactGraphs(graphs.num_nodes, counts, graphs.edges[:, keep], columns, layout)
 
 
 def _distinct(graph: Array, u: Array, v: Array) -> bool:

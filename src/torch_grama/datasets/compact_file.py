@@ -51,7 +51,7 @@ def write_compact(path: Path, content: CompactFile) -> None:
         "version": VERSION,
         "layout": graphs.layout,
         "signature": content.signature,
-        "columns": {n: [c.level, c.dtype] for n, c in sorted(graphs.columns.items())},
+        "columns": {n: [c.level, c.dtype] for n, c in graphs.columns.items()},
         "extras": sorted(content.extras),
     }
     arrays: dict[str, Array] = {

@@ -132,7 +132,9 @@ class Entry:
     published: Published
     sources: tuple[Source, ...] = ()
     disk_bytes: int = 0
-    options: Mapping[str, tuple[Option | type[int], ...]] = field(default_factory=dict)
+    options: Mapping[str, tuple[Option | type[int] | type[float], ...]] = field(
+        default_factory=dict
+    )
     parameter_budget: int | None = None
     class_names: tuple[str, ...] = ()
     origin: str = ""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from torch_grama.datasets.compact import Array
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.task_data import Fold
+
+PARTS = ("train", "val", "test")
 
 
 def consecutive_fold(counts: tuple[int, int, int]) -> Fold:
@@ -23,41 +26,35 @@ def consecutive_fold(counts: tuple[int, int, int]) -> Fold:
     return Fold(graphs[:train], graphs[train : train + val], graphs[train + val :])
 
 
-def index_fold(
-    train: np.ndarray | Tensor | Sequence[int],
-    val: np.ndarray | Tensor | Sequence[int],
-    test: np.ndarray | Tensor | Sequence[int],
-    num_graphs: int,
-    where: str,
-) -> Fold:
+def index_fold(parts: Mapping[str, Array], num_graphs: int, where: str) -> Fold:
     r"""A division by graph numbers.
 
     Args:
-        train (array): Numbers of the training graphs.
-        val (array): Likewise.
-        test (array): Likewise.
+        parts (mapping): Graph numbers under the keys ``train``, ``val`` and ``test``.
         num_graphs (int): Number of graphs.
         where (str): The file it comes from, for the message.
 
     Raises:
-        DatasetError: If a number is out of range or in two parts.
+        DatasetError: If a number is out of range or appears twice.
     """
-    parts = [torch.as_tensor(np.asarray(part), dtype=torch.long) for part in (train, val, test)]
-    together = torch.cat([part.reshape(-1) for part in parts])
-    if together.numel() and not 0 <= int(together.min()) <= int(together.max()) < num_graphs:
+    ordered = [np.asarray(parts[name], dtype=np.int64).reshape(-1) for name in PARTS]
+    together = np.concatenate(ordered)
+    if together.size and not 0 <= together.min() <= together.max() < num_graphs:
         raise DatasetError(
             f"Expected the split in '{where}' to number graphs from 0 to {num_graphs - 1} (got "
-            f"{int(together.min())} to {int(together.max())}); fetch the file again"
+            f"{together.min()} to {together.max()}); fetch the file again"
         )
-    if len(np.unique(together.numpy())) != together.numel():
+    if len(np.unique(together)) != len(together):
         raise DatasetError(
             f"Expected the parts of the split in '{where}' to be disjoint (got a graph twice); "
             "fetch the file again"
         )
-    return Fold(*(part.reshape(-1) for part in parts))
+    return Fold(*(torch.from_numpy(part.copy()) for part in ordered))
 
 
-def mask_folds(train: Tensor, val: Tensor, test: Tensor, num_nodes: int, where: str) -> list[Fold]:
+def mask_folds(
+    train: Tensor, val: Tensor, test: Tensor, *, num_nodes: int, where: str
+) -> list[Fold]:
     r"""One division a column of three boolean matrices ``[N, folds]``.
 
     Args:
