@@ -45,22 +45,23 @@ def read_edges(
     }
     number = {name: position for position, name in enumerate(names)}
     listed = [np.zeros((2, 0), dtype=np.int64)]
-    lines: list[int] = []
+    portions = [np.zeros(0, dtype=np.int64)]
     for portion in table.portions():
         found = [_find(number, portion.columns[end], portion.lines, table.path) for end in ends]
         listed.append(np.array(found, dtype=np.int64))
-        lines.extend(portion.lines)
+        portions.append(portion.lines)
         for position, column in columns.items():
             column.add(portion.columns[position], portion.lines)
+    lines = np.concatenate(portions)
     edges = complete_edges(np.concatenate(listed, axis=1), len(names), options.directed)
     data.edge_index = torch.from_numpy(edges.index)
     notes = [direction_note(f"'{table.path.name}'", edges.num_added, options.directed)]
     rows = torch.from_numpy(edges.rows)
     weights = [column for column in columns.values() if column.name == "weight"]
     features = [column for column in columns.values() if column.name != "weight"]
-    if lines and weights:
+    if len(lines) and weights:
         data.edge_weight = torch.from_numpy(_weight(table, weights[0], lines))[rows]
-    if lines and features:
+    if len(lines) and features:
         values, feature_names, more = join_columns(features)
         attributes = check_features(
             values, feature_names, lambda row: f"'{table.path}', line {lines[row]}", options
@@ -70,7 +71,9 @@ def read_edges(
     return tuple(notes)
 
 
-def _weight(table: CsvTable, column: FeatureColumn, lines: list[int]) -> NDArray[np.float32]:
+def _weight(
+    table: CsvTable, column: FeatureColumn, lines: NDArray[np.int64]
+) -> NDArray[np.float32]:
     values, names, _ = column.finish()
     if names != ("weight",):
         raise DatasetError(
@@ -81,7 +84,7 @@ def _weight(table: CsvTable, column: FeatureColumn, lines: list[int]) -> NDArray
 
 
 def _find(
-    number: dict[str, int], cells: Sequence[str], lines: Sequence[int], path: Path
+    number: dict[str, int], cells: Sequence[str], lines: NDArray[np.int64], path: Path
 ) -> list[int]:
     try:
         return list(map(number.__getitem__, cells))

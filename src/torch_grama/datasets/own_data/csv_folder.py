@@ -14,6 +14,7 @@ from torch_grama.datasets.own_data.features import check_features
 from torch_grama.datasets.own_data.options import Options
 from torch_grama.datasets.own_data.parsed import ParsedGraphs
 from torch_grama.datasets.own_data.stated_splits import parts_from_words, split_from_parts
+from torch_grama.datasets.split_store import fingerprint
 
 
 def read_csv_folder(folder: Path, options: Options) -> ParsedGraphs:
@@ -64,7 +65,8 @@ def read_csv_folder(folder: Path, options: Options) -> ParsedGraphs:
         labels=nodes.labels,
         splits=splits,
         splits_path=folder / "splits.json",
-        identity="\n".join(nodes.names),
+        identity=fingerprint(["nodes", *nodes.names]),
+        target=nodes.target,
         notes=notes,
         feature_names=nodes.feature_names,
         node_names=tuple(nodes.names),

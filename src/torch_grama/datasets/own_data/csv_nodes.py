@@ -30,6 +30,7 @@ class NodeTable:
         path: The file.
         names: The ``id`` of each node.
         lines: The line of each node.
+        target: The label columns.
         labels: Their targets.
         parts: The words of the column ``split``, if there is one.
         x: Their features.
@@ -39,7 +40,8 @@ class NodeTable:
 
     path: Path
     names: Sequence[str]
-    lines: Sequence[int]
+    lines: NDArray[np.int64]
+    target: tuple[str, ...]
     labels: Labels
     parts: Sequence[str] | None
     x: NDArray[np.float32]
@@ -70,16 +72,16 @@ def read_nodes(table: CsvTable, options: Options) -> NodeTable:
         for position, name in enumerate(table.columns)
         if name not in plain and name not in options.ignore
     }
-    lines: list[int] = []
+    portions: list[NDArray[np.int64]] = []
     for portion in table.portions():
-        lines.extend(portion.lines)
+        portions.append(portion.lines)
         for name, cells in plain.items():
             cells.extend(portion.columns[positions[name]])
         for position, column in columns.items():
             column.add(portion.columns[position], portion.lines)
-    if not lines:
+    if not portions:
         raise DatasetError(f"'{table.path}' has no rows below line 1: list at least one node.")
-    names = plain["id"]
+    names, lines = plain["id"], np.concatenate(portions)
     _check_names(table.path, names, lines)
 
     def where(row: int) -> str:
@@ -92,7 +94,7 @@ def read_nodes(table: CsvTable, options: Options) -> NodeTable:
         x, feature_names = np.ones((len(lines), 1), dtype=np.float32), ("constant",)
         notes = ("The nodes have no features: each got the constant 1.",)
     parts = plain.get("split")
-    return NodeTable(table.path, names, lines, labels, parts, x, feature_names, notes)
+    return NodeTable(table.path, names, lines, label_names, labels, parts, x, feature_names, notes)
 
 
 def _label_columns(table: CsvTable, options: Options) -> tuple[str, ...]:
@@ -119,11 +121,11 @@ def _read_labels(cells: list[list[str]], where: Where, options: Options) -> Labe
     return labels_from_numbers(values, where, options, flags=integers)
 
 
-def _check_names(path: Path, names: list[str], lines: list[int]) -> None:
+def _check_names(path: Path, names: list[str], lines: NDArray[np.int64]) -> None:
     if len(set(names)) == len(names) and "" not in names:
         return
     first: dict[str, int] = {}
-    for name, line in zip(names, lines, strict=True):
+    for name, line in zip(names, lines.tolist(), strict=True):
         if not name:
             raise DatasetError(f"'{path}', line {line} has an empty 'id': give each node a name.")
         if name in first:

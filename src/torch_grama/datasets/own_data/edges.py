@@ -79,9 +79,25 @@ def complete_edges(listed: NDArray[np.int64], num_nodes: int, directed: bool) ->
     source, target = listed
     forward = source * num_nodes + target
     backward = target * num_nodes + source
-    missing = np.flatnonzero(~np.isin(backward, forward))
+    missing = np.flatnonzero(~contains(forward, backward))
     index = np.concatenate([listed, listed[::-1, missing]], axis=1)
     return Edges(index, np.concatenate([rows, missing]), len(missing))
+
+
+def contains(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.bool_]:
+    r"""Says for each wanted key whether it is among the keys.
+
+    Args:
+        keys (ndarray): The keys, in any order.
+        wanted (ndarray): Those to look for.
+    """
+    found = np.zeros(len(wanted), dtype=bool)
+    if len(keys):
+        ordered = np.sort(keys)
+        order = np.argsort(wanted)  # a search in ascending order stays in the cache
+        position = np.searchsorted(ordered, wanted[order]).clip(max=len(ordered) - 1)
+        found[order] = ordered[position] == wanted[order]
+    return found
 
 
 def direction_note(source: str, num_added: int, directed: bool) -> str:

@@ -34,17 +34,17 @@ class FeatureColumn:
         self._words: list[str] = []
         self._first_line = 0
 
-    def add(self, cells: Sequence[str], lines: Sequence[int]) -> None:
+    def add(self, cells: Sequence[str], lines: NDArray[np.int64]) -> None:
         r"""Takes the next cells.
 
         Args:
             cells (sequence of str): The cells, without spaces around them.
-            lines (sequence of int): The line of each.
+            lines (ndarray): The line of each.
 
         Raises:
             DatasetError: A cell is empty, not finite, or does not fit the others.
         """
-        self._first_line = self._first_line or lines[0]
+        self._first_line = self._first_line or int(lines[0])
         numbers = _numbers(cells)
         if numbers is None:
             self._add_words(cells, lines)
@@ -76,16 +76,17 @@ class FeatureColumn:
         note = f"The words of the column '{self.name}' became {len(values)} features of 0 and 1."
         return flags, tuple(f"{self.name}={value}" for value in values), note
 
-    def _add_words(self, cells: Sequence[str], lines: Sequence[int]) -> None:
-        odd = [row for row, cell in enumerate(cells) if not cell]
-        if odd:
-            raise self._fault(lines[odd[0]], "", "is empty")
-        odd = [row for row, cell in enumerate(cells) if _numbers([cell]) is None]
-        if self._numbers or len(odd) < len(cells):
-            raise self._fault(lines[odd[0]], cells[odd[0]], "is no number while others are")
+    def _add_words(self, cells: Sequence[str], lines: NDArray[np.int64]) -> None:
+        if "" in cells:
+            raise self._fault(lines[cells.index("")], "", "is empty")
+        values = set(cells)
+        words = {cell for cell in values if _numbers([cell]) is None}
+        if self._numbers or words != values:
+            row = next(row for row, cell in enumerate(cells) if cell in words)
+            raise self._fault(lines[row], cells[row], "is no number while others are")
         self._words.extend(cells)
 
-    def _fault(self, line: int, cell: str, fault: str) -> DatasetError:
+    def _fault(self, line: np.int64, cell: str, fault: str) -> DatasetError:
         return DatasetError(
             f"'{self._path}', line {line}: the cell '{cell}' in the column '{self.name}' {fault}: "
             f"correct it, or leave the column out with 'ignore'."

@@ -20,6 +20,7 @@ from torch_grama.datasets.own_data.json_labels import read_json_labels
 from torch_grama.datasets.own_data.options import Options
 from torch_grama.datasets.own_data.parsed import ParsedGraphs
 from torch_grama.datasets.own_data.stated_splits import parts_from_words, split_from_parts
+from torch_grama.datasets.split_store import fingerprint
 
 LINE_SUFFIXES = (".jsonl", ".ndjson")
 _KNOWN = {"nodes", "x", "num_nodes", "edges", "edge_attr", "edge_weight", "split"}
@@ -69,12 +70,13 @@ def read_json_lines(path: Path, options: Options) -> ParsedGraphs:
     label_key = _label_key(lines, options)
     labels = read_json_labels([line.table.get(label_key) for line in lines], where, options)
     graphs: list[Data] = []
-    added = 0
+    listed: list[NDArray[np.int64]] = []
     for line in lines:
-        data, more = _read_graph(line, options)
+        data, pairs = _read_graph(line, options)
         graphs.append(data)
-        added += more
+        listed.append(pairs)
     check_alike(graphs, where)
+    added = sum(graph.num_edges for graph in graphs) - sum(pairs.shape[1] for pairs in listed)
     notes = [direction_note(f"'{path.name}'", added, options.directed)]
     unknown = {key for line in lines for key in line.table} - _KNOWN - {label_key, *options.ignore}
     if unknown:
@@ -93,6 +95,8 @@ def read_json_lines(path: Path, options: Options) -> ParsedGraphs:
         labels=labels,
         splits=splits,
         splits_path=beside,
+        identity=fingerprint(["graphs", np.array([graph.num_nodes for graph in graphs]), *listed]),
+        target=(label_key,),
         notes=tuple(notes),
     )
 
@@ -145,7 +149,7 @@ def _label_key(lines: Sequence[_Line], options: Options) -> str:
     return "label" if any("label" in line.table for line in lines) else "y"
 
 
-def _read_graph(line: _Line, options: Options) -> tuple[Data, int]:
+def _read_graph(line: _Line, options: Options) -> tuple[Data, NDArray[np.int64]]:
     table = line.table
     if "nodes" in table and "x" in table:
         raise DatasetError(f"{line.place} has both 'nodes' and 'x': keep one of them.")
@@ -180,7 +184,7 @@ def _read_graph(line: _Line, options: Options) -> tuple[Data, int]:
         plain = options if key == "edge_attr" else Options()
         found = check_features(values, (), lambda row: f"{line.place}, edge {row}", plain)[chosen]
         data[key] = found if key == "edge_attr" else found[:, 0]
-    return data, edges.num_added
+    return data, listed
 
 
 def _edges(line: _Line, count: int) -> NDArray[np.int64]:

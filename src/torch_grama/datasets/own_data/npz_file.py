@@ -16,6 +16,7 @@ from torch_grama.datasets.own_data.labels import Labels, Where, labels_from_numb
 from torch_grama.datasets.own_data.options import Options
 from torch_grama.datasets.own_data.parsed import ParsedGraphs
 from torch_grama.datasets.own_data.stated_splits import splits_from_masks
+from torch_grama.datasets.split_store import fingerprint
 from torch_grama.datasets.splits import Split
 
 _REQUIRED = ("node_features", "node_labels", "edges")
@@ -78,6 +79,7 @@ def read_npz_file(path: Path, options: Options) -> ParsedGraphs:
         labels=labels,
         splits=_splits(path, arrays, labels, where),
         splits_path=path.with_name(f"{path.name}.splits.json"),
+        identity=fingerprint(["nodes", pairs, np.array(count)]),
         notes=(direction_note(f"'{path.name}'", edges.num_added, options.directed),),
     )
 

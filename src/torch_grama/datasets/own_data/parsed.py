@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,7 +29,8 @@ class ParsedGraphs:
         labels: The targets of all nodes of all graphs, one after the other, or of all graphs.
         splits: The divisions that the files state; empty to have one made.
         splits_path: Where a division that is made is kept.
-        identity: What else tells this data from other data, such as the names of the nodes.
+        identity: A fingerprint of the nodes or graphs, whatever the options are.
+        target: The names under which the targets stand in the files.
         notes: What was decided while reading, one sentence each.
         feature_names: Names of the columns of ``x``.
         node_names: Names of the nodes of a single graph.
@@ -41,7 +42,8 @@ class ParsedGraphs:
     labels: Labels
     splits: Sequence[Split]
     splits_path: Path
-    identity: str = ""
+    identity: str
+    target: tuple[str, ...] = ("y",)
     notes: tuple[str, ...] = field(default=())
     feature_names: tuple[str, ...] = ()
     node_names: Sequence[str] = ()
@@ -88,43 +90,33 @@ class ParsedGraphs:
     def _make_split(self, options: Options) -> tuple[Split, str]:
         labels = self.labels
         many_node_graphs = self.level == "node" and len(self.graphs) > 1
+        classes: NDArray[np.int64] | None = None
         if many_node_graphs:
             items = np.arange(len(self.graphs))
-            classes = None
         else:
             items = np.flatnonzero(labels.labelled)
-            classes = labels.y.numpy()[items] if labels.kind == "classification" else None
-        stratified = options.stratify and classes is not None
+            if labels.kind == "classification" and options.stratify:
+                classes = labels.y.numpy()[items]
         what = "nodes" if self.level == "node" and not many_node_graphs else "graphs"
+        parts = "/".join(str(fraction) for fraction in options.fractions)
+        how = "at random" if classes is None else "by class"
         split, trouble = stored_split(
             self.splits_path,
-            fingerprint(self._identity()),
-            len(self.graphs) if what == "graphs" else len(labels.labelled),
+            f"target {', '.join(self.target)}, seed {options.seed}, {parts}, {how}",
             lambda: make_split(
                 items,
-                classes if stratified else None,
+                classes,
                 fractions=options.fractions,
                 seed=options.seed,
                 class_names=labels.class_names,
                 what=f"{what} of '{self.path}'",
             ),
-            fractions=options.fractions,
-            seed=options.seed,
-            stratified=stratified,
+            num_items=len(self.graphs) if what == "graphs" else len(labels.labelled),
+            items=self.identity,
+            targets=fingerprint([items] if classes is None else [items, _renumbered(classes)]),
         )
         kept = trouble or f"it is kept in '{self.splits_path}'"
-        how = "by class" if stratified else "at random"
         return split, f"The data states no split: one was made {how} (seed {options.seed}); {kept}."
-
-    def _identity(self) -> Iterable[NDArray[np.generic] | str]:
-        """What a division depends on: the items, their order, their edges and targets."""
-        yield self.level
-        yield self.identity
-        yield self.labels.y.numpy()
-        yield np.array([graph.num_nodes for graph in self.graphs])
-        for graph in self.graphs:
-            assert graph.edge_index is not None
-            yield graph.edge_index.numpy()
 
     def _attach_targets(self) -> None:
         if self.level == "graph":
@@ -133,6 +125,12 @@ class ParsedGraphs:
             counts = [graph.num_nodes or 0 for graph in self.graphs]
         for graph, y in zip(self.graphs, torch.split(self.labels.y, counts), strict=True):
             graph.y = y.clone()
+
+
+def _renumbered(classes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Classes numbered as they first appear: the same whatever the order of their names."""
+    _, first, inverse = np.unique(classes, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]
 
 
 def _encoding(graphs: Sequence[Data], name: str) -> FeatureEncoding:

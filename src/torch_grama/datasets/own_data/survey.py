@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
+from torch_grama.datasets.own_data.edges import contains
 from torch_grama.datasets.task_data import GraphTaskData
 
 
@@ -57,11 +58,12 @@ def survey(data: GraphTaskData) -> Survey:
         count = graph.num_nodes or 0
         ends = np.zeros((2, 0)) if graph.edge_index is None else graph.edge_index.cpu().numpy()
         source, target = ends.astype(np.int64)
-        forward, copies = np.unique(source * count + target, return_counts=True)
+        keys = np.sort(source * count + target)
+        forward = keys[np.append(True, keys[1:] != keys[:-1])[: len(keys)]]
         start, stop = np.divmod(forward, max(1, count))
         loops += int((start == stop).sum())
-        duplicates += int((copies - 1).sum())
-        one_way += int((~np.isin(stop * count + start, forward)).sum())
+        duplicates += len(keys) - len(forward)
+        one_way += int((~contains(forward, stop * count + start)).sum())
         other = source != target
         degree = np.bincount(target[other], minlength=count)
         degrees.append(degree)

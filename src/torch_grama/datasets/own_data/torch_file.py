@@ -27,6 +27,7 @@ from torch_grama.datasets.own_data.stated_splits import (
     splits_from_masks,
 )
 from torch_grama.datasets.own_data.torch_targets import read_targets
+from torch_grama.datasets.split_store import fingerprint
 from torch_grama.datasets.splits import Split
 
 _MASKS = ("train_mask", "val_mask", "test_mask")
@@ -89,6 +90,9 @@ def read_torch_file(path: Path, options: Options) -> ParsedGraphs:
         labels=labels,
         splits=splits,
         splits_path=path.with_name(f"{path.name}.splits.json"),
+        identity=fingerprint(
+            [level, np.array(counts), *(graph["edge_index"].numpy() for graph in graphs)]
+        ),
         notes=tuple(notes),
     )
 
