@@ -7,18 +7,19 @@ import pytest
 
 from torch_grama.datasets import DatasetError
 from torch_grama.datasets.split_store import fingerprint, stored_split
-from torch_grama.datasets.splits import DEFAULT_FRACTIONS, Split, make_split
+from torch_grama.datasets.splits import Split, make_split
 
 
-def ask(path: Path, data: str = "data", seed: int = 0, num_items: int = 20) -> Split:
+def ask(
+    path: Path, items: str = "data", seed: int = 0, targets: str = "labels", num_items: int = 20
+) -> Split:
     split, trouble = stored_split(
         path,
-        data,
-        num_items,
+        f"seed {seed}",
         lambda: make_split(np.arange(num_items), seed=seed),
-        fractions=DEFAULT_FRACTIONS,
-        seed=seed,
-        stratified=True,
+        num_items=num_items,
+        items=items,
+        targets=targets,
     )
     assert trouble is None
     return split
@@ -38,19 +39,10 @@ def test_a_division_is_kept_and_found_again(tmp_path: Path) -> None:
     assert again.test.tolist() == first.test.tolist()
 
 
-def test_seeds_and_fractions_lie_side_by_side(tmp_path: Path) -> None:
+def test_keys_lie_side_by_side(tmp_path: Path) -> None:
     path = tmp_path / "splits.json"
     kept = [ask(path, seed=seed).train.tolist() for seed in range(4)]
-    stored_split(
-        path,
-        "data",
-        20,
-        lambda: make_split(np.arange(20), fractions=(0.5, 0.25, 0.25)),
-        fractions=(0.5, 0.25, 0.25),
-        seed=0,
-        stratified=False,
-    )
-    assert len(json.loads(path.read_text())["divisions"]) == 5
+    assert len(json.loads(path.read_text())["divisions"]) == 4
     assert [ask(path, seed=seed).train.tolist() for seed in range(4)] == kept
 
 
@@ -69,7 +61,9 @@ def test_other_data_is_refused(tmp_path: Path) -> None:
     ask(path)
     before = path.read_bytes()
     with pytest.raises(DatasetError, match=r"splits\.json' holds splits of other data.*delete"):
-        ask(path, data="changed")
+        ask(path, items="changed")
+    with pytest.raises(DatasetError, match=r"the labels have changed.*delete"):
+        ask(path, targets="changed")
     assert path.read_bytes() == before
 
 
@@ -82,7 +76,7 @@ def test_other_data_is_refused(tmp_path: Path) -> None:
         (b"[" * 100_000, "no file of splits"),
         (b"[]", "format 1"),
         (b'{"format": 2}', "format 1"),
-        (b'{"format": 1, "fingerprint": "data"}', "'divisions' is missing"),
+        (b'{"format": 1, "items": "data"}', "'divisions' is missing"),
     ],
 )
 def test_a_broken_file_is_named(tmp_path: Path, content: bytes, sentence: str) -> None:
@@ -126,12 +120,11 @@ def test_a_folder_that_cannot_be_written_to_still_gives_a_division(tmp_path: Pat
     path = tmp_path / "missing" / "splits.json"
     split, trouble = stored_split(
         path,
-        "data",
-        20,
+        "key",
         lambda: make_split(np.arange(20)),
-        fractions=DEFAULT_FRACTIONS,
-        seed=0,
-        stratified=True,
+        num_items=20,
+        items="data",
+        targets="labels",
     )
     assert split.train.tolist() == make_split(np.arange(20)).train.tolist()
     assert trouble is not None

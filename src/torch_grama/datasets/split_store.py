@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch_grama.datasets.atomic_file import write_atomically
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.file_lock import file_lock
-from torch_grama.datasets.splits import Fractions, Split
+from torch_grama.datasets.splits import Split
 
 _FORMAT = 1
 _PARTS = ("train", "val", "test")
@@ -41,24 +41,22 @@ def fingerprint(parts: Iterable[NDArray[np.generic] | str]) -> str:
 
 def stored_split(
     path: Path,
-    data_fingerprint: str,
-    num_items: int,
+    key: str,
     make: Callable[[], Split],
     *,
-    fractions: Fractions,
-    seed: int,
-    stratified: bool,
+    num_items: int,
+    items: str,
+    targets: str,
 ) -> tuple[Split, str | None]:
-    r"""Returns the division that is stored for a seed, or makes and stores it.
+    r"""Returns the division that is stored under a key, or makes and stores it.
 
     Args:
         path (Path): The file of divisions, such as ``splits.json`` beside the data.
-        data_fingerprint (str): Which data they belong to, see :func:`fingerprint`.
-        num_items (int): Number of nodes or graphs.
+        key (str): How the division is made: seed, fractions and whatever else it depends on.
         make (callable): Makes the division where none is stored.
-        fractions (tuple): What :obj:`make` is told; part of the key.
-        seed (int): Likewise.
-        stratified (bool): Likewise.
+        num_items (int): Number of nodes or graphs.
+        items (str): :func:`fingerprint` of the nodes or graphs; one for the whole file.
+        targets (str): :func:`fingerprint` of what the division takes from the targets.
 
     Returns:
         The division, and where it could not be stored the reason, in words.
@@ -66,26 +64,24 @@ def stored_split(
     Raises:
         DatasetError: The file is broken or belongs to other data.
     """
-    parts = "/".join(str(fraction) for fraction in fractions)
-    key = f"seed {seed}, {parts}, {'stratified' if stratified else 'not stratified'}"
-    divisions = _read(path, data_fingerprint)
+    divisions = _read(path, items)
     if key in divisions:
-        return _checked(path, key, divisions[key], num_items), None
+        return _checked(path, key, divisions[key], num_items, targets), None
     split = make()
-    stored = {part: getattr(split, part).tolist() for part in _PARTS}
+    stored = {"targets": targets, **{part: getattr(split, part).tolist() for part in _PARTS}}
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(file_lock(path.with_name(f".{path.name}.lock")))
             # Another process may have added a division of its own in the meantime.
-            divisions = {**_read(path, data_fingerprint), key: stored}
-            table = {"format": _FORMAT, "fingerprint": data_fingerprint, "divisions": divisions}
+            divisions = {**_read(path, items), key: stored}
+            table = {"format": _FORMAT, "items": items, "divisions": divisions}
             write_atomically(path, (json.dumps(table, separators=(",", ":")) + "\n").encode())
         except OSError as error:
             return split, f"it could not be stored in '{path}' ({error.strerror or error})"
     return split, None
 
 
-def _read(path: Path, data_fingerprint: str) -> dict[str, object]:
+def _read(path: Path, items: str) -> dict[str, object]:
     try:
         table = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -98,18 +94,17 @@ def _read(path: Path, data_fingerprint: str) -> dict[str, object]:
         raise _broken(path, str(error)) from error
     if not isinstance(table, dict) or table.get("format") != _FORMAT:
         raise _broken(path, f"expected a table of format {_FORMAT}")
-    if table.get("fingerprint") != data_fingerprint:
-        raise DatasetError(
-            f"'{path}' holds splits of other data (nodes, edges or labels have changed since they "
-            f"were made): restore the data, or delete the file to have new splits made."
-        )
+    if table.get("items") != items:
+        raise _foreign(path, "the nodes or graphs")
     divisions = table.get("divisions")
     if not isinstance(divisions, dict):
         raise _broken(path, "'divisions' is missing")
     return divisions
 
 
-def _checked(path: Path, key: str, stored: object, num_items: int) -> Split:
+def _checked(path: Path, key: str, stored: object, num_items: int, targets: str) -> Split:
+    if isinstance(stored, dict) and stored.get("targets") != targets:
+        raise _foreign(path, "the labels")
     parts = []
     for name in _PARTS:
         indices = stored.get(name) if isinstance(stored, dict) else None
@@ -124,6 +119,13 @@ def _checked(path: Path, key: str, stored: object, num_items: int) -> Split:
     if len(np.unique(joined)) != len(joined):
         raise _broken(path, f"the sets of the split '{key}' overlap")
     return Split(*parts)
+
+
+def _foreign(path: Path, what: str) -> DatasetError:
+    return DatasetError(
+        f"'{path}' holds splits of other data ({what} have changed since they were made): restore "
+        f"the data, or delete the file to have new splits made."
+    )
 
 
 def _broken(path: Path, fault: str) -> DatasetError:

@@ -81,6 +81,9 @@ class GraphTaskData:
         licence: Terms under which the source publishes it, as far as stated.
         citation: Title, authors and year of the work to cite.
         notes: Departures from the published form, one sentence each.
+        feature_names: What the columns of ``x`` are called, where known.
+        node_names: What the nodes of a single graph are called in its source, where known; the
+            names under which predictions are written.
     """
 
     name: str
@@ -98,3 +101,5 @@ class GraphTaskData:
     licence: str = ""
     citation: str = ""
     notes: tuple[str, ...] = field(default=())
+    feature_names: tuple[str, ...] = ()
+    node_names: Sequence[str] = ()
