@@ -73,10 +73,13 @@ class Published:
         num_edges: Edges of all graphs together, counted as ``edges`` says.
         mean_nodes: Nodes of a graph on average.
         mean_edges: Edges of a graph on average, counted as ``edges`` says.
+        mean_degree: Entries of ``edge_index`` a node, on average.
+        edge_homophily: Share of edges between nodes of one class.
+        diameter: Longest shortest path (on average, for several graphs); listed, never measured.
         num_features: Columns of the node features.
         num_outputs: Classes, labels or targets.
         num_folds: Number of official splits.
-        split: Size of the training, validation and test part of the first split.
+        split: Size of the training, validation and test part of the first split, as far as stated.
         edges: ``directed`` counts the entries of ``edge_index``, ``undirected`` pairs once.
         exact: Whether the averages hold exactly (up to rounding) or in expectation only.
         source: Where they are published.
@@ -87,10 +90,13 @@ class Published:
     num_edges: int | None = None
     mean_nodes: float | None = None
     mean_edges: float | None = None
+    mean_degree: float | None = None
+    edge_homophily: float | None = None
+    diameter: float | None = None
     num_features: int | None = None
     num_outputs: int | None = None
     num_folds: int | None = None
-    split: tuple[int, int, int] | None = None
+    split: tuple[int | None, int | None, int | None] | None = None
     edges: Literal["directed", "undirected"] = "directed"
     exact: bool = True
     source: str = ""

@@ -125,7 +125,7 @@ def load_property(
     name = _COLUMN[labels][task]
     everything = storage.generated(
         f"property-seed{seed}-v{_VERSION}",
-        lambda: CompactFile(generate_property(seed, report=storage.report)),
+        lambda: CompactFile(generate_property(seed, SIZES, storage.report)),
     ).graphs
     graphs = CompactGraphs(
         everything.num_nodes,

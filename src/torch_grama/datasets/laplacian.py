@@ -73,7 +73,7 @@ def _sparse(
     except ImportError as error:
         raise DatasetError(
             f"Laplacian encodings of a graph of {num_nodes} nodes take scipy: run `pip install "
-            "scipy`"
+            "'torch-grama[data]'`"
         ) from error
     row, col, off, diagonal = _entries(edge_index, num_nodes, symmetric)
     nodes = np.arange(num_nodes)
