@@ -20,7 +20,6 @@ Where = Callable[[int], str]
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 # More distinct integers than this are taken for a quantity.
 _MOST_CLASSES = 50
-_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,9 @@ def labels_from_numbers(
     table = values.reshape(len(values), -1).astype(np.float64)
     integers = values.dtype.kind in "biu"
     labelled: NDArray[np.bool_] = np.logical_not(np.isnan(table).all(axis=1))
-    for item in np.flatnonzero(labelled & ~np.isfinite(table).all(axis=1))[:1]:
+    with np.errstate(over="ignore"):
+        y = torch.from_numpy(table.astype(np.float32))
+    for item in np.flatnonzero(labelled & ~np.isfinite(y.numpy()).all(axis=1))[:1]:
         raise DatasetError(
             f"{where(int(item))} has a label that is infinite or partly missing: correct it, or "
             f"leave the label out."
@@ -132,7 +133,6 @@ def labels_from_numbers(
         return _class_numbers(table[:, 0], labelled, where, options)
     if not labelled.any():
         raise DatasetError(f"{where(0)} and all that follow have no label: fill in the labels.")
-    y = torch.from_numpy(table.astype(np.float32))
     if kind == "regression":
         return Labels("regression", y, labelled, y.size(1))
     for item in np.flatnonzero(labelled & ~np.isin(table, (0.0, 1.0)).all(axis=1))[:1]:
@@ -192,7 +192,7 @@ def parse_number(cell: str, where: str, what: str) -> float:
         DatasetError: It is no finite number.
     """
     number = _number(cell)
-    if number is None or not abs(number) <= _LARGEST:
+    if number is None or not _is_finite(number):
         raise DatasetError(f"{where} has the {what} '{cell}': write a finite number.")
     return number
 
@@ -202,7 +202,7 @@ def _kind_of_text(present: Sequence[str], cells: Sequence[str], where: Where) ->
     numbers = {cell: _number(cell) for cell in distinct}
     texts = {cell for cell, number in numbers.items() if number is None}
     decimals = {cell for cell in distinct - texts if not _INTEGER.fullmatch(cell)}
-    absent = {cell for cell in decimals if not abs(numbers[cell] or 0.0) <= _LARGEST}
+    absent = {cell for cell in decimals if not _is_finite(numbers[cell] or 0.0)}
     for odd in (absent, texts if decimals else ()):
         for row in (row for row, cell in enumerate(cells) if cell in odd):
             raise DatasetError(
@@ -276,6 +276,11 @@ def _outside(label: str, names: Sequence[str], where: str) -> DatasetError:
         f"{where} has the label '{label}', which is outside the classes {shown}: correct it, or "
         f"add it to 'classes'."
     )
+
+
+def _is_finite(number: float) -> bool:
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(np.float32(number)))
 
 
 def _number(cell: str) -> float | None:
