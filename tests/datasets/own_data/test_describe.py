@@ -110,13 +110,14 @@ def task(graphs: list[Data], **changed: object) -> GraphTaskData:
 def test_flags_categories_and_a_graph_without_edges() -> None:
     graph = Data(x=torch.tensor([[0, 1]]), edge_index=torch.zeros(2, 0).long())
     graphs = [graph.clone(), graph.clone()]
+    graphs[0].edge_weight = torch.zeros(0)
     graphs[0].y, graphs[1].y = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]])
     text = unwrapped(describe(task(graphs, edge_encoding=FeatureEncoding("categorical", 1, (9,)))))
     for part in (
         "graph flags",
         "edges none",
         "2 columns (ogb atom) of 3, 4 values",
-        "1 column (categorical) of 9 values",
+        "1 column (categorical) of 9 values, a weight",
         "2 flags: 0 (100.0%), 1 (50.0%)",
         "splits none",
         "2 nodes have no neighbours",

@@ -3,8 +3,9 @@ import pytest
 import torch
 
 from torch_grama.datasets import DatasetError
-from torch_grama.datasets.own_data.labels import labels_from_numbers, labels_from_text
+from torch_grama.datasets.own_data.labels import labels_from_numbers, labels_from_tags
 from torch_grama.datasets.own_data.options import Options
+from torch_grama.datasets.own_data.text_labels import labels_from_text
 
 
 def place(item: int) -> str:
@@ -81,3 +82,13 @@ def test_a_class_without_items_is_possible() -> None:
     assert labels.num_outputs == 3
     with pytest.raises(DatasetError, match="no label"):
         labels_from_numbers(np.array([np.nan, np.nan]), place, Options())
+
+
+def test_names_of_flags() -> None:
+    labels = labels_from_tags([["b"], None, ["a", "b"]], place, Options())
+    assert labels.class_names == ("a", "b")
+    assert labels.y[[0, 2]].tolist() == [[0, 1], [1, 1]]
+    assert bool(labels.y[1].isnan().all())
+    many = Options(classes=tuple("abcdefghij"))
+    with pytest.raises(DatasetError, match=r"item 0 has the label 'z', .*'h', \.\.\.: correct"):
+        labels_from_tags([["z"]], place, many)

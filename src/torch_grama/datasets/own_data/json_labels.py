@@ -13,9 +13,9 @@ from torch_grama.datasets.own_data.labels import (
     Where,
     labels_from_numbers,
     labels_from_tags,
-    labels_from_text,
 )
 from torch_grama.datasets.own_data.options import Options
+from torch_grama.datasets.own_data.text_labels import labels_from_text
 
 
 def read_json_labels(values: Sequence[object], where: Where, options: Options) -> Labels:
