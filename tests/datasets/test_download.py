@@ -137,6 +137,14 @@ def reset(count: int) -> Behaviour:
     return behave
 
 
+def hang_up(handler: Handler) -> None:
+    handler.close_connection = True
+
+
+def babble(handler: Handler) -> None:
+    handler.wfile.write(b"hello\r\n\r\n")
+
+
 def status(code: int, **headers: str) -> Behaviour:
     return lambda handler: handler.send(b"<html>no</html>", code, **headers)
 
@@ -319,6 +327,14 @@ def test_what_cannot_get_better_is_tried_once(
     assert len(server.requests) == 1 or "infinite" in sentence
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "file.bin").exists()
+
+
+@pytest.mark.parametrize("fault", [hang_up, babble])
+def test_an_answer_that_is_none(server: Server, tmp_path: Path, fault: Behaviour) -> None:
+    with pytest.raises(DownloadError, match="the connection broke"):
+        fetch(remote(server.url("/file", fault)), tmp_path, attempts=2, sleep=lambda _: None)
+    fetch(remote(server.url("/file", fault, ok)), tmp_path, sleep=lambda _: None)
+    assert only_file(tmp_path) == CONTENT
 
 
 @pytest.mark.parametrize("code", [408, 429, 500, 503])

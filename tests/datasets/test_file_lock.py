@@ -142,3 +142,57 @@ def test_a_file_system_without_locks_falls_back(
 def test_a_folder_that_is_not_there(tmp_path: Path, use_fcntl: bool) -> None:
     with pytest.raises(FileNotFoundError), file_lock(tmp_path / "no" / "lock", use_fcntl=use_fcntl):
         pass
+
+
+def test_an_interrupt_while_waiting_closes_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[int] = []
+    close = os.close
+
+    def interrupt(handle: int, operation: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module.fcntl, "flock", interrupt)
+    monkeypatch.setattr(os, "close", lambda handle: (closed.append(handle), close(handle)))
+    with pytest.raises(KeyboardInterrupt), file_lock(tmp_path / "lock"):
+        pass
+    assert len(closed) == 1
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError, PermissionError])
+def test_a_lock_that_vanishes_while_being_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[OSError]
+) -> None:
+    path = tmp_path / "lock"
+    path.write_text("")
+    read_bytes = Path.read_bytes
+
+    def vanish(self: Path) -> bytes:
+        if path.exists():
+            path.unlink()
+            raise error
+        return read_bytes(self)
+
+    monkeypatch.setattr(Path, "read_bytes", vanish)
+    waits: list[float] = []
+    with file_lock(path, use_fcntl=False, sleep=waits.append):
+        assert path.exists()
+    assert len(waits) == (error is PermissionError)
+
+
+def test_another_process_takes_the_stale_lock_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "lock"
+    path.write_text(json.dumps([socket.gethostname(), dead_process()]))
+
+    def slower(self: Path, target: Path) -> Path:
+        self.unlink()
+        raise FileNotFoundError
+
+    monkeypatch.setattr(Path, "rename", slower)
+    waits: list[float] = []
+    with file_lock(path, use_fcntl=False, sleep=waits.append):
+        pass
+    assert len(waits) == 1

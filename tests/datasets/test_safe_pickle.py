@@ -160,6 +160,11 @@ def test_old_names_and_the_text_of_python_2(tmp_path: Path) -> None:
     assert matrix.toarray().tolist() == [[7, 0, 250]]
 
 
+def test_ordered_pairs_as_python_2_wrote_them(tmp_path: Path) -> None:
+    content = b"ccollections\nOrderedDict\n((l(lS'z'\naI1\naa(lS'a'\naI2\naatR."
+    assert same(load_bytes(tmp_path, content), OrderedDict([("z", 1), ("a", 2)]))
+
+
 def reference_modules() -> list[tuple[object, ...]]:
     import builtins
     import functools
@@ -228,6 +233,7 @@ GADGETS = {
     "class itself": b"cnumpy\nndarray\n.",
     "matrix class itself": b"cscipy.sparse\ncsr_matrix\n.",
     "bytes of a length": b"c__builtin__\nbytes\n(I1000000000\ntR.",
+    "list of a list": b"c__builtin__\nlist\n((ltR.",
     "list of a dict": b"c__builtin__\nlist\n((dtR.",
     "set of two": b"c__builtin__\nset\n((lI1\ntR.",
     "object": b"c__builtin__\nobject\n(tR.",

@@ -115,9 +115,8 @@ class _Unpickler(pickle.Unpickler):
         def convert(*arguments: object) -> object:
             if not arguments:
                 return _FACTORIES[qualified]()
-            if len(arguments) != 1 or not isinstance(arguments[0], list):
-                raise UnsafePickleError(f"a call of '{qualified}'")
-            if qualified not in ("builtins.set", "builtins.frozenset"):
+            copies = qualified in ("builtins.set", "builtins.frozenset")
+            if not copies or len(arguments) != 1 or not isinstance(arguments[0], list):
                 raise UnsafePickleError(f"a call of '{qualified}'")
             self._budget.charge(len(arguments[0]))
             return set(arguments[0]) if qualified.endswith(".set") else frozenset(arguments[0])

@@ -367,6 +367,15 @@ def test_a_column_that_changes_its_mind(folder: Path, refuses: Callable) -> None
         refuses(folder, sentence)
 
 
+def test_a_long_table_with_quotes(folder: Path) -> None:
+    rows = [f'"{n}",{n},{n % 2}' for n in range(40_001)]
+    (folder / "nodes.csv").write_text("id,x,label\n" + "\n".join(rows))
+    (folder / "edges.csv").write_text("source,target\n0,40000\n")
+    graph = only(load_path(folder))
+    assert graph.x.flatten().tolist() == list(range(40_001))
+    assert graph.edge_index.tolist() == [[0, 40_000], [40_000, 0]]
+
+
 def test_a_file_is_missing(folder: Path, refuses: Callable) -> None:
     (folder / "edges.csv").unlink()
     refuses(folder, r"has no file 'edges\.csv'.*source and target")

@@ -12,14 +12,9 @@ from numpy.typing import NDArray
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.own_data.csv_table import CsvTable
 from torch_grama.datasets.own_data.feature_column import FeatureColumn, join_columns
-from torch_grama.datasets.own_data.labels import (
-    Labels,
-    Where,
-    labels_from_numbers,
-    labels_from_text,
-    parse_number,
-)
+from torch_grama.datasets.own_data.labels import Labels, Where, labels_from_numbers
 from torch_grama.datasets.own_data.options import Options
+from torch_grama.datasets.own_data.text_labels import labels_from_text, parse_number
 
 
 @dataclass(frozen=True)

@@ -35,10 +35,7 @@ def describe(data: GraphTaskData) -> str:
         ("graphs", _graphs_line(facts)),
         ("edges", _edges_line(facts)),
         ("node features", _features_line(data.node_encoding, data.feature_names)),
-        (
-            "edge features",
-            _features_line(data.edge_encoding, ()) + (", and a weight" if facts.weighted else ""),
-        ),
+        ("edge features", _edge_features_line(data.edge_encoding, facts)),
         ("target", _target_line(data, facts)),
         ("splits", _splits_line(data.folds)),
     ]
@@ -85,11 +82,17 @@ def _edges_line(facts: Survey) -> str:
 def _features_line(encoding: FeatureEncoding, names: Sequence[str]) -> str:
     if encoding.kind == "none":
         return "none"
-    columns = "column" if encoding.num_columns == 1 else "columns"
-    text = f"{encoding.num_columns:,} {columns} ({encoding.kind.replace('_', ' ')})"
+    text = _count(encoding.num_columns, "column", "columns")
+    text += f" ({encoding.kind.replace('_', ' ')})"
     if encoding.sizes:
         text += f" of {_listed([str(size) for size in encoding.sizes])} values"
     return text + (f": {_listed(names)}" if names else "")
+
+
+def _edge_features_line(encoding: FeatureEncoding, facts: Survey) -> str:
+    if not facts.weighted:
+        return _features_line(encoding, ())
+    return "a weight" if encoding.kind == "none" else f"{_features_line(encoding, ())}, a weight"
 
 
 def _target_line(data: GraphTaskData, facts: Survey) -> str:
@@ -114,7 +117,7 @@ def _target_line(data: GraphTaskData, facts: Survey) -> str:
         if known.numel()
         else ""
     )
-    return f"{data.num_outputs} {'quantity' if data.num_outputs == 1 else 'quantities'}{spread}"
+    return _count(data.num_outputs, "quantity", "quantities") + spread
 
 
 def _splits_line(folds: Sequence[Fold]) -> str:
@@ -132,22 +135,23 @@ def _splits_line(folds: Sequence[Fold]) -> str:
 def _warnings(data: GraphTaskData, facts: Survey) -> list[str]:
     found = []
     if facts.one_way:
-        found.append(
-            f"{facts.one_way:,} edges lead one way only: the graph is directed, and no message "
-            f"flows back."
-        )
+        what = _count(facts.one_way, "edge leads", "edges lead")
+        found.append(f"{what} one way only: the graph is directed, and no message flows back.")
     if facts.loops:
-        found.append(f"{facts.loops:,} edges lead from a node to itself.")
+        what = _count(facts.loops, "edge leads", "edges lead")
+        found.append(f"{what} from a node to itself.")
     if facts.duplicates:
-        found.append(f"{facts.duplicates:,} edges are listed more than once and count as often.")
+        what = _count(facts.duplicates, "edge repeats", "edges repeat")
+        found.append(f"{what} another one and counts again.")
     if facts.isolated:
-        found.append(f"{facts.isolated:,} nodes have no neighbours.")
+        what = _count(facts.isolated, "node has", "nodes have")
+        found.append(f"{what} no neighbours.")
     low, high = facts.columns
     constant = torch.nonzero(low == high).flatten().tolist()
     if constant and int(facts.nodes.sum()) > 1:
         names = [data.feature_names[c] if data.feature_names else str(c) for c in constant]
-        what = "feature has" if len(names) == 1 else "features have"
-        found.append(f"{len(names):,} {what} the same value everywhere: {_listed(names)}.")
+        what = _count(len(names), "feature has", "features have")
+        found.append(f"{what} the same value everywhere: {_listed(names)}.")
     return found + _label_warnings(data, facts)
 
 
@@ -157,7 +161,8 @@ def _label_warnings(data: GraphTaskData, facts: Survey) -> list[str]:
     missing = torch.isnan(y) if y.is_floating_point() else y < 0
     missing = missing.flatten(1).any(dim=1) if missing.dim() > 1 else missing
     if bool(missing.any()):
-        found.append(f"{int(missing.sum()):,} of {len(missing):,} items have no label.")
+        what = _count(int(missing.sum()), "item has", "items have")
+        found.append(f"{what} no label, of {len(missing):,}.")
     if data.kind != "classification" or y.is_floating_point() or not data.folds:
         return found
     for name in ("train", "val", "test"):
@@ -170,6 +175,10 @@ def _label_warnings(data: GraphTaskData, facts: Survey) -> list[str]:
             names = [data.class_names[c] if data.class_names else str(c) for c in absent]
             found.append(f"'{name}' of the first split has no item of class {_listed(names)}.")
     return found
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def _size(part: Tensor) -> int:

@@ -12,7 +12,6 @@ from torch_grama.datasets.errors import DatasetError
 
 # A column of words with more values than this is taken for names or prose, not for categories.
 MOST_CATEGORIES = 20
-_LARGEST = float(np.finfo(np.float32).max)
 
 
 class FeatureColumn:
@@ -51,9 +50,11 @@ class FeatureColumn:
             return
         if self._words:
             raise self._fault(lines[0], cells[0], "is a number where the rows above have words")
-        for row in np.flatnonzero(~(np.abs(numbers) <= _LARGEST))[:1]:
+        with np.errstate(over="ignore"):
+            narrow = numbers.astype(np.float32)
+        for row in np.flatnonzero(~np.isfinite(narrow))[:1]:
             raise self._fault(lines[row], cells[row], "is not finite")
-        self._numbers.append(numbers.astype(np.float32))
+        self._numbers.append(narrow)
 
     def finish(self) -> tuple[NDArray[np.float32], tuple[str, ...], str | None]:
         r"""Returns the columns of numbers, their names, and what to tell the user about them.

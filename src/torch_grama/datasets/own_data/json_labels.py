@@ -13,9 +13,9 @@ from torch_grama.datasets.own_data.labels import (
     Where,
     labels_from_numbers,
     labels_from_tags,
-    labels_from_text,
 )
 from torch_grama.datasets.own_data.options import Options
+from torch_grama.datasets.own_data.text_labels import labels_from_text
 
 
 def read_json_labels(values: Sequence[object], where: Where, options: Options) -> Labels:
@@ -61,7 +61,7 @@ def _cell(value: str | int | float | None) -> str:
 
 
 def _read_lists(values: Sequence[object], where: Where, options: Options) -> Labels:
-    first = next(value for value in values if isinstance(value, list) and value)
+    first = next((value for value in values if isinstance(value, list) and value), [""])
     words = isinstance(first[0], str)
     length = len(first)
     for graph, value in enumerate(values):
@@ -94,4 +94,4 @@ def _items(value: object) -> list[object]:
 def _fits(item: object, words: bool) -> bool:
     if words:
         return isinstance(item, str)
-    return isinstance(item, int | float) and not isinstance(item, bool)
+    return isinstance(item, int | float) and not isinstance(item, bool) and abs(item) < 1e300

@@ -75,6 +75,7 @@ def read_json_lines(path: Path, options: Options) -> ParsedGraphs:
         data, pairs = _read_graph(line, options)
         graphs.append(data)
         listed.append(pairs)
+    _widen_empty(graphs)
     check_alike(graphs, where)
     added = sum(graph.num_edges for graph in graphs) - sum(pairs.shape[1] for pairs in listed)
     notes = [direction_note(f"'{path.name}'", added, options.directed)]
@@ -185,6 +186,17 @@ def _read_graph(line: _Line, options: Options) -> tuple[Data, NDArray[np.int64]]
         found = check_features(values, (), lambda row: f"{line.place}, edge {row}", plain)[chosen]
         data[key] = found if key == "edge_attr" else found[:, 0]
     return data, listed
+
+
+def _widen_empty(graphs: list[Data]) -> None:
+    """A graph without edges cannot show how many features an edge has: it follows the others."""
+    for key in ("edge_attr", "edge_weight"):
+        others = [graph for graph in graphs if graph.num_edges and graph.get(key) is not None]
+        for graph in graphs:
+            if not graph.num_edges and others:
+                graph[key] = others[0][key][:0]
+            elif not graph.num_edges and graph.get(key) is not None:
+                del graph[key]
 
 
 def _edges(line: _Line, count: int) -> NDArray[np.int64]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,11 +15,6 @@ from torch_grama.datasets.own_data.options import Options, OwnKind
 
 Where = Callable[[int], str]
 """Says where an item lies: the file and its line or position."""
-
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
-# More distinct integers than this are taken for a quantity.
-_MOST_CLASSES = 50
-_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -40,43 +34,6 @@ class Labels:
     labelled: NDArray[np.bool_]
     num_outputs: int
     class_names: tuple[str, ...] = ()
-
-
-def labels_from_text(cells: Sequence[str], where: Where, options: Options) -> Labels:
-    r"""Reads one target an item, as it stands in a table; an empty cell is a missing label.
-
-    Texts are classes. Integers are classes if there are few of them (at most 50 distinct, and
-    each on average at least twice or numbered 0, 1, 2, ...), a quantity otherwise. Numbers with a
-    decimal point are a quantity.
-
-    Args:
-        cells (sequence of str): The cells, without spaces around them.
-        where (callable): Says where a cell lies.
-        options (Options): What the user said.
-
-    Returns:
-        The targets.
-
-    Raises:
-        DatasetError: A label fits neither the others nor what the user said.
-    """
-    labelled = np.array([cell != "" for cell in cells], dtype=bool)
-    if not labelled.any():
-        raise DatasetError(f"{where(0)} and all that follow have no label: fill in the labels.")
-    if options.kind == "multilabel":
-        raise DatasetError(
-            f"{where(0)} has one label where several flags were asked for: name all of their "
-            f"columns with 'label'."
-        )
-    kind: OwnKind | None = options.kind or ("classification" if options.classes else None)
-    if kind is None:
-        kind = _kind_of_text([cell for cell in cells if cell], cells, where)
-    if kind == "classification":
-        return _classes(cells, labelled, where, options)
-    numbers = np.full((len(cells), 1), np.nan, dtype=np.float32)
-    for item in np.flatnonzero(labelled).tolist():
-        numbers[item, 0] = parse_number(cells[item], where(item), "label")
-    return Labels("regression", torch.from_numpy(numbers), labelled, 1)
 
 
 def labels_from_numbers(
@@ -110,7 +67,9 @@ def labels_from_numbers(
     table = values.reshape(len(values), -1).astype(np.float64)
     integers = values.dtype.kind in "biu"
     labelled: NDArray[np.bool_] = np.logical_not(np.isnan(table).all(axis=1))
-    for item in np.flatnonzero(labelled & ~np.isfinite(table).all(axis=1))[:1]:
+    with np.errstate(over="ignore"):
+        y = torch.from_numpy(table.astype(np.float32))
+    for item in np.flatnonzero(labelled & ~np.isfinite(y.numpy()).all(axis=1))[:1]:
         raise DatasetError(
             f"{where(int(item))} has a label that is infinite or partly missing: correct it, or "
             f"leave the label out."
@@ -132,7 +91,6 @@ def labels_from_numbers(
         return _class_numbers(table[:, 0], labelled, where, options)
     if not labelled.any():
         raise DatasetError(f"{where(0)} and all that follow have no label: fill in the labels.")
-    y = torch.from_numpy(table.astype(np.float32))
     if kind == "regression":
         return Labels("regression", y, labelled, y.size(1))
     for item in np.flatnonzero(labelled & ~np.isin(table, (0.0, 1.0)).all(axis=1))[:1]:
@@ -174,71 +132,10 @@ def labels_from_tags(
             y[position] = np.nan
         for tag in item or ():
             if tag not in number:
-                raise _outside(tag, names, where(position))
+                raise outside_classes(tag, names, where(position))
             y[position, number[tag]] = 1.0
     labelled = np.array([item is not None for item in tags], dtype=bool)
     return Labels("multilabel", torch.from_numpy(y), labelled, len(names), names)
-
-
-def parse_number(cell: str, where: str, what: str) -> float:
-    r"""Reads a finite number.
-
-    Args:
-        cell (str): The text.
-        where (str): Where it stands.
-        what (str): What it is: the word for the error.
-
-    Raises:
-        DatasetError: It is no finite number.
-    """
-    number = _number(cell)
-    if number is None or not abs(number) <= _LARGEST:
-        raise DatasetError(f"{where} has the {what} '{cell}': write a finite number.")
-    return number
-
-
-def _kind_of_text(present: Sequence[str], cells: Sequence[str], where: Where) -> OwnKind:
-    distinct = set(present)
-    numbers = {cell: _number(cell) for cell in distinct}
-    texts = {cell for cell, number in numbers.items() if number is None}
-    decimals = {cell for cell in distinct - texts if not _INTEGER.fullmatch(cell)}
-    absent = {cell for cell in decimals if not abs(numbers[cell] or 0.0) <= _LARGEST}
-    for odd in (absent, texts if decimals else ()):
-        for row in (row for row, cell in enumerate(cells) if cell in odd):
-            raise DatasetError(
-                f"{where(row)} has the label '{cells[row]}' among numbers: correct it, leave it "
-                f"empty where it is unknown, or say kind 'classification'."
-            )
-    if texts:
-        if len(distinct) > max(_MOST_CLASSES, len(present) // 2):
-            raise DatasetError(
-                f"{where(0)} begins a column of labels with {len(distinct)} different texts for "
-                f"{len(present)} items: choose another column with 'label', or say kind "
-                f"'classification'."
-            )
-        return "classification"
-    if decimals or len(distinct) > _MOST_CLASSES:
-        return "regression"
-    counted = {int(cell) for cell in distinct} == set(range(len(distinct)))
-    return "classification" if counted or 2 * len(distinct) <= len(present) else "regression"
-
-
-def _classes(
-    cells: Sequence[str], labelled: NDArray[np.bool_], where: Where, options: Options
-) -> Labels:
-    present = {cell for cell in cells if cell}
-    names = options.classes
-    if not names:
-        numeric = all(_INTEGER.fullmatch(cell) for cell in present)
-        names = tuple(sorted(present, key=int) if numeric else sorted(present))
-    number = {name: column for column, name in enumerate(names)}
-    y = np.full(len(cells), -1, dtype=np.int64)
-    for item in np.flatnonzero(labelled).tolist():
-        cell = cells[item]
-        if cell not in number:
-            raise _outside(cell, names, where(item))
-        y[item] = number[cell]
-    return Labels("classification", torch.from_numpy(y), labelled, len(names), names)
 
 
 def _class_numbers(
@@ -270,16 +167,16 @@ def _flag_names(count: int, options: Options) -> tuple[str, ...]:
     return options.classes or tuple(str(number) for number in range(count))
 
 
-def _outside(label: str, names: Sequence[str], where: str) -> DatasetError:
+def outside_classes(label: str, names: Sequence[str], where: str) -> DatasetError:
+    r"""Says that a label is none of the classes.
+
+    Args:
+        label (str): The label.
+        names (sequence of str): The classes.
+        where (str): Where the label stands.
+    """
     shown = ", ".join(f"'{name}'" for name in names[:8]) + (", ..." if len(names) > 8 else "")
     return DatasetError(
         f"{where} has the label '{label}', which is outside the classes {shown}: correct it, or "
         f"add it to 'classes'."
     )
-
-
-def _number(cell: str) -> float | None:
-    try:
-        return None if "_" in cell else float(cell)
-    except ValueError:
-        return None

@@ -86,10 +86,14 @@ def read_npz_file(path: Path, options: Options) -> ParsedGraphs:
 
 def _load(path: Path) -> Arrays:
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise DatasetError(f"'{path}' holds one array: store several with numpy.savez.")
-            return {name: archive[name] for name in archive.files if name in (*_REQUIRED, *_MASKS)}
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise DatasetError(f"'{path}' holds one array: store several with numpy.savez.")
+        with archive:
+            arrays = {name: archive[name] for name in (*_REQUIRED, *_MASKS) if name in archive}
+        if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+            raise ValueError("a member is no array")
+        return arrays
     except DatasetError:
         raise
     except Exception as error:  # numpy and zipfile raise nearly every type on garbage

@@ -102,7 +102,7 @@ class ParsedGraphs:
         how = "at random" if classes is None else "by class"
         split, trouble = stored_split(
             self.splits_path,
-            f"target {', '.join(self.target)}, seed {options.seed}, {parts}, {how}",
+            f"{what} by {', '.join(self.target)}, seed {options.seed}, {parts}, {how}",
             lambda: make_split(
                 items,
                 classes,

@@ -91,7 +91,7 @@ def read_torch_file(path: Path, options: Options) -> ParsedGraphs:
         splits=splits,
         splits_path=path.with_name(f"{path.name}.splits.json"),
         identity=fingerprint(
-            [level, np.array(counts), *(graph["edge_index"].numpy() for graph in graphs)]
+            ["graphs", np.array(counts), *(graph["edge_index"].numpy() for graph in graphs)]
         ),
         notes=tuple(notes),
     )

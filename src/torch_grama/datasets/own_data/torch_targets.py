@@ -61,7 +61,14 @@ def read_targets(
             return f"{where(graph)}, node {item - starts[graph]}"
 
         _check_alike(rows, present, where)
-        return "node", labels_from_numbers(np.concatenate(rows), node_place, options), node_place
+        labels = labels_from_numbers(np.concatenate(rows), node_place, options)
+        if len(counts) > 1:  # whole graphs are split, so each of their nodes is learnt from
+            for item in np.flatnonzero(~labels.labelled)[:1]:
+                raise DatasetError(
+                    f"{node_place(int(item))} has no label: label every node where there are "
+                    f"several graphs."
+                )
+        return "node", labels, node_place
     return "graph", labels_from_numbers(_one_row_each(arrays, where), where, options), where
 
 
