@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 import warnings
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +14,7 @@ import numpy as np
 from torch_grama.datasets.atomic_file import write_atomically
 from torch_grama.datasets.compact import Array, Column, CompactGraphs
 from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.raw_arrays import DAMAGE
 
 FORMAT = "torch-grama compact graphs"
 VERSION = 1
@@ -100,10 +99,7 @@ def read_compact(path: Path) -> CompactFile:
             return CompactFile(graphs, str(header["signature"]), extras)
     except DatasetError:
         raise
-    except (
-        *(OSError, EOFError, ValueError, KeyError, TypeError, AttributeError),
-        *(zipfile.BadZipFile, zlib.error, NotImplementedError, MemoryError),
-    ) as error:
+    except DAMAGE as error:
         raise DatasetError(
             f"Expected '{path}' to be a complete file of compact graphs (got: {error}); "
             "delete it to have it made again"

@@ -7,6 +7,7 @@ import io
 import json
 import lzma
 import pickle
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -22,11 +23,12 @@ from numpy.typing import NDArray
 from torch_grama.datasets.compact import Array
 from torch_grama.datasets.errors import DatasetError
 
-_DAMAGE = (
+DAMAGE = (
     *(OSError, EOFError, ValueError, KeyError, IndexError, TypeError, AttributeError),
-    *(RuntimeError, OverflowError, MemoryError, zipfile.BadZipFile, zlib.error),
-    *(tarfile.TarError, lzma.LZMAError, pickle.UnpicklingError),
+    *(RuntimeError, ArithmeticError, MemoryError, SyntaxError, struct.error),
+    *(zipfile.BadZipFile, zlib.error, tarfile.TarError, lzma.LZMAError, pickle.UnpicklingError),
 )
+"""What readers of archives, arrays and tables raise on a damaged file."""
 
 
 @contextmanager
@@ -46,7 +48,7 @@ def reading(path: Path | str, expected: str) -> Iterator[None]:
         if type(error) is not DatasetError or str(path) in str(error):
             raise
         raise DatasetError(f"'{path}' does not fit together: {error}") from error
-    except _DAMAGE as error:
+    except DAMAGE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DatasetError(
             f"Expected '{path}' to be {expected} (got: {reason[:200]}); remove it and fetch it "

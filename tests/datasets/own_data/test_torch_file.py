@@ -246,3 +246,9 @@ def test_options(tmp_path: Path, refuses: Callable) -> None:
     path.with_name("graphs.pt.splits.json").unlink()
     data = load_path(save(tmp_path, ring(x=torch.arange(12).view(6, 2))), categorical=True)
     assert data.node_encoding.sizes == (11, 12)
+
+
+def test_reading_leaves_the_names_that_pyg_allows(tmp_path: Path) -> None:
+    before = set(torch.serialization.get_safe_globals())
+    load_path(save(tmp_path, ring()))
+    assert set(torch.serialization.get_safe_globals()) == before

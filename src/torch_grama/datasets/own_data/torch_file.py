@@ -98,8 +98,12 @@ def read_torch_file(path: Path, options: Options) -> ParsedGraphs:
 
 
 def _load(path: Path) -> object:
+    # Leaving the block takes its names away again, so those that PyG has allowed for its own
+    # caches must not be among them.
+    allowed = torch.serialization.get_safe_globals()
+    needed = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
     try:
-        with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+        with torch.serialization.safe_globals([name for name in needed if name not in allowed]):
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         named = re.search(r"GLOBAL (\S+)", str(error)) or re.search(r"class (\S+)", str(error))
