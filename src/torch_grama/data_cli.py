@@ -203,6 +203,8 @@ def _facts(entry: Entry, storage: Storage) -> dict[str, object]:
         "here": _presence(entry, storage),
         "licence": entry.licence,
         "citation": entry.citation,
+        "files": [[file.path for file in source.files] for source in entry.sources],
+        "without_checksum": list(entry.unchecked_files),
     }
 
 

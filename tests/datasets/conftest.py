@@ -6,8 +6,8 @@ import pytest
 _REAL = os.environ.get("GRAMA_DATA")
 
 
-@pytest.fixture(autouse=True)
-def _own_folders(
+@pytest.fixture
+def own_folders(
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path_factory: pytest.TempPathFactory,

@@ -45,6 +45,12 @@ def test_entries_are_complete(entry) -> None:
             RemoteFile(file.path.rpartition("/")[2], file.urls, md5=file.md5, size=file.size)
 
 
+def test_files_without_a_documented_checksum_are_named() -> None:
+    assert find("tolokers").unchecked_files == ()
+    assert find("wikimath").unchecked_files == ("temporal/wikivital_mathematics.json",)
+    assert find("peptides-func").unchecked_files == ("peptides-functional/raw/peptidesfunc.zip",)
+
+
 def test_every_set_can_be_generated_or_fetched() -> None:
     for entry in CATALOGUE.values():
         if entry.sources:

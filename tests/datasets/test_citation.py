@@ -13,6 +13,8 @@ from torch_grama.datasets.catalogue import find
 from torch_grama.datasets.errors import DatasetError, UnsafePickleError
 from torch_grama.datasets.storage import Storage
 
+pytestmark = pytest.mark.usefixtures("own_folders")
+
 # Known nodes, three test nodes out of order, and one node missing from the index.
 KNOWN = 510
 TEST_INDEX = [513, 510, 512]

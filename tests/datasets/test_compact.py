@@ -1,3 +1,4 @@
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -122,6 +123,12 @@ class TestCompactGraphs:
         packed[0].x.fill_(7)
         packed[0].y.fill_(7)
         assert packed.fingerprint() == before
+
+    def test_workers_can_carry_it(self) -> None:
+        packed = CompactGraphs.from_data([_molecule(3, [(0, 1)], 0)])
+        again = pickle.loads(pickle.dumps(packed))
+        assert again.fingerprint() == packed.fingerprint()
+        _same(again[0], packed[0])
 
     def test_a_loader_batches_it(self) -> None:
         packed = CompactGraphs.from_data([_molecule(n, [(0, n - 1)], n) for n in range(2, 7)])

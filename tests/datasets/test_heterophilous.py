@@ -8,6 +8,8 @@ from torch_grama.datasets.catalogue import find
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.storage import Storage
 
+pytestmark = pytest.mark.usefixtures("own_folders")
+
 FILE = "heterophilous/minesweeper/raw/minesweeper.npz"
 
 

@@ -8,6 +8,8 @@ from torch_geometric.data import Data
 from torch_grama.datasets import DatasetError, DatasetMissingError, graph_property, load
 from torch_grama.datasets.transforms import RWSE
 
+pytestmark = pytest.mark.usefixtures("own_folders")
+
 
 def _own_file(folder: Path) -> Path:
     path = folder / "mine.pt"

@@ -12,6 +12,8 @@ from torch_grama.datasets.catalogue import find
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.storage import Storage
 
+pytestmark = pytest.mark.usefixtures("own_folders")
+
 HEADER = "# Directed graph\n# a\n# b\n# c\n# FromNodeId ToNodeId\n"
 # Types appear in this order, which is not that of their numbers.
 GRAPHS = {

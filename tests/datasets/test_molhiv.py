@@ -9,6 +9,8 @@ from torch_grama.datasets.catalogue import find
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.storage import Storage
 
+pytestmark = pytest.mark.usefixtures("own_folders")
+
 # Two molecules: three atoms in a row, and a lone atom.
 TABLES = {
     "raw/node-feat.csv.gz": ["5,0,4,5,3,0,2,0,0"] * 3 + ["7,0,2,5,2,0,2,0,0"],

@@ -18,6 +18,8 @@ from torch_grama.datasets.errors import DatasetError, DatasetMissingError
 from torch_grama.datasets.peptides import FUNCTIONS, STRUCTURES
 from torch_grama.datasets.storage import Storage
 
+pytestmark = pytest.mark.usefixtures("own_folders")
+
 SMILES = ["CC(C)C[C@H](N)C(=O)O", "N[C@@H](CO)C(=O)NCC(=O)O", "C", "NCC(=O)O"]
 HAS_RDKIT = importlib.util.find_spec("rdkit") is not None
 needs_rdkit = pytest.mark.skipif(not HAS_RDKIT, reason="needs rdkit and ogb")
@@ -171,8 +173,10 @@ def test_smiles_without_rdkit_say_what_to_install(
     monkeypatch.setenv("GRAMA_OFFLINE", "1")
     monkeypatch.delenv("GRAMA_DATA", raising=False)
     _write_func_csv(tmp_path)
-    with pytest.raises(DatasetMissingError, match=r"peptidesfunc\.zip"):
+    with pytest.raises(DatasetMissingError, match=r"peptidesfunc\.zip") as caught:
         find("peptides-func").load(Storage(tmp_path))
+    assert "takes rdkit and ogb" in str(caught.value)
+    assert "torch-grama[molecules]" in str(caught.value)
 
 
 def _write_archive(path: Path, targets: int, count: int = 3) -> list[tuple[torch.Tensor, ...]]:

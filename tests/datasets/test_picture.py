@@ -11,6 +11,8 @@ from torch_grama.datasets import DatasetError, load
 from torch_grama.datasets.picture import _cut, _layout, save_picture
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric
 
+pytestmark = pytest.mark.usefixtures("own_folders")
+
 
 def _size(path: Path) -> tuple[int, int]:
     content = path.read_bytes()

@@ -18,6 +18,8 @@ from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.temporal import zero_mse
 from torch_grama.datasets.transforms import RWSE
 
+pytestmark = pytest.mark.usefixtures("own_folders")
+
 FROM_FILES = [name for name, entry in CATALOGUE.items() if entry.sources]
 
 

@@ -10,6 +10,8 @@ from torch_grama.datasets.catalogue import find
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.storage import Storage
 
+pytestmark = pytest.mark.usefixtures("own_folders")
+
 
 def _graphs(count: int, seed: int) -> list[dict[str, torch.Tensor]]:
     generator = torch.Generator().manual_seed(seed)

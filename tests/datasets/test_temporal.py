@@ -10,6 +10,8 @@ from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.temporal import zero_mse
 
+pytestmark = pytest.mark.usefixtures("own_folders")
+
 EDGES = [[0, 1], [1, 0], [1, 2], [2, 2]]
 
 

@@ -12,6 +12,8 @@ from torch_grama.datasets.catalogue import find
 from torch_grama.datasets.errors import DatasetError, UnsafePickleError
 from torch_grama.datasets.storage import Storage
 
+pytestmark = pytest.mark.usefixtures("own_folders")
+
 PARTS = ("train", "val", "test")
 
 

@@ -63,6 +63,7 @@ def write_compact(path: Path, content: CompactFile) -> None:
     arrays |= {f"extra/{name}": np.asarray(v) for name, v in sorted(content.extras.items())}
     path.parent.mkdir(parents=True, exist_ok=True)
     buffer = io.BytesIO()
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
     write_atomically(path, buffer.getvalue())
 

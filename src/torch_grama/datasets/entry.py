@@ -147,6 +147,12 @@ class Entry:
     licence: str = "not stated"
     citation: str = ""
 
+    @property
+    def unchecked_files(self) -> tuple[str, ...]:
+        r"""Files with a public address but without a documented checksum."""
+        files = [file for source in self.sources for file in source.files]
+        return tuple(sorted({file.path for file in files if file.urls and file.md5 is None}))
+
     def load(self, storage: Storage, **options: Option) -> GraphTaskData:
         r"""Loads the data set.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from torch_grama.datasets.errors import DatasetError
@@ -60,8 +61,9 @@ def _dense(
     row, col, off, diagonal = _entries(edge_index, num_nodes, symmetric)
     laplacian[row, col] = off
     laplacian[np.arange(num_nodes), np.arange(num_nodes)] = diagonal
-    values, vectors = np.linalg.eigh(laplacian)
-    return values[:count], vectors[:, :count]
+    # torch, unlike numpy, lets its caller say how many threads a small matrix is worth.
+    values, vectors = torch.linalg.eigh(torch.from_numpy(laplacian))
+    return values[:count].numpy(), vectors[:, :count].numpy()
 
 
 def _sparse(

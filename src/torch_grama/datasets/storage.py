@@ -75,7 +75,11 @@ class Storage:
         if not public:
             raise DatasetMissingError(self._sentence(entry))
         source = public[0]
-        return source, [self._fetch(entry, file) for file in source.files]
+        try:
+            return source, [self._fetch(entry, file) for file in source.files]
+        except DatasetMissingError as error:
+            hint = self._install_hint(entry)
+            raise DatasetMissingError(f"{error} {hint}") if hint else error from error
 
     def prepared(
         self,
@@ -120,16 +124,18 @@ class Storage:
 
     def _fetch(self, entry: Entry, file: DataFile) -> Path:
         name = PurePosixPath(file.path).name
+        label = name if file.md5 else f"{name} (no checksum is documented)"
         remote = RemoteFile(name, file.urls, md5=file.md5, size=file.size)
         return obtain(
             remote,
             file.path,
             self.root,
             dataset=entry.name,
-            progress=lambda done, total: self.report(name, done, total),
+            progress=lambda done, total: self.report(label, done, total),
         )
 
-    def _sentence(self, entry: Entry) -> str:
+    def _install_hint(self, entry: Entry) -> str:
+        """What to install for files that are here but cannot be read as things are."""
         for source in entry.sources:
             missing = _missing_modules(source)
             if missing and all(self.find(file) for file in source.files):
@@ -137,6 +143,12 @@ class Storage:
                     f"Reading '{self.find(source.files[0])}' takes {' and '.join(missing)}, which "
                     "cannot be imported: run `pip install 'torch-grama[molecules]'`."
                 )
+        return ""
+
+    def _sentence(self, entry: Entry) -> str:
+        hint = self._install_hint(entry)
+        if hint:
+            return hint
         places = " or ".join(
             " and ".join(f"'{file.path}'" for file in source.files) for source in entry.sources
         )

@@ -66,7 +66,10 @@ class GraphTaskData:
 
     Attributes:
         name: The word it was loaded by, or the path.
-        graphs: The graphs. Node tasks on one graph have exactly one.
+        graphs: The graphs. Node tasks on one graph have exactly one. The target ``y`` of a graph is
+            int64 ``[N]`` or ``[1]`` for classes and float ``[N, K]`` or ``[1, K]`` for ``K`` labels
+            or quantities. A boolean ``label_mask`` ``[N]``, where there is one, marks the nodes
+            that loss and metric are taken over; otherwise it is all of them.
         folds: The official divisions, in the published order, or the one that was made.
         level: Whether nodes or graphs carry the target ``y``.
         kind: The kind of target. A ``forecast`` has ``x`` of shape ``[N, lags, C]`` and one graph

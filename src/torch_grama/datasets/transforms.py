@@ -6,7 +6,8 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import Field, asdict, dataclass, replace
 from typing import ClassVar, Literal, Protocol
 
@@ -28,6 +29,7 @@ CACHE_VERSION = 1
 
 # Columns of the identity pushed through the walk at a time: 2**24 numbers, 64 MiB.
 _BLOCK_NUMBERS = 2**24
+_SMALL_NODES = 500
 
 
 class Transform(Protocol):
@@ -208,13 +210,26 @@ def _apply(
     graphs: CompactGraphs, transforms: Sequence[Transform], storage: Storage
 ) -> CompactGraphs:
     results = []
-    for number, graph in enumerate(graphs, start=1):
-        for transform in transforms:
-            graph = transform(graph)
-        results.append(graph)
-        if number % 50 == 0 or number == len(graphs):
-            storage.report("encoding graphs", number, len(graphs))
+    small = bool(graphs.num_nodes.mean() < _SMALL_NODES)
+    with _threads(1 if small else torch.get_num_threads()):
+        for number, graph in enumerate(graphs, start=1):
+            for transform in transforms:
+                graph = transform(graph)
+            results.append(graph)
+            if number % 50 == 0 or number == len(graphs):
+                storage.report("encoding graphs", number, len(graphs))
     return CompactGraphs.from_data(results)
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Threads that wait for each other cost far more than a small matrix product."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _edges(data: Data) -> Tensor:
