@@ -91,6 +91,16 @@ class TestGet:
             progress.report("fetching", 10, 10)
         assert "fetching" in screen.getvalue()
 
+    def test_without_rich(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+        monkeypatch.setitem(sys.modules, "rich.progress", None)
+        with data_cli._Progress() as progress:
+            progress.report("fetching", 5, 10)
+            progress.report("fetching", 10, 10)
+        assert capsys.readouterr().err == "fetching ...\n"
+
     def test_missing_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["data", "get", "wikimath"]) == 2
         captured = capsys.readouterr()
@@ -185,6 +195,20 @@ class TestCheck:
         captured = capsys.readouterr()
         assert "mine.pt" in captured.err
         assert captured.err.count("\n") == 1
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert "data" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("True", True), ("3", 3), ("0.5", 0.5), ("carry", "carry"), ("", "")]
+)
+def test_values_of_options(text: str, value: object) -> None:
+    (found,) = data_cli._parse_options([f"some-key={text}"]).items()
+    assert found == ("some_key", value)
+    assert type(found[1]) is type(value)
 
 
 def test_help_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -166,6 +166,8 @@ class TestCompactGraphs:
             CompactGraphs(one, 0 * one, np.empty((2, 0)), bad)
         with pytest.raises(DatasetError, match="stored edges"):
             CompactGraphs(one, one, np.empty((2, 0)), {})
+        with pytest.raises(DatasetError, match="negative"):
+            CompactGraphs(np.array([2, -1]), np.array([0, 0]), np.empty((2, 0)), {})
         with pytest.raises(DatasetError, match="edge layout"):
             CompactGraphs(one, 0 * one, np.empty((2, 0)), {}, "folded")  # type: ignore[arg-type]
 

@@ -77,6 +77,12 @@ def test_power_law_degrees_match_those_of_networkx() -> None:
     assert np.allclose(np.mean(ours, axis=0), np.mean(theirs, axis=0), rtol=0.12)
 
 
+def test_a_tree_that_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(families, "_POWER_LAW_TRIES", 0)
+    with pytest.raises(RuntimeError, match="0 steps"):
+        families.power_law_tree(30, _random())
+
+
 def test_attachment_grows_from_a_star_and_prefers_high_degrees() -> None:
     ours, theirs = [], []
     for seed in range(300):

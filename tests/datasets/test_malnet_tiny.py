@@ -120,6 +120,13 @@ def test_missing_graphs_and_unknown_types(tmp_path: Path) -> None:
         find("malnet-tiny").load(Storage(tmp_path))
 
 
+def test_a_graph_in_two_parts(tmp_path: Path) -> None:
+    folder = _write_folders(tmp_path)
+    (folder / "split_info_tiny/type/val.txt").write_text("trojan/x/aa\n")
+    with pytest.raises(DatasetError, match="disjoint"):
+        find("malnet-tiny").load(Storage(tmp_path))
+
+
 def test_damaged_archives(tmp_path: Path) -> None:
     folder = _write_archives(tmp_path)
     for name in ("malnet-graphs-tiny.tar.gz", "split_info_tiny.zip"):

@@ -7,6 +7,7 @@ import socket
 import sys
 import zipfile
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import torch
 from torch_grama.datasets import storage as storage_module
 from torch_grama.datasets.catalogue import find
 from torch_grama.datasets.errors import DatasetError, DatasetMissingError
+from torch_grama.datasets.molecules import featurise
 from torch_grama.datasets.peptides import FUNCTIONS, STRUCTURES
 from torch_grama.datasets.storage import Storage
 
@@ -222,6 +224,58 @@ def test_archive_that_is_damaged(tmp_path: Path) -> None:
         path.write_bytes(whole[:length])
         with pytest.raises(DatasetError, match="peptidesfunc"):
             find("peptides-func").load(Storage(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda graphs: {"a": 1}, "a dict in train.pt"),
+        (lambda graphs: [(x, a, e.flip(0), y) for x, a, e, y in graphs[:1]] + graphs[1:], ""),
+        (lambda graphs: [(x, a, e.sort().values, y) for x, a, e, y in graphs], "follow"),
+        (lambda graphs: [(x, a.roll(1, 0), e, y) for x, a, e, y in graphs], "differ"),
+    ],
+)
+def test_archive_with_other_content(tmp_path: Path, change, message: str) -> None:
+    path = tmp_path / "peptides-functional/raw/peptidesfunc.zip"
+    graphs = _write_archive(path, 10)
+    with zipfile.ZipFile(path, "w") as archive:
+        for part in ("train", "val", "test"):
+            buffer = io.BytesIO()
+            torch.save(change(graphs), buffer)
+            archive.writestr(f"peptidesfunc/{part}.pt", buffer.getvalue())
+    if not message:
+        # The second direction may come first: it is the same bond.
+        find("peptides-func").load(Storage(tmp_path))
+        return
+    with pytest.raises(DatasetError, match=message):
+        find("peptides-func").load(Storage(tmp_path))
+
+
+@pytest.mark.usefixtures("_no_rdkit")
+def test_fewer_graphs_than_rows(tmp_path: Path) -> None:
+    _write_func_csv(tmp_path)
+    _write_graphs(tmp_path, count=3)
+    _write_struct_csv(tmp_path)
+    with pytest.raises(DatasetError, match=r"4 rows .* \(got 3\)"):
+        find("peptides-struct").load(Storage(tmp_path))
+
+
+@pytest.mark.parametrize("labels", ["[0, 1]", "nothing", "[0, 1, 0, 1, 0, 1, 0, 1, 0, NaN]"])
+@needs_rdkit
+def test_wrong_labels(tmp_path: Path, labels: str) -> None:
+    path = _write_func_csv(tmp_path)
+    _write_csv(path, [{"smiles": "C", "labels": labels}])
+    with pytest.raises(DatasetError, match=path.name):
+        find("peptides-func").load(Storage(tmp_path))
+
+
+def test_smiles_take_ogb(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = ModuleType("outdated")
+    monkeypatch.setitem(sys.modules, "outdated", known)
+    monkeypatch.setitem(sys.modules, "ogb.utils.mol", None)
+    with pytest.raises(DatasetError, match=r"torch-grama\[molecules\]"):
+        featurise(["C"], np.zeros((1, 1)), "here")
+    assert sys.modules["outdated"] is known
 
 
 @pytest.mark.usefixtures("_no_rdkit")

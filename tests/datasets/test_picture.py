@@ -115,7 +115,18 @@ def test_wrong_number(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+@pytest.mark.parametrize("kind", ["categorical", "ogb_atom"])
+def test_many_categories_share_a_scale(kind: str, tmp_path: Path) -> None:
+    graph = _ring(30)
+    graph.x = torch.arange(30).view(-1, 1)
+    task = _task(graph, level="graph", node_encoding=FeatureEncoding(kind, 1))
+    _size(save_picture(task, tmp_path / "picture.png"))
+
+
+@pytest.mark.parametrize("module", ["matplotlib.figure", "networkx"])
+def test_without_what_it_takes(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(DatasetError, match=r"torch-grama\[data\]"):
         save_picture(load("transfer-ring-5"), tmp_path / "picture.png")

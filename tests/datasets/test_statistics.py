@@ -53,6 +53,20 @@ def test_directed_graphs_have_no_pairs(one_graph: GraphTaskData) -> None:
     assert measure(replace(one_graph, graphs=packed)).num_pairs is None
 
 
+def test_graphs_without_edges(one_graph: GraphTaskData) -> None:
+    bare = Data(x=torch.ones(2, 4), y=torch.tensor([0, 1]))
+    found = measure(replace(one_graph, graphs=[bare]))
+    assert (found.num_nodes, found.num_edges, found.num_pairs) == (2, 0, 0)
+    assert found.edge_homophily is None
+
+
+def test_steps_that_share_their_edges(one_graph: GraphTaskData) -> None:
+    first = one_graph.graphs[0]
+    other = Data(x=first.x, edge_index=torch.tensor([[0, 1], [1, 0]]), y=first.y)
+    found = measure(replace(one_graph, graphs=[first, first, other, first]))
+    assert (found.num_edges, found.num_pairs) == (17, 10)
+
+
 def test_comparison(one_graph: GraphTaskData) -> None:
     found = measure(one_graph)
     published = Published(

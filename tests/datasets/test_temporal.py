@@ -86,10 +86,14 @@ def test_wikimath_is_scaled_per_node(tmp_path: Path) -> None:
     assert task.graphs[0].x.shape == (3, 8, 1)
     scaled = (visits - visits.mean(axis=0)) / visits.std(axis=0)
     assert np.allclose(task.graphs[5].y.flatten().numpy(), scaled[13], atol=1e-6)
-    del content["17"]
-    path.write_text(json.dumps(content))
-    with pytest.raises(DatasetError, match="17"):
-        find("wikimath").load(Storage(tmp_path))
+    for change, message in (
+        ({"17": None}, "1 days without visits"),
+        ({str(day): {"y": [5, day, 2 * day]} for day in range(60)}, "same number of visits"),
+        ({"time_periods": 61}, "60"),
+    ):
+        path.write_text(json.dumps({**content, **change}))
+        with pytest.raises(DatasetError, match=message):
+            find("wikimath").load(Storage(tmp_path))
 
 
 @pytest.mark.parametrize(

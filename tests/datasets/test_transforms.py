@@ -1,3 +1,4 @@
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -13,6 +14,7 @@ from torch_geometric.utils import from_networkx
 from torch_grama.datasets import laplacian as laplacian_module
 from torch_grama.datasets import transforms as transforms_module
 from torch_grama.datasets.compact import CompactGraphs
+from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.graph_transfer import transfer_entry
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import GraphTaskData
@@ -108,6 +110,16 @@ class TestLapPE:
         vectors = data.lap_vectors.double().numpy()
         assert np.allclose(vectors.T @ vectors, np.eye(12), atol=1e-5)
         assert np.allclose(matrix @ vectors, vectors * expected, atol=1e-5)
+
+    def test_large_graphs_take_scipy(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(laplacian_module, "_DENSE_NODES", 20)
+        monkeypatch.setitem(sys.modules, "scipy.sparse.linalg", None)
+        with pytest.raises(DatasetError, match=r"take scipy.*torch-grama\[data\]"):
+            LapPE(3)(_data(nx.path_graph(40)))
+
+    def test_no_nodes(self) -> None:
+        data = LapPE(3)(Data(num_nodes=0))
+        assert data.lap_vectors.shape == (0, 3)
 
     def test_fewer_nodes_than_frequencies(self) -> None:
         data = LapPE(5)(_data(nx.path_graph(3)))

@@ -90,6 +90,16 @@ def test_a_hostile_pickle_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not (tmp_path / "boom").exists()
 
 
+def test_a_pickle_of_something_else(tmp_path: Path) -> None:
+    path = _write_archive(tmp_path)
+    for content in ({"a": 1}, [{"atom_type": 3}] * 6):
+        with zipfile.ZipFile(path, "w") as archive:
+            for part in PARTS:
+                archive.writestr(f"molecules/{part}.pickle", pickle.dumps(content))
+        with pytest.raises(DatasetError, match=r"train\.pickle"):
+            find("zinc").load(Storage(tmp_path))
+
+
 def test_damaged_archive(tmp_path: Path) -> None:
     path = _write_archive(tmp_path)
     whole = path.read_bytes()

@@ -132,7 +132,8 @@ def _count(graphs: Sequence[Data]) -> tuple[int, int, int | None]:
         return nodes, edges, None
     nodes = edges = pairs = 0
     undirected = True
-    seen: dict[int, tuple[bool, int]] = {}
+    last: Tensor | None = None
+    symmetric, count = True, 0
     for graph in graphs:
         index = graph.edge_index
         nodes += graph.num_nodes or 0
@@ -140,11 +141,10 @@ def _count(graphs: Sequence[Data]) -> tuple[int, int, int | None]:
             continue
         edges += index.size(1)
         # Time steps share one edge_index: look at it once.
-        if id(index) not in seen:
-            loops = int((index[0] == index[1]).sum())
+        if index is not last:
+            last = index
             symmetric = is_undirected(index, num_nodes=graph.num_nodes)
-            seen[id(index)] = (symmetric, (index.size(1) + loops) // 2)
-        symmetric, count = seen[id(index)]
+            count = (index.size(1) + int((index[0] == index[1]).sum())) // 2
         undirected &= symmetric
         pairs += count
     return nodes, edges, pairs if undirected else None
