@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _MOST_NODES = 200
 _MOST_CLASSES = 10
+# Width of the drawing, about, in points.
+_AXES_POINTS = 260
 # By atomic number less one, as the Open Graph Benchmark numbers them.
 _ELEMENTS = (
     *("H", "He", "Li", "Be", "B", "C", "N", "O", "F", "Ne", "Na", "Mg", "Al", "Si", "P", "S"),
@@ -111,15 +114,16 @@ def _cut(graph: Data) -> tuple[Data, str]:
 def _draw(axes: Axes, task: GraphTaskData, graph: Data) -> str:
     """Draws nodes and edges; returns a line that says what the colours mean."""
     place = _layout(graph)
+    size = float(np.clip(6000 / max(len(place), 1), 14, 170))
     if graph.edge_index is not None:
         from matplotlib.collections import LineCollection
 
         pairs = {(min(u, v), max(u, v)) for u, v in graph.edge_index.t().tolist() if u != v}
         segments = [place[list(pair)] for pair in sorted(pairs)]
+        size = min(size, _room(place, segments))
         width = 0.9 if len(pairs) < 400 else 0.35
         axes.add_collection(LineCollection(segments, colors="0.6", linewidths=width, zorder=1))
     values, label, names = _colours(task, graph)
-    size = float(np.clip(6000 / max(len(place), 1), 14, 170))
     groups: list[PathCollection] = []
     if values is None:
         groups.append(axes.scatter(place[:, 0], place[:, 1], color="#4c72b0"))
@@ -135,6 +139,15 @@ def _draw(axes: Axes, task: GraphTaskData, graph: Data) -> str:
         dots.set(sizes=[size], edgecolors="white", linewidths=0.6, zorder=2)
     _frame(axes, place)
     return label
+
+
+def _room(place: NDArray[np.float64], segments: list[NDArray[np.float64]]) -> float:
+    """The area of a dot that leaves the edges of middling length visible, in points squared."""
+    if not segments:
+        return math.inf
+    length = float(np.median([np.linalg.norm(end - start) for start, end in segments]))
+    reach = max(float(np.ptp(place, axis=0).max()), 1.0)
+    return max((0.75 * length / reach * _AXES_POINTS) ** 2, 5.0)
 
 
 def _frame(axes: Axes, place: NDArray[np.float64]) -> None:
@@ -193,17 +206,33 @@ def _layout(graph: Data) -> NDArray[np.float64]:
     edge = 0.0
     for part in sorted(parts, key=len, reverse=True):
         nodes = list(part)
-        if len(nodes) > 2:
-            spread = nx.spring_layout(part, seed=0, iterations=30)
-            placed = nx.kamada_kawai_layout(part, pos=spread, scale=len(nodes) ** 0.5)
-        else:
-            placed = nx.spring_layout(part, seed=0, scale=0.5)
-        points = _lay_down(np.array([placed[node] for node in nodes]).reshape(-1, 2))
+        points = np.zeros((len(nodes), 2))
+        if len(nodes) > 1:
+            hops = dict(nx.all_pairs_shortest_path_length(part))
+            start = _scale_down(np.array([[hops[u][v] for v in nodes] for u in nodes]))
+            placed = nx.kamada_kawai_layout(
+                part,
+                dist=hops,
+                pos=dict(zip(nodes, start, strict=True)),
+                scale=len(nodes) ** 0.5,
+            )
+            points = _lay_down(np.array([placed[node] for node in nodes]))
         # Separate parts stand side by side.
         points[:, 0] += edge - points[:, 0].min()
         place[nodes] = points
         edge = points[:, 0].max() + 0.15 * num_nodes**0.5
     return place
+
+
+def _scale_down(distance: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Classical scaling: the plane in which distances are kept best. An untwisted start."""
+    squared = distance.astype(np.float64) ** 2
+    rows = squared.mean(axis=0)
+    inner = -0.5 * (squared - rows[:, None] - rows[None, :] + squared.mean())
+    values, vectors = np.linalg.eigh(inner)
+    plane = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0.0))
+    # No two nodes may start at the same place.
+    return np.asarray(plane + np.random.RandomState(0).uniform(-0.05, 0.05, size=plane.shape))
 
 
 def _lay_down(points: NDArray[np.float64]) -> NDArray[np.float64]:
