@@ -60,6 +60,7 @@ class NaiveCoefficients(Module):
         initial_poles: float | None = None,
     ) -> None:
         super().__init__()
+        _check_order(order)
         self.order = order
         self.normalization = normalization
         self.guard = guard
@@ -144,6 +145,7 @@ class SelectiveCoefficients(Module):
         initial_poles: float | None = None,
     ) -> None:
         super().__init__()
+        _check_order(order)
         if heads < 1 or channels % heads != 0:
             raise ValueError(
                 f"Expected 'heads' to divide the number of channels "
@@ -185,6 +187,11 @@ class SelectiveCoefficients(Module):
 
     def from_pooled(self, pooled: Tensor) -> Tensor:
         r"""Returns the coefficients :math:`(B, p)` for pooled sequences :math:`(B, L, F)`."""
+        if pooled.size(1) < self.order or pooled.size(2) != self.channels:
+            raise ValueError(
+                f"Expected a sequence of at least {self.order} elements and {self.channels} "
+                f"channels (got {pooled.size(1)} and {pooled.size(2)})"
+            )
         with torch.autocast(pooled.device.type, enabled=False):
             pooled = pooled.to(self.key_weight.dtype)
             # q·(W_k f) = (W_k^T q)·f: one product with the sequence, no keys in memory
@@ -202,6 +209,11 @@ class SelectiveCoefficients(Module):
             f"{type(self).__name__}({self.channels}, {self.order}, heads={self.heads}, "
             f"normalization='{self.normalization}')"
         )
+
+
+def _check_order(order: int) -> None:
+    if order < 1:
+        raise ValueError(f"Expected 'order' to be at least 1 (got {order})")
 
 
 def _initial_coefficients(module: NaiveCoefficients | SelectiveCoefficients) -> Tensor:

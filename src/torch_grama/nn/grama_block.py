@@ -24,10 +24,12 @@ from torch_grama.nn.engine.reading import PooledReading
 from torch_grama.nn.engine.run import ENGINES, Recurrence
 from torch_grama.nn.graph_input import GraphInput, read_graph_input
 from torch_grama.nn.graph_mean import graph_mean
+from torch_grama.nn.linear_backbone import find_linear_map
 from torch_grama.nn.node_sequence import NodeSequence, forward_differences
 from torch_grama.nn.sequence_norm import NormLike, build_norm, normalize_sequence
 
 COEFFICIENTS = {"selective": SelectiveCoefficients, "naive": NaiveCoefficients}
+_LINEAR_ENGINES = ("auto", "linear")
 COEFFICIENT_UPDATES = {"block": "once a block", "step": "at every recurrence"}
 
 
@@ -202,6 +204,7 @@ class GRAMABlock(Module):
         graph = read_graph_input(
             states.size(1), edge_index, edge_weight, edge_attr, batch, batch_size
         )
+        self.check(graph)
         sequence, coefficients = self.advance(NodeSequence(states, residuals), graph)
         states, residuals = sequence.materialize()
         if return_coefficients:
@@ -222,13 +225,25 @@ class GRAMABlock(Module):
         This is what closes the loop; :mod:`torch_grama.analysis` measures it.
         """
         graph = read_graph_input(num_nodes, edge_index, edge_weight, edge_attr, batch, batch_size)
-        self._call.check(self.backbone, graph)
+        self.check(graph)
         return lambda x: self._bind(graph)(x)
+
+    def check(self, graph: GraphInput) -> None:
+        r"""Raises a :class:`ValueError` if the backbone has no use for what the graph brings."""
+        self._call.check(self.backbone, graph)
+
+    def prepare(self, graph: GraphInput) -> None:
+        r"""Makes the matrices that the block will ask the graph for."""
+        if self.engine in _LINEAR_ENGINES:
+            find_linear_map(self.backbone, graph)
 
     def advance(
         self, sequence: NodeSequence, graph: GraphInput, internal: bool = False
     ) -> tuple[NodeSequence, ARMACoefficients]:
-        r"""Runs the block on a checked graph; the activation may be left for the next reader."""
+        r"""Runs the block on a graph that has passed :meth:`check`.
+
+        The activation may be left for the next reader of the sequence.
+        """
         states, residuals, coefficients = self._recur(sequence, graph, internal)
         if self.state_norm is not None and self.residual_norm is not None:
             states = normalize_sequence(self.state_norm, states)
@@ -264,12 +279,11 @@ class GRAMABlock(Module):
     def _prepare(
         self, sequence: NodeSequence, graph: GraphInput, internal: bool
     ) -> tuple[Recurrence, ARMACoefficients]:
-        self._call.check(self.backbone, graph)
         sequence, pooled_states, pooled_residuals = self._pool(sequence, graph)
         phi = self.ar_coefficients.from_pooled(pooled_states)
         theta = self.ma_coefficients.from_pooled(pooled_residuals)
         bound = self._bind(graph)
-        linear = bound.as_linear_map() if self.engine in ("auto", "linear") else None
+        linear = bound.as_linear_map(self.channels) if self.engine in _LINEAR_ENGINES else None
         # coefficients that are the same for all graphs need no batch vector
         shared = isinstance(self.ar_coefficients, NaiveCoefficients) or graph.batch is None
         recurrence = Recurrence(
@@ -306,7 +320,6 @@ class GRAMABlock(Module):
     def _recur_stepwise(
         self, sequence: NodeSequence, graph: GraphInput
     ) -> tuple[Tensor, Tensor, ARMACoefficients]:
-        self._call.check(self.backbone, graph)
         backbone = self._bind(graph)
         states, residuals = (list(part.unbind(0)) for part in sequence.materialize())
         used_phi, used_theta = [], []
@@ -344,7 +357,8 @@ class GRAMABlock(Module):
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({self.channels}, seq_len={self.seq_len}, "
-            f"num_recurrences={self.num_recurrences}, backbone={self.backbone})"
+            f"num_recurrences={self.num_recurrences}, "
+            f"backbone={type(self.backbone).__name__})"
         )
 
 

@@ -11,7 +11,10 @@ from torch.nn import Dropout, Module, Parameter
 from torch.nn.parameter import UninitializedParameter
 
 from torch_grama.nn.activation import Activation, resolve_activation
+from torch_grama.nn.choices import choose
 from torch_grama.nn.node_sequence import forward_differences
+
+INITIAL_RESIDUALS = {"difference": "of neighbouring states", "zero": "none"}
 
 
 class SequenceEmbedding(Module):
@@ -65,13 +68,13 @@ class SequenceEmbedding(Module):
         initial_residuals: str = "difference",
     ) -> None:
         super().__init__()
-        if num_layers < 1:
-            raise ValueError(f"Expected 'num_layers' to be at least 1 (got {num_layers})")
-        if initial_residuals not in ("difference", "zero"):
-            raise ValueError(
-                f"Expected 'initial_residuals' to be one of 'difference', 'zero' "
-                f"(got {initial_residuals!r})"
-            )
+        if in_channels < 1 and in_channels != -1:
+            raise ValueError(f"Expected 'in_channels' to be positive or -1 (got {in_channels})")
+        sizes = {"channels": channels, "seq_len": seq_len, "num_layers": num_layers}
+        for name, size in sizes.items():
+            if size < 1:
+                raise ValueError(f"Expected '{name}' to be at least 1 (got {size})")
+        choose("initial_residuals", initial_residuals, INITIAL_RESIDUALS)
         self.in_channels = in_channels
         self.channels = channels
         self.seq_len = seq_len
