@@ -115,7 +115,7 @@ def check_batch(point: Tensor, batch: Tensor | None, batch_size: int | None) -> 
 def broadcast_shape(**shapes: torch.Size) -> torch.Size:
     r"""The common shape of the named leading dimensions."""
     try:
-        common: torch.Size = torch.broadcast_shapes(*shapes.values())  # type: ignore[no-untyped-call]
+        common: torch.Size = torch.broadcast_shapes(*shapes.values())
     except RuntimeError as error:
         got = ", ".join(f"{name}: {tuple(shape)}" for name, shape in shapes.items())
         raise ValueError(

@@ -7,43 +7,30 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import Module
 from torch.utils.checkpoint import checkpoint
 
-from torch_grama.nn.grama_block import GRAMABlock
-from torch_grama.nn.graph_input import GraphInput
-from torch_grama.nn.node_sequence import NodeSequence
 
-
-def checkpoint_block(
-    block: GRAMABlock,
-    step: Callable[..., Any],
-    sequence: NodeSequence,
-    graph: GraphInput,
-    *options: object,
+def run_again_for_gradients(
+    module: Module, run: Callable[..., Any], *arguments: Tensor | None
 ) -> Any:
-    r"""Runs a step of a block, and runs it again when its gradient is wanted.
+    r"""Runs a function of a module, and runs it again when its gradient is wanted.
 
-    The second run finds the matrices of the graph where the first one found them, and leaves the
-    running statistics of batch norms alone: the batch has been counted.
+    The second run leaves the running statistics of batch norms alone: the batch has been counted.
 
     Args:
-        block (GRAMABlock): The block.
-        step (callable): The method of the block to run.
-        sequence (NodeSequence): The sequence that the block receives.
-        graph (GraphInput): The graph.
-        *options (object): Further arguments of the method.
+        module (Module): The module whose buffers the function may change.
+        run (callable): The function.
+        *arguments (Tensor, optional): Its arguments.
     """
-    block.prepare(graph)
     if torch.compiler.is_compiling():
-        return checkpoint(step, sequence, graph, *options, use_reentrant=False)
+        return checkpoint(run, *arguments, use_reentrant=False)
     return checkpoint(
-        step,
-        sequence,
-        graph,
-        *options,
+        run,
+        *arguments,
         use_reentrant=False,
-        context_fn=lambda: (nullcontext(), _buffers_kept(block)),
+        context_fn=lambda: (nullcontext(), _buffers_kept(module)),
     )
 
 

@@ -78,14 +78,12 @@ class NaiveCoefficients(Module):
         self, sequence: Tensor, batch: Tensor | None = None, batch_size: int | None = None
     ) -> Tensor:
         r"""Returns the coefficients :math:`(B, p)` of every graph."""
-        return self._expand(count_graphs(batch, batch_size))
+        return self.from_pooled(sequence).expand(count_graphs(batch, batch_size), -1)
 
     def from_pooled(self, pooled: Tensor) -> Tensor:
-        r"""Returns the coefficients :math:`(B, p)` for pooled sequences :math:`(B, L, F)`."""
-        return self._expand(pooled.size(0))
-
-    def _expand(self, num_graphs: int) -> Tensor:
-        return self._normalize(self.weight, self.guard).expand(num_graphs, -1)
+        r"""Returns the coefficients :math:`(1, p)` of all graphs; the argument is not read."""
+        del pooled
+        return self._normalize(self.weight, self.guard).unsqueeze(0)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.order}, normalization='{self.normalization}')"

@@ -13,7 +13,7 @@ from torch_geometric.nn.inits import reset
 
 from torch_grama.nn.activation import Activation, resolve_activation
 from torch_grama.nn.backbone import BackboneLike
-from torch_grama.nn.block_checkpoint import checkpoint_block
+from torch_grama.nn.block_checkpoint import run_again_for_gradients
 from torch_grama.nn.choices import choose
 from torch_grama.nn.coefficients import ARMACoefficients
 from torch_grama.nn.engine.adjacency import Adjacency
@@ -324,14 +324,14 @@ class GRAMA(Module):
         # 1. the door
         x, graph = self._read_input(x, edge_index, edge_weight, edge_attr, batch, batch_size, pe)
         # 2. [N, C] -> [L, N, F], then R new elements a block
-        sequence = self._embed(x)
         coefficients: list[ARMACoefficients] = []
         *blocks, last_block = cast(Iterable[GRAMABlock], self.blocks)
+        given: Tensor | NodeSequence = x
         for block in blocks:
-            sequence, used = self._run(block, block.advance, sequence, graph, True)
+            given, used = self._run(block, block.advance, given, graph)
             coefficients.append(used)
         # 3. the last state of the last block, [N, F]
-        state, used = self._run(last_block, last_block.advance_to_last, sequence, graph)
+        state, used = self._run(last_block, last_block.advance_to_last, given, graph)
         coefficients.append(used)
         # 4. [N, F] -> [B, F] for graph tasks
         if self.readout == "graph":
@@ -394,10 +394,30 @@ class GRAMA(Module):
             return NodeSequence(states, _residuals_of(embedding, states))
         return NodeSequence(states, _residuals_of(embedding, states), embedding.act)
 
-    def _run(self, block: GRAMABlock, step: Callable[..., Any], *arguments: Any) -> Any:
-        if self.checkpoint_blocks and torch.is_grad_enabled():
-            return checkpoint_block(block, step, *arguments)
-        return step(*arguments)
+    def _run(
+        self,
+        block: GRAMABlock,
+        step: Callable[..., Any],
+        given: Tensor | NodeSequence,
+        graph: GraphInput,
+    ) -> Any:
+        r"""Runs a block on the features, for the first, or on the sequence of the block before."""
+        saves_memory = self.checkpoint_blocks and torch.is_grad_enabled()
+        if not saves_memory:
+            return step(lambda: self._as_sequence(given), graph)
+
+        def rerun(*parts: Tensor) -> Any:
+            act = given.act if isinstance(given, NodeSequence) else None
+            again = parts[0] if act is None else NodeSequence(parts[0], parts[1], act)
+            return step(lambda: self._as_sequence(again), graph, True)
+
+        # tensors are named one by one, so that the checkpoint sees them
+        parts = (given.states, given.residuals) if isinstance(given, NodeSequence) else (given,)
+        block.prepare(graph)
+        return run_again_for_gradients(block, rerun, *parts)
+
+    def _as_sequence(self, given: Tensor | NodeSequence) -> NodeSequence:
+        return given if isinstance(given, NodeSequence) else self._embed(given)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> GRAMA:
         # a device or dtype move leaves cached matrices behind

@@ -9,6 +9,7 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 from torch.nn import Dropout, Module, Parameter
+from torch.utils.checkpoint import checkpoint
 from torch_geometric.nn.inits import reset
 
 from torch_grama.nn.activation import Activation, resolve_activation
@@ -19,14 +20,24 @@ from torch_grama.nn.coefficients import (
     NaiveCoefficients,
     SelectiveCoefficients,
 )
-from torch_grama.nn.engine.handwritten import apply, handwritten_gradients_work
-from torch_grama.nn.engine.reading import PooledReading
-from torch_grama.nn.engine.run import ENGINES, Recurrence
+from torch_grama.nn.engine.handwritten import handwritten_gradients_work
+from torch_grama.nn.engine.reading import Reading
+from torch_grama.nn.engine.run import (
+    ENGINES,
+    Recurrence,
+    read_mixture,
+    read_terms,
+    run_horner,
+    run_steps,
+    uses_linear_engine,
+)
 from torch_grama.nn.graph_input import GraphInput, read_graph_input
-from torch_grama.nn.graph_mean import graph_mean
-from torch_grama.nn.linear_backbone import find_linear_map
-from torch_grama.nn.node_sequence import NodeSequence, forward_differences
+from torch_grama.nn.linear_backbone import LinearMap, find_linear_map
+from torch_grama.nn.node_sequence import NodeSequence
 from torch_grama.nn.sequence_norm import NormLike, build_norm, normalize_sequence
+
+# Makes the sequence that a block is given; called when the block reads it.
+SequenceSource = Callable[[], NodeSequence]
 
 COEFFICIENTS = {"selective": SelectiveCoefficients, "naive": NaiveCoefficients}
 _LINEAR_ENGINES = ("auto", "linear")
@@ -205,8 +216,9 @@ class GRAMABlock(Module):
             states.size(1), edge_index, edge_weight, edge_attr, batch, batch_size
         )
         self.check(graph)
-        sequence, coefficients = self.advance(NodeSequence(states, residuals), graph)
-        states, residuals = sequence.materialize()
+        sequence = NodeSequence(states, residuals)
+        states, residuals, coefficients = self._recur(lambda: sequence, graph, False, False)
+        states, residuals = self._finish(states, residuals).materialize()
         if return_coefficients:
             return states, residuals, coefficients
         return states, residuals
@@ -226,6 +238,7 @@ class GRAMABlock(Module):
         """
         graph = read_graph_input(num_nodes, edge_index, edge_weight, edge_attr, batch, batch_size)
         self.check(graph)
+        # bound anew for each call: every call is a first recurrence
         return lambda x: self._bind(graph)(x)
 
     def check(self, graph: GraphInput) -> None:
@@ -238,84 +251,104 @@ class GRAMABlock(Module):
             find_linear_map(self.backbone, graph)
 
     def advance(
-        self, sequence: NodeSequence, graph: GraphInput, internal: bool = False
+        self, source: SequenceSource, graph: GraphInput, saves_memory: bool = False
     ) -> tuple[NodeSequence, ARMACoefficients]:
-        r"""Runs the block on a graph that has passed :meth:`check`.
+        r"""Runs the block inside a model, whose graph is checked and whose gradients nobody sees.
 
-        The activation may be left for the next reader of the sequence.
+        The activation may be left to the next reader.
+
+        Args:
+            source (callable): Makes the given sequence.
+            graph (GraphInput): The graph.
+            saves_memory (bool, optional): Whether the block runs under a checkpoint, so that its
+                input may be overwritten by gradients. (default: :obj:`False`)
         """
-        states, residuals, coefficients = self._recur(sequence, graph, internal)
+        states, residuals, coefficients = self._recur(source, graph, True, saves_memory)
+        return self._finish(states, residuals), coefficients
+
+    def advance_to_last(
+        self, source: SequenceSource, graph: GraphInput, saves_memory: bool = False
+    ) -> tuple[Tensor, ARMACoefficients]:
+        r"""Runs the block for its last state alone, :math:`(N, F)`; arguments as
+        :meth:`advance`.
+        """
+        backbone = self._bind(graph)
+        if self._uses_handwritten() and uses_linear_engine(self.engine, backbone):
+            assert isinstance(backbone, LinearMap)
+            terms, bias_weights, phi, theta = self._read(read_terms, source, graph, saves_memory)
+            coefficients = ARMACoefficients(phi, theta)
+            batch = self._weights_batch(graph)
+            state = run_horner((terms, bias_weights), backbone, batch, saves_memory)
+        else:
+            states, _, coefficients = self._recur(source, graph, True, saves_memory)
+            state = states[-1]
+        if self.state_norm is not None:
+            state = normalize_sequence(self.state_norm, state.unsqueeze(0)).squeeze(0)
+        return self.dropout(self.act(state)), coefficients
+
+    def _finish(self, states: Tensor, residuals: Tensor) -> NodeSequence:
         if self.state_norm is not None and self.residual_norm is not None:
             states = normalize_sequence(self.state_norm, states)
             residuals = normalize_sequence(self.residual_norm, residuals)
         if self.dropout.p > 0 and self.training:
             states = self.dropout(self.act(states))
             residuals = self.dropout(self.act(residuals))
-            return NodeSequence(states, residuals), coefficients
-        return NodeSequence(states, residuals, self.act), coefficients
-
-    def advance_to_last(
-        self, sequence: NodeSequence, graph: GraphInput
-    ) -> tuple[Tensor, ARMACoefficients]:
-        r"""Runs the block for its last state alone, :math:`(N, F)`."""
-        if self.coefficient_update == "step":
-            states, _, coefficients = self._recur(sequence, graph, internal=True)
-            state = states[-1]
-        else:
-            recurrence, coefficients = self._prepare(sequence, graph, internal=True)
-            state = recurrence.run_last(self.engine)
-        if self.state_norm is not None:
-            state = normalize_sequence(self.state_norm, state.unsqueeze(0)).squeeze(0)
-        return self.dropout(self.act(state)), coefficients
+            return NodeSequence(states, residuals)
+        return NodeSequence(states, residuals, self.act)
 
     def _recur(
-        self, sequence: NodeSequence, graph: GraphInput, internal: bool
+        self, source: SequenceSource, graph: GraphInput, internal: bool, saves_memory: bool
     ) -> tuple[Tensor, Tensor, ARMACoefficients]:
         if self.coefficient_update == "step":
-            return self._recur_stepwise(sequence, graph)
-        recurrence, coefficients = self._prepare(sequence, graph, internal)
-        return *recurrence.run(self.engine), coefficients
-
-    def _prepare(
-        self, sequence: NodeSequence, graph: GraphInput, internal: bool
-    ) -> tuple[Recurrence, ARMACoefficients]:
-        sequence, pooled_states, pooled_residuals = self._pool(sequence, graph)
-        phi = self.ar_coefficients.from_pooled(pooled_states)
-        theta = self.ma_coefficients.from_pooled(pooled_residuals)
-        bound = self._bind(graph)
-        linear = bound.as_linear_map(self.channels) if self.engine in _LINEAR_ENGINES else None
-        # coefficients that are the same for all graphs need no batch vector
-        shared = isinstance(self.ar_coefficients, NaiveCoefficients) or graph.batch is None
-        recurrence = Recurrence(
-            sequence=sequence,
-            phi=phi[:1] if shared else phi,
-            theta=theta[:1] if shared else theta,
-            backbone=bound if linear is None else linear,
-            num_recurrences=self.num_recurrences,
-            batch=None if shared else graph.batch,
-            internal=internal,
+            return self._recur_stepwise(source(), graph)
+        backbone = self._bind(graph)
+        if not self._uses_handwritten():
+            return self._recur_plain(source(), graph, backbone)
+        linear = uses_linear_engine(self.engine, backbone)
+        *mixture, phi, theta = self._read(read_mixture, source, graph, saves_memory)
+        states, residuals = run_steps(
+            (mixture[0], mixture[1], mixture[2]),
+            backbone,
+            self._weights_batch(graph),
+            linear,
+            overwrites=internal,
         )
-        return recurrence, ARMACoefficients(phi, theta)
+        return states, residuals, ARMACoefficients(phi, theta)
 
-    def _pool(
-        self, sequence: NodeSequence, graph: GraphInput
-    ) -> tuple[NodeSequence, Tensor, Tensor]:
-        r"""Returns the sequence to read on, and the pooled states and residuals, [B, L, F]."""
-        if isinstance(self.ar_coefficients, NaiveCoefficients):
-            nothing = sequence.states.new_empty(graph.batch_size, 0, 0)
-            return sequence, nothing, nothing
-        if self.engine == "reference" or not handwritten_gradients_work():
-            given = sequence.materialize()
-            pooled = [graph_mean(part, graph.batch, graph.batch_size) for part in given]
-            return NodeSequence(*given), pooled[0], pooled[1]
-        arguments = (graph.batch, graph.batch_size, sequence.act)
-        pooled_states, states = apply(PooledReading, sequence.states, *arguments)
-        residuals: Tensor | None = None
-        if sequence.residuals is None:
-            pooled_residuals = forward_differences(pooled_states.transpose(0, 1)).transpose(0, 1)
-        else:
-            pooled_residuals, residuals = apply(PooledReading, sequence.residuals, *arguments)
-        return NodeSequence(states, residuals, sequence.act), pooled_states, pooled_residuals
+    def _read(
+        self,
+        read: Callable[[Reading, Tensor, Tensor, int], tuple[Tensor, ...]],
+        source: SequenceSource,
+        graph: GraphInput,
+        saves_memory: bool,
+    ) -> tuple[Tensor, ...]:
+        r"""Returns what :obj:`read` takes from the sequence, and the coefficients."""
+
+        def read_sequence() -> tuple[Tensor, ...]:
+            batch = self._weights_batch(graph)
+            pools = self._is_selective
+            reading = Reading(source(), batch, graph.batch_size, pools, saves_memory)
+            phi = self.ar_coefficients.from_pooled(reading.pooled_states)
+            theta = self.ma_coefficients.from_pooled(reading.pooled_residuals)
+            parts = read(reading, phi, theta, self.num_recurrences)
+            if not pools:
+                phi, theta = (c.expand(graph.batch_size, -1) for c in (phi, theta))
+            return *parts, phi, theta
+
+        if saves_memory:
+            # the given sequence is made, read and dropped; the steps do not need it
+            out: tuple[Tensor, ...] = checkpoint(read_sequence, use_reentrant=False)
+            return out
+        return read_sequence()
+
+    def _recur_plain(
+        self, sequence: NodeSequence, graph: GraphInput, backbone: Callable[[Tensor], Tensor]
+    ) -> tuple[Tensor, Tensor, ARMACoefficients]:
+        given = NodeSequence(*sequence.materialize())
+        phi = self.ar_coefficients(given.states, graph.batch, graph.batch_size)
+        theta = self.ma_coefficients(given.residuals, graph.batch, graph.batch_size)
+        recurrence = Recurrence(given, phi, theta, backbone, self.num_recurrences, graph.batch)
+        return *recurrence.run(self.engine), ARMACoefficients(phi, theta)
 
     def _recur_stepwise(
         self, sequence: NodeSequence, graph: GraphInput
@@ -339,8 +372,25 @@ class GRAMABlock(Module):
             ARMACoefficients(torch.stack(used_phi), torch.stack(used_theta)),
         )
 
-    def _bind(self, graph: GraphInput) -> BoundBackbone:
-        return BoundBackbone(self.backbone, self._call, graph, self.gain, self.carry_edge_state)
+    @property
+    def _is_selective(self) -> bool:
+        return isinstance(self.ar_coefficients, SelectiveCoefficients)
+
+    def _weights_batch(self, graph: GraphInput) -> Tensor | None:
+        # coefficients that are the same for all graphs need no batch vector
+        return graph.batch if self._is_selective else None
+
+    def _uses_handwritten(self) -> bool:
+        return (
+            self.engine != "reference"
+            and self.coefficient_update == "block"
+            and handwritten_gradients_work()
+        )
+
+    def _bind(self, graph: GraphInput) -> BoundBackbone | LinearMap:
+        bound = BoundBackbone(self.backbone, self._call, graph, self.gain, self.carry_edge_state)
+        linear = bound.as_linear_map(self.channels) if self.engine in _LINEAR_ENGINES else None
+        return bound if linear is None else linear
 
     def _check_sequence(self, states: Tensor, residuals: Tensor) -> None:
         if states.dim() != 3 or states.size(0) != self.seq_len or states.size(2) != self.channels:

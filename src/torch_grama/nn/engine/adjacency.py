@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -35,9 +36,12 @@ class CSR:
     def matrix(self) -> Tensor:
         r"""The same as a :class:`torch.Tensor` in sparse CSR layout."""
         size = (self.row_start.numel() - 1,) * 2
-        return torch.sparse_csr_tensor(
-            self.row_start, self.column, self.value, size, check_invariants=False
-        )
+        with warnings.catch_warnings():
+            # torch announces once that this layout is in beta; nothing for the user to do
+            warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+            return torch.sparse_csr_tensor(
+                self.row_start, self.column, self.value, size, check_invariants=False
+            )
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,13 @@ __all__ = [
     "activation_gradient",
     "add_combination",
     "add_product",
-    "combine_backward",
     "combine_both",
     "gram",
     "horner_step",
     "linear_step",
+    "node_counts",
     "pool",
-    "pool_backward",
+    "sequence_gradient",
     "sparse_product",
     "sum_per_graph",
 ]
@@ -52,13 +52,33 @@ def combine_both(
     return out
 
 
-def combine_backward(
-    weights: Tensor, gradient: Tensor, sequence: Tensor, batch: Tensor | None, act: Activation
+def sequence_gradient(
+    weights: Tensor | None,
+    gradient: Tensor | None,
+    share: Tensor | None,
+    batch: Tensor | None,
+    sequence: Tensor,
+    act: Activation,
+    out: Tensor | None = None,
 ) -> Tensor:
-    r"""Returns the gradient of the sums in the sequence, ``[L, N, F]``."""
-    implementation = _triton_for(act, gradient, sequence) or torch_kernels
-    out: Tensor = implementation.combine_backward(weights, gradient, sequence, batch, act)
-    return out
+    r"""Returns the gradient of weighted sums and of means in the sequence, ``[L, N, F]``.
+
+    Args:
+        weights (Tensor, optional): Weights of the sums, ``[B, R, L]``.
+        gradient (Tensor, optional): Gradient of the sums, ``[R, N, F]``.
+        share (Tensor, optional): Gradient of the sum over nodes, ``[B, L, F]``.
+        batch (Tensor, optional): Maps nodes to graphs.
+        sequence (Tensor): The sequence, ``[L, N, F]``.
+        act (callable): Its activation.
+        out (Tensor, optional): Where to write; may be the sequence itself.
+    """
+    fast = _triton_for(act, gradient, sequence, out)
+    if fast is not None and weights is not None and gradient is not None:
+        target = torch.empty_like(sequence) if out is None else out
+        fast.sequence_gradient(target, weights, gradient, share, batch, sequence, act)
+        return target
+    result = torch_kernels.sequence_gradient(weights, gradient, share, batch, sequence, act)
+    return result if out is None else out.copy_(result)
 
 
 def add_combination(
@@ -89,19 +109,6 @@ def pool(sequence: Tensor, batch: Tensor | None, num_graphs: int, act: Activatio
         return torch_kernels.pool(sequence, batch, num_graphs, act)
     total: Tensor = fast.sum_per_graph(sequence, batch, num_graphs, act)
     return total / node_counts(sequence, batch, num_graphs)
-
-
-def pool_backward(
-    gradient: Tensor,
-    pooled_gradient: Tensor,
-    sequence: Tensor,
-    batch: Tensor | None,
-    act: Activation,
-) -> None:
-    r"""Adds the gradient of the means to ``gradient``, in place."""
-    implementation = _triton_for(act, gradient, sequence) or torch_kernels
-    share = pooled_gradient / node_counts(sequence, batch, pooled_gradient.size(0))
-    implementation.pool_backward(gradient, share, sequence, batch, act)
 
 
 def node_counts(sequence: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor | int:

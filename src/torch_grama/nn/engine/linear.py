@@ -18,8 +18,8 @@ class LinearScan(torch.autograd.Function):
 
     ``(mixed, newest, response, weight, root_weight, bias) -> (states, residuals)``, as
     :func:`~torch_grama.nn.engine.scan.scan` computes them. The states take the place of ``mixed``.
-    With ``owns_gradients`` the incoming gradients are overwritten, which is allowed when they come
-    from another engine's function and nobody else can see them.
+    With ``overwrites`` the gradients are written over the incoming ones, which is allowed when
+    these come from another engine's function and nobody else can see them.
     """
 
     @staticmethod
@@ -33,7 +33,7 @@ class LinearScan(torch.autograd.Function):
         bias: Tensor | None,
         adjacency: Adjacency,
         batch: Tensor | None,
-        owns_gradients: bool,
+        overwrites: bool,
     ) -> tuple[Tensor, Tensor]:
         states, residuals = mixed, torch.empty_like(mixed)
         ctx.mark_dirty(mixed)
@@ -53,7 +53,7 @@ class LinearScan(torch.autograd.Function):
             )
             state = states[step]
         ctx.save_for_backward(states, residuals, newest, response, weight, root_weight, bias, batch)
-        ctx.adjacency, ctx.owns_gradients = adjacency, owns_gradients
+        ctx.adjacency, ctx.overwrites = adjacency, overwrites
         ctx.set_materialize_grads(False)
         return states, residuals
 
@@ -66,13 +66,16 @@ class LinearScan(torch.autograd.Function):
         adjacency: Adjacency = ctx.adjacency
         if states_gradient is None:
             states_gradient = torch.zeros_like(states)
-        elif not (ctx.owns_gradients and states_gradient.is_contiguous()):
+        elif not (ctx.overwrites and states_gradient.is_contiguous()):
             states_gradient = states_gradient.clone(memory_format=torch.contiguous_format)
         accumulate = _WeightGradients(weight, root_weight, bias)
         for step in reversed(range(states.size(0))):
             # gradient of residual `step`: its own, plus what all states from here on pass back
-            gradient = torch.empty_like(states[step])
             own = None if residuals_gradient is None else residuals_gradient[step]
+            if own is not None and ctx.overwrites and own.is_contiguous():
+                gradient = own
+            else:
+                gradient = torch.empty_like(states[step])
             kernels.add_combination(
                 gradient,
                 own,
@@ -108,7 +111,8 @@ class HornerScan(torch.autograd.Function):
     :math:`\mathbf{y}_m = \mathbf{T} \mathbf{y}_{m+1} + \mathbf{c}_m + \mathbf{o}_m` for
     :math:`m = R - 1, \ldots, 0`, starting from :math:`\mathbf{c}_R`. The partial results take the
     place of the terms :math:`\mathbf{c}`, ``[R + 1, N, F]``; the offsets :math:`\mathbf{o}`,
-    ``[B, R, F]``, carry the bias.
+    ``[B, R, F]``, carry the bias. With ``overwrites`` the gradients take the place of the partial
+    results in turn.
     """
 
     @staticmethod
@@ -120,12 +124,13 @@ class HornerScan(torch.autograd.Function):
         root_weight: Tensor | None,
         adjacency: Adjacency,
         batch: Tensor | None,
+        overwrites: bool,
     ) -> Tensor:
         for level in reversed(range(terms.size(0) - 1)):
             constant = None if offset is None else offset[:, level]
             kernels.horner_step(terms, level, adjacency, weight, root_weight, constant, batch)
         ctx.save_for_backward(terms, weight, root_weight, batch)
-        ctx.adjacency = adjacency
+        ctx.adjacency, ctx.overwrites = adjacency, overwrites
         ctx.num_graphs = 0 if offset is None else offset.size(0)
         return terms[0].clone()
 
@@ -134,7 +139,8 @@ class HornerScan(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         partial, weight, root_weight, batch = ctx.saved_tensors
         adjacency: Adjacency = ctx.adjacency
-        gradients = torch.empty_like(partial)
+        # the partial result of a level is read once, before the gradient of that level is written
+        gradients = partial if ctx.overwrites else torch.empty_like(partial)
         gradients[0] = gradient
         accumulate = _WeightGradients(weight, root_weight, None)
         for level in range(partial.size(0) - 1):
@@ -144,7 +150,7 @@ class HornerScan(torch.autograd.Function):
         if ctx.num_graphs and ctx.needs_input_grad[1]:
             offset_gradient = kernels.sum_per_graph(gradients[:-1], batch, ctx.num_graphs)
         weight_gradient, root_gradient, _ = accumulate.results()
-        return gradients, offset_gradient, weight_gradient, root_gradient, None, None
+        return gradients, offset_gradient, weight_gradient, root_gradient, None, None, None
 
 
 class _WeightGradients:

@@ -1,13 +1,14 @@
 """Reading the given sequence: pooled for the coefficients, mixed for the recurrence.
 
 Left to autograd, each of the two readings and the newest state would make a gradient as large as
-the sequence, and add them up. Here the gradients are written by hand: the pooling hands the
-sequence on to the mixing, so that its backward runs after that of the mixing, finds the gradient
-there, and adds its own share in place.
+the sequence, and add them up. Here the two are one: on the way back, the mixing comes first and
+leaves what it was sent; the gradients of the coefficients follow from it; and only then, with
+everything known, is the gradient of the sequence written, in one pass.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,48 +17,186 @@ from torch.autograd.function import once_differentiable
 
 from torch_grama.nn.activation import Activation
 from torch_grama.nn.engine import kernels
+from torch_grama.nn.engine.handwritten import apply
+from torch_grama.nn.node_sequence import NodeSequence, forward_differences
 
 
-class PooledReading(torch.autograd.Function):
-    r"""``(sequence) -> (mean over nodes of the activated sequence, sequence)``."""
+class Reading:
+    r"""A sequence that is read once for its means and once for weighted sums.
 
-    @staticmethod
-    def forward(
-        ctx: Any, sequence: Tensor, batch: Tensor | None, num_graphs: int, act: Activation
-    ) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(sequence, batch)
-        ctx.act = act
-        ctx.set_materialize_grads(False)
-        return kernels.pool(sequence, batch, num_graphs, act), sequence.view_as(sequence)
+    Args:
+        sequence (NodeSequence): The sequence; its activation is applied while reading.
+        batch (Tensor, optional): The graph of each node; :obj:`None` if means and weights are
+            the same for all.
+        num_graphs (int): Number of graphs.
+        pools (bool): Whether the means will be asked for.
+        overwrites (bool): Whether the gradient may take the place of the sequence, which then must
+            not be needed by anyone else.
 
-    @staticmethod
-    @once_differentiable
-    def backward(
-        ctx: Any, pooled_gradient: Tensor | None, gradient: Tensor | None
-    ) -> tuple[Tensor | None, None, None, None]:
-        sequence, batch = ctx.saved_tensors
-        if pooled_gradient is not None:
-            if gradient is None:
-                gradient = torch.zeros_like(sequence)
-            kernels.pool_backward(gradient, pooled_gradient, sequence, batch, ctx.act)
-        return gradient, None, None, None
+    Attributes:
+        pooled_states: Means of the activated states :math:`(B, L, F)`, if asked for.
+        pooled_residuals: Means of the activated residuals :math:`(B, L, F)`, if asked for.
+    """
+
+    pooled_states: Tensor
+    pooled_residuals: Tensor
+
+    def __init__(
+        self,
+        sequence: NodeSequence,
+        batch: Tensor | None,
+        num_graphs: int,
+        pools: bool,
+        overwrites: bool = False,
+    ) -> None:
+        self._sequence = sequence
+        self._batch = batch
+        self._message = _Message()
+        self.pooled_states, pooled_residuals, self._token = apply(
+            _Enter,
+            sequence.states,
+            sequence.residuals,
+            batch,
+            num_graphs if pools else 0,
+            sequence.act,
+            overwrites,
+            self._message,
+        )
+        if sequence.residuals is None:
+            by_position = self.pooled_states.transpose(0, 1)
+            pooled_residuals = forward_differences(by_position).transpose(0, 1)
+        self.pooled_residuals = pooled_residuals
+
+    @property
+    def reads_differences(self) -> bool:
+        r"""Whether the residuals are the forward differences of the states."""
+        return self._sequence.residuals is None
+
+    @property
+    def seq_len(self) -> int:
+        r"""Length :math:`L` of the sequence."""
+        return self._sequence.states.size(0)
+
+    def mix(self, state_weights: Tensor, residual_weights: Tensor | None) -> tuple[Tensor, Tensor]:
+        r"""Returns sums over the sequence :math:`(R, N, F)`, and the newest state :math:`(N, F)`.
+
+        Args:
+            state_weights (Tensor): Weights of the states :math:`(B, R, L)`.
+            residual_weights (Tensor, optional): Weights of the residuals :math:`(B, R, L)`;
+                :obj:`None` if they are differences of the states.
+        """
+        states, residuals = self._sequence.states, self._sequence.residuals
+        # sums in the type of the states, and never below float32
+        dtype = torch.promote_types(states.dtype, torch.float32)
+        out: tuple[Tensor, Tensor] = apply(
+            _Mix,
+            self._token,
+            states.detach(),
+            None if residuals is None else residuals.detach(),
+            state_weights.to(dtype),
+            None if residual_weights is None else residual_weights.to(dtype),
+            self._batch,
+            self._sequence.act,
+            self._message,
+        )
+        return out
 
 
-class MixedReading(torch.autograd.Function):
-    r"""``(states, residuals, weights of both) -> (sums over the sequence, newest state)``."""
+@dataclass
+class _Message:
+    r"""What the mixing leaves for the gradient of the sequence."""
+
+    gradient: Tensor | None = None
+    newest_gradient: Tensor | None = None
+    state_weights: Tensor | None = None
+    residual_weights: Tensor | None = None
+    spent: bool = False
+
+    def clear(self) -> None:
+        self.gradient = self.newest_gradient = None
+        self.state_weights = self.residual_weights = None
+
+
+class _Enter(torch.autograd.Function):
+    r"""``(states, residuals) -> (means of both, token)``; backward runs last."""
 
     @staticmethod
     def forward(
         ctx: Any,
         states: Tensor,
         residuals: Tensor | None,
+        batch: Tensor | None,
+        num_graphs: int,
+        act: Activation,
+        overwrites: bool,
+        message: _Message,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        ctx.save_for_backward(states, residuals, batch)
+        ctx.act, ctx.overwrites, ctx.message = act, overwrites, message
+        ctx.set_materialize_grads(False)
+        pooled = [
+            states.new_empty(0, 0, 0)
+            if part is None or num_graphs == 0
+            else kernels.pool(part, batch, num_graphs, act)
+            for part in (states, residuals)
+        ]
+        return pooled[0], pooled[1], states.new_zeros(())
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, states_share: Tensor | None, residuals_share: Tensor | None, token: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        states, residuals, batch = ctx.saved_tensors
+        act, message = ctx.act, ctx.message
+        newest = None
+        if message.newest_gradient is not None:
+            newest = kernels.activation_gradient(act, states[-1], message.newest_gradient)
+        grads: list[Tensor | None] = []
+        for part, weights, share, needed in (
+            (states, message.state_weights, states_share, ctx.needs_input_grad[0]),
+            (residuals, message.residual_weights, residuals_share, ctx.needs_input_grad[1]),
+        ):
+            if part is None or not needed:
+                grads.append(None)
+                continue
+            if share is not None:
+                share = share / kernels.node_counts(part, batch, share.size(0))
+            grads.append(
+                kernels.sequence_gradient(
+                    weights,
+                    message.gradient,
+                    share,
+                    batch,
+                    part,
+                    act,
+                    out=part if ctx.overwrites else None,
+                )
+            )
+        if newest is not None and grads[0] is not None:
+            grads[0][-1] += newest
+        message.clear()
+        message.spent = ctx.overwrites
+        return *grads, None, None, None, None, None
+
+
+class _Mix(torch.autograd.Function):
+    r"""``(token, weights) -> (sums, newest state)``; leaves its gradient for :class:`_Enter`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        token: Tensor,
+        states: Tensor,
+        residuals: Tensor | None,
         state_weights: Tensor,
         residual_weights: Tensor | None,
         batch: Tensor | None,
         act: Activation,
+        message: _Message,
     ) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(states, residuals, state_weights, residual_weights, batch)
-        ctx.act = act
+        ctx.act, ctx.message = act, message
         ctx.set_materialize_grads(False)
         mixed = kernels.combine_both(state_weights, states, residual_weights, residuals, batch, act)
         return mixed, act(states[-1]).clone()
@@ -68,25 +207,23 @@ class MixedReading(torch.autograd.Function):
         ctx: Any, gradient: Tensor | None, newest_gradient: Tensor | None
     ) -> tuple[Tensor | None, ...]:
         states, residuals, state_weights, residual_weights, batch = ctx.saved_tensors
-        needs_states, needs_residuals, needs_state_weights, needs_residual_weights, _, _ = (
-            ctx.needs_input_grad
-        )
-        act: Activation = ctx.act
-        grads: list[Tensor | None] = [None] * 6
+        act, message = ctx.act, ctx.message
+        if message.spent:
+            raise RuntimeError(
+                "Expected a single backward pass through a model with checkpoint_blocks=True, whose "
+                "gradients take the place of its states (got a second one); run the forward pass "
+                "again, or build the model with checkpoint_blocks=False"
+            )
+        num_graphs = state_weights.size(0)
+        grads: list[Tensor | None] = [None] * 8
         if gradient is not None:
-            num_graphs = state_weights.size(0)
-            if needs_state_weights:
-                grads[2] = kernels.gram(gradient, states, batch, num_graphs, act)
-            if needs_residual_weights:
-                grads[3] = kernels.gram(gradient, residuals, batch, num_graphs, act)
-            if needs_states:
-                grads[0] = kernels.combine_backward(state_weights, gradient, states, batch, act)
-            if needs_residuals:
-                grads[1] = kernels.combine_backward(
-                    residual_weights, gradient, residuals, batch, act
-                )
-        if newest_gradient is not None and needs_states:
-            states_gradient = torch.zeros_like(states) if grads[0] is None else grads[0]
-            states_gradient[-1] += kernels.activation_gradient(act, states[-1], newest_gradient)
-            grads[0] = states_gradient
+            gradient = gradient.contiguous()
+            if ctx.needs_input_grad[3]:
+                grads[3] = kernels.gram(gradient, states, batch, num_graphs, act)
+            if ctx.needs_input_grad[4]:
+                grads[4] = kernels.gram(gradient, residuals, batch, num_graphs, act)
+        if ctx.needs_input_grad[0]:
+            message.gradient, message.newest_gradient = gradient, newest_gradient
+            message.state_weights, message.residual_weights = state_weights, residual_weights
+            grads[0] = states.new_zeros(())
         return tuple(grads)

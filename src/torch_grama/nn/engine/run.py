@@ -11,9 +11,9 @@ from torch import Tensor
 from torch_grama.nn.engine.handwritten import apply, handwritten_gradients_work
 from torch_grama.nn.engine.horner import last_state_weights
 from torch_grama.nn.engine.linear import HornerScan, LinearScan
-from torch_grama.nn.engine.reading import MixedReading
+from torch_grama.nn.engine.reading import Reading
 from torch_grama.nn.engine.scan import scan, scan_plain
-from torch_grama.nn.engine.transition import Transition, fold_differences, solve_recurrence
+from torch_grama.nn.engine.transition import fold_differences, solve_recurrence
 from torch_grama.nn.linear_backbone import LinearMap
 from torch_grama.nn.node_sequence import NodeSequence
 from torch_grama.nn.recurrence_reference import arma_recurrence_reference
@@ -25,10 +25,128 @@ ENGINES = {
     "linear": "linear backbones, forward and backward by hand",
 }
 
+# What the steps need of the given sequence: the mixed part, the newest state, the response.
+Mixture = tuple[Tensor, Tensor, Tensor]
+# What Horner's rule needs of it: the terms at each power, and the weights of the bias.
+Terms = tuple[Tensor, Tensor]
+
+
+def read_mixture(reading: Reading, phi: Tensor, theta: Tensor, num_recurrences: int) -> Mixture:
+    r"""Reads a sequence for the steps that follow.
+
+    Args:
+        reading (Reading): The sequence.
+        phi (Tensor): Autoregressive coefficients :math:`(B, p)`, newest first.
+        theta (Tensor): Moving-average coefficients :math:`(B, q)`, newest first.
+        num_recurrences (int): Number of new elements :math:`R`.
+
+    Returns:
+        The mixed part :math:`(R, N, F)`, the newest state :math:`(N, F)` and the impulse response
+        :math:`(B, R)`.
+    """
+    transition = solve_recurrence(phi, theta, reading.seq_len, num_recurrences)
+    if reading.reads_differences:
+        mixed, newest = reading.mix(fold_differences(transition), None)
+    else:
+        mixed, newest = reading.mix(transition.from_states, transition.from_residuals)
+    return mixed, newest, transition.response.to(torch.promote_types(mixed.dtype, torch.float32))
+
+
+def read_terms(reading: Reading, phi: Tensor, theta: Tensor, num_recurrences: int) -> Terms:
+    r"""Reads a sequence for Horner's rule; arguments as :func:`read_mixture`.
+
+    Returns:
+        The terms :math:`(R + 1, N, F)` and the weights of the bias :math:`(B, R)`.
+    """
+    transition = solve_recurrence(phi, theta, reading.seq_len, num_recurrences)
+    state_weights, residual_weights, bias_weights = last_state_weights(
+        transition, reading.reads_differences
+    )
+    terms, _ = reading.mix(state_weights, residual_weights)
+    return terms, bias_weights
+
+
+def run_steps(
+    mixture: Mixture,
+    backbone: Callable[[Tensor], Tensor],
+    batch: Tensor | None,
+    linear: bool,
+    overwrites: bool = False,
+) -> tuple[Tensor, Tensor]:
+    r"""Runs all steps; returns the new states and residuals, :math:`(R, N, F)` each.
+
+    Args:
+        mixture (tuple of Tensor): What was read of the given sequence.
+        backbone (callable): Maps states to residuals; a :class:`LinearMap` if :obj:`linear`.
+        batch (Tensor, optional): The graph of each node.
+        linear (bool): Whether to use the linear engine.
+        overwrites (bool, optional): Whether incoming gradients may be overwritten, because they
+            come from another engine and nobody else sees them. (default: :obj:`False`)
+    """
+    if not linear:
+        return scan(*mixture, backbone, batch)
+    assert isinstance(backbone, LinearMap)
+    out: tuple[Tensor, Tensor] = apply(
+        LinearScan,
+        *mixture,
+        backbone.weight,
+        backbone.root_weight,
+        backbone.bias,
+        backbone.adjacency,
+        batch,
+        overwrites,
+    )
+    return out
+
+
+def run_horner(
+    terms: Terms, backbone: LinearMap, batch: Tensor | None, overwrites: bool = False
+) -> Tensor:
+    r"""Runs Horner's rule; returns the last new state :math:`(N, F)`.
+
+    Args:
+        terms (tuple of Tensor): What was read of the given sequence.
+        backbone (LinearMap): The linear backbone.
+        batch (Tensor, optional): The graph of each node.
+        overwrites (bool, optional): Whether the gradients may take the place of intermediate
+            results, which allows a single backward pass. (default: :obj:`False`)
+    """
+    offset = None
+    if backbone.bias is not None:
+        offset = terms[1].to(backbone.bias.dtype)[..., None] * backbone.bias  # [B, R, F]
+    out: Tensor = apply(
+        HornerScan,
+        terms[0],
+        offset,
+        backbone.weight,
+        backbone.root_weight,
+        backbone.adjacency,
+        batch,
+        overwrites,
+    )
+    return out
+
+
+def uses_linear_engine(engine: str, backbone: object) -> bool:
+    r"""Whether the linear engine is to run this backbone.
+
+    Raises:
+        ValueError: If it is asked for and the backbone is not known to be linear.
+    """
+    if not isinstance(backbone, LinearMap):
+        if engine == "linear":
+            raise ValueError(
+                "Expected a linear backbone for engine='linear' (got one that is not known to be "
+                "linear); use engine='scan', or give the module a linear_map method"
+            )
+        return False
+    # The gradient of the adjacency itself is left to autograd.
+    return engine in ("auto", "linear") and not backbone.adjacency.value.requires_grad
+
 
 @dataclass(frozen=True)
 class Recurrence:
-    r"""One block's recurrence, ready to run.
+    r"""One recurrence with given coefficients.
 
     Attributes:
         sequence: The given sequence.
@@ -36,9 +154,7 @@ class Recurrence:
         theta: Moving-average coefficients :math:`(B, q)`, newest first.
         backbone: Callable from states to residuals; a :class:`LinearMap` for a linear one.
         num_recurrences: Number of new elements :math:`R`.
-        batch: The graph of each node, or :obj:`None` for one graph.
-        internal: Whether the results stay inside the model, so that their gradients may be
-            overwritten.
+        batch: The graph of each node, or :obj:`None` for one set of coefficients.
     """
 
     sequence: NodeSequence
@@ -47,49 +163,32 @@ class Recurrence:
     backbone: Callable[[Tensor], Tensor]
     num_recurrences: int
     batch: Tensor | None = None
-    internal: bool = False
 
     def run(self, engine: str = "auto") -> tuple[Tensor, Tensor]:
         r"""Returns all new states and residuals, :math:`(R, N, F)` each."""
         if engine == "reference":
             return self._run_reference()
+        linear = uses_linear_engine(engine, self.backbone)
         if not handwritten_gradients_work():
-            return scan_plain(*self._read_plain(), self.backbone, self.batch)
-        mixed, newest, response = self._read()
-        if self._is_linear(engine):
-            linear: LinearMap = self.backbone  # type: ignore[assignment]
-            out: tuple[Tensor, Tensor] = apply(
-                LinearScan,
-                mixed,
-                newest,
-                response,
-                linear.weight,
-                linear.root_weight,
-                linear.bias,
-                linear.adjacency,
-                self.batch,
-                self.internal,
-            )
-            return out
-        return scan(mixed, newest, response, self.backbone, self.batch)
+            return self._run_plain()
+        mixture = read_mixture(self._reading(), self.phi, self.theta, self.num_recurrences)
+        return run_steps(mixture, self.backbone, self.batch, linear)
 
     def run_last(self, engine: str = "auto") -> Tensor:
         r"""Returns the last new state alone, :math:`(N, F)`."""
-        if engine != "reference" and handwritten_gradients_work() and self._is_linear(engine):
-            return self._run_horner()
+        if (
+            engine != "reference"
+            and isinstance(self.backbone, LinearMap)
+            and uses_linear_engine(engine, self.backbone)
+            and handwritten_gradients_work()
+        ):
+            terms = read_terms(self._reading(), self.phi, self.theta, self.num_recurrences)
+            return run_horner(terms, self.backbone, self.batch)
         states, _ = self.run(engine)
         return states[-1]
 
-    def _is_linear(self, engine: str) -> bool:
-        if not isinstance(self.backbone, LinearMap):
-            if engine == "linear":
-                raise ValueError(
-                    "Expected a linear backbone for engine='linear' (got one that is not known to "
-                    "be linear); use engine='scan', or give the module a linear_map method"
-                )
-            return False
-        # The adjacency's own gradient is left to autograd.
-        return engine in ("auto", "linear") and not self.backbone.adjacency.value.requires_grad
+    def _reading(self) -> Reading:
+        return Reading(self.sequence, self.batch, self.phi.size(0), pools=False)
 
     def _run_reference(self) -> tuple[Tensor, Tensor]:
         states, residuals = self.sequence.materialize()
@@ -103,62 +202,14 @@ class Recurrence:
             self.batch,
         )
 
-    def _solve(self) -> Transition:
-        length = self.sequence.states.size(0)
-        return solve_recurrence(self.phi, self.theta, length, self.num_recurrences)
-
-    def _mix(self, state_weights: Tensor, residual_weights: Tensor | None) -> tuple[Tensor, Tensor]:
-        sequence = self.sequence
-        out: tuple[Tensor, Tensor] = apply(
-            MixedReading,
-            sequence.states,
-            sequence.residuals,
-            self._rounded(state_weights),
-            None if residual_weights is None else self._rounded(residual_weights),
-            self.batch,
-            sequence.act,
-        )
-        return out
-
-    def _rounded(self, weights: Tensor) -> Tensor:
-        # from float64 to the type of the sums: that of the states, and never below float32
-        return weights.to(torch.promote_types(self.sequence.states.dtype, torch.float32))
-
-    def _read(self) -> tuple[Tensor, Tensor, Tensor]:
-        transition = self._solve()
-        if self.sequence.residuals is None:
-            mixed, newest = self._mix(fold_differences(transition), None)
-        else:
-            mixed, newest = self._mix(transition.from_states, transition.from_residuals)
-        return mixed, newest, self._rounded(transition.response)
-
-    def _read_plain(self) -> tuple[Tensor, Tensor, Tensor]:
+    def _run_plain(self) -> tuple[Tensor, Tensor]:
         states, residuals = self.sequence.materialize()
-        transition = self._solve()
+        transition = solve_recurrence(self.phi, self.theta, states.size(0), self.num_recurrences)
         weights = torch.cat([transition.from_states, transition.from_residuals], dim=-1)
+        weights = weights.to(states.dtype)
         given = torch.cat([states, residuals])
         if self.batch is None:
-            mixed = torch.einsum("rl,lnf->rnf", weights[0].to(given.dtype), given)
+            mixed = torch.einsum("rl,lnf->rnf", weights[0], given)
         else:
-            mixed = torch.einsum("nrl,lnf->rnf", weights[self.batch].to(given.dtype), given)
-        return mixed, states[-1], self._rounded(transition.response)
-
-    def _run_horner(self) -> Tensor:
-        linear: LinearMap = self.backbone  # type: ignore[assignment]
-        state_weights, residual_weights, bias_weights = last_state_weights(
-            self._solve(), from_differences=self.sequence.residuals is None
-        )
-        terms, _ = self._mix(state_weights, residual_weights)
-        offset = None
-        if linear.bias is not None:
-            offset = bias_weights.to(linear.bias.dtype)[..., None] * linear.bias  # [B, R, F]
-        out: Tensor = apply(
-            HornerScan,
-            terms,
-            offset,
-            linear.weight,
-            linear.root_weight,
-            linear.adjacency,
-            self.batch,
-        )
-        return out
+            mixed = torch.einsum("nrl,lnf->rnf", weights[self.batch], given)
+        return scan_plain(mixed, states[-1], transition.response, self.backbone, self.batch)

@@ -50,6 +50,7 @@ def scan(
         states.append(state)
         residuals.append(residual)
     stacked: tuple[Tensor, Tensor] = apply(_Finish, buffers, *states, *residuals)
+    buffers.release()
     return stacked
 
 
@@ -79,10 +80,17 @@ def scan_plain(
 
 @dataclass
 class _Buffers:
+    r"""What the steps share. On the way back only :class:`_Finish` brings the residuals, as a saved
+    tensor like any other, so that a checkpoint can drop and recompute them.
+    """
+
     states: Tensor
     residuals: Tensor
     response: Tensor
     batch: Tensor | None
+
+    def release(self) -> None:
+        self.states = self.residuals = self.response.new_empty(0)
 
 
 class _Begin(torch.autograd.Function):
@@ -104,6 +112,7 @@ class _Begin(torch.autograd.Function):
                 gradient, buffers.residuals, buffers.batch, buffers.response.size(0)
             )
             response_gradient = sum_diagonals(products).to(buffers.response.dtype)
+        buffers.release()
         return gradient, response_gradient, None
 
 
@@ -113,6 +122,7 @@ class _Step(torch.autograd.Function):
         ctx: Any, residual: Tensor, token: Tensor, base: Tensor, buffers: _Buffers, step: int
     ) -> tuple[Tensor, Tensor]:
         ctx.buffers, ctx.step = buffers, step
+        ctx.num_steps = buffers.states.size(0)
         ctx.set_materialize_grads(False)
         buffers.residuals[step] = residual
         kernels.add_combination(
@@ -133,14 +143,14 @@ class _Step(torch.autograd.Function):
         buffers: _Buffers = ctx.buffers
         step: int = ctx.step
         if carried is None:
-            carried = torch.zeros_like(buffers.states)
+            carried = torch.zeros_like(buffers.residuals)
         if gradient is not None:
             carried[step] = gradient
-        residual_gradient = torch.empty_like(buffers.residuals[step])
+        residual_gradient = torch.empty_like(carried[step])
         kernels.add_combination(
             residual_gradient,
             None,
-            buffers.response[:, : carried.size(0) - step],
+            buffers.response[:, : ctx.num_steps - step],
             carried[step:],
             buffers.batch,
         )
@@ -152,8 +162,9 @@ class _Finish(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, buffers: _Buffers, *parts: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.buffers, ctx.num_steps = buffers, len(parts) // 2
+        ctx.save_for_backward(buffers.residuals)
         ctx.set_materialize_grads(False)
-        ctx.num_steps = len(parts) // 2
         return buffers.states.data, buffers.residuals.data
 
     @staticmethod
@@ -161,6 +172,7 @@ class _Finish(torch.autograd.Function):
     def backward(
         ctx: Any, states_gradient: Tensor | None, residuals_gradient: Tensor | None
     ) -> tuple[Tensor | None, ...]:
+        (ctx.buffers.residuals,) = ctx.saved_tensors
         nothing = (None,) * ctx.num_steps
         return (
             None,

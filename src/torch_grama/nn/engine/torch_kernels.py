@@ -44,11 +44,22 @@ def add_combination(
         out.copy_(total if base is None else base + total)
 
 
-def combine_backward(
-    weights: Tensor, gradient: Tensor, sequence: Tensor, batch: Tensor | None, act: Activation
+def sequence_gradient(
+    weights: Tensor | None,
+    gradient: Tensor | None,
+    share: Tensor | None,
+    batch: Tensor | None,
+    sequence: Tensor,
+    act: Activation,
 ) -> Tensor:
-    r"""Returns the gradient of :func:`combine` in the sequence, ``[L, N, F]``."""
-    out = combine(weights.transpose(1, 2), gradient, batch)
+    r"""Returns the gradient of :func:`combine` and of :func:`pool` in the sequence."""
+    if weights is None or gradient is None:
+        out = torch.zeros_like(sequence)
+    else:
+        out = combine(weights.transpose(1, 2), gradient, batch)
+    if share is not None:
+        by_position = share.transpose(0, 1).to(out.dtype)  # [L, B, F]
+        out = out + (by_position if batch is None else by_position[:, batch])
     return activation_gradient(act, sequence, out)
 
 
@@ -70,19 +81,6 @@ def pool(sequence: Tensor, batch: Tensor | None, num_graphs: int, act: Activatio
     r"""Returns the mean of :math:`\sigma(\mathbf{x}_l)` over each graph, ``[B, L, F]``."""
     dtype = torch.promote_types(sequence.dtype, torch.float32)
     return graph_mean(act(sequence).to(dtype), batch, num_graphs)
-
-
-def pool_backward(
-    gradient: Tensor, share: Tensor, sequence: Tensor, batch: Tensor | None, act: Activation
-) -> None:
-    r"""Adds the gradient of :func:`pool` to ``gradient``, in place.
-
-    ``share`` is the gradient of the mean divided by the number of nodes, ``[B, L, F]``.
-    """
-    for position in range(sequence.size(0)):
-        per_node = share[:, position]
-        per_node = per_node.expand(sequence.size(1), -1) if batch is None else per_node[batch]
-        gradient[position] += activation_gradient(act, sequence[position], per_node)
 
 
 def sparse_product(matrix: CSR, x: Tensor) -> Tensor:

@@ -60,11 +60,13 @@ def combine_kernel(
     first_ptr,
     second_ptr,
     slope_ptr,
+    share_ptr,
     first_weights_ptr,
     second_weights_ptr,
     batch_ptr,
     num_nodes,
-    num_channels,
+    num_channels,  # of a node, or of all nodes in one row
+    width,  # channels of a node
     first_stride,  # strides of the weights: graph, row, column
     first_row,
     first_column,
@@ -80,6 +82,7 @@ def combine_kernel(
     SLOPE: tl.constexpr,
     HAS_BATCH: tl.constexpr,
     HAS_BASE: tl.constexpr,
+    HAS_SHARE: tl.constexpr,
 ):
     blocks = tl.cdiv(num_channels, BLOCK)
     program = tl.program_id(0).to(tl.int64)
@@ -111,6 +114,9 @@ def combine_kernel(
         total += w[:, None] * _activate(x, ACT)[None, :]
     target = row[:, None] * step + position[None, :]
     mask = rows_inside[:, None] & inside[None, :]
+    if HAS_SHARE:
+        share = (graph * ROWS + row[:, None]) * width + (channel % width)[None, :]
+        total += tl.load(share_ptr + share, mask=mask, other=0.0).to(tl.float32)
     if SLOPE > 0:
         x = tl.load(slope_ptr + target, mask=mask, other=0.0).to(tl.float32)
         total = total * _activation_slope(x, SLOPE)
@@ -188,36 +194,6 @@ def segment_sum_kernel(
         total += _activate(x, ACT)
         node += 1
     tl.store(out_ptr + (segment * length + element) * num_channels + channel, total, mask=inside)
-
-
-@triton.jit
-def spread_kernel(
-    gradient_ptr,
-    share_ptr,
-    x_ptr,
-    batch_ptr,
-    num_nodes,
-    num_channels,
-    length,
-    BLOCK: tl.constexpr,
-    ACT: tl.constexpr,
-    HAS_BATCH: tl.constexpr,
-):
-    node = tl.program_id(0).to(tl.int64)
-    element = tl.program_id(1).to(tl.int64)
-    channel = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
-    inside = channel < num_channels
-    graph = tl.load(batch_ptr + node) if HAS_BATCH else node * 0
-    position = (element * num_nodes + node) * num_channels + channel
-    share = tl.load(
-        share_ptr + (graph * length + element) * num_channels + channel, mask=inside, other=0.0
-    ).to(tl.float32)
-    if ACT > 0:
-        x = tl.load(x_ptr + position, mask=inside, other=0.0).to(tl.float32)
-        share = share * _activation_slope(x, ACT)
-    gradient = tl.load(gradient_ptr + position, mask=inside, other=0.0).to(tl.float32)
-    total = gradient + share
-    tl.store(gradient_ptr + position, total.to(gradient_ptr.dtype.element_ty), mask=inside)
 
 
 @triton.jit

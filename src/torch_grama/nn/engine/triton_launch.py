@@ -14,7 +14,6 @@ from torch_grama.nn.engine.triton_kernels import (
     gram_kernel,
     segment_sum_kernel,
     sparse_kernel,
-    spread_kernel,
 )
 
 # Activations that the kernels can apply while they read.
@@ -55,12 +54,19 @@ def add_combination(
     )
 
 
-def combine_backward(
-    weights: Tensor, gradient: Tensor, sequence: Tensor, batch: Tensor | None, act: Activation
-) -> Tensor:
-    r"""Returns the gradient of :func:`combine` in one of its sequences, ``[L, N, F]``."""
-    out = torch.empty_like(sequence)
-    slope = None if act is identity else sequence
+def sequence_gradient(
+    out: Tensor,
+    weights: Tensor,
+    gradient: Tensor,
+    share: Tensor | None,
+    batch: Tensor | None,
+    sequence: Tensor,
+    act: Activation,
+) -> None:
+    r"""Writes the gradient of weighted sums and of means in the sequence, ``[L, N, F]``.
+
+    ``out`` may be the sequence itself. ``share`` is ``[B, L, F]``.
+    """
     _launch_combine(
         out,
         None,
@@ -70,10 +76,10 @@ def combine_backward(
         None,
         batch,
         identity,
-        slope=slope,
+        slope=None if act is identity else sequence,
         slope_act=act,
+        share=None if share is None else share.contiguous(),
     )
-    return out
 
 
 def gram(
@@ -119,28 +125,6 @@ def sum_per_graph(
         ACT=ACTIVATION_CODES[act],
     )
     return out.sum(dim=0, keepdim=True) if batch is None else out
-
-
-def pool_backward(
-    gradient: Tensor, share: Tensor, sequence: Tensor, batch: Tensor | None, act: Activation
-) -> None:
-    r"""Adds the gradient of the activated means to ``gradient``, in place."""
-    length, num_nodes, channels = sequence.size()
-    if num_nodes == 0:
-        return
-    block = min(triton.next_power_of_2(channels), _MAX_BLOCK)
-    spread_kernel[(num_nodes, length, triton.cdiv(channels, block))](
-        gradient,
-        share.contiguous(),
-        sequence,
-        batch,
-        num_nodes,
-        channels,
-        length,
-        BLOCK=block,
-        ACT=ACTIVATION_CODES[act],
-        HAS_BATCH=batch is not None,
-    )
 
 
 def sparse_product(
@@ -200,10 +184,12 @@ def _launch_combine(
     act: Activation,
     slope: Tensor | None = None,
     slope_act: Activation = identity,
+    share: Tensor | None = None,
 ) -> None:
     num_rows, num_nodes, channels = out.size()
     if num_nodes == 0:
         return
+    width = channels
     if batch is None:
         # the same weights everywhere: one long row of channels, in blocks of full size
         num_nodes, channels = 1, num_nodes * channels
@@ -216,11 +202,13 @@ def _launch_combine(
         first,
         second,
         slope,
+        share,
         first_weights,
         second_weights,
         batch,
         num_nodes,
         channels,
+        width,
         *(
             first_weights.stride()
             if first_weights.size(0) > 1
@@ -236,6 +224,7 @@ def _launch_combine(
         SLOPE=0 if slope is None else ACTIVATION_CODES[slope_act],
         HAS_BATCH=batch is not None,
         HAS_BASE=base is not None,
+        HAS_SHARE=share is not None,
     )
 
 

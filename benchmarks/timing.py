@@ -1,0 +1,113 @@
+"""Times several models side by side: one step each in turn, so that all meet the same machine."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch.nn import Module
+
+from benchmarks.graphs import Problem
+
+
+@dataclass
+class Timing:
+    """Milliseconds: median and quartiles; peak memory in GiB (CUDA only)."""
+
+    train: tuple[float, float, float]
+    infer: tuple[float, float, float]
+    memory: float | None
+
+
+def time_models(
+    models: dict[str, Callable[[], Module]],
+    problem: Problem,
+    steps: int,
+    warmup: int,
+    autocast: tuple[str, ...] = (),
+) -> dict[str, Timing]:
+    """Returns the timings of full training steps and of inference for each model."""
+    built = {name: build().to(problem.x.device) for name, build in models.items()}
+    optimizers = {
+        name: torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=True)
+        for name, model in built.items()
+    }
+
+    def train(name: str) -> None:
+        optimizers[name].zero_grad()
+        _loss(built[name], problem, name in autocast).backward()
+        optimizers[name].step()
+
+    def infer(name: str) -> None:
+        with torch.no_grad(), _precision(problem, name in autocast):
+            _forward(built[name], problem)
+
+    for model in built.values():
+        model.train()
+    training = _interleave(train, list(built), problem.x.device, steps, warmup)
+    memory = {name: _peak_memory(lambda name=name: train(name), problem.x.device) for name in built}
+    for model in built.values():
+        model.eval()
+    inference = _interleave(infer, list(built), problem.x.device, steps, warmup)
+    return {name: Timing(training[name], inference[name], memory[name]) for name in built}
+
+
+def _interleave(
+    run: Callable[[str], None], names: list[str], device: torch.device, steps: int, warmup: int
+) -> dict[str, tuple[float, float, float]]:
+    measured: dict[str, list[float]] = {name: [] for name in names}
+    for step in range(warmup + steps):
+        for name in names:
+            _synchronize(device)
+            start = time.perf_counter()
+            run(name)
+            _synchronize(device)
+            if step >= warmup:
+                measured[name].append(1e3 * (time.perf_counter() - start))
+    return {name: _quartiles(times) for name, times in measured.items()}
+
+
+def _quartiles(times: list[float]) -> tuple[float, float, float]:
+    if len(times) < 4:
+        return statistics.median(times), min(times), max(times)
+    low, middle, high = statistics.quantiles(times, n=4)
+    return middle, low, high
+
+
+def _peak_memory(run: Callable[[], None], device: torch.device) -> float | None:
+    """Peak memory of one step, over what the other models hold."""
+    if device.type != "cuda":
+        return None
+    torch.cuda.synchronize(device)
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    run()
+    torch.cuda.synchronize(device)
+    return float((torch.cuda.max_memory_allocated(device) - before) / 2**30)
+
+
+def _loss(model: Module, problem: Problem, autocast: bool) -> torch.Tensor:
+    with _precision(problem, autocast):
+        return F.cross_entropy(_forward(model, problem), problem.y)
+
+
+def _forward(model: Module, problem: Problem) -> torch.Tensor:
+    keywords = {}
+    if problem.batch is not None:
+        keywords = {"batch": problem.batch, "batch_size": problem.batch_size}
+    out: torch.Tensor = model(problem.x, problem.edge_index, **keywords)
+    return out
+
+
+def _precision(problem: Problem, autocast: bool) -> torch.autocast:
+    return torch.autocast(problem.x.device.type, dtype=torch.bfloat16, enabled=autocast)
+
+
+def _synchronize(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
