@@ -133,6 +133,13 @@ class SequenceEmbedding(Module):
             self.in_channels = in_channels
             self.weight.materialize((self.seq_len, in_channels, self.channels))
 
+    def _save_to_state_dict(
+        self, destination: dict[str, Tensor], prefix: str, keep_vars: bool
+    ) -> None:
+        # torch detaches what it saves, which a weight that is still to come does not allow
+        is_lazy = isinstance(self.weight, UninitializedParameter)
+        super()._save_to_state_dict(destination, prefix, keep_vars or is_lazy)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.channels}, seq_len={self.seq_len})"
 
