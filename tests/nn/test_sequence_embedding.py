@@ -143,6 +143,15 @@ def test_reset_draws_anew():
         assert not torch.equal(parameter, before[name])
 
 
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_every_parameter_gets_a_gradient(x, num_layers):
+    module = embedding(num_layers=num_layers)
+
+    module(x)[0].sum().backward()
+
+    assert all(p.grad is not None for p in module.parameters())
+
+
 def test_gradcheck(x):
     module = embedding(act="tanh", num_layers=2)
 

@@ -14,7 +14,7 @@ from torch_geometric.nn.inits import reset
 
 from torch_grama.nn.choices import choose
 from torch_grama.nn.gated_gcn_conv import GatedGCNConv
-from torch_grama.nn.gps_layer import GPSLayer
+from torch_grama.nn.gps_layer import GPSLayer, reset_attention
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import LinearMap, find_linear_map
 
@@ -84,7 +84,7 @@ def build_backbone(
         return choose("backbone", backbone, BACKBONES)(channels, num_recurrences, has_edge_attr)
     if isinstance(backbone, Module):
         module = copy.deepcopy(backbone)
-        reset(module)
+        reset_backbone(module)
     elif callable(backbone):
         module = backbone(channels)
     else:
@@ -108,6 +108,12 @@ def build_backbone(
             f"set); give the convolution its own edge_dim, or leave edge_dim out"
         )
     return module
+
+
+def reset_backbone(module: Module) -> None:
+    r"""Resets all learnable parameters of a backbone."""
+    reset(module)
+    reset_attention(module)
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,11 @@ class GPSLayer(GPSConv):
         if attention == "performer":
             self.register_module("attn", _MaskedPerformer(channels, heads))
 
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        super().reset_parameters()  # type: ignore[no-untyped-call]
+        reset_attention(self)
+
     def forward(
         self,
         x: Tensor,
@@ -102,6 +107,15 @@ class GPSLayer(GPSConv):
             dense = attention(dense, mask=mask)
         out: Tensor = dense.squeeze(0) if mask is None else dense[mask]
         return out
+
+
+def reset_attention(module: Module) -> None:
+    r"""Resets what the multi-head attention in a module leaves out of its own reset."""
+    for part in module.modules():
+        if isinstance(part, MultiheadAttention):
+            part.out_proj.reset_parameters()
+            if part.out_proj.bias is not None:
+                torch.nn.init.zeros_(part.out_proj.bias)
 
 
 class _MaskedPerformer(PerformerAttention):

@@ -13,7 +13,13 @@ from torch.utils.checkpoint import checkpoint
 from torch_geometric.nn.inits import reset
 
 from torch_grama.nn.activation import Activation, resolve_activation
-from torch_grama.nn.backbone import BackboneCall, BackboneLike, BoundBackbone, build_backbone
+from torch_grama.nn.backbone import (
+    BackboneCall,
+    BackboneLike,
+    BoundBackbone,
+    build_backbone,
+    reset_backbone,
+)
 from torch_grama.nn.choices import choose
 from torch_grama.nn.coefficients import (
     ARMACoefficients,
@@ -165,8 +171,9 @@ class GRAMABlock(Module):
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
-        for module in (self.backbone, self.state_norm, self.residual_norm):
-            reset(module)
+        reset_backbone(self.backbone)
+        for norm in (self.state_norm, self.residual_norm):
+            reset(norm)
         self.ar_coefficients.reset_parameters()
         self.ma_coefficients.reset_parameters()
         self._reset_own_parameters()

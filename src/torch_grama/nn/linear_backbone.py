@@ -96,6 +96,9 @@ def _is_watched(module: Module) -> bool:
 def _read_gcn(module: GCNConv, graph: GraphInput) -> LinearMap | None:
     if not module.normalize or module.aggr != "add" or module.flow != "source_to_target":
         return None
+    if module.improved and graph.edge_weight is None:
+        # PyG's releases differ in the weight of these loops; the module knows its own
+        return None
     loop_weight = (2.0 if module.improved else 1.0) if module.add_self_loops else None
     weight = module.lin.weight
     dtype = _value_type(weight)

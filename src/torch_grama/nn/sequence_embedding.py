@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import cast
 
 import torch
@@ -91,15 +92,20 @@ class SequenceEmbedding(Module):
         else:
             self.weight = Parameter(torch.empty(seq_len, in_channels, channels))
         self.bias = Parameter(torch.empty(seq_len, 1, channels))
-        self.hidden_weight = Parameter(torch.empty(num_layers - 1, seq_len, channels, channels))
-        self.hidden_bias = Parameter(torch.empty(num_layers - 1, seq_len, 1, channels))
+        # None instead of empty: every parameter there is gets a gradient
+        self.hidden_weight: Parameter | None = None
+        self.hidden_bias: Parameter | None = None
+        if num_layers > 1:
+            depth = num_layers - 1
+            self.hidden_weight = Parameter(torch.empty(depth, seq_len, channels, channels))
+            self.hidden_bias = Parameter(torch.empty(depth, seq_len, 1, channels))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
         if not isinstance(self.weight, UninitializedParameter):
             _reset_linear(self.weight, self.bias)
-        for weight, bias in zip(self.hidden_weight, self.hidden_bias, strict=True):
+        for weight, bias in self._hidden_layers():
             _reset_linear(weight, bias)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -118,7 +124,7 @@ class SequenceEmbedding(Module):
         elif not self.sequence_first:
             x = x.transpose(0, 1)
         states = torch.baddbmm(self.bias, x, self.weight)
-        for weight, bias in zip(self.hidden_weight, self.hidden_bias, strict=True):
+        for weight, bias in self._hidden_layers():
             states = torch.baddbmm(bias, self.dropout(self.act(states)), weight)
         return states
 
@@ -127,6 +133,11 @@ class SequenceEmbedding(Module):
         if self.initial_residuals == "zero":
             return torch.zeros_like(states)
         return forward_differences(states)
+
+    def _hidden_layers(self) -> Iterable[tuple[Tensor, Tensor]]:
+        if self.hidden_weight is None or self.hidden_bias is None:
+            return ()
+        return zip(self.hidden_weight, self.hidden_bias, strict=True)
 
     def _materialize(self, in_channels: int) -> None:
         if isinstance(self.weight, UninitializedParameter):
