@@ -31,6 +31,7 @@ from torch_grama.nn.engine.reading import Reading
 from torch_grama.nn.engine.run import (
     ENGINES,
     Recurrence,
+    prefers_horner,
     read_mixture,
     read_terms,
     run_horner,
@@ -38,6 +39,7 @@ from torch_grama.nn.engine.run import (
     uses_linear_engine,
 )
 from torch_grama.nn.graph_input import GraphInput, read_graph_input
+from torch_grama.nn.joint_selection import select_jointly
 from torch_grama.nn.linear_backbone import LinearMap, find_linear_map
 from torch_grama.nn.node_sequence import NodeSequence
 from torch_grama.nn.sequence_norm import NormLike, build_norm, normalize_sequence
@@ -280,7 +282,8 @@ class GRAMABlock(Module):
         :meth:`advance`.
         """
         backbone = self._bind(graph)
-        if self._uses_handwritten() and uses_linear_engine(self.engine, backbone):
+        horner = self._uses_handwritten() and prefers_horner(self.num_recurrences)
+        if horner and uses_linear_engine(self.engine, backbone):
             assert isinstance(backbone, LinearMap)
             terms, bias_weights, phi, theta = self._read(read_terms, source, graph, saves_memory)
             coefficients = ARMACoefficients(phi, theta)
@@ -335,8 +338,12 @@ class GRAMABlock(Module):
             batch = self._weights_batch(graph)
             pools = self._is_selective
             reading = Reading(source(), batch, graph.batch_size, pools, saves_memory)
-            phi = self.ar_coefficients.from_pooled(reading.pooled_states)
-            theta = self.ma_coefficients.from_pooled(reading.pooled_residuals)
+            phi, theta = select_jointly(
+                self.ar_coefficients,
+                self.ma_coefficients,
+                reading.pooled_states,
+                reading.pooled_residuals,
+            )
             parts = read(reading, phi, theta, self.num_recurrences)
             if not pools:
                 phi, theta = (c.expand(graph.batch_size, -1) for c in (phi, theta))

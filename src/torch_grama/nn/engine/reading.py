@@ -210,9 +210,9 @@ class _Mix(torch.autograd.Function):
         act, message = ctx.act, ctx.message
         if message.spent:
             raise RuntimeError(
-                "Expected a single backward pass through a model with checkpoint_blocks=True, whose "
-                "gradients take the place of its states (got a second one); run the forward pass "
-                "again, or build the model with checkpoint_blocks=False"
+                "Expected a single backward pass through a model with checkpoint_blocks=True, "
+                "whose gradients take the place of its states (got a second one); run the forward "
+                "pass again, or build the model with checkpoint_blocks=False"
             )
         num_graphs = state_weights.size(0)
         grads: list[Tensor | None] = [None] * 8

@@ -13,7 +13,12 @@ from torch_grama.nn.engine.horner import last_state_weights
 from torch_grama.nn.engine.linear import HornerScan, LinearScan
 from torch_grama.nn.engine.reading import Reading
 from torch_grama.nn.engine.scan import scan, scan_plain
-from torch_grama.nn.engine.transition import fold_differences, solve_recurrence
+from torch_grama.nn.engine.transition import (
+    SolvedRecurrence,
+    Transition,
+    fold_differences,
+    solve_recurrence,
+)
 from torch_grama.nn.linear_backbone import LinearMap
 from torch_grama.nn.node_sequence import NodeSequence
 from torch_grama.nn.recurrence_reference import arma_recurrence_reference
@@ -44,7 +49,7 @@ def read_mixture(reading: Reading, phi: Tensor, theta: Tensor, num_recurrences: 
         The mixed part :math:`(R, N, F)`, the newest state :math:`(N, F)` and the impulse response
         :math:`(B, R)`.
     """
-    transition = solve_recurrence(phi, theta, reading.seq_len, num_recurrences)
+    transition = _solve(reading, phi, theta, num_recurrences)
     if reading.reads_differences:
         mixed, newest = reading.mix(fold_differences(transition), None)
     else:
@@ -58,12 +63,16 @@ def read_terms(reading: Reading, phi: Tensor, theta: Tensor, num_recurrences: in
     Returns:
         The terms :math:`(R + 1, N, F)` and the weights of the bias :math:`(B, R)`.
     """
-    transition = solve_recurrence(phi, theta, reading.seq_len, num_recurrences)
+    transition = _solve(reading, phi, theta, num_recurrences)
     state_weights, residual_weights, bias_weights = last_state_weights(
         transition, reading.reads_differences
     )
     terms, _ = reading.mix(state_weights, residual_weights)
     return terms, bias_weights
+
+
+def _solve(reading: Reading, phi: Tensor, theta: Tensor, num_recurrences: int) -> Transition:
+    return Transition(*apply(SolvedRecurrence, phi, theta, reading.seq_len, num_recurrences))
 
 
 def run_steps(
@@ -127,6 +136,14 @@ def run_horner(
     return out
 
 
+def prefers_horner(num_recurrences: int) -> bool:
+    r"""Whether Horner's rule is worth the small products that its coefficients take.
+
+    It saves the sums over the history, which are short for few recurrences.
+    """
+    return num_recurrences >= 8
+
+
 def uses_linear_engine(engine: str, backbone: object) -> bool:
     r"""Whether the linear engine is to run this backbone.
 
@@ -180,6 +197,7 @@ class Recurrence:
             engine != "reference"
             and isinstance(self.backbone, LinearMap)
             and uses_linear_engine(engine, self.backbone)
+            and prefers_horner(self.num_recurrences)
             and handwritten_gradients_work()
         ):
             terms = read_terms(self._reading(), self.phi, self.theta, self.num_recurrences)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from torch_grama.nn.engine.index_tables import index_table
@@ -18,13 +19,18 @@ class Transition(NamedTuple):
     Attributes:
         from_states: :math:`\mathbf{M}_f`, :math:`(B, R, L)`.
         from_residuals: :math:`\mathbf{M}_\delta`, :math:`(B, R, L)`.
-        response: First column :math:`(B, R)` of the lower triangular Toeplitz matrix
+        impulse: First column :math:`(B, R, 1)` of the lower triangular Toeplitz matrix
             :math:`\mathbf{H}`: the impulse response, which starts with 1.
     """
 
     from_states: Tensor
     from_residuals: Tensor
-    response: Tensor
+    impulse: Tensor
+
+    @property
+    def response(self) -> Tensor:
+        r"""The impulse response as rows :math:`(B, R)`."""
+        return self.impulse.squeeze(-1)
 
 
 def solve_recurrence(phi: Tensor, theta: Tensor, seq_len: int, num_recurrences: int) -> Transition:
@@ -47,26 +53,67 @@ def solve_recurrence(phi: Tensor, theta: Tensor, seq_len: int, num_recurrences: 
         seq_len (int): Length :math:`L` of the given sequence.
         num_recurrences (int): Number :math:`R` of new elements.
     """
+    left, right = _sides(phi, theta, seq_len, num_recurrences)
+    solution = torch.linalg.solve_triangular(left, right, upper=False, unitriangular=True)
+    return Transition(*solution.split([seq_len, seq_len, 1], dim=-1))
+
+
+class SolvedRecurrence(torch.autograd.Function):
+    r"""The same as :func:`solve_recurrence` with its gradient written out.
+
+    With :math:`\mathbf{A} \mathbf{Z} = \mathbf{Q}`, the gradient of the right-hand side is
+    :math:`\bar{\mathbf{Q}} = \mathbf{A}^{-\top} \bar{\mathbf{Z}}`, that of
+    :math:`\boldsymbol{\Phi} = \mathbf{I} - \mathbf{A}` is
+    :math:`\bar{\mathbf{Q}} \mathbf{Z}^{\top}`: a handful of small operations in place of dozens,
+    which is what a small graph on a fast device waits for.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, phi: Tensor, theta: Tensor, seq_len: int, num_recurrences: int
+    ) -> tuple[Tensor, ...]:
+        left, right = _sides(phi, theta, seq_len, num_recurrences)
+        solution = torch.linalg.solve_triangular(left, right, upper=False, unitriangular=True)
+        ctx.save_for_backward(left, solution)
+        ctx.sizes = (seq_len, num_recurrences, phi.size(-1), theta.size(-1))
+        ctx.dtypes = (phi.dtype, theta.dtype)
+        # copies: views of one result could not be told apart by autograd
+        return tuple(part.clone() for part in solution.split([seq_len, seq_len, 1], dim=-1))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        left, solution = ctx.saved_tensors
+        seq_len, num_recurrences, ar_order, ma_order = ctx.sizes
+        right_gradient = torch.linalg.solve_triangular(
+            left.mT, torch.cat(gradients, dim=-1), upper=True, unitriangular=True
+        )
+        lag_gradient = right_gradient @ solution.mT
+        left_table, right_table = _tables(left, seq_len, num_recurrences, ar_order, ma_order)
+        values = left.new_zeros(left.size(0), 2 + ar_order + ma_order)
+        values.index_add_(1, left_table, lag_gradient.flatten(1))
+        values.index_add_(1, right_table, right_gradient.flatten(1))
+        phi_gradient = values[:, 1 : 1 + ar_order].to(ctx.dtypes[0])
+        theta_gradient = values[:, 1 + ar_order : 1 + ar_order + ma_order].to(ctx.dtypes[1])
+        return phi_gradient, theta_gradient, None, None
+
+
+def _sides(phi: Tensor, theta: Tensor, seq_len: int, num_recurrences: int) -> tuple[Tensor, Tensor]:
+    r"""Returns :math:`\mathbf{I} - \boldsymbol{\Phi}` (its diagonal is not read) and the right-hand
+    sides, whose every entry is one of 0, phi, theta, 1.
+    """
     num_graphs, ar_order = phi.size()
-    ma_order = theta.size(-1)
-    # every entry of both sides is one of: 0, phi, theta, 1 (left: 0, -phi)
     values = pad(torch.cat([phi, theta], dim=-1).double(), (1, 0))
-    left_table, right_table = (
-        index_table(build, phi.device, seq_len, num_recurrences, ar_order, ma_order)
-        for build in (_left_entries, _right_entries)
-    )
-    left = -values.index_select(1, left_table).view(num_graphs, num_recurrences, -1)
+    left_table, right_table = _tables(phi, seq_len, num_recurrences, ar_order, theta.size(-1))
+    left = -values.index_select(1, left_table).view(num_graphs, num_recurrences, num_recurrences)
     right = pad(values, (0, 1), value=1.0).index_select(1, right_table)
-    solution = torch.linalg.solve_triangular(
-        left,
-        right.view(num_graphs, num_recurrences, 2 * seq_len + 1),
-        upper=False,
-        unitriangular=True,
-    )
-    return Transition(
-        from_states=solution[..., :seq_len],
-        from_residuals=solution[..., seq_len : 2 * seq_len],
-        response=solution[..., -1],
+    return left, right.view(num_graphs, num_recurrences, 2 * seq_len + 1)
+
+
+def _tables(like: Tensor, *sizes: int) -> tuple[Tensor, Tensor]:
+    return (
+        index_table(_left_entries, like.device, *sizes),
+        index_table(_right_entries, like.device, *sizes),
     )
 
 
