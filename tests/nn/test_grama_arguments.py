@@ -1,27 +1,33 @@
 import pytest
 
-from torch_grama.nn.grama_arguments import check_orders, check_sizes
+from torch_grama.nn.grama_arguments import check_input_sizes, check_orders, check_positive
 
 
 def test_good_sizes_pass():
-    check_sizes(-1, 0, 0.0, hidden_channels=1, edge_dim=None)
+    check_input_sizes(-1, 0, 0.0)
+    check_positive(hidden_channels=1, edge_dim=None)
+
+
+@pytest.mark.parametrize("size", [0, -3])
+def test_sizes_below_one(size):
+    with pytest.raises(ValueError, match=rf"'num_blocks' to be at least 1 \(got {size}\)"):
+        check_positive(seq_len=1, num_blocks=size)
 
 
 @pytest.mark.parametrize(
-    ("in_channels", "pe_channels", "dropout", "sizes", "message"),
+    ("in_channels", "pe_channels", "dropout", "message"),
     [
-        (0, 0, 0.0, {}, r"'in_channels' to be positive or -1 \(got 0\)"),
-        (-2, 0, 0.0, {}, r"'in_channels' to be positive or -1 \(got -2\)"),
-        (1, -1, 0.0, {}, r"'pe_channels' not to be negative \(got -1\)"),
-        (1, 0, 1.0, {}, r"'dropout' to be at least 0 and below 1 \(got 1.0\)"),
-        (1, 0, -0.1, {}, r"'dropout' to be at least 0 and below 1 \(got -0.1\)"),
-        (1, 0, float("nan"), {}, r"'dropout'.*\(got nan\)"),
-        (1, 0, 0.0, {"num_blocks": 0}, r"'num_blocks' to be at least 1 \(got 0\)"),
+        (0, 0, 0.0, r"'in_channels' to be positive or -1 \(got 0\)"),
+        (-2, 0, 0.0, r"'in_channels' to be positive or -1 \(got -2\)"),
+        (1, -1, 0.0, r"'pe_channels' not to be negative \(got -1\)"),
+        (1, 0, 1.0, r"'dropout' to be at least 0 and below 1 \(got 1.0\)"),
+        (1, 0, -0.1, r"'dropout' to be at least 0 and below 1 \(got -0.1\)"),
+        (1, 0, float("nan"), r"'dropout'.*\(got nan\)"),
     ],
 )
-def test_sizes_out_of_range(in_channels, pe_channels, dropout, sizes, message):
+def test_input_sizes_out_of_range(in_channels, pe_channels, dropout, message):
     with pytest.raises(ValueError, match=message):
-        check_sizes(in_channels, pe_channels, dropout, **sizes)
+        check_input_sizes(in_channels, pe_channels, dropout)
 
 
 @pytest.mark.parametrize(

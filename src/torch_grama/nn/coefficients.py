@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
 
+from torch_grama.nn.grama_arguments import check_positive
 from torch_grama.nn.graph_mean import count_graphs, graph_mean
 from torch_grama.nn.initial_poles import coefficients_with_poles
 from torch_grama.nn.normalization import DEFAULT_GUARD, choose_normalization
@@ -60,7 +61,7 @@ class NaiveCoefficients(Module):
         initial_poles: float | None = None,
     ) -> None:
         super().__init__()
-        _check_order(order)
+        check_positive(order=order)
         self.order = order
         self.normalization = normalization
         self.guard = guard
@@ -143,7 +144,7 @@ class SelectiveCoefficients(Module):
         initial_poles: float | None = None,
     ) -> None:
         super().__init__()
-        _check_order(order)
+        check_positive(order=order)
         if heads < 1 or channels % heads != 0:
             raise ValueError(
                 f"Expected 'heads' to divide the number of channels "
@@ -207,11 +208,6 @@ class SelectiveCoefficients(Module):
             f"{type(self).__name__}({self.channels}, {self.order}, heads={self.heads}, "
             f"normalization='{self.normalization}')"
         )
-
-
-def _check_order(order: int) -> None:
-    if order < 1:
-        raise ValueError(f"Expected 'order' to be at least 1 (got {order})")
 
 
 def _initial_coefficients(module: NaiveCoefficients | SelectiveCoefficients) -> Tensor:

@@ -18,7 +18,7 @@ from torch_grama.nn.choices import choose
 from torch_grama.nn.coefficients import ARMACoefficients
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.feature_checks import check_edge_attr, check_positions, count_nodes
-from torch_grama.nn.grama_arguments import check_orders, check_sizes
+from torch_grama.nn.grama_arguments import check_input_sizes, check_orders, check_positive
 from torch_grama.nn.grama_block import GRAMABlock
 from torch_grama.nn.graph_input import GraphInput, check_values, read_graph_input
 from torch_grama.nn.graph_mean import graph_mean
@@ -178,10 +178,8 @@ class GRAMA(Module):
         super().__init__()
         choose("readout", readout, READOUTS)
         num_recurrences = seq_len if num_recurrences is None else num_recurrences
-        check_sizes(
-            in_channels,
-            pe_channels,
-            dropout,
+        check_input_sizes(in_channels, pe_channels, dropout)
+        check_positive(
             hidden_channels=hidden_channels,
             out_channels=out_channels,
             seq_len=seq_len,

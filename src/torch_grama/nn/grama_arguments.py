@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 
-def check_sizes(
-    in_channels: int,
-    pe_channels: int,
-    dropout: float,
-    **sizes: int | None,
-) -> None:
-    r"""Checks sizes one by one.
+def check_positive(**sizes: int | None) -> None:
+    r"""Checks sizes by name; :obj:`None` stands for one that has a default.
+
+    Raises:
+        ValueError: If one is below 1.
+    """
+    for name, size in sizes.items():
+        if size is not None and size < 1:
+            raise ValueError(f"Expected '{name}' to be at least 1 (got {size})")
+
+
+def check_input_sizes(in_channels: int, pe_channels: int, dropout: float) -> None:
+    r"""Checks the sizes that may also be something else than positive.
 
     Args:
         in_channels (int): Positive, or -1 for a lazy model.
         pe_channels (int): Zero or more.
         dropout (float): At least 0 and below 1.
-        **sizes (int, optional): At least 1, or :obj:`None` for those that have a default.
 
     Raises:
         ValueError: If one is out of range.
@@ -26,9 +31,6 @@ def check_sizes(
         raise ValueError(f"Expected 'pe_channels' not to be negative (got {pe_channels})")
     if not 0 <= dropout < 1:
         raise ValueError(f"Expected 'dropout' to be at least 0 and below 1 (got {dropout})")
-    for name, size in sizes.items():
-        if size is not None and size < 1:
-            raise ValueError(f"Expected '{name}' to be at least 1 (got {size})")
 
 
 def check_orders(

@@ -38,6 +38,7 @@ from torch_grama.nn.engine.run import (
     run_steps,
     uses_linear_engine,
 )
+from torch_grama.nn.grama_arguments import check_orders, check_positive
 from torch_grama.nn.graph_input import GraphInput, read_graph_input
 from torch_grama.nn.joint_selection import select_jointly
 from torch_grama.nn.linear_backbone import LinearMap, find_linear_map
@@ -134,13 +135,14 @@ class GRAMABlock(Module):
         engine: str = "auto",
     ) -> None:
         super().__init__()
+        num_recurrences = seq_len if num_recurrences is None else num_recurrences
+        check_positive(channels=channels, seq_len=seq_len, num_recurrences=num_recurrences)
+        check_orders(seq_len, 1, num_recurrences, ar_order, ma_order)
         self.channels = channels
-        self.seq_len = _at_least_one("seq_len", seq_len)
-        self.num_recurrences = _at_least_one(
-            "num_recurrences", seq_len if num_recurrences is None else num_recurrences
-        )
-        self.ar_order = _order("ar_order", ar_order, seq_len)
-        self.ma_order = _order("ma_order", ma_order, seq_len)
+        self.seq_len = seq_len
+        self.num_recurrences = num_recurrences
+        self.ar_order = seq_len if ar_order is None else ar_order
+        self.ma_order = seq_len if ma_order is None else ma_order
         self.coefficient_update = coefficient_update
         self.carry_edge_state = carry_edge_state
         self.engine = engine
@@ -424,23 +426,6 @@ class GRAMABlock(Module):
             f"num_recurrences={self.num_recurrences}, "
             f"backbone={type(self.backbone).__name__})"
         )
-
-
-def _at_least_one(name: str, value: int) -> int:
-    if value < 1:
-        raise ValueError(f"Expected '{name}' to be at least 1 (got {value})")
-    return value
-
-
-def _order(name: str, order: int | None, seq_len: int) -> int:
-    if order is None:
-        return seq_len
-    if not 1 <= order <= seq_len:
-        raise ValueError(
-            f"Expected '{name}' to be between 1 and 'seq_len' (got {name}={order}, "
-            f"seq_len={seq_len})"
-        )
-    return order
 
 
 def _initial_gain(gain: float | str | None, num_recurrences: int) -> float | None:

@@ -13,6 +13,7 @@ from torch.nn.parameter import UninitializedParameter
 
 from torch_grama.nn.activation import Activation, resolve_activation
 from torch_grama.nn.choices import choose
+from torch_grama.nn.grama_arguments import check_input_sizes, check_positive
 from torch_grama.nn.node_sequence import forward_differences
 
 INITIAL_RESIDUALS = {"difference": "of neighbouring states", "zero": "none"}
@@ -69,12 +70,8 @@ class SequenceEmbedding(Module):
         initial_residuals: str = "difference",
     ) -> None:
         super().__init__()
-        if in_channels < 1 and in_channels != -1:
-            raise ValueError(f"Expected 'in_channels' to be positive or -1 (got {in_channels})")
-        sizes = {"channels": channels, "seq_len": seq_len, "num_layers": num_layers}
-        for name, size in sizes.items():
-            if size < 1:
-                raise ValueError(f"Expected '{name}' to be at least 1 (got {size})")
+        check_input_sizes(in_channels, 0, dropout)
+        check_positive(channels=channels, seq_len=seq_len, num_layers=num_layers)
         choose("initial_residuals", initial_residuals, INITIAL_RESIDUALS)
         self.in_channels = in_channels
         self.channels = channels
