@@ -32,7 +32,7 @@ def test_the_imports_of_the_package_are_read():
     assert ("analysis", "torch") in arrows
 
 
-@pytest.mark.parametrize("folder", ["src", "tests", "examples"])
+@pytest.mark.parametrize("folder", ["src", "tests", "examples", "benchmarks"])
 def test_every_name_says_something(folder):
     assert find_empty_names(PROJECT / folder) == []
 
