@@ -54,6 +54,8 @@ def test_block_runs(block, capsys, one_thread):
     if "loss" in names:
         # below that of a guess, so the loop has trained the model
         assert names["loss"].item() < 0.8 * math.log(names["out"].size(1))
+    if "radius" in names:
+        assert 1 < names["radius"] <= names["bound"] < 2
     if "growth" in names:
         assert 0.1 < names["growth"]["auto"] < 1
         assert names["growth"][None] > 1e10
