@@ -23,7 +23,7 @@ unit: $(VENV)/.installed
 		--cov --cov-report=json:$(VENV)/coverage.json --cov-report=term:skip-covered
 	$(BIN)/python tests/check_coverage.py $(VENV)/coverage.json
 
-# Made anew when one of the two files changes; the mark is set only when all of it is there.
+# Brought up to date when one of the two files changes; marked only when all of it is there.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
 		"Expected Python 3.11 or newer (got %d.%d); name one with: make PYTHON=python3.12" % sys.version_info[:2])'
