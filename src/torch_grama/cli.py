@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from torch_grama import __version__
+from torch_grama.data_cli import add_data_commands
 from torch_grama.nn.choices import list_nearest_first
 
 
@@ -36,6 +37,8 @@ def build_parser() -> argparse.ArgumentParser:
         description="GRAMA: adaptive graph autoregressive moving-average models.",
     )
     parser.add_argument("--version", action="version", version=f"grama {__version__}")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
+    add_data_commands(subparsers)
     return parser
 
 
