@@ -42,7 +42,7 @@ def test_version_is_that_of_the_distribution():
     assert project["scripts"] == {"grama": "torch_grama.cli:main"}
 
 
-@pytest.mark.parametrize("arguments", [["frobnicate"], ["--frobnicate"]])
+@pytest.mark.parametrize("arguments", [["frobnicate"], ["data", "frobnicate"], ["--frobnicate"]])
 def test_mistake_ends_with_status_2_and_names_it(capsys, arguments):
     with pytest.raises(SystemExit) as stop:
         main(arguments)
@@ -80,6 +80,13 @@ def test_unknown_command_names_the_nearest_first(capsys, parser, arguments, mess
         parser.parse_args(arguments)
     assert stop.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_unknown_command_of_grama_names_the_nearest_first(capsys):
+    for arguments, nearest in ((["date"], "data"), (["data", "shwo"], "show")):
+        with pytest.raises(SystemExit):
+            main(arguments)
+        assert f"Expected a command, one of '{nearest}'" in capsys.readouterr().err
 
 
 def test_known_commands_and_other_choices_are_left_alone(capsys, parser):

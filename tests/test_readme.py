@@ -11,6 +11,7 @@ import torch
 from torch_geometric import seed_everything
 
 from torch_grama import GRAMA, analysis
+from torch_grama.cli import build_parser
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -46,7 +47,8 @@ def test_every_block_is_found():
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=title)
-def test_block_runs(block, capsys, one_thread):
+def test_block_runs(block, capsys, monkeypatch, tmp_path, one_thread):
+    monkeypatch.setenv("GRAMA_CACHE", str(tmp_path))
     code, output = block
     names = run(code)
     if output is not None:
@@ -67,6 +69,13 @@ def test_quick_start_is_ten_lines_after_its_imports():
     for code in loops:
         lines = [line for line in code.splitlines() if line and not re.match("import|from", line)]
         assert len(lines) <= 10
+
+
+def test_commands_of_grama_are_understood():
+    commands = re.findall(r"^grama (.*?)\s+#", README.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(commands) >= 3
+    for command in commands:
+        assert callable(build_parser().parse_args(command.split()).run)
 
 
 def test_the_two_commands_are_targets_of_the_makefile():
