@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from torch_grama.datasets.task_data import GraphTaskData
 
 
-def add_data_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
+
+
+def add_data_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
     r"""Adds ``data list``, ``data get``, ``data show`` and ``data check`` to a parser.
 
     Every command sets ``run`` to a function that takes the parsed arguments and returns the exit

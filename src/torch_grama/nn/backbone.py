@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -14,7 +14,7 @@ from torch_geometric.nn.inits import reset
 
 from torch_grama.nn.choices import choose
 from torch_grama.nn.gated_gcn_conv import GatedGCNConv
-from torch_grama.nn.gps_layer import GPSLayer
+from torch_grama.nn.gps_layer import GPSLayer, reset_attention
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import LinearMap, find_linear_map
 
@@ -77,14 +77,14 @@ def build_backbone(
 
     Raises:
         TypeError: If it is none of these.
-        ValueError: If the word is unknown, or if edge attributes are asked for and the backbone
-            cannot use them.
+        ValueError: If the word is unknown, if the module has another width, or if edge attributes
+            are asked for and the backbone cannot use them.
     """
     if isinstance(backbone, str):
         return choose("backbone", backbone, BACKBONES)(channels, num_recurrences, has_edge_attr)
     if isinstance(backbone, Module):
         module = copy.deepcopy(backbone)
-        reset(module)
+        reset_backbone(module)
     elif callable(backbone):
         module = backbone(channels)
     else:
@@ -96,12 +96,24 @@ def build_backbone(
         raise TypeError(
             f"Expected 'backbone' to make a torch.nn.Module (got {type(module).__name__})"
         )
+    in_channels = getattr(module, "in_channels", channels)
+    if isinstance(in_channels, int) and in_channels not in (-1, channels):
+        raise ValueError(
+            f"Expected a backbone of the model's width {channels} (got {_name(module)} with "
+            f"in_channels={in_channels})"
+        )
     if has_edge_attr and not BackboneCall.inspect(module).edge_attr:
         raise ValueError(
-            f"Expected a backbone that uses edge attributes (got {module} with edge_dim set); "
-            f"give the convolution its own edge_dim, or leave edge_dim out"
+            f"Expected a backbone that uses edge attributes (got {_name(module)} with edge_dim "
+            f"set); give the convolution its own edge_dim, or leave edge_dim out"
         )
     return module
+
+
+def reset_backbone(module: Module) -> None:
+    r"""Resets all learnable parameters of a backbone."""
+    reset(module)
+    reset_attention(module)
 
 
 @dataclass(frozen=True)
@@ -139,7 +151,7 @@ class BackboneCall:
         return cls(
             edge_weight="edge_weight" in names or bool(inner and inner.edge_weight),
             edge_attr=_can_use_edge_attr(module, names) or bool(inner and inner.edge_attr),
-            requires_edge_attr=isinstance(module, GINEConv)
+            requires_edge_attr=_requires_edge_attr(module, parameters)
             or bool(inner and inner.requires_edge_attr),
             batch="batch" in names,
             batch_size="batch_size" in names,
@@ -151,14 +163,15 @@ class BackboneCall:
         r"""Raises a :class:`ValueError` if the graph brings what the backbone would ignore."""
         if graph.edge_weight is not None and not self.edge_weight:
             raise ValueError(
-                f"Expected no 'edge_weight' (got one, but the backbone {module} cannot use it)"
+                f"Expected no 'edge_weight' (got one, but the backbone {_name(module)} cannot use "
+                f"it)"
             )
         if graph.edge_attr is not None and not self.edge_attr:
             raise ValueError(
-                f"Expected no 'edge_attr' (got one, but the backbone {module} cannot use it)"
+                f"Expected no 'edge_attr' (got one, but the backbone {_name(module)} cannot use it)"
             )
         if graph.edge_attr is None and self.requires_edge_attr:
-            raise ValueError(f"Expected 'edge_attr' (the backbone {module} needs it)")
+            raise ValueError(f"Expected 'edge_attr' (the backbone {_name(module)} needs it)")
 
 
 class BoundBackbone:
@@ -194,14 +207,14 @@ class BoundBackbone:
 
     def __call__(self, x: Tensor) -> Tensor:
         keywords: dict[str, object] = {}
-        if self._call.edge_weight and self.graph.edge_weight is not None:
+        if self._call.edge_weight:
             keywords["edge_weight"] = self.graph.edge_weight
         if self._call.edge_attr and self._edge_state is not None:
             keywords["edge_attr"] = self._edge_state
-        if self._call.batch and self.graph.batch is not None:
+        if self._call.batch:
             keywords["batch"] = self.graph.batch
-            if self._call.batch_size:
-                keywords["batch_size"] = self.graph.batch_size
+        if self._call.batch_size:
+            keywords["batch_size"] = self.graph.batch_size
         if self._call.step:
             keywords["step"] = self._step
         result = self.module(x, self.graph.edge_index, **keywords)
@@ -211,12 +224,25 @@ class BoundBackbone:
             out, edge_state = result
             if self._carry:
                 self._edge_state = edge_state
+        if out.size() != x.size():
+            raise self._wrong_size(list(out.size()), list(x.size()))
         return out if self.gain is None else self.gain * out
 
-    def as_linear_map(self) -> LinearMap | None:
+    def as_linear_map(self, channels: int) -> LinearMap | None:
         r"""Returns the linear map that the calls compute, if the backbone is known to be one."""
         linear = find_linear_map(self.module, self.graph)
-        return None if linear is None else linear.scale(self.gain)
+        if linear is None:
+            return None
+        if tuple(linear.weight.size()) != (channels, channels):
+            wanted = [self.graph.num_nodes, channels]
+            raise self._wrong_size([self.graph.num_nodes, linear.weight.size(1)], wanted)
+        return linear.scale(self.gain)
+
+    def _wrong_size(self, got: list[int], wanted: list[int]) -> ValueError:
+        return ValueError(
+            f"Expected the backbone {_name(self.module)} to return node states of shape {wanted} "
+            f"(got {got}); its input and output must have the width of the model"
+        )
 
 
 def _can_use_edge_attr(module: Module, names: set[str]) -> bool:
@@ -224,3 +250,16 @@ def _can_use_edge_attr(module: Module, names: set[str]) -> bool:
         return False
     # PyG's attention convolutions declare edge_attr, and use it only if they were given edge_dim.
     return getattr(module, "edge_dim", 0) is not None
+
+
+def _requires_edge_attr(module: Module, parameters: Mapping[str, inspect.Parameter]) -> bool:
+    parameter = parameters.get("edge_attr")
+    if parameter is None:
+        return False
+    return parameter.default is parameter.empty or isinstance(module, GINEConv)
+
+
+def _name(module: Module) -> str:
+    # a sentence has no room for the many lines in which some modules print themselves
+    text = str(module)
+    return type(module).__name__ if "\n" in text else text

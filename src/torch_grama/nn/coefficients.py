@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
 
+from torch_grama.nn.grama_arguments import check_positive
 from torch_grama.nn.graph_mean import count_graphs, graph_mean
 from torch_grama.nn.initial_poles import coefficients_with_poles
 from torch_grama.nn.normalization import DEFAULT_GUARD, choose_normalization
@@ -60,6 +61,7 @@ class NaiveCoefficients(Module):
         initial_poles: float | None = None,
     ) -> None:
         super().__init__()
+        check_positive(order=order)
         self.order = order
         self.normalization = normalization
         self.guard = guard
@@ -142,6 +144,7 @@ class SelectiveCoefficients(Module):
         initial_poles: float | None = None,
     ) -> None:
         super().__init__()
+        check_positive(order=order)
         if heads < 1 or channels % heads != 0:
             raise ValueError(
                 f"Expected 'heads' to divide the number of channels "
@@ -183,6 +186,11 @@ class SelectiveCoefficients(Module):
 
     def from_pooled(self, pooled: Tensor) -> Tensor:
         r"""Returns the coefficients :math:`(B, p)` for pooled sequences :math:`(B, L, F)`."""
+        if pooled.size(1) < self.order or pooled.size(2) != self.channels:
+            raise ValueError(
+                f"Expected a sequence of at least {self.order} elements and {self.channels} "
+                f"channels (got {pooled.size(1)} and {pooled.size(2)})"
+            )
         with torch.autocast(pooled.device.type, enabled=False):
             pooled = pooled.to(self.key_weight.dtype)
             # q·(W_k f) = (W_k^T q)·f: one product with the sequence, no keys in memory

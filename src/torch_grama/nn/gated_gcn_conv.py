@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import Linear, Module, Parameter
 from torch_geometric.utils import scatter
 
+from torch_grama.nn.grama_arguments import check_positive
 from torch_grama.nn.stepwise_batch_norm import StepwiseBatchNorm
 
 
@@ -61,6 +62,7 @@ class GatedGCNConv(Module):
         normalize_gates: bool = True,
     ) -> None:
         super().__init__()
+        check_positive(channels=channels, num_recurrences=num_recurrences)
         if norm not in ("batch_norm", None):
             raise ValueError(f"Expected 'norm' to be 'batch_norm' or None (got {norm!r})")
         self.channels = channels

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module, MultiheadAttention
 from torch_geometric.nn import GPSConv, MessagePassing
+from torch_geometric.nn.attention import PerformerAttention
+from torch_geometric.nn.attention.performer import generalized_kernel
 from torch_geometric.utils import to_dense_batch
 
 from torch_grama.nn.choices import choose
@@ -22,10 +27,11 @@ class GPSLayer(GPSConv):
         \mathrm{Norm}(\mathbf{x} + \mathrm{Attention}(\mathbf{x})), \qquad
         \mathbf{x}' = \mathrm{Norm}(\mathbf{h} + \mathrm{MLP}(\mathbf{h})).
 
-    It is PyG's :class:`~torch_geometric.nn.GPSConv` with two differences. The norm is a layer norm
-    over the channels of each node: one backbone serves all recurrences of a block, and the running
-    statistics of a batch norm would mix those of all steps. And a single graph is attended to
-    without being copied into a padded batch.
+    It is PyG's :class:`~torch_geometric.nn.GPSConv` with three differences. The norm is a layer
+    norm over the channels of each node: one backbone serves all recurrences of a block, and the
+    running statistics of a batch norm would mix those of all steps. A single graph is attended to
+    without being copied into a padded batch. And the padding of a batch takes no part in linear
+    attention, so that a batch gives the same result as its graphs one by one.
 
     Args:
         channels (int): Width of the states.
@@ -61,6 +67,13 @@ class GPSLayer(GPSConv):
             norm_kwargs={"mode": "node"},
             attn_type=choose("attention", attention, ATTENTIONS),
         )
+        if attention == "performer":
+            self.register_module("attn", _MaskedPerformer(channels, heads))
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        super().reset_parameters()  # type: ignore[no-untyped-call]
+        reset_attention(self)
 
     def forward(
         self,
@@ -93,4 +106,33 @@ class GPSLayer(GPSConv):
         else:
             dense = attention(dense, mask=mask)
         out: Tensor = dense.squeeze(0) if mask is None else dense[mask]
+        return out
+
+
+def reset_attention(module: Module) -> None:
+    r"""Resets what the multi-head attention in a module leaves out of its own reset."""
+    for part in module.modules():
+        if isinstance(part, MultiheadAttention):
+            part.out_proj.reset_parameters()
+            if part.out_proj.bias is not None:
+                torch.nn.init.zeros_(part.out_proj.bias)
+
+
+class _MaskedPerformer(PerformerAttention):
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        # [B, n, F] -> [B, H, n, D] each
+        query, key, value = (
+            lin(x).unflatten(-1, (self.heads, self.head_channels)).transpose(1, 2)
+            for lin in (self.q, self.k, self.v)
+        )
+        projection = cast(Tensor, self.fast_attn.projection_matrix)
+        query = generalized_kernel(query, projection, self.kernel)
+        key = generalized_kernel(key, projection, self.kernel)
+        if mask is not None:
+            key = key.masked_fill(~mask[:, None, :, None], 0.0)
+        # the kernel is positive: only a graph without nodes has the sum zero
+        total = query @ key.sum(dim=-2).unsqueeze(-1)
+        total = total.clamp(min=torch.finfo(total.dtype).tiny)
+        attended = query @ (key.transpose(-2, -1) @ value) / total
+        out: Tensor = self.dropout(self.attn_out(attended.transpose(1, 2).flatten(2)))
         return out

@@ -9,14 +9,16 @@ from typing import Any, Literal, cast, overload
 import torch
 from torch import Tensor
 from torch.nn import Linear, Module, ModuleList, ReLU, Sequential
-from torch.utils.checkpoint import checkpoint
 from torch_geometric.nn.inits import reset
 
 from torch_grama.nn.activation import Activation, resolve_activation
 from torch_grama.nn.backbone import BackboneLike
+from torch_grama.nn.block_checkpoint import run_again_for_gradients
 from torch_grama.nn.choices import choose
 from torch_grama.nn.coefficients import ARMACoefficients
 from torch_grama.nn.engine.adjacency import Adjacency
+from torch_grama.nn.feature_checks import check_edge_attr, check_positions, count_nodes
+from torch_grama.nn.grama_arguments import check_input_sizes, check_orders, check_positive
 from torch_grama.nn.grama_block import GRAMABlock
 from torch_grama.nn.graph_input import GraphInput, check_values, read_graph_input
 from torch_grama.nn.graph_mean import graph_mean
@@ -48,8 +50,9 @@ class GRAMA(Module):
         Open points of the paper are settled as follows. Block :math:`s` takes its coefficients
         from the sequence it receives. :math:`\phi_1` multiplies the newest state. The readout
         reads the last element after the activation. A norm between blocks comes before the
-        activation and, in the last block, sees the last state alone. ``seq_len=1`` is a residual
-        network :math:`\mathbf{f} + \gamma \, \mathrm{GNN}(\mathbf{f})`.
+        activation and, in the last block, sees the last state alone. A block of ``seq_len=1`` is a
+        residual layer :math:`\mathbf{f} + \gamma \, \mathrm{GNN}(\mathbf{f})`, plus the residual
+        of the block before, if there is one.
 
     .. note::
         The gain :math:`\gamma` is ours. The loop :math:`\boldsymbol{\delta} =
@@ -174,13 +177,23 @@ class GRAMA(Module):
     ) -> None:
         super().__init__()
         choose("readout", readout, READOUTS)
-        _check_sizes(in_channels, hidden_channels, out_channels, num_blocks, dropout)
-        _check_orders(seq_len, num_blocks, num_recurrences, ar_order, ma_order)
-        self.in_channels = in_channels
+        num_recurrences = seq_len if num_recurrences is None else num_recurrences
+        check_input_sizes(in_channels, pe_channels, dropout)
+        check_positive(
+            hidden_channels=hidden_channels,
+            out_channels=out_channels,
+            seq_len=seq_len,
+            num_blocks=num_blocks,
+            num_recurrences=num_recurrences,
+            edge_dim=edge_dim,
+            embedding_layers=embedding_layers,
+            readout_layers=readout_layers,
+        )
+        check_orders(seq_len, num_blocks, num_recurrences, ar_order, ma_order)
         self.hidden_channels = hidden_channels
         self.out_channels = out_channels
         self.seq_len = seq_len
-        self.num_recurrences = seq_len if num_recurrences is None else num_recurrences
+        self.num_recurrences = num_recurrences
         self.num_blocks = num_blocks
         self.readout = readout
         self.edge_dim = edge_dim
@@ -198,16 +211,14 @@ class GRAMA(Module):
         encodes_edges = edge_dim is not None and self._backbone_is_word
         self.edge_lin = Linear(edge_dim or 0, hidden_channels) if encodes_edges else None
         self.pe_encoder: Sequential | None = None
-        embedded_channels = in_channels
+        self._pe_width = 0
         if pe_channels > 0:
-            pe_width = min(_PE_WIDTH, hidden_channels)
+            self._pe_width = width = min(_MAX_PE_WIDTH, hidden_channels)
             self.pe_encoder = Sequential(
-                Linear(pe_channels, 2 * pe_width), ReLU(), Linear(2 * pe_width, pe_width)
+                Linear(pe_channels, 2 * width), ReLU(), Linear(2 * width, width)
             )
-            if in_channels != -1:
-                embedded_channels = in_channels + pe_width
         self.embedding = SequenceEmbedding(
-            embedded_channels,
+            in_channels if in_channels == -1 else in_channels + self._pe_width,
             hidden_channels,
             seq_len,
             num_layers=embedding_layers,
@@ -221,8 +232,8 @@ class GRAMA(Module):
                 GRAMABlock(
                     hidden_channels,
                     backbone,
-                    seq_len=seq_len if index == 0 else self.num_recurrences,
-                    num_recurrences=self.num_recurrences,
+                    seq_len=seq_len if index == 0 else num_recurrences,
+                    num_recurrences=num_recurrences,
                     ar_order=ar_order,
                     ma_order=ma_order,
                     coefficients=coefficients,
@@ -232,7 +243,7 @@ class GRAMA(Module):
                     act=act,
                     norm=norm,
                     dropout=dropout,
-                    gain=1 / (num_blocks * self.num_recurrences) if gain == "auto" else gain,
+                    gain=1 / (num_blocks * num_recurrences) if gain == "auto" else gain,
                     initial_poles=initial_poles,
                     has_edge_attr=edge_dim is not None,
                     carry_edge_state=carry_edge_state,
@@ -244,6 +255,12 @@ class GRAMA(Module):
         self.head = Readout(
             hidden_channels, out_channels, readout_layers, resolve_activation(act), dropout
         )
+
+    @property
+    def in_channels(self) -> int:
+        r"""Width of the node features; -1 as long as a lazy model has seen none."""
+        width = self.embedding.in_channels
+        return width if width == -1 else width - self._pe_width
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
@@ -309,10 +326,10 @@ class GRAMA(Module):
         *blocks, last_block = cast(Iterable[GRAMABlock], self.blocks)
         given: Tensor | NodeSequence = x
         for block in blocks:
-            given, used = self._run_block(block.advance, given, graph)
+            given, used = self._run(block, block.advance, given, graph)
             coefficients.append(used)
         # 3. the last state of the last block, [N, F]
-        state, used = self._run_block(last_block.advance_to_last, given, graph)
+        state, used = self._run(last_block, last_block.advance_to_last, given, graph)
         coefficients.append(used)
         # 4. [N, F] -> [B, F] for graph tasks
         if self.readout == "graph":
@@ -332,10 +349,13 @@ class GRAMA(Module):
     ) -> tuple[Tensor, GraphInput]:
         if self.node_encoder is not None:
             x = self.node_encoder(x)
-        num_nodes = self._check_features(x)
+        num_nodes = count_nodes(x, self.in_channels, self.seq_len, self.embedding.sequence_first)
+        if num_nodes == 0 and self.readout == "graph":
+            raise ValueError("Expected at least one node for readout='graph' (got none)")
         if edge_attr is not None and self.edge_encoder is not None:
             edge_attr = self.edge_encoder(edge_attr)
-        self._check_edge_attr(edge_attr)
+        check_edge_attr(edge_attr, self.edge_dim, self._backbone_is_word)
+        check_positions(pe, num_nodes, self.pe_channels)
         graph = read_graph_input(
             num_nodes,
             edge_index,
@@ -345,69 +365,18 @@ class GRAMA(Module):
             batch_size,
             self._adjacencies if self.cached else None,
         )
+        for block in cast(Iterable[GRAMABlock], self.blocks):
+            block.check(graph)
         if self.check_input and not _is_traced(x):
-            check_values(x, graph)
+            node_first = x.transpose(0, 1) if x.dim() == 3 and self.embedding.sequence_first else x
+            check_values(node_first, graph, pe)
         if edge_attr is not None and self.edge_lin is not None:
             graph = dataclasses.replace(graph, edge_attr=self.edge_lin(edge_attr))
-        if self.in_channels == -1:
-            self.in_channels = x.size(-1)
-        if self.pe_encoder is not None:
-            x = torch.cat([x, self._encode_positions(x, pe, num_nodes)], dim=-1)
-        elif pe is not None:
-            raise ValueError("Expected no 'pe' (got one; build the model with pe_channels)")
+        if pe is not None:
+            x = torch.cat([x, self._encode_positions(x, pe)], dim=-1)
         return x, graph
 
-    def _check_features(self, x: Tensor) -> int:
-        r"""Returns the number of nodes."""
-        is_sequence = x.dim() == 3
-        first = self.embedding.sequence_first
-        layout = "[L, num_nodes, channels]" if first else "[num_nodes, L, channels]"
-        if x.dim() not in (2, 3):
-            raise ValueError(
-                f"Expected 'x' of shape [num_nodes, channels] or {layout} (got {list(x.size())})"
-            )
-        if not x.is_floating_point():
-            raise TypeError(
-                f"Expected floating point node features (got {x.dtype}); convert them with "
-                f"x.float(), or pass a node_encoder for categories"
-            )
-        if self.in_channels != -1 and x.size(-1) != self.in_channels:
-            raise ValueError(
-                f"Expected node features of width in_channels={self.in_channels} (got {x.size(-1)})"
-            )
-        length, num_nodes = (x.size(0), x.size(1)) if first else (x.size(-2), x.size(0))
-        if is_sequence and length != self.seq_len:
-            raise ValueError(
-                f"Expected a sequence of length seq_len={self.seq_len} in the layout {layout} "
-                f"(got {list(x.size())})"
-            )
-        if not is_sequence:
-            num_nodes = x.size(0)
-        if num_nodes == 0 and self.readout == "graph":
-            raise ValueError("Expected at least one node for readout='graph' (got none)")
-        return num_nodes
-
-    def _check_edge_attr(self, edge_attr: Tensor | None) -> None:
-        if self.edge_dim is None:
-            if edge_attr is not None and self._backbone_is_word:
-                raise ValueError(
-                    "Expected no 'edge_attr' (got one, but the model was built without edge_dim, "
-                    "the width of the edge attributes)"
-                )
-            return
-        if edge_attr is None:
-            raise ValueError(f"Expected 'edge_attr' (the model has edge_dim={self.edge_dim})")
-        if edge_attr.size(-1) != self.edge_dim:
-            raise ValueError(
-                f"Expected 'edge_attr' of width edge_dim={self.edge_dim} (got {edge_attr.size(-1)})"
-            )
-
-    def _encode_positions(self, x: Tensor, pe: Tensor | None, num_nodes: int) -> Tensor:
-        if pe is None or tuple(pe.size()) != (num_nodes, self.pe_channels):
-            raise ValueError(
-                f"Expected 'pe' of shape [{num_nodes}, {self.pe_channels}] "
-                f"(got {None if pe is None else list(pe.size())})"
-            )
+    def _encode_positions(self, x: Tensor, pe: Tensor) -> Tensor:
         assert self.pe_encoder is not None
         encoded: Tensor = self.pe_encoder(pe)
         if x.dim() == 2:
@@ -423,22 +392,27 @@ class GRAMA(Module):
             return NodeSequence(states, _residuals_of(embedding, states))
         return NodeSequence(states, _residuals_of(embedding, states), embedding.act)
 
-    def _run_block(
-        self, run: Callable[..., Any], given: Tensor | NodeSequence, graph: GraphInput
+    def _run(
+        self,
+        block: GRAMABlock,
+        step: Callable[..., Any],
+        given: Tensor | NodeSequence,
+        graph: GraphInput,
     ) -> Any:
         r"""Runs a block on the features, for the first, or on the sequence of the block before."""
         saves_memory = self.checkpoint_blocks and torch.is_grad_enabled()
         if not saves_memory:
-            return run(lambda: self._as_sequence(given), graph)
+            return step(lambda: self._as_sequence(given), graph)
 
         def rerun(*parts: Tensor) -> Any:
             act = given.act if isinstance(given, NodeSequence) else None
             again = parts[0] if act is None else NodeSequence(parts[0], parts[1], act)
-            return run(lambda: self._as_sequence(again), graph, True)
+            return step(lambda: self._as_sequence(again), graph, True)
 
         # tensors are named one by one, so that the checkpoint sees them
         parts = (given.states, given.residuals) if isinstance(given, NodeSequence) else (given,)
-        return checkpoint(rerun, *parts, use_reentrant=False)
+        block.prepare(graph)
+        return run_again_for_gradients(block, rerun, *parts)
 
     def _as_sequence(self, given: Tensor | NodeSequence) -> NodeSequence:
         return given if isinstance(given, NodeSequence) else self._embed(given)
@@ -458,7 +432,7 @@ class GRAMA(Module):
 
 
 # Width to which positional encodings are mapped before they join the features.
-_PE_WIDTH = 16
+_MAX_PE_WIDTH = 16
 
 
 def _residuals_of(embedding: SequenceEmbedding, states: Tensor) -> Tensor | None:
@@ -470,36 +444,3 @@ def _is_traced(x: Tensor) -> bool:
     if torch.compiler.is_compiling():
         return True
     return x.is_cuda and torch.cuda.is_current_stream_capturing()
-
-
-def _check_sizes(
-    in_channels: int, hidden_channels: int, out_channels: int, num_blocks: int, dropout: float
-) -> None:
-    if in_channels < 1 and in_channels != -1:
-        raise ValueError(f"Expected 'in_channels' to be positive or -1 (got {in_channels})")
-    for name, value in (
-        ("hidden_channels", hidden_channels),
-        ("out_channels", out_channels),
-        ("num_blocks", num_blocks),
-    ):
-        if value < 1:
-            raise ValueError(f"Expected '{name}' to be at least 1 (got {value})")
-    if not 0 <= dropout < 1:
-        raise ValueError(f"Expected 'dropout' to be at least 0 and below 1 (got {dropout})")
-
-
-def _check_orders(
-    seq_len: int,
-    num_blocks: int,
-    num_recurrences: int | None,
-    ar_order: int | None,
-    ma_order: int | None,
-) -> None:
-    if num_blocks < 2 or num_recurrences is None:
-        return
-    for name, order in (("ar_order", ar_order), ("ma_order", ma_order)):
-        if order is not None and num_recurrences < order <= seq_len:
-            raise ValueError(
-                f"Expected '{name}' to fit the sequence of num_recurrences elements that the "
-                f"second block receives (got {name}={order}, num_recurrences={num_recurrences})"
-            )

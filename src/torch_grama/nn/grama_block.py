@@ -13,7 +13,13 @@ from torch.utils.checkpoint import checkpoint
 from torch_geometric.nn.inits import reset
 
 from torch_grama.nn.activation import Activation, resolve_activation
-from torch_grama.nn.backbone import BackboneCall, BackboneLike, BoundBackbone, build_backbone
+from torch_grama.nn.backbone import (
+    BackboneCall,
+    BackboneLike,
+    BoundBackbone,
+    build_backbone,
+    reset_backbone,
+)
 from torch_grama.nn.choices import choose
 from torch_grama.nn.coefficients import (
     ARMACoefficients,
@@ -33,9 +39,10 @@ from torch_grama.nn.engine.run import (
     run_steps,
     uses_linear_engine,
 )
+from torch_grama.nn.grama_arguments import check_orders, check_positive
 from torch_grama.nn.graph_input import GraphInput, read_graph_input
 from torch_grama.nn.joint_selection import select_jointly
-from torch_grama.nn.linear_backbone import LinearMap
+from torch_grama.nn.linear_backbone import LinearMap, find_linear_map
 from torch_grama.nn.node_sequence import NodeSequence
 from torch_grama.nn.sequence_norm import NormLike, build_norm, normalize_sequence
 
@@ -43,6 +50,7 @@ from torch_grama.nn.sequence_norm import NormLike, build_norm, normalize_sequenc
 SequenceSource = Callable[[], NodeSequence]
 
 COEFFICIENTS = {"selective": SelectiveCoefficients, "naive": NaiveCoefficients}
+_LINEAR_ENGINES = ("auto", "linear")
 COEFFICIENT_UPDATES = {"block": "once a block", "step": "at every recurrence"}
 
 
@@ -128,13 +136,14 @@ class GRAMABlock(Module):
         engine: str = "auto",
     ) -> None:
         super().__init__()
+        num_recurrences = seq_len if num_recurrences is None else num_recurrences
+        check_positive(channels=channels, seq_len=seq_len, num_recurrences=num_recurrences)
+        check_orders(seq_len, 1, num_recurrences, ar_order, ma_order)
         self.channels = channels
-        self.seq_len = _at_least_one("seq_len", seq_len)
-        self.num_recurrences = _at_least_one(
-            "num_recurrences", seq_len if num_recurrences is None else num_recurrences
-        )
-        self.ar_order = _order("ar_order", ar_order, seq_len)
-        self.ma_order = _order("ma_order", ma_order, seq_len)
+        self.seq_len = seq_len
+        self.num_recurrences = num_recurrences
+        self.ar_order = seq_len if ar_order is None else ar_order
+        self.ma_order = seq_len if ma_order is None else ma_order
         self.coefficient_update = coefficient_update
         self.carry_edge_state = carry_edge_state
         self.engine = engine
@@ -167,8 +176,9 @@ class GRAMABlock(Module):
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
-        for module in (self.backbone, self.state_norm, self.residual_norm):
-            reset(module)
+        reset_backbone(self.backbone)
+        for norm in (self.state_norm, self.residual_norm):
+            reset(norm)
         self.ar_coefficients.reset_parameters()
         self.ma_coefficients.reset_parameters()
         self._reset_own_parameters()
@@ -217,6 +227,7 @@ class GRAMABlock(Module):
         graph = read_graph_input(
             states.size(1), edge_index, edge_weight, edge_attr, batch, batch_size
         )
+        self.check(graph)
         sequence = NodeSequence(states, residuals)
         states, residuals, coefficients = self._recur(lambda: sequence, graph, False, False)
         states, residuals = self._finish(states, residuals).materialize()
@@ -238,9 +249,18 @@ class GRAMABlock(Module):
         This is what closes the loop; :mod:`torch_grama.analysis` measures it.
         """
         graph = read_graph_input(num_nodes, edge_index, edge_weight, edge_attr, batch, batch_size)
-        self._call.check(self.backbone, graph)
+        self.check(graph)
         # bound anew for each call: every call is a first recurrence
         return lambda x: self._bind(graph)(x)
+
+    def check(self, graph: GraphInput) -> None:
+        r"""Raises a :class:`ValueError` if the backbone has no use for what the graph brings."""
+        self._call.check(self.backbone, graph)
+
+    def prepare(self, graph: GraphInput) -> None:
+        r"""Makes the matrices that the block will ask the graph for."""
+        if self.engine in _LINEAR_ENGINES:
+            find_linear_map(self.backbone, graph)
 
     def advance(
         self, source: SequenceSource, graph: GraphInput, saves_memory: bool = False
@@ -383,9 +403,8 @@ class GRAMABlock(Module):
         )
 
     def _bind(self, graph: GraphInput) -> BoundBackbone | LinearMap:
-        self._call.check(self.backbone, graph)
         bound = BoundBackbone(self.backbone, self._call, graph, self.gain, self.carry_edge_state)
-        linear = bound.as_linear_map() if self.engine in ("auto", "linear") else None
+        linear = bound.as_linear_map(self.channels) if self.engine in _LINEAR_ENGINES else None
         return bound if linear is None else linear
 
     def _check_sequence(self, states: Tensor, residuals: Tensor) -> None:
@@ -403,25 +422,9 @@ class GRAMABlock(Module):
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({self.channels}, seq_len={self.seq_len}, "
-            f"num_recurrences={self.num_recurrences}, backbone={self.backbone})"
+            f"num_recurrences={self.num_recurrences}, "
+            f"backbone={type(self.backbone).__name__})"
         )
-
-
-def _at_least_one(name: str, value: int) -> int:
-    if value < 1:
-        raise ValueError(f"Expected '{name}' to be at least 1 (got {value})")
-    return value
-
-
-def _order(name: str, order: int | None, seq_len: int) -> int:
-    if order is None:
-        return seq_len
-    if not 1 <= order <= seq_len:
-        raise ValueError(
-            f"Expected '{name}' to be between 1 and 'seq_len' (got {name}={order}, "
-            f"seq_len={seq_len})"
-        )
-    return order
 
 
 def _initial_gain(gain: float | str | None, num_recurrences: int) -> float | None:

@@ -72,8 +72,11 @@ def read_graph_input(
                 "Expected no 'edge_weight' beside a sparse 'edge_index', whose values are the "
                 "weights (pass one of the two)"
             )
-        (target, source), edge_weight = to_edge_index(edge_index)
+        (target, source), value = to_edge_index(edge_index)
         edge_index = torch.stack([source, target])
+        # a matrix of ones is a graph without weights, for backbones that cannot use any
+        is_plain = not value.requires_grad and bool((value == 1).all())
+        edge_weight = None if is_plain else value
     if not isinstance(edge_index, Tensor):
         raise TypeError(f"Expected 'edge_index' to be a Tensor (got {type(edge_index).__name__})")
     if edge_index.dtype != torch.long:
@@ -119,8 +122,13 @@ def read_graph_input(
     )
 
 
-def check_values(x: Tensor, graph: GraphInput) -> None:
+def check_values(x: Tensor, graph: GraphInput, pe: Tensor | None = None) -> None:
     r"""Checks what only the values can tell, with one wait for the device.
+
+    Args:
+        x (Tensor): Node features :math:`(N, *)`.
+        graph (GraphInput): The graph.
+        pe (Tensor, optional): Positional encodings. (default: :obj:`None`)
 
     Raises:
         ValueError: For node numbers outside the graph, an unsorted batch vector, graph numbers
@@ -137,8 +145,18 @@ def check_values(x: Tensor, graph: GraphInput) -> None:
         too_many = batch[-1] >= graph.batch_size
     # A sum is finite only if every term is, and needs no mask of the features' size; an overflow
     # of finite terms is told apart below.
-    not_finite = ~torch.isfinite(x.sum()) if x.is_floating_point() else nothing_wrong
-    faults = torch.stack([out_of_range, unsorted, too_many, not_finite]).tolist()
+    features = [
+        (name, feature)
+        for name, feature in (
+            ("node features", x),
+            ("'edge_weight'", graph.edge_weight),
+            ("'edge_attr'", graph.edge_attr),
+            ("'pe'", pe),
+        )
+        if feature is not None and feature.is_floating_point()
+    ]
+    not_finite = [~torch.isfinite(feature.sum()) for _, feature in features]
+    faults = torch.stack([out_of_range, unsorted, too_many, *not_finite]).tolist()
     if not any(faults):
         return
     if faults[0]:
@@ -156,10 +174,11 @@ def check_values(x: Tensor, graph: GraphInput) -> None:
             f"Expected graph numbers in 'batch' below batch_size={graph.batch_size} "
             f"(got {int(batch[-1]) if batch is not None else 0})"
         )
-    finite = torch.isfinite(x)
-    if not bool(finite.all()):
-        row = int((~finite).reshape(x.size(0), -1).any(dim=1).nonzero()[0])
-        raise ValueError(
-            f"Expected finite node features (got {int((~finite).sum())} that are NaN or infinite, "
-            f"the first in row {row}); repair them, or pass check_input=False to let them through"
-        )
+    for name, feature in features:
+        bad = ~torch.isfinite(feature)
+        if bool(bad.any()):
+            row = int(bad.flatten(1).any(dim=1).nonzero()[0] if bad.dim() > 1 else bad.nonzero()[0])
+            raise ValueError(
+                f"Expected finite {name} (got {int(bad.sum())} that are NaN or infinite, the first "
+                f"in row {row}); repair them, or pass check_input=False to let them through"
+            )

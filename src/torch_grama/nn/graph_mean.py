@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 
@@ -32,10 +33,15 @@ def graph_mean(
         The means :math:`(B, L, F)`; zero for a graph without nodes.
     """
     length, num_nodes, channels = sequence.size()
+    # in half precision a sum of ones already stops growing at 256
+    dtype = torch.promote_types(sequence.dtype, torch.float32)
     if batch is None:
-        return sequence.sum(dim=1).unsqueeze(0) / max(num_nodes, 1)
+        mean = sequence.sum(dim=1, dtype=dtype).unsqueeze(0) / max(num_nodes, 1)
+        return mean.to(sequence.dtype)
     num_graphs = count_graphs(batch, batch_size)
-    count = sequence.new_zeros(num_graphs).index_add_(0, batch, sequence.new_ones(num_nodes))
+    ones = sequence.new_ones(num_nodes, dtype=dtype)
+    count = ones.new_zeros(num_graphs).index_add_(0, batch, ones)
     # [L, N, F] -> [L, B, F] -> [B, L, F]
-    total = sequence.new_zeros(length, num_graphs, channels).index_add_(1, batch, sequence)
-    return (total / count.clamp(min=1).unsqueeze(-1)).transpose(0, 1)
+    total = ones.new_zeros(length, num_graphs, channels).index_add_(1, batch, sequence.to(dtype))
+    mean = total / count.clamp(min=1).unsqueeze(-1)
+    return mean.transpose(0, 1).to(sequence.dtype)

@@ -87,11 +87,17 @@ def find_linear_map(module: Module, graph: GraphInput) -> LinearMap | None:
 def _is_watched(module: Module) -> bool:
     if getattr(module, "explain", None):
         return True
-    return any(m._forward_hooks or m._forward_pre_hooks for m in module.modules())
+    return any(
+        m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks
+        for m in module.modules()
+    )
 
 
 def _read_gcn(module: GCNConv, graph: GraphInput) -> LinearMap | None:
     if not module.normalize or module.aggr != "add" or module.flow != "source_to_target":
+        return None
+    if module.improved and graph.edge_weight is None:
+        # PyG's releases differ in the weight of these loops; the module knows its own
         return None
     loop_weight = (2.0 if module.improved else 1.0) if module.add_self_loops else None
     weight = module.lin.weight
@@ -106,7 +112,9 @@ def _read_gcn(module: GCNConv, graph: GraphInput) -> LinearMap | None:
 
 
 def _read_graph_conv(module: GraphConv, graph: GraphInput) -> LinearMap | None:
-    if module.aggr not in _AGGREGATIONS or module.flow != "source_to_target":
+    if not isinstance(module.aggr, str) or module.aggr not in _AGGREGATIONS:
+        return None
+    if module.flow != "source_to_target":
         return None
     weight = module.lin_rel.weight
     adjacency = _aggregation(module.aggr, graph, graph.edge_weight, weight)

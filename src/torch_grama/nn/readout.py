@@ -9,6 +9,7 @@ from torch.nn import Dropout, Linear, Module, ModuleList
 from torch_geometric.nn.inits import reset
 
 from torch_grama.nn.activation import Activation
+from torch_grama.nn.grama_arguments import check_positive
 
 
 class Readout(Module):
@@ -26,8 +27,7 @@ class Readout(Module):
         self, channels: int, out_channels: int, num_layers: int, act: Activation, dropout: float
     ) -> None:
         super().__init__()
-        if num_layers < 1:
-            raise ValueError(f"Expected 'readout_layers' to be at least 1 (got {num_layers})")
+        check_positive(readout_layers=num_layers)
         widths = [channels] * num_layers + [out_channels]
         self.layers = ModuleList([Linear(*pair) for pair in pairwise(widths)])
         self.act = act

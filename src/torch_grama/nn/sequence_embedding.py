@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import cast
 
 import torch
@@ -11,7 +12,11 @@ from torch.nn import Dropout, Module, Parameter
 from torch.nn.parameter import UninitializedParameter
 
 from torch_grama.nn.activation import Activation, resolve_activation
+from torch_grama.nn.choices import choose
+from torch_grama.nn.grama_arguments import check_input_sizes, check_positive
 from torch_grama.nn.node_sequence import forward_differences
+
+INITIAL_RESIDUALS = {"difference": "of neighbouring states", "zero": "none"}
 
 
 class SequenceEmbedding(Module):
@@ -65,13 +70,9 @@ class SequenceEmbedding(Module):
         initial_residuals: str = "difference",
     ) -> None:
         super().__init__()
-        if num_layers < 1:
-            raise ValueError(f"Expected 'num_layers' to be at least 1 (got {num_layers})")
-        if initial_residuals not in ("difference", "zero"):
-            raise ValueError(
-                f"Expected 'initial_residuals' to be one of 'difference', 'zero' "
-                f"(got {initial_residuals!r})"
-            )
+        check_input_sizes(in_channels, 0, dropout)
+        check_positive(channels=channels, seq_len=seq_len, num_layers=num_layers)
+        choose("initial_residuals", initial_residuals, INITIAL_RESIDUALS)
         self.in_channels = in_channels
         self.channels = channels
         self.seq_len = seq_len
@@ -88,15 +89,20 @@ class SequenceEmbedding(Module):
         else:
             self.weight = Parameter(torch.empty(seq_len, in_channels, channels))
         self.bias = Parameter(torch.empty(seq_len, 1, channels))
-        self.hidden_weight = Parameter(torch.empty(num_layers - 1, seq_len, channels, channels))
-        self.hidden_bias = Parameter(torch.empty(num_layers - 1, seq_len, 1, channels))
+        # None instead of empty: every parameter there is gets a gradient
+        self.hidden_weight: Parameter | None = None
+        self.hidden_bias: Parameter | None = None
+        if num_layers > 1:
+            depth = num_layers - 1
+            self.hidden_weight = Parameter(torch.empty(depth, seq_len, channels, channels))
+            self.hidden_bias = Parameter(torch.empty(depth, seq_len, 1, channels))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
         if not isinstance(self.weight, UninitializedParameter):
             _reset_linear(self.weight, self.bias)
-        for weight, bias in zip(self.hidden_weight, self.hidden_bias, strict=True):
+        for weight, bias in self._hidden_layers():
             _reset_linear(weight, bias)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -115,7 +121,7 @@ class SequenceEmbedding(Module):
         elif not self.sequence_first:
             x = x.transpose(0, 1)
         states = torch.baddbmm(self.bias, x, self.weight)
-        for weight, bias in zip(self.hidden_weight, self.hidden_bias, strict=True):
+        for weight, bias in self._hidden_layers():
             states = torch.baddbmm(bias, self.dropout(self.act(states)), weight)
         return states
 
@@ -125,10 +131,22 @@ class SequenceEmbedding(Module):
             return torch.zeros_like(states)
         return forward_differences(states)
 
+    def _hidden_layers(self) -> Iterable[tuple[Tensor, Tensor]]:
+        if self.hidden_weight is None or self.hidden_bias is None:
+            return ()
+        return zip(self.hidden_weight, self.hidden_bias, strict=True)
+
     def _materialize(self, in_channels: int) -> None:
         if isinstance(self.weight, UninitializedParameter):
             self.in_channels = in_channels
             self.weight.materialize((self.seq_len, in_channels, self.channels))
+
+    def _save_to_state_dict(
+        self, destination: dict[str, Tensor], prefix: str, keep_vars: bool
+    ) -> None:
+        # torch detaches what it saves, which a weight that is still to come does not allow
+        is_lazy = isinstance(self.weight, UninitializedParameter)
+        super()._save_to_state_dict(destination, prefix, keep_vars or is_lazy)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.channels}, seq_len={self.seq_len})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import BatchNorm1d, LayerNorm, Module
 
@@ -23,6 +24,11 @@ def build_norm(norm: NormLike, channels: int) -> Module | None:
         return None
     if isinstance(norm, str):
         return choose("norm", norm, NORMS)(channels)
+    if not callable(norm):
+        raise TypeError(
+            f"Expected 'norm' to be a word, a callable channels -> module or None "
+            f"(got {type(norm).__name__})"
+        )
     module = norm(channels)
     if not isinstance(module, Module):
         raise TypeError(f"Expected 'norm' to make a torch.nn.Module (got {type(module).__name__})")
@@ -35,11 +41,9 @@ def normalize_sequence(norm: Module, sequence: Tensor) -> Tensor:
     A batch norm of fewer than two rows, which has no variance, uses its running statistics.
     """
     rows = sequence.flatten(0, -2)
-    if isinstance(norm, BatchNorm1d) and rows.size(0) < 2 and norm.training:
+    if isinstance(norm, BatchNorm1d) and rows.size(0) < 2 and norm.track_running_stats:
         mean, variance = norm.running_mean, norm.running_var
-        assert mean is not None
-        assert variance is not None
-        rows = (rows - mean) * (variance + norm.eps).rsqrt() * norm.weight + norm.bias
-        return rows.view_as(sequence)
-    out: Tensor = norm(rows)
-    return out.view_as(sequence)
+        out = F.batch_norm(rows, mean, variance, norm.weight, norm.bias, eps=norm.eps)
+        return out.view_as(sequence)
+    normalized: Tensor = norm(rows)
+    return normalized.view_as(sequence)

@@ -43,7 +43,7 @@ def test_matrices_reproduce_an_outside_input(p, q, length, steps) -> None:
 def test_written_out_gradient_equals_autograd(p, q, length, steps) -> None:
     phi, theta = draw(2, p).requires_grad_(), draw(2, q).requires_grad_()
     plain = solve_recurrence(phi, theta, length, steps)
-    written = Transition(*apply(SolvedRecurrence, phi, theta, length, steps))
+    written = Transition.from_solution(apply(SolvedRecurrence, phi, theta, length, steps))
     weights = [draw(*part.size()) for part in plain]
     grads = [
         torch.autograd.grad(

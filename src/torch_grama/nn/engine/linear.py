@@ -70,19 +70,15 @@ class LinearScan(torch.autograd.Function):
             states_gradient = torch.zeros_like(states)
         elif not (ctx.overwrites and states_gradient.is_contiguous()):
             states_gradient = states_gradient.clone(memory_format=torch.contiguous_format)
-        if (
-            residuals_gradient is None
-            or not ctx.overwrites
-            or not residuals_gradient.is_contiguous()
-        ):
-            collected = torch.empty_like(states)
-        else:
-            collected = residuals_gradient
+        sums = states.new_empty(states.size(0), states.size(2), dtype=response.dtype)
         accumulate = _WeightGradients(weight, root_weight)
         for step in reversed(range(states.size(0))):
             # gradient of residual `step`: its own, plus what all states from here on pass back
             own = None if residuals_gradient is None else residuals_gradient[step]
-            gradient = collected[step]
+            if ctx.overwrites and own is not None and own.is_contiguous():
+                gradient = own
+            else:
+                gradient = torch.empty_like(states[step])
             kernels.add_combination(
                 gradient,
                 own,
@@ -92,6 +88,8 @@ class LinearScan(torch.autograd.Function):
             )
             state = newest if step == 0 else states[step - 1]
             passed = accumulate.add(adjacency, gradient, state)
+            if bias is not None:
+                torch.sum(gradient, dim=0, dtype=sums.dtype, out=sums[step])
             if step == 0:
                 newest_gradient = accumulate.state_gradient(passed, gradient)
             else:
@@ -105,7 +103,7 @@ class LinearScan(torch.autograd.Function):
             newest_gradient,
             response_gradient,
             *accumulate.results(),
-            None if bias is None else collected.sum(dim=(0, 1), dtype=bias.dtype),
+            None if bias is None else sums.sum(dim=0).to(bias.dtype),
             None,
             None,
             None,

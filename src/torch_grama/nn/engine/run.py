@@ -73,7 +73,8 @@ def read_terms(reading: Reading, phi: Tensor, theta: Tensor, num_recurrences: in
 
 
 def _solve(reading: Reading, phi: Tensor, theta: Tensor, num_recurrences: int) -> Transition:
-    return Transition(*apply(SolvedRecurrence, phi, theta, reading.seq_len, num_recurrences))
+    solution: Tensor = apply(SolvedRecurrence, phi, theta, reading.seq_len, num_recurrences)
+    return Transition.from_solution(solution)
 
 
 def run_steps(

@@ -1,0 +1,320 @@
+import pytest
+import torch
+from backbone_cases import CASES, CHANNELS, EDGE_DIM, SendTanh, backbones
+from torch.nn import Linear, Module, Parameter, ReLU, Sequential
+from torch_geometric.nn import (
+    GATv2Conv,
+    GCNConv,
+    GINConv,
+    GINEConv,
+    GPSConv,
+    GraphConv,
+    ResGatedGraphConv,
+    SAGEConv,
+    TransformerConv,
+)
+
+from torch_grama.nn import GatedGCNConv, GPSLayer
+from torch_grama.nn.backbone import BackboneCall, BoundBackbone, build_backbone, reset_backbone
+from torch_grama.nn.graph_input import GraphInput
+
+
+class Recorder(Module):
+    """A backbone that notes what it was called with."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = Parameter(torch.ones(()))
+        self.calls = []
+
+
+class TakesNothing(Recorder):
+    def forward(self, x, edge_index):
+        self.calls.append({})
+        return x
+
+
+class TakesAll(Recorder):
+    def forward(self, x, edge_index, edge_weight, edge_attr, batch, batch_size, step):
+        self.calls.append(
+            {
+                "edge_weight": edge_weight,
+                "edge_attr": edge_attr,
+                "batch": batch,
+                "batch_size": batch_size,
+                "step": step,
+            }
+        )
+        return x
+
+
+class KeepsEdges(Recorder):
+    carries_edge_state = True
+
+    def forward(self, x, edge_index, edge_attr=None):
+        self.calls.append({"edge_attr": edge_attr})
+        return x, edge_attr + 1
+
+
+def bound(module, graph, **options):
+    return BoundBackbone(module, BackboneCall.inspect(module), graph, **options)
+
+
+@pytest.fixture
+def full(batch):
+    return GraphInput(
+        batch.num_nodes, batch.edge_index, batch.edge_weight, batch.edge_attr, batch.batch, 3
+    )
+
+
+class TestBuild:
+    @pytest.mark.parametrize(
+        ("word", "kind"),
+        [
+            ("gcn", GCNConv),
+            ("gatedgcn", GatedGCNConv),
+            ("gps", GPSLayer),
+            ("gps-performer", GPSLayer),
+        ],
+    )
+    def test_words(self, word, kind):
+        assert type(build_backbone(word, 8, 3)) is kind
+
+    def test_performer_is_the_attention_of_its_word(self):
+        assert build_backbone("gps-performer", 8, 3).attn_type == "performer"
+        assert build_backbone("gps", 8, 3).attn_type == "multihead"
+
+    def test_gated_statistics_are_as_many_as_recurrences(self):
+        assert build_backbone("gatedgcn", 8, 3).node_norm.num_steps == 3
+
+    @pytest.mark.parametrize("word", ["gatedgcn", "gps", "gps-performer"])
+    def test_words_that_can_use_edge_attributes(self, word):
+        assert BackboneCall.inspect(build_backbone(word, 8, 3, has_edge_attr=True)).edge_attr
+
+    def test_a_module_is_cloned_and_initialised_anew(self):
+        module = GCNConv(8, 8)
+        weight = module.lin.weight.clone()
+
+        clone = build_backbone(module, 8, 3)
+
+        assert clone is not module
+        assert torch.equal(module.lin.weight, weight)
+        assert not torch.equal(clone.lin.weight, weight)
+
+    def test_attention_is_initialised_anew_as_a_whole(self):
+        module = GPSConv(8, GCNConv(8, 8))
+        clone = build_backbone(module, 8, 3)
+
+        for name, value in module.named_parameters():
+            if value.dim() > 1:
+                assert not torch.equal(clone.get_parameter(name), value), name
+
+    def test_a_callable_gets_the_channels(self):
+        assert build_backbone(lambda channels: GCNConv(channels, channels), 6, 3).in_channels == 6
+
+    def test_a_lazy_module_has_any_width(self):
+        assert build_backbone(GCNConv(-1, 8), 8, 3).out_channels == 8
+
+    def test_reset_backbone_draws_anew(self):
+        module = Sequential(Linear(4, 4), ReLU())
+        weight = module[0].weight.clone()
+
+        reset_backbone(module)
+
+        assert not torch.equal(module[0].weight, weight)
+
+    @pytest.mark.parametrize(
+        ("backbone", "error", "message"),
+        [
+            ("gc", ValueError, r"'backbone' to be one of 'gcn'.*'gatedgcn'.*\(got 'gc'\)"),
+            ("gps-perform", ValueError, r"one of 'gps-performer', 'gps'"),
+            (3, TypeError, r"a word, a module or a callable channels -> module \(got int\)"),
+            (None, TypeError, r"a word, a module or a callable.*NoneType"),
+            (lambda channels: channels, TypeError, r"make a torch.nn.Module \(got int\)"),
+            (GCNConv(4, 4), ValueError, r"width 8 \(got GCNConv\(4, 4\) with in_channels=4\)"),
+            (lambda _: SAGEConv(4, 8), ValueError, r"width 8 \(got SAGEConv.*in_channels=4\)"),
+        ],
+    )
+    def test_what_is_no_backbone(self, backbone, error, message):
+        with pytest.raises(error, match=message):
+            build_backbone(backbone, 8, 3)
+
+    @pytest.mark.parametrize(
+        "backbone",
+        [
+            "gcn",
+            GCNConv(8, 8),
+            GINConv(Linear(8, 8)),
+            GINConv(Sequential(Linear(8, 8), ReLU())),
+            SAGEConv(8, 8),
+            GraphConv(8, 8),
+            GATv2Conv(8, 8),
+            TransformerConv(8, 8),
+            ResGatedGraphConv(8, 8),
+            GPSConv(8, GCNConv(8, 8)),
+            GPSConv(8, GATv2Conv(8, 8)),
+            GPSConv(8, None),
+            SendTanh(8),
+        ],
+        ids=lambda backbone: str(backbone).replace("\n", ""),
+    )
+    def test_edge_attributes_with_a_backbone_that_cannot_use_them(self, backbone):
+        with pytest.raises(ValueError, match=r"Expected a backbone that uses edge attr") as error:
+            build_backbone(backbone, 8, 3, has_edge_attr=True)
+        assert "\n" not in str(error.value)
+
+
+class TestInspect:
+    @pytest.mark.parametrize(
+        ("module", "takes"),
+        [
+            (GCNConv(8, 8), {"edge_weight"}),
+            (GraphConv(8, 8), {"edge_weight"}),
+            (SAGEConv(8, 8), set()),
+            (GINConv(Linear(8, 8)), set()),
+            (GINEConv(Linear(8, 8), edge_dim=3), {"edge_attr", "requires_edge_attr"}),
+            (GATv2Conv(8, 8), set()),
+            (GATv2Conv(8, 8, edge_dim=3), {"edge_attr"}),
+            (GPSConv(8, GCNConv(8, 8)), {"edge_weight", "batch"}),
+            (GPSConv(8, GATv2Conv(8, 8, edge_dim=3)), {"edge_attr", "batch"}),
+            (
+                GPSConv(8, GINEConv(Linear(8, 8), edge_dim=3)),
+                {"edge_attr", "requires_edge_attr", "batch"},
+            ),
+            (GPSConv(8, None), {"batch"}),
+            (GPSLayer(8, GCNConv(8, 8)), {"edge_weight", "batch", "batch_size"}),
+            (GatedGCNConv(8), {"edge_attr", "step", "edge_state"}),
+            (SendTanh(8), set()),
+            (
+                TakesAll(),
+                {"edge_weight", "edge_attr", "requires_edge_attr", "batch", "batch_size", "step"},
+            ),
+        ],
+        ids=lambda value: value if isinstance(value, set) else type(value).__name__,
+    )
+    def test_which_arguments_are_taken(self, module, takes):
+        call = BackboneCall.inspect(module)
+
+        assert {name for name, taken in vars(call).items() if taken} == takes
+
+    @pytest.mark.parametrize(
+        ("module", "given", "message"),
+        [
+            (SAGEConv(8, 8), {"edge_weight"}, r"no 'edge_weight' \(got one.*SAGEConv\(8, 8"),
+            (SendTanh(8), {"edge_weight"}, r"no 'edge_weight' \(got one, but the backbone SendT"),
+            (GCNConv(8, 8), {"edge_attr"}, r"no 'edge_attr' \(got one.*GCNConv\(8, 8\) cannot"),
+            (GINEConv(Linear(8, 8)), set(), r"Expected 'edge_attr' \(the backbone GINEConv.*needs"),
+            (TakesAll(), set(), r"Expected 'edge_attr' \(the backbone TakesAll"),
+        ],
+        ids=lambda value: None,
+    )
+    def test_what_the_graph_brings_must_be_of_use(self, module, given, message, path):
+        parts = {name: path[name] for name in given}
+        graph = GraphInput(path.num_nodes, path.edge_index, **parts)
+
+        with pytest.raises(ValueError, match=message) as error:
+            BackboneCall.inspect(module).check(module, graph)
+        assert "\n" not in str(error.value)
+
+
+class TestBound:
+    def test_only_what_is_taken_is_passed(self, full, batch):
+        module = TakesNothing()
+        backbone = bound(module, full)
+
+        assert backbone(batch.x) is not None
+        assert module.calls == [{}]
+
+    def test_all_that_is_taken_is_passed(self, full, batch):
+        module = TakesAll()
+        backbone = bound(module, full)
+
+        backbone(batch.x)
+
+        (call,) = module.calls
+        assert call["edge_weight"] is batch.edge_weight
+        assert call["edge_attr"] is batch.edge_attr
+        assert call["batch"] is batch.batch
+        assert call["batch_size"] == 3
+
+    def test_one_graph_without_weights_passes_none(self, path):
+        module = TakesAll()
+        graph = GraphInput(path.num_nodes, path.edge_index, edge_attr=path.edge_attr)
+
+        bound(module, graph)(path.x)
+
+        (call,) = module.calls
+        assert call["edge_weight"] is None
+        assert call["batch"] is None
+        assert call["batch_size"] == 1
+
+    def test_recurrences_are_counted(self, full, batch):
+        module = TakesAll()
+        backbone = bound(module, full)
+
+        for _ in range(3):
+            backbone(batch.x)
+
+        assert [call["step"] for call in module.calls] == [0, 1, 2]
+
+    @pytest.mark.parametrize(("carry", "added"), [(True, [0, 1, 2]), (False, [0, 0, 0])])
+    def test_edge_state(self, full, batch, carry, added):
+        module = KeepsEdges()
+        backbone = bound(module, full, carry_edge_state=carry)
+
+        for _ in range(3):
+            backbone(batch.x)
+
+        got = [(call["edge_attr"] - batch.edge_attr).mean().item() for call in module.calls]
+        assert got == pytest.approx(added)
+
+    def test_gain_multiplies_the_output(self, full, batch):
+        gain = torch.tensor(0.25, dtype=torch.float64)
+
+        assert torch.equal(bound(TakesNothing(), full, gain=gain)(batch.x), 0.25 * batch.x)
+
+    @backbones()
+    def test_output_has_the_size_of_the_input(self, case, batch):
+        channels_in = torch.randn(12, CHANNELS, dtype=torch.float64)
+        attributes = batch.edge_attr if case.edge_dim else None
+        if case.edge_dim and isinstance(case.build(), str):
+            attributes = torch.randn(15, CHANNELS, dtype=torch.float64)
+        graph = GraphInput(
+            12, batch.edge_index, edge_attr=attributes, batch=batch.batch, batch_size=3
+        )
+        module = build_backbone(case.build(), CHANNELS, 2, case.edge_dim is not None).double()
+
+        assert bound(module, graph)(channels_in).size() == (12, CHANNELS)
+
+    def test_another_width_gets_one_sentence(self, path):
+        graph = GraphInput(path.num_nodes, path.edge_index)
+        module = GINConv(Linear(5, 1)).double()
+
+        with pytest.raises(ValueError, match=r"GINConv.*shape \[4, 5\] \(got \[4, 1\]\)"):
+            bound(module, graph)(path.x)
+
+    @pytest.mark.parametrize("module", [GCNConv(5, 8), SAGEConv(5, 8), GCNConv(8, 8)], ids=str)
+    def test_another_width_of_a_linear_map_gets_one_sentence(self, path, module):
+        graph = GraphInput(path.num_nodes, path.edge_index)
+
+        with pytest.raises(ValueError, match=r"shape \[4, 5\] \(got \[4, 8\]\)"):
+            bound(module, graph).as_linear_map(5)
+
+    def test_linear_map_includes_the_gain(self, path):
+        graph = GraphInput(path.num_nodes, path.edge_index)
+        gain = torch.tensor(0.25, dtype=torch.float64)
+        module = GCNConv(5, 5).double()
+
+        backbone = bound(module, graph, gain=gain)
+
+        assert torch.allclose(backbone.as_linear_map(5)(path.x), backbone(path.x))
+
+    def test_no_linear_map_of_other_modules(self, path):
+        graph = GraphInput(path.num_nodes, path.edge_index)
+
+        assert bound(SendTanh(5), graph).as_linear_map(5) is None
+
+
+def test_cases_have_the_channels_they_say():
+    assert len({case.name for case in CASES}) == len(CASES)
+    assert {case.edge_dim for case in CASES} == {None, EDGE_DIM}

@@ -1,0 +1,183 @@
+import pytest
+import torch
+
+from torch_grama.nn import GatedGCNConv, GRAMABlock
+
+CHANNELS = 4
+
+
+def conv(**options):
+    module = GatedGCNConv(CHANNELS, **options).double()
+    for parameter in module.parameters():
+        torch.nn.init.normal_(parameter)
+    return module
+
+
+def dense_formula(module, x, edge_index, e, normalize_gates=True):
+    """Node by node and edge by edge, without batch norm."""
+    weights, biases = module.node_lin.weight.split(CHANNELS), module.node_lin.bias.split(CHANNELS)
+    A, D, B, E = (lambda v, W=W, b=b: W @ v + b for W, b in zip(weights, biases, strict=True))
+    logits = {}
+    for k, (j, i) in enumerate(edge_index.t().tolist()):
+        logits[k] = module.edge_lin.weight @ e[k] + D(x[i]) + E(x[j])
+    rows = []
+    for node in range(x.size(0)):
+        total = gates = torch.zeros(CHANNELS, dtype=x.dtype)
+        for k, (j, i) in enumerate(edge_index.t().tolist()):
+            if i == node:
+                gate = 1 / (1 + (-logits[k]).exp())
+                total, gates = total + gate * B(x[j]), gates + gate
+        rows.append(A(x[node]) + (total / (gates + 1e-6) if normalize_gates else total))
+    return torch.stack(rows), torch.stack([logits[k] for k in range(len(logits))])
+
+
+@pytest.fixture
+def x(seed):
+    return torch.randn(5, CHANNELS, dtype=torch.float64)
+
+
+@pytest.fixture
+def e(seed):
+    return torch.randn(7, CHANNELS, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("normalize_gates", [True, False])
+def test_equals_the_dense_formula_without_norm(x, e, directed, normalize_gates):
+    module = conv(norm=None, normalize_gates=normalize_gates, has_edge_attr=True)
+
+    out, edge_state = module(x, directed.edge_index, e)
+
+    expected, logits = dense_formula(module, x, directed.edge_index, e, normalize_gates)
+    assert torch.allclose(out, expected)
+    assert torch.allclose(edge_state, e + logits.clamp(min=0))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_norms_come_after_the_sum_and_before_the_rectifier(x, e, directed, training):
+    module = conv(has_edge_attr=True).train(training)
+    expected, logits = dense_formula(module, x, directed.edge_index, e)
+    # the norms themselves are tested elsewhere
+    normalized = [module.node_norm(expected), module.edge_norm(logits)]
+    module.node_norm.reset_parameters(), module.edge_norm.reset_parameters()
+    normalized = [module.node_norm(expected), module.edge_norm(logits)]
+    module.node_norm.reset_parameters(), module.edge_norm.reset_parameters()
+
+    out, edge_state = module(x, directed.edge_index, e)
+
+    assert torch.allclose(out, normalized[0])
+    assert torch.allclose(edge_state, e + normalized[1].clamp(min=0))
+
+
+def test_without_edge_attributes_every_edge_starts_from_one_vector(x, directed):
+    module = conv(norm=None)
+
+    got = module(x, directed.edge_index)
+
+    expected = module(x, directed.edge_index, module.initial_edge.expand(7, -1))
+    for a, b in zip(got, expected, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_no_edges(x):
+    module = conv()
+
+    out, edge_state = module(x, torch.empty(2, 0, dtype=torch.long))
+
+    assert out.size() == (5, CHANNELS)
+    assert edge_state.size() == (0, CHANNELS)
+
+
+@pytest.mark.parametrize("norm", ["batch_norm", None])
+def test_gradcheck(x, e, directed, norm):
+    module = conv(has_edge_attr=True, norm=norm)
+
+    assert torch.autograd.gradcheck(
+        lambda x, e: module(x, directed.edge_index, e), (x.requires_grad_(), e.requires_grad_())
+    )
+
+
+def test_edge_attributes_that_were_promised_must_come(x, directed):
+    with pytest.raises(ValueError, match="Expected 'edge_attr'"):
+        conv(has_edge_attr=True)(x, directed.edge_index)
+
+
+def test_unknown_norm():
+    with pytest.raises(ValueError, match="'norm' to be 'batch_norm' or None"):
+        GatedGCNConv(CHANNELS, norm="layer_norm")
+
+
+@pytest.mark.parametrize("options", [{}, {"norm": None}, {"has_edge_attr": True}])
+def test_reset_draws_anew(options):
+    module = GatedGCNConv(CHANNELS, **options)
+    before = module.node_lin.weight.clone(), module.edge_lin.weight.clone()
+
+    module.reset_parameters()
+
+    assert not torch.equal(module.node_lin.weight, before[0])
+    assert not torch.equal(module.edge_lin.weight, before[1])
+
+
+def test_repr():
+    assert str(GatedGCNConv(8)) == "GatedGCNConv(8, norm='batch_norm')"
+
+
+class TestInsideABlock:
+    """Naive coefficients of order one and no gain: f + d, with d the layer's output."""
+
+    @pytest.fixture
+    def block(self, seed):
+        return GRAMABlock(
+            CHANNELS,
+            conv(norm=None),
+            seq_len=1,
+            num_recurrences=3,
+            coefficients="naive",
+            normalization="none",
+            gain=None,
+            act=None,
+        ).double()
+
+    @pytest.fixture
+    def run(self, x, directed, block):
+        block.ma_coefficients.weight.data.zero_()
+        states = x.unsqueeze(0)
+        return lambda: block(states, 0 * states, directed.edge_index)[0]
+
+    def test_the_edge_state_is_carried_from_recurrence_to_recurrence(self, block, run, x, directed):
+        state, edge_state, expected = x, None, []
+        for _ in range(3):
+            residual, edge_state = block.backbone(state, directed.edge_index, edge_state)
+            state = state + residual
+            expected.append(state)
+
+        assert torch.allclose(run(), torch.stack(expected))
+
+    def test_the_edge_state_may_start_anew_at_every_recurrence(self, block, run, x, directed):
+        block.carry_edge_state = False
+        state, expected = x, []
+        for _ in range(3):
+            state = state + block.backbone(state, directed.edge_index)[0]
+            expected.append(state)
+
+        assert torch.allclose(run(), torch.stack(expected))
+
+    def test_the_two_differ(self, block, run):
+        carried = run()
+        block.carry_edge_state = False
+
+        assert not torch.allclose(carried, run())
+
+    def test_no_edge_state_survives_the_forward_pass(self, run):
+        assert torch.equal(run(), run())
+
+    def test_every_recurrence_keeps_its_own_running_statistics(self, x, directed):
+        block = GRAMABlock(CHANNELS, "gatedgcn", seq_len=2, num_recurrences=3).double()
+        states = torch.stack([x, 2 * x])
+
+        block(states, 0 * states, directed.edge_index)
+
+        mean = block.backbone.node_norm.running_mean
+        assert mean.size() == (3, CHANNELS)
+        assert (mean.abs().sum(1) > 0).all()
+        assert not torch.allclose(mean[0], mean[1])
+        assert not torch.allclose(mean[1], mean[2])

@@ -1,0 +1,139 @@
+import pytest
+import torch
+from torch_geometric.data import Batch
+from torch_geometric.nn import GCNConv, GINEConv, GPSConv
+
+from torch_grama.nn import GPSLayer
+
+CHANNELS = 8
+
+
+def layer(attention="multihead", conv=True, **options):
+    local = GCNConv(CHANNELS, CHANNELS) if conv else None
+    return GPSLayer(CHANNELS, local, attention=attention, **options).double()
+
+
+@pytest.fixture
+def graphs(graphs):
+    for graph in graphs:
+        graph.x = torch.randn(graph.num_nodes, CHANNELS, dtype=torch.float64)
+    return graphs
+
+
+attentions = pytest.mark.parametrize("attention", ["multihead", "performer"])
+
+
+@attentions
+def test_a_single_graph_equals_pyg(attention, graphs):
+    module = layer(attention)
+    twin = GPSConv(
+        CHANNELS,
+        GCNConv(CHANNELS, CHANNELS),
+        heads=4,
+        norm="layer_norm",
+        norm_kwargs={"mode": "node"},
+        attn_type=attention,
+    ).double()
+    twin.load_state_dict(module.state_dict())
+
+    for graph in graphs:
+        got = module(graph.x, graph.edge_index)
+        assert torch.allclose(got, twin(graph.x, graph.edge_index))
+
+
+@attentions
+@pytest.mark.parametrize("conv", [True, False])
+def test_a_batch_equals_its_graphs(attention, conv, graphs):
+    module = layer(attention, conv)
+    batch = Batch.from_data_list(graphs)
+
+    together = module(batch.x, batch.edge_index, batch.batch, 3)
+
+    alone = torch.cat([module(graph.x, graph.edge_index) for graph in graphs])
+    assert torch.allclose(together, alone)
+
+
+@attentions
+def test_attention_reaches_every_node_of_the_graph_and_no_other(attention, graphs):
+    module = layer(attention, conv=False)
+    batch = Batch.from_data_list(graphs)
+    x = batch.x.clone().requires_grad_()
+
+    (gradient,) = torch.autograd.grad(
+        module(x, batch.edge_index, batch.batch, 3)[0].square().sum(), x
+    )
+
+    reached = gradient.abs().sum(1) > 0
+    assert reached.tolist() == [True] * 4 + [False] * 8
+
+
+@attentions
+def test_an_empty_graph_in_the_batch_leaves_results_and_gradients_finite(attention, graphs):
+    module = layer(attention)
+    graph = graphs[0]
+    batch = torch.tensor([1, 1, 3, 3])
+    no_edges = torch.empty(2, 0, dtype=torch.long)
+    x = graph.x.requires_grad_()
+
+    out = module(x, no_edges, batch, 5)
+    out.square().sum().backward()
+
+    assert torch.allclose(out[:2], module(x[:2], no_edges))
+    assert torch.isfinite(x.grad).all()
+    assert all(torch.isfinite(p.grad).all() for p in module.parameters())
+
+
+@attentions
+def test_gradcheck(attention, graphs):
+    module = layer(attention)
+    x = torch.cat([graphs[0].x, graphs[2].x]).requires_grad_()
+    batch = torch.tensor([0] * 4 + [1] * 3)
+
+    assert torch.autograd.gradcheck(lambda x: module(x, graphs[0].edge_index, batch, 2), x)
+
+
+def test_keywords_go_to_the_local_convolution(graphs):
+    conv = GINEConv(torch.nn.Linear(CHANNELS, CHANNELS), edge_dim=3)
+    module = GPSLayer(CHANNELS, conv).double()
+    graph = graphs[0]
+
+    a = module(graph.x, graph.edge_index, edge_attr=graph.edge_attr)
+    b = module(graph.x, graph.edge_index, edge_attr=2 * graph.edge_attr)
+
+    assert not torch.allclose(a, b)
+
+
+def test_dropout_only_while_training(graphs):
+    module = layer(dropout=0.5)
+    graph = graphs[0]
+
+    assert not torch.equal(*(module(graph.x, graph.edge_index) for _ in range(2)))
+    module.eval()
+    assert torch.equal(*(module(graph.x, graph.edge_index) for _ in range(2)))
+
+
+@pytest.mark.parametrize(("channels", "heads"), [(8, 4), (6, 2), (5, 1)])
+def test_heads_divide_the_channels(channels, heads):
+    assert GPSLayer(channels).heads == heads
+
+
+@attentions
+def test_reset_draws_anew(attention):
+    module = layer(attention)
+    before = {name: p.clone() for name, p in module.named_parameters() if p.dim() > 1}
+
+    module.reset_parameters()
+
+    for name, value in before.items():
+        assert not torch.equal(module.get_parameter(name), value)
+
+
+def test_unknown_attention():
+    with pytest.raises(ValueError, match=r"'attention' to be one of 'performer', 'multihead'"):
+        GPSLayer(CHANNELS, attention="perform")
+
+
+def test_repr_is_one_line():
+    expected = "GPSLayer(8, conv=GCNConv(8, 8), heads=4, attn_type=performer)"
+
+    assert str(layer("performer")) == expected

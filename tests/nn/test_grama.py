@@ -1,0 +1,380 @@
+import copy
+import io
+import pickle
+
+import pytest
+import torch
+import written_out
+from backbone_cases import CASES, CHANNELS, WORDS, BackboneCase, SendTanh, backbones
+from model_gradients import loss_gradients
+from torch.nn.parameter import UninitializedParameter
+from torch_geometric.nn import GCNConv, GINConv, SAGEConv
+
+from torch_grama.nn import GRAMA, GRAMABlock, SequenceEmbedding
+
+GCN = CASES[0]
+readouts = pytest.mark.parametrize("readout", ["node", "graph"])
+
+
+class TestEquations:
+    """The whole model against the equations, written out."""
+
+    @readouts
+    @pytest.mark.parametrize("coefficients", ["selective", "naive"])
+    @pytest.mark.parametrize("initial_residuals", ["difference", "zero"])
+    @pytest.mark.parametrize("backbone", [GCNConv(CHANNELS, CHANNELS), SendTanh(CHANNELS)])
+    @pytest.mark.parametrize(
+        "sizes",
+        [
+            {"seq_len": 3},
+            {"seq_len": 1},
+            {"seq_len": 4, "num_recurrences": 2},
+            {"seq_len": 2, "num_recurrences": 9, "num_blocks": 3},
+            {"seq_len": 3, "ar_order": 2, "ma_order": 1, "num_blocks": 1},
+        ],
+        ids=str,
+    )
+    def test_output(self, batch, readout, coefficients, initial_residuals, backbone, sizes):
+        case = BackboneCase("", lambda: backbone)
+        model = case.model(
+            coefficients=coefficients,
+            initial_residuals=initial_residuals,
+            readout=readout,
+            act="tanh",
+            **sizes,
+        )
+
+        out, used = case.run(model, batch, return_coefficients=True)
+
+        weight, bias = model.embedding.weight, model.embedding.bias
+        f = torch.stack([(batch.x @ weight[k] + bias[k]).tanh() for k in range(model.seq_len)])
+        d = torch.zeros_like(f)
+        if initial_residuals == "difference":
+            d[:-1] = f[1:] - f[:-1]
+        for block, given in zip(model.blocks, used, strict=True):
+            phi = block.ar_coefficients(f, batch.batch, 3)
+            theta = block.ma_coefficients(d, batch.batch, 3)
+            assert torch.allclose(given.phi, phi)
+            assert torch.allclose(given.theta, theta)
+            f, d = written_out.recur(
+                f,
+                d,
+                phi,
+                theta,
+                lambda x, block=block: block.gain * block.backbone(x, batch.edge_index),
+                model.num_recurrences,
+                batch.batch,
+            )
+            f, d = f.tanh(), d.tanh()
+        state = f[-1]
+        if readout == "graph":
+            state = torch.stack([state[batch.batch == graph].mean(0) for graph in range(3)])
+        first, last = model.head.layers
+        assert torch.allclose(out, last(first(state).tanh()))
+
+    def test_a_single_element_and_block_is_a_residual_network(self, path):
+        model = GCN.model(seq_len=1, num_blocks=1)
+        (block,) = model.blocks
+
+        out = GCN.run(model, path)
+
+        f = (path.x @ model.embedding.weight[0] + model.embedding.bias[0]).relu()
+        f = (f + block.gain * block.backbone(f, path.edge_index)).relu()
+        first, last = model.head.layers
+        assert torch.allclose(out, last(first(f).relu()))
+
+    @pytest.mark.parametrize("coefficients", ["selective", "naive"])
+    def test_single_elements_in_a_row_are_a_residual_network(self, path, coefficients):
+        model = GCN.model(seq_len=1, num_blocks=4, coefficients=coefficients)
+
+        out = GCN.run(model, path)
+
+        f = (path.x @ model.embedding.weight[0] + model.embedding.bias[0]).relu()
+        d = torch.zeros_like(f)
+        for block in model.blocks:
+            new = block.gain * block.backbone(f, path.edge_index)
+            f, d = (f + d + new).relu(), new.relu()
+        first, last = model.head.layers
+        assert torch.allclose(out, last(first(f).relu()))
+
+
+class TestCoefficients:
+    def test_one_object_a_block(self, batch):
+        model = GCN.model(num_blocks=3, ar_order=2, ma_order=1)
+
+        out, used = GCN.run(model, batch, return_coefficients=True)
+
+        assert len(used) == 3
+        for coefficients in used:
+            assert coefficients.phi.size() == (3, 2)
+            assert coefficients.theta.size() == (3, 1)
+        assert torch.equal(out, GCN.run(model, batch))
+
+    def test_one_row_for_one_graph(self, path):
+        _, used = GCN.run(GCN.model(), path, return_coefficients=True)
+
+        assert used[0].phi.size() == (1, 3)
+
+    def test_one_row_a_recurrence_when_updated_at_every_step(self, batch):
+        model = GCN.model(coefficient_update="step", num_recurrences=5)
+
+        _, used = GCN.run(model, batch, return_coefficients=True)
+
+        assert used[0].phi.size() == (5, 3, 3)
+        assert used[1].phi.size() == (5, 3, 5)
+
+    def test_naive_ones_are_those_of_every_graph(self, batch):
+        _, used = GCN.run(GCN.model(coefficients="naive"), batch, return_coefficients=True)
+
+        assert used[0].phi.tolist() == [[1.0, 0.0, 0.0]] * 3
+
+    def test_selective_ones_differ_from_graph_to_graph(self, batch):
+        _, used = GCN.run(GCN.model(), batch, return_coefficients=True)
+
+        assert not torch.allclose(used[0].phi[0], used[0].phi[1])
+
+    def test_a_gradient_flows_through_them(self, batch):
+        model = GCN.model()
+        _, used = GCN.run(model, batch, return_coefficients=True)
+
+        used[0].phi.square().sum().backward()
+
+        assert model.embedding.weight.grad.abs().sum() > 0
+
+    @backbones(WORDS)
+    @pytest.mark.parametrize("normalization", ["sum", "l1", "softmax"])
+    def test_first_forward_pass_is_finite(self, case, normalization, batch):
+        model = case.model(normalization=normalization)
+
+        out, used = case.run(model, batch, return_coefficients=True)
+
+        assert torch.isfinite(out).all()
+        assert all(torch.isfinite(part).all() for pair in used for part in pair)
+
+    @pytest.mark.parametrize("normalization", ["sum", "none", "l1"])
+    def test_initial_poles_reach_every_block(self, normalization):
+        model = GCN.model(
+            coefficients="naive", normalization=normalization, initial_poles=0.9, num_blocks=3
+        )
+        alone = GRAMABlock(
+            CHANNELS,
+            seq_len=3,
+            coefficients="naive",
+            normalization=normalization,
+            initial_poles=0.9,
+        ).double()
+
+        for block in model.blocks:
+            assert torch.allclose(block.ar_coefficients.weight, alone.ar_coefficients.weight)
+
+
+class TestGain:
+    def test_auto_is_one_over_the_depth(self):
+        model = GCN.model(num_blocks=4, seq_len=3, num_recurrences=5)
+
+        assert [block.gain.item() for block in model.blocks] == pytest.approx([1 / 20] * 4)
+
+    def test_a_number(self):
+        assert GCN.model(gain=0.25).blocks[1].gain.item() == 0.25
+
+    def test_none_has_no_parameter(self):
+        names = [name for name, _ in GCN.model(gain=None).named_parameters()]
+
+        assert not any("gain" in name for name in names)
+
+    def test_none_equals_one(self, path):
+        paper, one = GCN.model(gain=None), GCN.model(gain=1.0)
+
+        assert torch.allclose(GCN.run(paper, path), GCN.run(one, path))
+
+
+class TestModule:
+    @backbones()
+    def test_state_dict_round_trip(self, case, batch):
+        model = case.model().eval()
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)
+        file = io.BytesIO()
+        torch.save(model.state_dict(), file)
+        file.seek(0)
+
+        other = case.model().eval()
+        other.load_state_dict(torch.load(file, weights_only=True))
+
+        assert torch.equal(case.run(model, batch), case.run(other, batch))
+
+    @pytest.mark.parametrize("clone", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+    def test_copies_are_equal_and_independent(self, path, clone):
+        model = GCN.model()
+        twin = clone(model)
+        expected = GCN.run(model, path)
+
+        assert torch.equal(GCN.run(twin, path), expected)
+        twin.reset_parameters()
+        assert torch.equal(GCN.run(model, path), expected)
+
+    @backbones()
+    def test_reset_draws_anew_and_restores_the_gain(self, case, batch):
+        model = case.model(gain=0.25, norm="layer_norm", readout_layers=3, embedding_layers=2)
+        before = {name: p.detach().clone() for name, p in model.named_parameters()}
+        for parameter in model.parameters():
+            parameter.data.fill_(9)
+
+        model.reset_parameters()
+
+        for name, parameter in model.named_parameters():
+            assert (parameter != 9).all(), name
+            if parameter.dim() > 1 and "bias" not in name:
+                assert not torch.allclose(parameter, before[name]), name
+        assert [block.gain.item() for block in model.blocks] == [0.25, 0.25]
+        assert torch.isfinite(case.run(model, batch)).all()
+
+    @pytest.mark.parametrize(
+        ("model", "expected"),
+        [
+            (
+                GRAMA(7, 32, 2, backbone=SAGEConv(32, 32)),
+                "GRAMA(7, 32, 2, seq_len=4, num_blocks=2, backbone=SAGEConv)",
+            ),
+            (
+                GRAMA(-1, 8, 1, 3, 1, GINConv(torch.nn.Sequential(torch.nn.Linear(8, 8)))),
+                "GRAMA(-1, 8, 1, seq_len=3, num_blocks=1, backbone=GINConv)",
+            ),
+        ],
+    )
+    def test_repr_is_one_line(self, model, expected):
+        assert str(model) == expected
+
+    def test_no_two_blocks_share_a_parameter(self):
+        model = BackboneCase("", lambda: GCNConv(CHANNELS, CHANNELS)).model(num_blocks=3)
+
+        pointers = [p.data_ptr() for p in model.parameters()]
+        assert len(set(pointers)) == len(pointers)
+        weights = [block.backbone.lin.weight for block in model.blocks]
+        assert not torch.equal(weights[0], weights[1])
+
+    @backbones()
+    def test_same_seed_same_numbers(self, case, batch):
+        results = []
+        for _ in range(2):
+            model = case.model(dropout=0.3)
+            torch.manual_seed(4)
+            out = case.run(model, batch)
+            results.append([out, *loss_gradients(model, out)])
+
+        for a, b in zip(*results, strict=True):
+            assert (a is None and b is None) or torch.equal(a, b)
+
+    def test_no_parameter_is_left_without_gradient(self, batch):
+        model = GCN.model()
+
+        gradients = loss_gradients(model, GCN.run(model, batch))
+
+        assert all(gradient is not None for gradient in gradients)
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_moves_to_another_type(self, batch, dtype):
+        model = GCN.model(cached=True)
+        GCN.run(model, batch)
+
+        model = model.to(dtype)
+        out = model(batch.x.to(dtype), batch.edge_index, batch=batch.batch)
+
+        assert out.dtype == dtype
+
+    def test_moves_to_another_device(self, path):
+        assert all(p.device.type == "meta" for p in GCN.model().to("meta").parameters())
+
+    def test_float32_is_near_float64(self, batch):
+        model = GCN.model(seq_len=8, num_blocks=2)
+        expected = GCN.run(model, batch)
+
+        out = model.float()(batch.x.float(), batch.edge_index, batch=batch.batch)
+
+        assert (out - expected).abs().max() < 1e-5 * expected.abs().max()
+
+    def test_requires_no_gradient_when_asked(self, path):
+        model = GCN.model()
+        expected = GCN.run(model, path)
+
+        for context in (torch.no_grad(), torch.inference_mode()):
+            with context:
+                assert torch.allclose(GCN.run(model, path), expected)
+
+    def test_frozen_parts_get_no_gradient_and_leave_the_others_theirs(self, path):
+        model, free = GCN.model(), GCN.model()
+        model.embedding.requires_grad_(False)
+        model.blocks[0].requires_grad_(False)
+        GCN.run(model, path).square().sum().backward()
+        GCN.run(free, path).square().sum().backward()
+
+        for (name, a), (_, b) in zip(
+            model.named_parameters(), free.named_parameters(), strict=True
+        ):
+            if name.startswith(("embedding", "blocks.0")):
+                assert a.grad is None
+            else:
+                assert torch.allclose(a.grad, b.grad), name
+
+    def test_public_parts(self):
+        model = GCN.model()
+
+        assert isinstance(model.embedding, SequenceEmbedding)
+        assert all(isinstance(block, GRAMABlock) for block in model.blocks)
+
+
+class TestLazy:
+    def test_takes_its_width_from_the_first_forward_pass(self, path):
+        model = GCN.model(in_channels=-1)
+        assert model.in_channels == -1
+
+        out = GCN.run(model, path)
+
+        assert out.size() == (4, 2)
+        assert model.in_channels == 5
+        assert str(model).startswith("GRAMA(5, ")
+
+    def test_keeps_its_width_from_then_on(self, path):
+        model = GCN.model(in_channels=-1)
+        GCN.run(model, path)
+
+        with pytest.raises(ValueError, match=r"width in_channels=5 \(got 4\)"):
+            model(path.x[:, :4], path.edge_index)
+
+    def test_equals_a_model_that_knew(self, path):
+        lazy, model = GCN.model(in_channels=-1), GCN.model()
+        GCN.run(lazy, path)
+        lazy.load_state_dict(model.state_dict())
+
+        assert torch.equal(GCN.run(lazy, path), GCN.run(model, path))
+
+    def test_state_dict_fills_a_fresh_one(self, path):
+        model, lazy = GCN.model(), GCN.model(in_channels=-1)
+
+        lazy.load_state_dict(model.state_dict())
+
+        assert lazy.in_channels == 5
+        assert torch.equal(GCN.run(lazy, path), GCN.run(model, path))
+        with pytest.raises(ValueError, match=r"width in_channels=5 \(got 4\)"):
+            lazy(path.x[:, :4], path.edge_index)
+
+    def test_counts_positions_apart(self, path):
+        model = GCN.model(in_channels=-1, pe_channels=3)
+
+        GCN.run(model, path, pe=torch.randn(4, 3, dtype=torch.float64))
+
+        assert model.in_channels == 5
+
+    def test_trains_what_the_first_pass_made(self, path):
+        model = GCN.model(in_channels=-1)
+
+        GCN.run(model, path).sum().backward()
+
+        assert model.embedding.weight.grad.abs().sum() > 0
+
+    def test_is_saved_copied_and_reset_before_the_first_pass(self, path):
+        model = copy.deepcopy(GCN.model(in_channels=-1))
+        model.reset_parameters()
+
+        assert isinstance(model.state_dict()["embedding.weight"], UninitializedParameter)
+        assert GCN.run(model, path).size() == (4, 2)

@@ -1,0 +1,229 @@
+"""The edges of the domain: graphs with next to nothing in them, and numbers of other kinds."""
+
+import pytest
+import torch
+from backbone_cases import CASES, CHANNELS, BackboneCase, backbones
+from torch_geometric.data import Data
+
+GCN = CASES[0]
+NO_EDGES = torch.empty(2, 0, dtype=torch.long)
+readouts = pytest.mark.parametrize("readout", ["node", "graph"])
+
+
+def graph(num_nodes, edge_index=NO_EDGES):
+    return Data(
+        x=torch.randn(num_nodes, 5, dtype=torch.float64),
+        edge_index=edge_index,
+        edge_attr=torch.randn(edge_index.size(1), 3, dtype=torch.float64),
+    )
+
+
+def assert_finite(case, model, data, size, **options):
+    """Output and gradients are finite, and the output has the given size."""
+    out = case.run(model, data, **options)
+    out.square().sum().backward()
+
+    assert out.size() == size
+    assert torch.isfinite(out).all()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is None or torch.isfinite(parameter.grad).all(), name
+
+
+@backbones()
+@readouts
+class TestGraphs:
+    def test_one_node(self, case, readout):
+        assert_finite(case, case.model(readout=readout).eval(), graph(1), (1, 2))
+
+    def test_no_edges(self, case, readout):
+        size = (3, 2) if readout == "node" else (1, 2)
+        assert_finite(case, case.model(readout=readout).eval(), graph(3), size)
+
+    def test_isolated_nodes(self, case, readout):
+        data = graph(5, torch.tensor([[1, 3], [3, 1]]))
+        size = (5, 2) if readout == "node" else (1, 2)
+        assert_finite(case, case.model(readout=readout), data, size)
+
+    def test_self_loops_alone(self, case, readout):
+        data = graph(3, torch.tensor([[0, 1, 2], [0, 1, 2]]))
+        size = (3, 2) if readout == "node" else (1, 2)
+        assert_finite(case, case.model(readout=readout), data, size)
+
+    def test_empty_slots_in_a_batch(self, case, readout):
+        data = graph(4, torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]))
+        data.batch = torch.tensor([1, 1, 3, 3])
+        size = (4, 2) if readout == "node" else (6, 2)
+        assert_finite(case, case.model(readout=readout), data, size, batch_size=6)
+
+
+@backbones()
+def test_empty_slots_do_not_change_the_other_graphs(case, path):
+    model = case.model(readout="graph").eval()
+    path.batch = torch.full((4,), 1)
+
+    got = case.run(model, path, batch_size=3)
+
+    path.batch = None
+    assert torch.allclose(got[1], case.run(model, path)[0])
+    assert torch.allclose(got[0], got[2])
+
+
+def test_the_output_of_an_empty_slot_is_the_readout_of_zero(path):
+    model = GCN.model(readout="graph")
+    path.batch = torch.full((4,), 1)
+
+    got = GCN.run(model, path, batch_size=2)
+
+    assert torch.allclose(got[0], model.head(torch.zeros(CHANNELS, dtype=torch.float64)))
+
+
+@backbones([case for case in CASES if "gps" not in case.name.lower()])
+def test_directed_graphs_keep_their_direction(case):
+    # 0 -> 1 -> 2 -> 3: what happens at the end cannot reach the start
+    data = graph(4, torch.tensor([[0, 1, 2], [1, 2, 3]]))
+    model = case.model(coefficients="naive").eval()
+    x = data.x.requires_grad_()
+
+    out = case.run(model, data)
+
+    (forth,) = torch.autograd.grad(out[2].sum(), x, retain_graph=True)
+    (back,) = torch.autograd.grad(out[0].sum(), x)
+    assert forth[0].abs().sum() > 0
+    assert back[2].abs().sum() == 0
+
+
+@pytest.mark.parametrize("readout", ["node"])
+def test_no_nodes_at_all(readout):
+    out = GCN.run(GCN.model(readout=readout), graph(0))
+
+    assert out.size() == (0, 2)
+
+
+@pytest.mark.parametrize("norm", [None, "batch_norm", "layer_norm"])
+@pytest.mark.parametrize("word", ["gcn", "gatedgcn", "gps", "gps-performer"])
+@readouts
+class TestOneNodeInTraining:
+    def test_is_finite(self, word, norm, readout):
+        case = BackboneCase(word, lambda: word)
+        model = case.model(norm=norm, readout=readout, num_recurrences=1, seq_len=1).train()
+
+        assert_finite(case, model, graph(1), (1, 2))
+
+    def test_leaves_finite_running_statistics(self, word, norm, readout):
+        case = BackboneCase(word, lambda: word)
+        model = case.model(norm=norm, readout=readout).train()
+
+        assert_finite(case, model, graph(1, torch.tensor([[0], [0]])), (1, 2))
+        assert all(torch.isfinite(buffer).all() for buffer in model.buffers())
+
+
+@backbones()
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"seq_len": 1},
+        {"seq_len": 1, "num_recurrences": 3},
+        {"seq_len": 4, "ar_order": 1, "ma_order": 2},
+        {"seq_len": 4, "num_recurrences": 1},
+        {"seq_len": 2, "num_recurrences": 5, "num_blocks": 3},
+        {"seq_len": 4, "num_recurrences": 2, "ar_order": 2, "ma_order": 1},
+    ],
+    ids=str,
+)
+def test_lengths_and_orders(case, sizes, batch):
+    assert_finite(case, case.model(**sizes), batch, (12, 2))
+
+
+@backbones()
+def test_non_contiguous_input(case, batch):
+    model = case.model().eval()
+    expected = case.run(model, batch)
+
+    batch.x = batch.x.t().contiguous().t()
+    batch.edge_index = batch.edge_index.t().contiguous().t()
+    batch.edge_attr = batch.edge_attr.t().contiguous().t()
+    spread = torch.zeros(24, dtype=torch.long)
+    spread[::2] = batch.batch
+    batch.batch = spread[::2]
+    got = case.run(model, batch)
+
+    assert not batch.x.is_contiguous()
+    assert not batch.edge_index.is_contiguous()
+    assert torch.allclose(got, expected)
+
+
+def test_an_expanded_feature_row(path):
+    model = GCN.model()
+    row = torch.randn(1, 5, dtype=torch.float64)
+
+    got = model(row.expand(4, 5), path.edge_index)
+
+    assert torch.allclose(got, model(row.repeat(4, 1), path.edge_index))
+
+
+@backbones()
+@readouts
+def test_autocast_is_finite_and_near_float32(case, readout, batch):
+    model = case.model(readout=readout).float().eval()
+    batch.x, batch.edge_attr = batch.x.float(), batch.edge_attr.float()
+    expected = case.run(model, batch)
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = case.run(model, batch)
+    out.float().square().sum().backward()
+
+    assert (out - expected).abs().max() < 0.05 * expected.abs().max()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is None or torch.isfinite(parameter.grad).all(), name
+
+
+@pytest.mark.parametrize("engine", ["auto", "scan", "reference"])
+@pytest.mark.parametrize("sizes", [{}, {"seq_len": 2, "num_recurrences": 9}], ids=str)
+def test_autocast_gradients_are_near_float32(engine, sizes, batch):
+    # smooth: a rectifier's gradient jumps where rounding changes a sign
+    model = GCN.model(engine=engine, act="tanh", **sizes).float()
+    x = batch.x.float()
+
+    def gradient(out):
+        out.float().square().sum().backward()
+        return torch.cat([p.grad.flatten() for p in model.parameters()])
+
+    expected = gradient(model(x, batch.edge_index, batch=batch.batch))
+    model.zero_grad()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = model(x, batch.edge_index, batch=batch.batch)
+
+    assert (gradient(out) - expected).norm() < 0.03 * expected.norm()
+
+
+def test_a_model_in_bfloat16_is_near_float64(batch):
+    model = GCN.model()
+    expected = GCN.run(model, batch)
+
+    out = model.bfloat16()(batch.x.bfloat16(), batch.edge_index, batch=batch.batch)
+
+    assert out.dtype == torch.bfloat16
+    assert (out - expected).abs().max() < 0.05 * expected.abs().max()
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e8])
+def test_features_of_any_scale(scale, batch):
+    model = GCN.model()
+
+    out = model(scale * batch.x, batch.edge_index, batch=batch.batch)
+
+    assert torch.isfinite(out).all()
+
+
+def test_features_that_are_all_zero(batch):
+    assert torch.isfinite(GCN.model()(0 * batch.x, batch.edge_index, batch=batch.batch)).all()
+
+
+def test_repeated_edges_count_as_often_as_they_stand(path):
+    model = GCN.model()
+    twice = torch.cat([path.edge_index, path.edge_index], dim=1)
+
+    got = model(path.x, twice)
+
+    doubled = torch.full((6,), 2.0, dtype=torch.float64)
+    assert torch.allclose(got, model(path.x, path.edge_index, edge_weight=doubled))
