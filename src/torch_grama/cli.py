@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser() -> argparse.ArgumentParser:
     """Builds the parser of the ``grama`` command."""
-    parser = CommandParser(
+    parser: argparse.ArgumentParser = CommandParser(
         prog="grama",
         description="GRAMA: adaptive graph autoregressive moving-average models.",
     )
