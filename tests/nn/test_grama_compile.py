@@ -1,0 +1,167 @@
+"""Compiled and exported models against eager ones."""
+
+import shutil
+import sys
+
+import pytest
+import torch
+from backbone_cases import CASES, BackboneCase, backbones
+from model_gradients import assert_same_gradients, loss_gradients
+
+GCN, GATED, _, GPS, *_ = CASES
+COMPILABLE = [GCN, GATED, GPS]
+readouts = pytest.mark.parametrize("readout", ["node", "graph"])
+has_compiler = pytest.mark.skipif(
+    (shutil.which("c++") is None and shutil.which("g++") is None) or sys.platform == "win32",
+    reason="inductor needs a C++ compiler",
+)
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler():
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+@backbones(COMPILABLE)
+@pytest.mark.slow
+class TestCompile:
+    def test_equals_eager_in_value(self, case, path):
+        model = case.model(seq_len=2).eval()
+
+        compiled = torch.compile(model, backend="eager", fullgraph=True)
+
+        assert torch.allclose(case.run(compiled, path), case.run(model, path))
+
+    def test_equals_eager_in_gradient(self, case, path):
+        model = case.model(num_blocks=1, seq_len=1)
+        compiled = torch.compile(model, backend="aot_eager")
+        expected = loss_gradients(model, case.run(model, path))
+
+        out = case.run(compiled, path)
+
+        assert_same_gradients(loss_gradients(model, out), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"coefficients": "naive"},
+        {"coefficient_update": "step"},
+        {"norm": "batch_norm"},
+        {"readout": "graph"},
+        {"num_blocks": 2},
+        {"num_recurrences": 9},
+        {"checkpoint_blocks": True},
+    ],
+    ids=str,
+)
+def test_compiled_options_equal_eager(options, batch):
+    model, twin = (GCN.model(**{"seq_len": 2, "num_blocks": 1, **options}) for _ in range(2))
+    compiled = torch.compile(twin, backend="aot_eager")
+
+    expected = GCN.run(model, batch, batch_size=3)
+    out = GCN.run(compiled, batch, batch_size=3)
+
+    assert torch.allclose(out, expected)
+    assert_same_gradients(loss_gradients(twin, out), loss_gradients(model, expected))
+
+
+@pytest.mark.slow
+def test_compiled_model_takes_graphs_of_other_sizes(graphs):
+    model = GCN.model(seq_len=2)
+    compiled = torch.compile(model, backend="eager", dynamic=True)
+
+    for graph in graphs:
+        assert torch.allclose(GCN.run(compiled, graph), GCN.run(model, graph))
+
+
+@pytest.mark.slow
+@has_compiler
+def test_inductor_equals_eager(path):
+    model = GCN.model(seq_len=1, num_blocks=1).eval()
+    compiled = torch.compile(model)
+
+    with torch.no_grad():
+        assert torch.allclose(GCN.run(compiled, path), GCN.run(model, path))
+
+
+@pytest.mark.slow
+@backbones(COMPILABLE)
+@readouts
+def test_exported_model_equals_eager(case, readout, path):
+    model = case.model(readout=readout, seq_len=2).eval()
+    expected = case.run(model, path)
+
+    program = torch.export.export(model, (path.x, path.edge_index))
+
+    assert torch.allclose(program.module()(path.x, path.edge_index), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("word", ["gatedgcn", "gps"])
+def test_exported_model_with_edge_attributes_equals_eager(word, path):
+    case = BackboneCase(word, lambda: word, 3)
+    model = case.model(seq_len=1).eval()
+    arguments = {"edge_attr": path.edge_attr}
+
+    program = torch.export.export(model, (path.x, path.edge_index), arguments)
+
+    got = program.module()(path.x, path.edge_index, **arguments)
+    assert torch.allclose(got, case.run(model, path))
+
+
+@pytest.mark.slow
+@backbones(COMPILABLE)
+def test_exported_model_takes_graphs_of_other_sizes(case, path, directed):
+    model = case.model(seq_len=1).eval()
+    nodes, edges = torch.export.Dim("nodes", min=2), torch.export.Dim("edges", min=2)
+
+    program = torch.export.export(
+        model,
+        (path.x, path.edge_index),
+        dynamic_shapes={"x": {0: nodes}, "edge_index": {1: edges}},
+    )
+
+    got = program.module()(directed.x, directed.edge_index)
+    assert torch.allclose(got, case.run(model, directed))
+
+
+@pytest.mark.slow
+def test_exported_batch_equals_eager(batch):
+    model = GCN.model(readout="graph", seq_len=2).eval()
+    arguments = {"batch": batch.batch, "batch_size": 3}
+
+    program = torch.export.export(model, (batch.x, batch.edge_index), arguments)
+
+    got = program.module()(batch.x, batch.edge_index, **arguments)
+    assert torch.allclose(got, GCN.run(model, batch))
+
+
+@pytest.mark.slow
+def test_exported_program_survives_a_file(path, tmp_path):
+    model = GCN.model(seq_len=1).eval()
+    file = tmp_path / "model.pt2"
+
+    torch.export.save(torch.export.export(model, (path.x, path.edge_index)), file)
+
+    got = torch.export.load(file).module()(path.x, path.edge_index)
+    assert torch.allclose(got, GCN.run(model, path))
+
+
+@pytest.mark.parametrize("case", [GCN, GPS], ids=lambda case: case.name)
+def test_function_transforms_see_the_same_gradient(case, path):
+    model = case.model()
+    parameters = dict(model.named_parameters())
+
+    def loss(parameters):
+        out = torch.func.functional_call(model, parameters, (path.x, path.edge_index))
+        return out.square().sum()
+
+    got = torch.func.grad(loss)(parameters)
+
+    case.run(model, path).square().sum().backward()
+    for name, parameter in parameters.items():
+        assert torch.allclose(got[name], parameter.grad), name

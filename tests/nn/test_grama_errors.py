@@ -1,0 +1,291 @@
+"""Bad input gets one clear sentence, and no half-done work."""
+
+import copy
+
+import pytest
+import torch
+from backbone_cases import CHANNELS, SendTanh
+from torch.nn.parameter import UninitializedParameter
+from torch_geometric.nn import GATv2Conv, GCNConv, GINConv, GINEConv, SAGEConv
+from torch_geometric.utils import to_torch_csr_tensor
+
+from torch_grama.nn import GRAMA
+
+NAN = float("nan")
+EDGES = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+X = torch.linspace(-1, 1, 20).view(4, 5)
+
+
+def build(**options):
+    return GRAMA(
+        **{
+            "in_channels": 5,
+            "hidden_channels": CHANNELS,
+            "out_channels": 2,
+            "seq_len": 4,
+            **options,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        # sizes
+        ({"in_channels": 0}, ValueError, r"'in_channels' to be positive or -1 \(got 0\)"),
+        ({"hidden_channels": 0}, ValueError, r"'hidden_channels' to be at least 1 \(got 0\)"),
+        ({"out_channels": -1}, ValueError, r"'out_channels' to be at least 1 \(got -1\)"),
+        ({"seq_len": 0}, ValueError, r"'seq_len' to be at least 1 \(got 0\)"),
+        ({"seq_len": -1}, ValueError, r"'seq_len' to be at least 1 \(got -1\)"),
+        ({"num_blocks": 0}, ValueError, r"'num_blocks' to be at least 1 \(got 0\)"),
+        ({"num_recurrences": 0}, ValueError, r"'num_recurrences' to be at least 1 \(got 0\)"),
+        ({"edge_dim": 0}, ValueError, r"'edge_dim' to be at least 1 \(got 0\)"),
+        ({"pe_channels": -1}, ValueError, r"'pe_channels' not to be negative \(got -1\)"),
+        ({"embedding_layers": 0}, ValueError, r"'embedding_layers' to be at least 1 \(got 0\)"),
+        ({"readout_layers": 0}, ValueError, r"'readout_layers' to be at least 1 \(got 0\)"),
+        ({"dropout": 1.0}, ValueError, r"'dropout' to be at least 0 and below 1 \(got 1.0\)"),
+        ({"dropout": -0.1}, ValueError, r"'dropout' to be at least 0 and below 1"),
+        ({"heads": 3}, ValueError, r"'heads' to divide.*heads=3, channels=8"),
+        ({"heads": 0}, ValueError, r"'heads' to divide.*heads=0"),
+        # orders outside 1..L
+        (
+            {"ar_order": 0},
+            ValueError,
+            r"'ar_order'.*between 1 and 'seq_len'.*ar_order=0, seq_len=4",
+        ),
+        (
+            {"ar_order": 9},
+            ValueError,
+            r"'ar_order'.*between 1 and 'seq_len'.*ar_order=9, seq_len=4",
+        ),
+        (
+            {"ma_order": 5},
+            ValueError,
+            r"'ma_order'.*between 1 and 'seq_len'.*ma_order=5, seq_len=4",
+        ),
+        ({"ma_order": -1}, ValueError, r"'ma_order'.*between 1 and 'seq_len'"),
+        # so few recurrences that the order of the next block does not fit
+        (
+            {"num_recurrences": 2, "ar_order": 3},
+            ValueError,
+            r"'ar_order' to fit.*second block.*ar_order=3, num_recurrences=2",
+        ),
+        (
+            {"num_recurrences": 2, "ma_order": 4},
+            ValueError,
+            r"'ma_order' to fit.*second block.*ma_order=4, num_recurrences=2",
+        ),
+        # unknown words, nearest first
+        ({"backbone": "gnc"}, ValueError, r"'backbone' to be one of 'gcn'.*'gps'.*\(got 'gnc'\)"),
+        ({"backbone": "gated"}, ValueError, r"'backbone' to be one of 'gatedgcn'"),
+        ({"coefficients": "naiv"}, ValueError, r"'coefficients' to be one of 'naive', 'selective'"),
+        ({"normalization": "L1"}, ValueError, r"'normalization' to be one of 'l1'.*got 'L1'"),
+        ({"normalization": "max"}, ValueError, r"'normalization' to be one of 'softmax'"),
+        ({"coefficient_update": "blok"}, ValueError, r"'coefficient_update' to be one of 'block'"),
+        ({"readout": "graphs"}, ValueError, r"'readout' to be one of 'graph', 'node'"),
+        ({"engine": "fast"}, ValueError, r"'engine' to be one of.*'auto'.*'reference'"),
+        ({"act": "rleu"}, ValueError, r"'act' to be one of 'relu'"),
+        ({"norm": "batchnorm"}, ValueError, r"'norm' to be one of 'batch_norm', 'layer_norm'"),
+        ({"initial_residuals": "diff"}, ValueError, r"one of 'difference', 'zero' \(got 'diff'\)"),
+        (
+            {"gain": "big"},
+            ValueError,
+            r"'gain' to be 'auto', a finite number or None \(got 'big'\)",
+        ),
+        ({"gain": NAN}, ValueError, r"'gain' to be 'auto', a finite number or None \(got nan\)"),
+        # things of another kind
+        ({"backbone": 7}, TypeError, r"'backbone' to be a word, a module or a callable.*got int"),
+        ({"backbone": lambda _: None}, TypeError, r"make a torch.nn.Module \(got NoneType\)"),
+        ({"act": 7}, TypeError, r"'act' to be a word, a callable or None \(got int\)"),
+        ({"norm": 7}, TypeError, r"'norm' to be a word, a callable.*\(got int\)"),
+        # poles that cannot be
+        (
+            {"initial_poles": 1.2},
+            ValueError,
+            r"'initial_poles' to be between 0.5 and 1 \(got 1.2\)",
+        ),
+        (
+            {"initial_poles": 0.9, "normalization": "softmax"},
+            ValueError,
+            r"leaves room for 'initial_poles'.*'softmax'",
+        ),
+        (
+            {"initial_poles": 0.9, "normalization": "l1", "ar_order": 1},
+            ValueError,
+            r"leaves room for 'initial_poles'.*'l1'",
+        ),
+        # backbones that do not fit
+        ({"backbone": GCNConv(4, 4)}, ValueError, r"width 8 \(got GCNConv\(4, 4\)"),
+        ({"edge_dim": 3}, ValueError, r"uses edge attributes \(got backbone='gcn'.*'gatedgcn'"),
+        (
+            {"edge_dim": 3, "backbone": SAGEConv(8, 8)},
+            ValueError,
+            r"uses edge attributes \(got SAGEConv\(8, 8, aggr=mean\) with edge_dim set\)",
+        ),
+        (
+            {"edge_dim": 3, "backbone": GATv2Conv(8, 8)},
+            ValueError,
+            r"uses edge attributes.*give the convolution its own edge_dim",
+        ),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_a_model_that_cannot_be_built(options, error, message):
+    with pytest.raises(error, match=message) as caught:
+        build(**options)
+    assert "\n" not in str(caught.value)
+
+
+GATED = {"backbone": "gatedgcn"}
+WITH_EDGES = {"backbone": "gatedgcn", "edge_dim": 3}
+BATCH = torch.tensor([0, 0, 1, 1])
+BAD_CALLS = {
+    # features
+    "width": ({}, {"x": X[:, :4]}, ValueError, r"width in_channels=5 \(got 4\)"),
+    "dimensions": ({}, {"x": X[0]}, ValueError, r"'x' of shape.*\(got \[5\]\)"),
+    "length": ({}, {"x": X.view(4, 1, 5)}, ValueError, r"length seq_len=4.*\(got \[4, 1, 5\]\)"),
+    "integers": ({}, {"x": X.long()}, TypeError, r"floating point node features.*node_encoder"),
+    "nan": ({}, {"x": X + NAN}, ValueError, r"finite node features \(got 20 .*row 0.*check_input"),
+    "inf": ({}, {"x": X / X[:, :1].mul(0)}, ValueError, r"finite node features"),
+    # edges
+    "int32": ({}, {"edge_index": EDGES.int()}, TypeError, r"int64.*int32.*edge_index.long"),
+    "float": ({}, {"edge_index": EDGES.float()}, TypeError, r"int64.*float32"),
+    "list": ({}, {"edge_index": EDGES.tolist()}, TypeError, r"'edge_index' to be a Tensor.*list"),
+    "transposed": ({}, {"edge_index": EDGES.t()}, ValueError, r"\[2, num_edges\] \(got \[6, 2\]"),
+    "too large": ({}, {"edge_index": EDGES + 1}, ValueError, r"between 0 and 3 \(got 1 to 4"),
+    "negative": ({}, {"edge_index": EDGES - 1}, ValueError, r"between 0 and 3 \(got -1 to 2"),
+    "few weights": ({}, {"edge_weight": torch.ones(5)}, ValueError, r"'edge_weight'.*\[6\]"),
+    "bad weights": ({}, {"edge_weight": torch.ones(6) * NAN}, ValueError, r"finite 'edge_weight'"),
+    "weights": (GATED, {"edge_weight": torch.ones(6)}, ValueError, r"no 'edge_weight'.*Gated"),
+    "weights twice": (
+        {},
+        {"edge_index": to_torch_csr_tensor(EDGES), "edge_weight": torch.ones(6)},
+        ValueError,
+        r"no 'edge_weight' beside a sparse 'edge_index'",
+    ),
+    # edge attributes
+    "attributes": (GATED, {"edge_attr": torch.ones(6, 3)}, ValueError, r"built without edge_dim"),
+    "no attributes": (WITH_EDGES, {}, ValueError, r"Expected 'edge_attr'.*edge_dim=3"),
+    "wide": (WITH_EDGES, {"edge_attr": torch.ones(6, 4)}, ValueError, r"edge_dim=3\].*\[6, 4\]"),
+    "flat": (WITH_EDGES, {"edge_attr": torch.ones(6)}, ValueError, r"edge_dim=3\].*\[6\]"),
+    "short": (WITH_EDGES, {"edge_attr": torch.ones(5, 3)}, ValueError, r"\[6, edge_dim\].*\[5, 3"),
+    "categories": (
+        WITH_EDGES,
+        {"edge_attr": torch.ones(6, 3, dtype=torch.long)},
+        TypeError,
+        r"floating point edge attributes.*edge_encoder",
+    ),
+    "bad attributes": (
+        WITH_EDGES,
+        {"edge_attr": torch.full((6, 3), NAN)},
+        ValueError,
+        r"finite 'edge_attr'",
+    ),
+    "useless": (
+        {"backbone": SAGEConv(8, 8)},
+        {"edge_attr": torch.ones(6, 3)},
+        ValueError,
+        r"no 'edge_attr' \(got one, but the backbone SAGEConv",
+    ),
+    "needed": (
+        {"backbone": GINEConv(torch.nn.Linear(8, 8), edge_dim=3)},
+        {},
+        ValueError,
+        r"Expected 'edge_attr' \(the backbone GINEConv.*needs it\)",
+    ),
+    # batches
+    "unsorted": ({}, {"batch": BATCH.flip(0)}, ValueError, r"'batch' to be sorted"),
+    "short batch": ({}, {"batch": BATCH[:3]}, ValueError, r"'batch' to have shape \[4\].*\[3\]"),
+    "float batch": ({}, {"batch": BATCH.float()}, TypeError, r"'batch' to hold int64"),
+    "batch size": ({}, {"batch": BATCH, "batch_size": 1}, ValueError, r"below batch_size=1.*got 1"),
+    "no batch": ({}, {"batch_size": 2}, ValueError, r"'batch' vector for more than one graph"),
+    "no nodes": (
+        {"readout": "graph"},
+        {"x": X[:0], "edge_index": EDGES[:, :0]},
+        ValueError,
+        r"at least one node for readout='graph' \(got none\)",
+    ),
+    # positions
+    "positions": ({}, {"pe": torch.ones(4, 2)}, ValueError, r"no 'pe'.*pe_channels"),
+    "no positions": ({"pe_channels": 2}, {}, ValueError, r"'pe' of shape \[4, 2\] \(got None\)"),
+    "wide positions": (
+        {"pe_channels": 2},
+        {"pe": torch.ones(4, 3)},
+        ValueError,
+        r"'pe' of shape \[4, 2\] \(got \[4, 3\]\)",
+    ),
+    "bad positions": (
+        {"pe_channels": 2},
+        {"pe": torch.ones(4, 2) * NAN},
+        ValueError,
+        r"finite 'pe'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CALLS)
+class TestCalls:
+    def call(self, model, name):
+        _, arguments, error, message = BAD_CALLS[name]
+        with pytest.raises(error, match=message) as caught:
+            model(**{"x": X, "edge_index": EDGES, **arguments})
+        assert "\n" not in str(caught.value)
+
+    def test_get_one_sentence(self, name):
+        self.call(build(**BAD_CALLS[name][0]), name)
+
+    def test_leave_the_model_as_it_was(self, name):
+        model = build(norm="batch_norm", **BAD_CALLS[name][0]).train()
+        before = copy.deepcopy(model.state_dict())
+
+        self.call(model, name)
+
+        after = model.state_dict()
+        assert after.keys() == before.keys()
+        assert all(torch.equal(after[key], before[key]) for key in before)
+
+    def test_leave_a_lazy_model_lazy(self, name):
+        if name in ("width",):
+            pytest.skip("a lazy model takes any width")
+        model = build(**{"in_channels": -1, **BAD_CALLS[name][0]})
+
+        self.call(model, name)
+
+        assert model.in_channels == -1
+        assert isinstance(model.embedding.weight, UninitializedParameter)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "message"),
+    [
+        (GATv2Conv(8, 8, heads=2), r"GATv2Conv\(8, 8, heads=2\).*\[4, 8\] \(got \[4, 16\]\)"),
+        (GINConv(torch.nn.Linear(8, 1)), r"GINConv.*\[4, 8\] \(got \[4, 1\]\)"),
+        (GCNConv(8, 4), r"GCNConv\(8, 4\).*\[4, 8\] \(got \[4, 4\]\)"),
+        (SAGEConv(8, 4), r"SAGEConv\(8, 4.*\[4, 8\] \(got \[4, 4\]\)"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else type(value).__name__,
+)
+def test_a_backbone_whose_output_has_another_width(backbone, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        build(backbone=backbone)(X, EDGES)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_linear_engine_with_another_backbone():
+    with pytest.raises(ValueError, match=r"linear backbone for engine='linear'.*engine='scan'"):
+        build(backbone=SendTanh(8), engine="linear")(X, EDGES)
+
+
+def test_the_check_of_values_can_be_turned_off():
+    x = X.clone()
+    x[1, 2] = NAN
+
+    out = build(check_input=False, coefficients="naive", num_blocks=1, seq_len=1)(x, EDGES)
+
+    # one convolution: the fault reaches the neighbours and no further
+    assert torch.isnan(out).any(dim=1).tolist() == [True, True, True, False]
+
+
+def test_sizes_are_checked_all_the_same():
+    with pytest.raises(ValueError, match="width in_channels=5"):
+        build(check_input=False)(X[:, :4], EDGES)
