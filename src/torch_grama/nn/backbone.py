@@ -116,7 +116,7 @@ def reset_backbone(module: Module) -> None:
     reset_attention(module)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BackboneCall:
     r"""Which arguments a backbone takes besides node states and edges, found out once.
 

@@ -15,7 +15,7 @@ from torch_grama.nn.engine.groups import Groups
 from torch_grama.nn.graph_mean import count_graphs
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GraphInput:
     r"""A batch of graphs as the blocks see it.
 

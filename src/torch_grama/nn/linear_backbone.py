@@ -16,7 +16,7 @@ from torch_grama.nn.gcn_normalization import gcn_adjacency, mean_adjacency, sum_
 from torch_grama.nn.graph_input import GraphInput
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LinearMap:
     r"""The affine map :math:`\mathbf{f} \mapsto \mathbf{A} \mathbf{f} \mathbf{W} +
     \mathbf{f} \mathbf{W}_{\mathrm{root}} + \mathbf{b}` on node states.

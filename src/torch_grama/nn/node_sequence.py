@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_grama.nn.activation import Activation, identity
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NodeSequence:
     r"""States and residuals, with an activation that is still to be applied.
 

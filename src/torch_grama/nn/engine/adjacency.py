@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CSR:
     r"""A sparse :math:`N \times N` matrix by rows.
 
@@ -45,7 +45,7 @@ class CSR:
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Adjacency:
     r"""A weighted adjacency matrix :math:`\mathbf{A}`, given by its entries.
 

@@ -163,7 +163,7 @@ def uses_linear_engine(engine: str, backbone: object) -> bool:
     return engine in ("auto", "linear") and not backbone.adjacency.value.requires_grad
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Recurrence:
     r"""One recurrence with given coefficients.
 
