@@ -26,7 +26,8 @@ def draw(rows: list[Row], paper: Mapping[str, Any], path: Path, hardware: str) -
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+    rows = [row for row in rows if row["scene"] == "depth"]
+    figure, axes = plt.subplots(1, 2, figsize=(11, 5.4), layout="constrained")
     for axis, kind, title in zip(
         axes, ("train", "infer"), ("Training step", "Inference"), strict=True
     ):
@@ -60,7 +61,8 @@ def draw(rows: list[Row], paper: Mapping[str, Any], path: Path, hardware: str) -
         axis.set_ylabel("milliseconds")
         axis.set_title(title)
         axis.grid(alpha=0.3, which="both")
-    axes[0].legend(fontsize=8)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
     figure.suptitle(f"22,662 nodes, 32,927 undirected edges, {hardware}", fontsize=10)
     figure.savefig(path, dpi=150)
     plt.close(figure)
