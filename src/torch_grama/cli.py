@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 
 from torch_grama import __version__
+from torch_grama.data_cli import add_data_commands
+from torch_grama.nn.choices import list_nearest_first
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,12 +32,30 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser() -> argparse.ArgumentParser:
     """Builds the parser of the ``grama`` command."""
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = CommandParser(
         prog="grama",
         description="GRAMA: adaptive graph autoregressive moving-average models.",
     )
     parser.add_argument("--version", action="version", version=f"grama {__version__}")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
+    add_data_commands(subparsers)
     return parser
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose complaint about an unknown command lists the commands, nearest first.
+
+    The parsers that its subparsers make are of the same class.
+    """
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            raise argparse.ArgumentError(
+                None,
+                f"Expected a command, one of {list_nearest_first(str(value), action.choices)} "
+                f"(got {value!r})",
+            )
+        super()._check_value(action, value)
 
 
 if __name__ == "__main__":

@@ -66,7 +66,10 @@ class GraphTaskData:
 
     Attributes:
         name: The word it was loaded by, or the path.
-        graphs: The graphs. Node tasks on one graph have exactly one.
+        graphs: The graphs. Node tasks on one graph have exactly one. The target ``y`` of a graph is
+            int64 ``[N]`` or ``[1]`` for classes and float ``[N, K]`` or ``[1, K]`` for ``K`` labels
+            or quantities. A boolean ``label_mask`` ``[N]``, where there is one, marks the nodes
+            that loss and metric are taken over; otherwise it is all of them.
         folds: The official divisions, in the published order, or the one that was made.
         level: Whether nodes or graphs carry the target ``y``.
         kind: The kind of target. A ``forecast`` has ``x`` of shape ``[N, lags, C]`` and one graph
@@ -81,6 +84,9 @@ class GraphTaskData:
         licence: Terms under which the source publishes it, as far as stated.
         citation: Title, authors and year of the work to cite.
         notes: Departures from the published form, one sentence each.
+        feature_names: What the columns of ``x`` are called, where known.
+        node_names: What the nodes of a single graph are called in its source, where known; the
+            names under which predictions are written.
     """
 
     name: str
@@ -98,3 +104,5 @@ class GraphTaskData:
     licence: str = ""
     citation: str = ""
     notes: tuple[str, ...] = field(default=())
+    feature_names: tuple[str, ...] = ()
+    node_names: Sequence[str] = ()

@@ -26,6 +26,7 @@ from torch_grama.nn.coefficients import (
     NaiveCoefficients,
     SelectiveCoefficients,
 )
+from torch_grama.nn.engine.groups import Groups
 from torch_grama.nn.engine.handwritten import handwritten_gradients_work
 from torch_grama.nn.engine.reading import Reading
 from torch_grama.nn.engine.run import (
@@ -289,8 +290,7 @@ class GRAMABlock(Module):
             assert isinstance(backbone, LinearMap)
             terms, bias_weights, phi, theta = self._read(read_terms, source, graph, saves_memory)
             coefficients = ARMACoefficients(phi, theta)
-            batch = self._weights_batch(graph)
-            state = run_horner((terms, bias_weights), backbone, batch, saves_memory)
+            state = run_horner((terms, bias_weights), backbone, self._groups(graph), saves_memory)
         else:
             states, _, coefficients = self._recur(source, graph, True, saves_memory)
             state = states[-1]
@@ -321,7 +321,7 @@ class GRAMABlock(Module):
         states, residuals = run_steps(
             (mixture[0], mixture[1], mixture[2]),
             backbone,
-            self._weights_batch(graph),
+            self._groups(graph),
             linear,
             overwrites=internal,
         )
@@ -337,9 +337,8 @@ class GRAMABlock(Module):
         r"""Returns what :obj:`read` takes from the sequence, and the coefficients."""
 
         def read_sequence() -> tuple[Tensor, ...]:
-            batch = self._weights_batch(graph)
             pools = self._is_selective
-            reading = Reading(source(), batch, graph.batch_size, pools, saves_memory)
+            reading = Reading(source(), self._groups(graph), pools, saves_memory)
             phi, theta = select_jointly(
                 self.ar_coefficients,
                 self.ma_coefficients,
@@ -392,9 +391,9 @@ class GRAMABlock(Module):
     def _is_selective(self) -> bool:
         return isinstance(self.ar_coefficients, SelectiveCoefficients)
 
-    def _weights_batch(self, graph: GraphInput) -> Tensor | None:
-        # coefficients that are the same for all graphs need no batch vector
-        return graph.batch if self._is_selective else None
+    def _groups(self, graph: GraphInput) -> Groups:
+        # coefficients that are the same for all graphs make one group of all nodes
+        return graph.groups if self._is_selective else Groups()
 
     def _uses_handwritten(self) -> bool:
         return (

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
 
 from torch_grama.nn.engine.adjacency import Adjacency
+from torch_grama.nn.engine.groups import Groups
 from torch_grama.nn.graph_mean import count_graphs
 
 
@@ -34,6 +36,11 @@ class GraphInput:
     batch: Tensor | None = None
     batch_size: int = 1
     adjacencies: dict[Hashable, Adjacency] = field(default_factory=dict)
+
+    @cached_property
+    def groups(self) -> Groups:
+        r"""The graphs of the batch, for the engines."""
+        return Groups(self.batch, self.batch_size)
 
     def adjacency(self, key: Hashable, build: Callable[[], Adjacency]) -> Adjacency:
         r"""Returns the matrix called :obj:`key`, building it when it is first asked for."""

@@ -36,7 +36,7 @@ def select_jointly(
     pair = (ar_coefficients, ma_coefficients)
     dtype = ar_coefficients.key_weight.dtype
     with torch.autocast(pooled_states.device.type, enabled=False):
-        phi, theta = apply(
+        both: Tensor = apply(
             _JointSelection,
             torch.stack([pooled_states, pooled_residuals]).to(dtype),
             torch.stack([module.query_weight for module in pair]),
@@ -46,6 +46,7 @@ def select_jointly(
             1 / math.sqrt(ar_coefficients.channels * ar_coefficients.heads),
             ar_coefficients.guard,
         )
+    phi, theta = both.unbind(0)
     return phi, theta
 
 
@@ -73,7 +74,7 @@ class _JointSelection(torch.autograd.Function):
         lag_bias: Tensor,
         scale: float,
         guard: float,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> Tensor:
         order = lag_bias.size(-1)
         newest = pooled[:, :, -1]  # [2, B, F]
         query = torch.baddbmm(query_bias.unsqueeze(1), newest, query_weight.mT)
@@ -87,15 +88,12 @@ class _JointSelection(torch.autograd.Function):
         out = torch.addcmul((1 - s * ratio) / order, c, ratio)
         ctx.save_for_backward(pooled, query_weight, key_weight, query, asked, keys, c, s, ratio)
         ctx.scale, ctx.guard = scale, guard
-        return out[0].clone(), out[1].clone()
+        return out
 
     @staticmethod
     @once_differentiable
-    def backward(
-        ctx: Any, phi_gradient: Tensor, theta_gradient: Tensor
-    ) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         pooled, query_weight, key_weight, query, asked, keys, c, s, ratio = ctx.saved_tensors
-        g = torch.stack([phi_gradient, theta_gradient])
         order, guard = c.size(-1), ctx.guard
         mean = g.mean(dim=-1, keepdim=True)
         ratio_gradient = (g * c).sum(dim=-1, keepdim=True) - s * mean

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch_grama.nn.activation import Activation, identity
 from torch_grama.nn.engine import torch_kernels
 from torch_grama.nn.engine.adjacency import CSR, Adjacency
+from torch_grama.nn.engine.groups import Groups
 from torch_grama.nn.engine.torch_kernels import activation_gradient
 
 __all__ = [
@@ -23,7 +24,6 @@ __all__ = [
     "gram",
     "horner_step",
     "linear_step",
-    "node_counts",
     "pool",
     "sequence_gradient",
     "sparse_product",
@@ -36,19 +36,19 @@ def combine_both(
     states: Tensor,
     residual_weights: Tensor | None,
     residuals: Tensor | None,
-    batch: Tensor | None,
+    groups: Groups,
     act: Activation,
 ) -> Tensor:
     r"""Returns the weighted sums over states and residuals, ``[R, N, F]``."""
     fast = _triton_for(act, states, residuals)
     if fast is not None:
-        out: Tensor = fast.combine(state_weights, states, residual_weights, residuals, batch, act)
+        out: Tensor = fast.combine(state_weights, states, residual_weights, residuals, groups, act)
         return out
     # a tensor of its own, not a view: the linear engine writes the states over it
     out = states.new_empty(state_weights.size(1), *states.shape[1:])
-    out.copy_(torch_kernels.combine(state_weights, states, batch, act))
+    out.copy_(torch_kernels.combine(state_weights, states, groups, act))
     if residual_weights is not None and residuals is not None:
-        out += torch_kernels.combine(residual_weights, residuals, batch, act)
+        out += torch_kernels.combine(residual_weights, residuals, groups, act)
     return out
 
 
@@ -56,7 +56,7 @@ def sequence_gradient(
     weights: Tensor | None,
     gradient: Tensor | None,
     share: Tensor | None,
-    batch: Tensor | None,
+    groups: Groups,
     sequence: Tensor,
     act: Activation,
     out: Tensor | None = None,
@@ -67,7 +67,7 @@ def sequence_gradient(
         weights (Tensor, optional): Weights of the sums, ``[B, R, L]``.
         gradient (Tensor, optional): Gradient of the sums, ``[R, N, F]``.
         share (Tensor, optional): Gradient of the sum over nodes, ``[B, L, F]``.
-        batch (Tensor, optional): Maps nodes to graphs.
+        groups (Groups): Which nodes form a graph.
         sequence (Tensor): The sequence, ``[L, N, F]``.
         act (callable): Its activation.
         out (Tensor, optional): Where to write; may be the sequence itself.
@@ -75,50 +75,39 @@ def sequence_gradient(
     fast = _triton_for(act, gradient, sequence, out)
     if fast is not None and weights is not None and gradient is not None:
         target = torch.empty_like(sequence) if out is None else out
-        fast.sequence_gradient(target, weights, gradient, share, batch, sequence, act)
+        fast.sequence_gradient(target, weights, gradient, share, groups, sequence, act)
         return target
-    result = torch_kernels.sequence_gradient(weights, gradient, share, batch, sequence, act)
+    result = torch_kernels.sequence_gradient(weights, gradient, share, groups, sequence, act)
     return result if out is None else out.copy_(result)
 
 
 def add_combination(
-    out: Tensor, base: Tensor | None, weights: Tensor, sequence: Tensor, batch: Tensor | None
+    out: Tensor, base: Tensor | None, weights: Tensor, sequence: Tensor, groups: Groups
 ) -> None:
     r"""Writes ``base`` (or zero) plus the weighted sum of ``sequence`` into ``out``, ``[N, F]``."""
     implementation = _triton_for(identity, out, base, sequence) or torch_kernels
-    implementation.add_combination(out, base, weights, sequence, batch)
+    implementation.add_combination(out, base, weights, sequence, groups)
 
 
 def gram(
     gradient: Tensor,
     sequence: Tensor,
-    batch: Tensor | None,
-    num_graphs: int,
+    groups: Groups,
     act: Activation = identity,
 ) -> Tensor:
     r"""Returns the inner products per graph, ``[B, R, L]``."""
     implementation = _triton_for(act, gradient, sequence) or torch_kernels
-    out: Tensor = implementation.gram(gradient, sequence, batch, num_graphs, act)
+    out: Tensor = implementation.gram(gradient, sequence, groups, act)
     return out
 
 
-def pool(sequence: Tensor, batch: Tensor | None, num_graphs: int, act: Activation) -> Tensor:
+def pool(sequence: Tensor, groups: Groups, act: Activation) -> Tensor:
     r"""Returns the activated means over the nodes of each graph, ``[B, L, F]``."""
     fast = _triton_for(act, sequence)
     if fast is None:
-        return torch_kernels.pool(sequence, batch, num_graphs, act)
-    total: Tensor = fast.sum_per_graph(sequence, batch, num_graphs, act)
-    return total / node_counts(sequence, batch, num_graphs)
-
-
-def node_counts(sequence: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor | int:
-    r"""Returns the number of nodes of each graph, at least one, ``[B, 1, 1]``."""
-    if batch is None:
-        return max(sequence.size(1), 1)
-    dtype = torch.promote_types(sequence.dtype, torch.float32)
-    count = torch.zeros(num_graphs, dtype=dtype, device=batch.device)
-    count.index_add_(0, batch, torch.ones(batch.numel(), dtype=dtype, device=batch.device))
-    return count.clamp_(min=1).view(-1, 1, 1)
+        return torch_kernels.pool(sequence, groups, act)
+    total: Tensor = fast.sum_per_graph(sequence, groups, act)
+    return total / groups.node_counts(sequence.size(1))
 
 
 def sparse_product(matrix: CSR, x: Tensor) -> Tensor:
@@ -141,7 +130,7 @@ def linear_step(
     weight: Tensor,
     root_weight: Tensor | None,
     bias: Tensor | None,
-    batch: Tensor | None,
+    groups: Groups,
 ) -> None:
     r"""Writes residual and state number ``step``; ``states[step]`` holds the mixed part before."""
     residual = residuals[step]
@@ -159,7 +148,7 @@ def linear_step(
             state=states[step],
             history=residuals[:step],
             response=response,
-            batch=batch,
+            groups=groups,
         )
         return
     arrived = torch_kernels.sparse_product(adjacency.csr, sent)
@@ -170,7 +159,7 @@ def linear_step(
     else:
         residual += arrived
     weights = response[:, : step + 1].flip(-1)
-    add_combination(states[step], states[step], weights, residuals[: step + 1], batch)
+    add_combination(states[step], states[step], weights, residuals[: step + 1], groups)
 
 
 def horner_step(
@@ -180,7 +169,7 @@ def horner_step(
     weight: Tensor,
     root_weight: Tensor | None,
     offset: Tensor | None,
-    batch: Tensor | None,
+    groups: Groups,
 ) -> None:
     r"""Adds the backbone of ``terms[level + 1]`` to ``terms[level]``, in place, and the offset of
     each graph, ``[B, F]``.
@@ -193,24 +182,24 @@ def horner_step(
     if fast is None:
         term += torch_kernels.sparse_product(adjacency.csr, sent)
         if offset is not None:
-            term += offset if batch is None else offset[batch]
+            term += offset if groups.batch is None else offset[groups.batch]
     else:
-        fast.sparse_product(adjacency.csr, sent, term, base=term, bias=offset, batch=batch)
+        fast.sparse_product(adjacency.csr, sent, term, base=term, bias=offset, groups=groups)
 
 
-def sum_per_graph(sequence: Tensor, batch: Tensor | None, num_graphs: int) -> Tensor:
+def sum_per_graph(sequence: Tensor, groups: Groups) -> Tensor:
     r"""Returns the sums over the nodes of each graph, ``[B, L, F]``, in float32 or better."""
     fast = _triton_for(identity, sequence)
     if fast is not None:
-        out: Tensor = fast.sum_per_graph(sequence, batch, num_graphs)
+        out: Tensor = fast.sum_per_graph(sequence, groups)
         return out
     dtype = torch.promote_types(sequence.dtype, torch.float32)
-    if batch is None:
+    if groups.batch is None:
         return sequence.sum(dim=1, dtype=dtype).unsqueeze(0)
     total = torch.zeros(
-        sequence.size(0), num_graphs, sequence.size(2), dtype=dtype, device=sequence.device
+        sequence.size(0), groups.num_graphs, sequence.size(2), dtype=dtype, device=sequence.device
     )
-    return total.index_add_(1, batch, sequence.to(dtype)).transpose(0, 1)
+    return total.index_add_(1, groups.batch, sequence.to(dtype)).transpose(0, 1)
 
 
 def add_product(out: Tensor, left: Tensor, right: Tensor) -> None:

@@ -10,6 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from torch_grama.nn.engine import kernels
 from torch_grama.nn.engine.adjacency import Adjacency
+from torch_grama.nn.engine.groups import Groups
 from torch_grama.nn.engine.toeplitz import sum_diagonals
 
 
@@ -32,7 +33,7 @@ class LinearScan(torch.autograd.Function):
         root_weight: Tensor | None,
         bias: Tensor | None,
         adjacency: Adjacency,
-        batch: Tensor | None,
+        groups: Groups,
         overwrites: bool,
     ) -> tuple[Tensor, Tensor]:
         states, residuals = mixed, torch.empty_like(mixed)
@@ -49,11 +50,11 @@ class LinearScan(torch.autograd.Function):
                 weight,
                 root_weight,
                 bias,
-                batch,
+                groups,
             )
             state = states[step]
-        ctx.save_for_backward(states, residuals, newest, response, weight, root_weight, bias, batch)
-        ctx.adjacency, ctx.overwrites = adjacency, overwrites
+        ctx.save_for_backward(states, residuals, newest, response, weight, root_weight, bias)
+        ctx.adjacency, ctx.groups, ctx.overwrites = adjacency, groups, overwrites
         ctx.set_materialize_grads(False)
         return states, residuals
 
@@ -62,17 +63,19 @@ class LinearScan(torch.autograd.Function):
     def backward(
         ctx: Any, states_gradient: Tensor | None, residuals_gradient: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        states, residuals, newest, response, weight, root_weight, bias, batch = ctx.saved_tensors
+        states, residuals, newest, response, weight, root_weight, bias = ctx.saved_tensors
         adjacency: Adjacency = ctx.adjacency
+        groups: Groups = ctx.groups
         if states_gradient is None:
             states_gradient = torch.zeros_like(states)
         elif not (ctx.overwrites and states_gradient.is_contiguous()):
             states_gradient = states_gradient.clone(memory_format=torch.contiguous_format)
-        accumulate = _WeightGradients(weight, root_weight, bias)
+        sums = states.new_empty(states.size(0), states.size(2), dtype=response.dtype)
+        accumulate = _WeightGradients(weight, root_weight)
         for step in reversed(range(states.size(0))):
             # gradient of residual `step`: its own, plus what all states from here on pass back
             own = None if residuals_gradient is None else residuals_gradient[step]
-            if own is not None and ctx.overwrites and own.is_contiguous():
+            if ctx.overwrites and own is not None and own.is_contiguous():
                 gradient = own
             else:
                 gradient = torch.empty_like(states[step])
@@ -81,23 +84,26 @@ class LinearScan(torch.autograd.Function):
                 own,
                 response[:, : states.size(0) - step],
                 states_gradient[step:],
-                batch,
+                groups,
             )
             state = newest if step == 0 else states[step - 1]
             passed = accumulate.add(adjacency, gradient, state)
+            if bias is not None:
+                torch.sum(gradient, dim=0, dtype=sums.dtype, out=sums[step])
             if step == 0:
                 newest_gradient = accumulate.state_gradient(passed, gradient)
             else:
                 accumulate.add_state_gradient(states_gradient[step - 1], passed, gradient)
         response_gradient = None
         if ctx.needs_input_grad[2]:
-            products = kernels.gram(states_gradient, residuals, batch, response.size(0))
+            products = kernels.gram(states_gradient, residuals, groups)
             response_gradient = sum_diagonals(products).to(response.dtype)
         return (
             states_gradient,
             newest_gradient,
             response_gradient,
             *accumulate.results(),
+            None if bias is None else sums.sum(dim=0).to(bias.dtype),
             None,
             None,
             None,
@@ -123,44 +129,42 @@ class HornerScan(torch.autograd.Function):
         weight: Tensor,
         root_weight: Tensor | None,
         adjacency: Adjacency,
-        batch: Tensor | None,
+        groups: Groups,
         overwrites: bool,
     ) -> Tensor:
         for level in reversed(range(terms.size(0) - 1)):
             constant = None if offset is None else offset[:, level]
-            kernels.horner_step(terms, level, adjacency, weight, root_weight, constant, batch)
-        ctx.save_for_backward(terms, weight, root_weight, batch)
-        ctx.adjacency, ctx.overwrites = adjacency, overwrites
-        ctx.num_graphs = 0 if offset is None else offset.size(0)
+            kernels.horner_step(terms, level, adjacency, weight, root_weight, constant, groups)
+        ctx.save_for_backward(terms, weight, root_weight)
+        ctx.adjacency, ctx.groups, ctx.overwrites = adjacency, groups, overwrites
         return terms[0].clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        partial, weight, root_weight, batch = ctx.saved_tensors
+        partial, weight, root_weight = ctx.saved_tensors
         adjacency: Adjacency = ctx.adjacency
         # the partial result of a level is read once, before the gradient of that level is written
         gradients = partial if ctx.overwrites else torch.empty_like(partial)
         gradients[0] = gradient
-        accumulate = _WeightGradients(weight, root_weight, None)
+        accumulate = _WeightGradients(weight, root_weight)
         for level in range(partial.size(0) - 1):
             passed = accumulate.add(adjacency, gradients[level], partial[level + 1])
             accumulate.state_gradient(passed, gradients[level], out=gradients[level + 1])
         offset_gradient = None
-        if ctx.num_graphs and ctx.needs_input_grad[1]:
-            offset_gradient = kernels.sum_per_graph(gradients[:-1], batch, ctx.num_graphs)
-        weight_gradient, root_gradient, _ = accumulate.results()
+        if ctx.needs_input_grad[1]:
+            offset_gradient = kernels.sum_per_graph(gradients[:-1], ctx.groups)
+        weight_gradient, root_gradient = accumulate.results()
         return gradients, offset_gradient, weight_gradient, root_gradient, None, None, None
 
 
 class _WeightGradients:
     r"""Gradients of a linear backbone, added up over the steps in float32 or better."""
 
-    def __init__(self, weight: Tensor, root_weight: Tensor | None, bias: Tensor | None) -> None:
-        self._weight_matrix, self._root_matrix, self._bias_vector = weight, root_weight, bias
+    def __init__(self, weight: Tensor, root_weight: Tensor | None) -> None:
+        self._weight_matrix, self._root_matrix = weight, root_weight
         self._weight = torch.zeros_like(weight, memory_format=torch.contiguous_format)
         self._root = None if root_weight is None else torch.zeros_like(root_weight)
-        self._bias = None if bias is None else torch.zeros_like(bias)
 
     def add(self, adjacency: Adjacency, gradient: Tensor, state: Tensor) -> Tensor:
         r"""Adds one step; returns the residual's gradient sent back along the edges."""
@@ -168,8 +172,6 @@ class _WeightGradients:
         kernels.add_product(self._weight, state, passed)
         if self._root is not None:
             kernels.add_product(self._root, state, gradient)
-        if self._bias is not None:
-            self._bias += gradient.sum(dim=0, dtype=self._bias.dtype)
         return passed
 
     def state_gradient(self, passed: Tensor, gradient: Tensor, out: Tensor | None = None) -> Tensor:
@@ -185,5 +187,5 @@ class _WeightGradients:
         if self._root_matrix is not None:
             out.addmm_(gradient, self._root_matrix.t().to(gradient.dtype))
 
-    def results(self) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        return self._weight, self._root, self._bias
+    def results(self) -> tuple[Tensor, Tensor | None]:
+        return self._weight, self._root

@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from torch_grama.nn.activation import Activation
 from torch_grama.nn.engine import kernels
+from torch_grama.nn.engine.groups import Groups
 from torch_grama.nn.engine.handwritten import apply
 from torch_grama.nn.node_sequence import NodeSequence, forward_differences
 
@@ -26,9 +27,7 @@ class Reading:
 
     Args:
         sequence (NodeSequence): The sequence; its activation is applied while reading.
-        batch (Tensor, optional): The graph of each node; :obj:`None` if means and weights are
-            the same for all.
-        num_graphs (int): Number of graphs.
+        groups (Groups): Which nodes share means and weights.
         pools (bool): Whether the means will be asked for.
         overwrites (bool): Whether the gradient may take the place of the sequence, which then must
             not be needed by anyone else.
@@ -44,20 +43,19 @@ class Reading:
     def __init__(
         self,
         sequence: NodeSequence,
-        batch: Tensor | None,
-        num_graphs: int,
+        groups: Groups,
         pools: bool,
         overwrites: bool = False,
     ) -> None:
         self._sequence = sequence
-        self._batch = batch
+        self._groups = groups
         self._message = _Message()
         self.pooled_states, pooled_residuals, self._token = apply(
             _Enter,
             sequence.states,
             sequence.residuals,
-            batch,
-            num_graphs if pools else 0,
+            groups,
+            pools,
             sequence.act,
             overwrites,
             self._message,
@@ -95,7 +93,7 @@ class Reading:
             None if residuals is None else residuals.detach(),
             state_weights.to(dtype),
             None if residual_weights is None else residual_weights.to(dtype),
-            self._batch,
+            self._groups,
             self._sequence.act,
             self._message,
         )
@@ -125,19 +123,20 @@ class _Enter(torch.autograd.Function):
         ctx: Any,
         states: Tensor,
         residuals: Tensor | None,
-        batch: Tensor | None,
-        num_graphs: int,
+        groups: Groups,
+        pools: bool,
         act: Activation,
         overwrites: bool,
         message: _Message,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        ctx.save_for_backward(states, residuals, batch)
-        ctx.act, ctx.overwrites, ctx.message = act, overwrites, message
+        ctx.save_for_backward(states, residuals)
+        ctx.groups, ctx.act = groups, act
+        ctx.overwrites, ctx.message = overwrites, message
         ctx.set_materialize_grads(False)
         pooled = [
             states.new_empty(0, 0, 0)
-            if part is None or num_graphs == 0
-            else kernels.pool(part, batch, num_graphs, act)
+            if part is None or not pools
+            else kernels.pool(part, groups, act)
             for part in (states, residuals)
         ]
         return pooled[0], pooled[1], states.new_zeros(())
@@ -147,8 +146,8 @@ class _Enter(torch.autograd.Function):
     def backward(
         ctx: Any, states_share: Tensor | None, residuals_share: Tensor | None, token: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        states, residuals, batch = ctx.saved_tensors
-        act, message = ctx.act, ctx.message
+        states, residuals = ctx.saved_tensors
+        groups, act, message = ctx.groups, ctx.act, ctx.message
         newest = None
         if message.newest_gradient is not None:
             newest = kernels.activation_gradient(act, states[-1], message.newest_gradient)
@@ -161,13 +160,13 @@ class _Enter(torch.autograd.Function):
                 grads.append(None)
                 continue
             if share is not None:
-                share = share / kernels.node_counts(part, batch, share.size(0))
+                share = share / groups.node_counts(part.size(1))
             grads.append(
                 kernels.sequence_gradient(
                     weights,
                     message.gradient,
                     share,
-                    batch,
+                    groups,
                     part,
                     act,
                     out=part if ctx.overwrites else None,
@@ -191,14 +190,16 @@ class _Mix(torch.autograd.Function):
         residuals: Tensor | None,
         state_weights: Tensor,
         residual_weights: Tensor | None,
-        batch: Tensor | None,
+        groups: Groups,
         act: Activation,
         message: _Message,
     ) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(states, residuals, state_weights, residual_weights, batch)
-        ctx.act, ctx.message = act, message
+        ctx.save_for_backward(states, residuals, state_weights, residual_weights)
+        ctx.groups, ctx.act, ctx.message = groups, act, message
         ctx.set_materialize_grads(False)
-        mixed = kernels.combine_both(state_weights, states, residual_weights, residuals, batch, act)
+        mixed = kernels.combine_both(
+            state_weights, states, residual_weights, residuals, groups, act
+        )
         return mixed, act(states[-1]).clone()
 
     @staticmethod
@@ -206,22 +207,21 @@ class _Mix(torch.autograd.Function):
     def backward(
         ctx: Any, gradient: Tensor | None, newest_gradient: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        states, residuals, state_weights, residual_weights, batch = ctx.saved_tensors
-        act, message = ctx.act, ctx.message
+        states, residuals, state_weights, residual_weights = ctx.saved_tensors
+        groups, act, message = ctx.groups, ctx.act, ctx.message
         if message.spent:
             raise RuntimeError(
                 "Expected a single backward pass through a model with checkpoint_blocks=True, "
                 "whose gradients take the place of its states (got a second one); run the forward "
                 "pass again, or build the model with checkpoint_blocks=False"
             )
-        num_graphs = state_weights.size(0)
         grads: list[Tensor | None] = [None] * 8
         if gradient is not None:
             gradient = gradient.contiguous()
             if ctx.needs_input_grad[3]:
-                grads[3] = kernels.gram(gradient, states, batch, num_graphs, act)
+                grads[3] = kernels.gram(gradient, states, groups, act)
             if ctx.needs_input_grad[4]:
-                grads[4] = kernels.gram(gradient, residuals, batch, num_graphs, act)
+                grads[4] = kernels.gram(gradient, residuals, groups, act)
         if ctx.needs_input_grad[0]:
             message.gradient, message.newest_gradient = gradient, newest_gradient
             message.state_weights, message.residual_weights = state_weights, residual_weights

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from torch_grama.nn.engine.groups import Groups
 from torch_grama.nn.engine.handwritten import apply, handwritten_gradients_work
 from torch_grama.nn.engine.horner import last_state_weights
 from torch_grama.nn.engine.linear import HornerScan, LinearScan
@@ -72,13 +73,14 @@ def read_terms(reading: Reading, phi: Tensor, theta: Tensor, num_recurrences: in
 
 
 def _solve(reading: Reading, phi: Tensor, theta: Tensor, num_recurrences: int) -> Transition:
-    return Transition(*apply(SolvedRecurrence, phi, theta, reading.seq_len, num_recurrences))
+    solution: Tensor = apply(SolvedRecurrence, phi, theta, reading.seq_len, num_recurrences)
+    return Transition.from_solution(solution)
 
 
 def run_steps(
     mixture: Mixture,
     backbone: Callable[[Tensor], Tensor],
-    batch: Tensor | None,
+    groups: Groups,
     linear: bool,
     overwrites: bool = False,
 ) -> tuple[Tensor, Tensor]:
@@ -87,13 +89,13 @@ def run_steps(
     Args:
         mixture (tuple of Tensor): What was read of the given sequence.
         backbone (callable): Maps states to residuals; a :class:`LinearMap` if :obj:`linear`.
-        batch (Tensor, optional): The graph of each node.
+        groups (Groups): Which nodes share coefficients.
         linear (bool): Whether to use the linear engine.
         overwrites (bool, optional): Whether incoming gradients may be overwritten, because they
             come from another engine and nobody else sees them. (default: :obj:`False`)
     """
     if not linear:
-        return scan(*mixture, backbone, batch)
+        return scan(*mixture, backbone, groups)
     assert isinstance(backbone, LinearMap)
     out: tuple[Tensor, Tensor] = apply(
         LinearScan,
@@ -102,21 +104,21 @@ def run_steps(
         backbone.root_weight,
         backbone.bias,
         backbone.adjacency,
-        batch,
+        groups,
         overwrites,
     )
     return out
 
 
 def run_horner(
-    terms: Terms, backbone: LinearMap, batch: Tensor | None, overwrites: bool = False
+    terms: Terms, backbone: LinearMap, groups: Groups, overwrites: bool = False
 ) -> Tensor:
     r"""Runs Horner's rule; returns the last new state :math:`(N, F)`.
 
     Args:
         terms (tuple of Tensor): What was read of the given sequence.
         backbone (LinearMap): The linear backbone.
-        batch (Tensor, optional): The graph of each node.
+        groups (Groups): Which nodes share coefficients.
         overwrites (bool, optional): Whether the gradients may take the place of intermediate
             results, which allows a single backward pass. (default: :obj:`False`)
     """
@@ -130,7 +132,7 @@ def run_horner(
         backbone.weight,
         backbone.root_weight,
         backbone.adjacency,
-        batch,
+        groups,
         overwrites,
     )
     return out
@@ -189,7 +191,7 @@ class Recurrence:
         if not handwritten_gradients_work():
             return self._run_plain()
         mixture = read_mixture(self._reading(), self.phi, self.theta, self.num_recurrences)
-        return run_steps(mixture, self.backbone, self.batch, linear)
+        return run_steps(mixture, self.backbone, self._groups, linear)
 
     def run_last(self, engine: str = "auto") -> Tensor:
         r"""Returns the last new state alone, :math:`(N, F)`."""
@@ -201,12 +203,16 @@ class Recurrence:
             and handwritten_gradients_work()
         ):
             terms = read_terms(self._reading(), self.phi, self.theta, self.num_recurrences)
-            return run_horner(terms, self.backbone, self.batch)
+            return run_horner(terms, self.backbone, self._groups)
         states, _ = self.run(engine)
         return states[-1]
 
+    @property
+    def _groups(self) -> Groups:
+        return Groups(self.batch, self.phi.size(0))
+
     def _reading(self) -> Reading:
-        return Reading(self.sequence, self.batch, self.phi.size(0), pools=False)
+        return Reading(self.sequence, self._groups, pools=False)
 
     def _run_reference(self) -> tuple[Tensor, Tensor]:
         states, residuals = self.sequence.materialize()

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from torch_grama.nn.engine import kernels
+from torch_grama.nn.engine.groups import Groups
 from torch_grama.nn.engine.handwritten import apply
 from torch_grama.nn.engine.toeplitz import sum_diagonals
 
@@ -20,7 +21,7 @@ def scan(
     newest: Tensor,
     response: Tensor,
     backbone: Callable[[Tensor], Tensor],
-    batch: Tensor | None,
+    groups: Groups,
 ) -> tuple[Tensor, Tensor]:
     r"""Runs :math:`\mathbf{f}_r = \mathbf{u}_r + \sum_{k \le r} h_{r-k} \boldsymbol{\delta}_k`,
     :math:`\boldsymbol{\delta}_r = \mathrm{GNN}(\mathbf{f}_{r-1})`.
@@ -35,12 +36,12 @@ def scan(
         newest (Tensor): The newest given state :math:`(N, F)`.
         response (Tensor): The impulse response :math:`h`, :math:`(B, R)`.
         backbone (callable): Maps states :math:`(N, F)` to residuals :math:`(N, F)`.
-        batch (Tensor, optional): The graph of each node.
+        groups (Groups): Which nodes share coefficients.
 
     Returns:
         The new states and the new residuals, :math:`(R, N, F)` each.
     """
-    buffers = _Buffers(torch.empty_like(mixed), torch.empty_like(mixed), response, batch)
+    buffers = _Buffers(torch.empty_like(mixed), torch.empty_like(mixed), response, groups)
     token = apply(_Begin, mixed, response, buffers)
     state = newest
     states, residuals = [], []
@@ -87,7 +88,7 @@ class _Buffers:
     states: Tensor
     residuals: Tensor
     response: Tensor
-    batch: Tensor | None
+    groups: Groups
 
     def release(self) -> None:
         self.states = self.residuals = self.response.new_empty(0)
@@ -108,9 +109,7 @@ class _Begin(torch.autograd.Function):
         buffers: _Buffers = ctx.buffers
         response_gradient = None
         if ctx.needs_input_grad[1]:
-            products = kernels.gram(
-                gradient, buffers.residuals, buffers.batch, buffers.response.size(0)
-            )
+            products = kernels.gram(gradient, buffers.residuals, buffers.groups)
             response_gradient = sum_diagonals(products).to(buffers.response.dtype)
         buffers.release()
         return gradient, response_gradient, None
@@ -130,7 +129,7 @@ class _Step(torch.autograd.Function):
             base,
             buffers.response[:, : step + 1].flip(-1),
             buffers.residuals[: step + 1],
-            buffers.batch,
+            buffers.groups,
         )
         # .data: shares the memory, and is no view that autograd would have to follow
         return buffers.states[step].data, token.view_as(token)
@@ -152,7 +151,7 @@ class _Step(torch.autograd.Function):
             None,
             buffers.response[:, : ctx.num_steps - step],
             carried[step:],
-            buffers.batch,
+            buffers.groups,
         )
         return residual_gradient, carried, None, None, None
 

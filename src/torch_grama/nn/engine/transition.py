@@ -27,6 +27,12 @@ class Transition(NamedTuple):
     from_residuals: Tensor
     impulse: Tensor
 
+    @classmethod
+    def from_solution(cls, solution: Tensor) -> Transition:
+        r"""Takes the three matrices side by side, :math:`(B, R, 2 L + 1)`."""
+        length = solution.size(-1) // 2
+        return cls(*solution.split([length, length, 1], dim=-1))
+
     @property
     def response(self) -> Tensor:
         r"""The impulse response as rows :math:`(B, R)`."""
@@ -55,7 +61,7 @@ def solve_recurrence(phi: Tensor, theta: Tensor, seq_len: int, num_recurrences: 
     """
     left, right = _sides(phi, theta, seq_len, num_recurrences)
     solution = torch.linalg.solve_triangular(left, right, upper=False, unitriangular=True)
-    return Transition(*solution.split([seq_len, seq_len, 1], dim=-1))
+    return Transition.from_solution(solution)
 
 
 class SolvedRecurrence(torch.autograd.Function):
@@ -69,24 +75,23 @@ class SolvedRecurrence(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, phi: Tensor, theta: Tensor, seq_len: int, num_recurrences: int
-    ) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, phi: Tensor, theta: Tensor, seq_len: int, num_recurrences: int) -> Tensor:
         left, right = _sides(phi, theta, seq_len, num_recurrences)
-        solution = torch.linalg.solve_triangular(left, right, upper=False, unitriangular=True)
+        solution: Tensor = torch.linalg.solve_triangular(
+            left, right, upper=False, unitriangular=True
+        )
         ctx.save_for_backward(left, solution)
         ctx.sizes = (seq_len, num_recurrences, phi.size(-1), theta.size(-1))
         ctx.dtypes = (phi.dtype, theta.dtype)
-        # copies: views of one result could not be told apart by autograd
-        return tuple(part.clone() for part in solution.split([seq_len, seq_len, 1], dim=-1))
+        return solution
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         left, solution = ctx.saved_tensors
         seq_len, num_recurrences, ar_order, ma_order = ctx.sizes
         right_gradient = torch.linalg.solve_triangular(
-            left.mT, torch.cat(gradients, dim=-1), upper=True, unitriangular=True
+            left.mT, gradient, upper=True, unitriangular=True
         )
         lag_gradient = right_gradient @ solution.mT
         left_table, right_table = _tables(left, seq_len, num_recurrences, ar_order, ma_order)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from torch_grama.nn.activation import Activation, identity
 from torch_grama.nn.engine.adjacency import CSR
+from torch_grama.nn.engine.groups import Groups
 from torch_grama.nn.engine.triton_kernels import (
     combine_kernel,
     gram_kernel,
@@ -27,8 +28,11 @@ ACTIVATION_CODES: dict[Activation, int] = {
     F.leaky_relu: 6,
 }
 _MAX_BLOCK = 512
-# Programs that share the nodes of a single graph in the reductions.
-_NUM_SEGMENTS = 1024
+_ALL_NODES = Groups()
+# About how many programs share the nodes in the reductions.
+_GRAM_PROGRAMS = 1024
+_SUM_PROGRAMS = 128
+_MIN_NODES_PER_PROGRAM = 8
 
 
 def combine(
@@ -36,21 +40,21 @@ def combine(
     first: Tensor,
     second_weights: Tensor | None,
     second: Tensor | None,
-    batch: Tensor | None,
+    groups: Groups,
     act: Activation,
 ) -> Tensor:
     r"""Returns the weighted sums over one or two activated sequences, ``[R, N, F]``."""
     out = first.new_empty(first_weights.size(1), *first.shape[1:])
-    _launch_combine(out, None, first_weights, first, second_weights, second, batch, act)
+    _launch_combine(out, None, first_weights, first, second_weights, second, groups, act)
     return out
 
 
 def add_combination(
-    out: Tensor, base: Tensor | None, weights: Tensor, sequence: Tensor, batch: Tensor | None
+    out: Tensor, base: Tensor | None, weights: Tensor, sequence: Tensor, groups: Groups
 ) -> None:
     r"""Writes ``base`` (or zero) plus the weighted sum of ``sequence`` into ``out``, ``[N, F]``."""
     _launch_combine(
-        out.unsqueeze(0), base, weights.unsqueeze(1), sequence, None, None, batch, identity
+        out.unsqueeze(0), base, weights.unsqueeze(1), sequence, None, None, groups, identity
     )
 
 
@@ -59,7 +63,7 @@ def sequence_gradient(
     weights: Tensor,
     gradient: Tensor,
     share: Tensor | None,
-    batch: Tensor | None,
+    groups: Groups,
     sequence: Tensor,
     act: Activation,
 ) -> None:
@@ -74,7 +78,7 @@ def sequence_gradient(
         gradient,
         None,
         None,
-        batch,
+        groups,
         identity,
         slope=None if act is identity else sequence,
         slope_act=act,
@@ -82,11 +86,9 @@ def sequence_gradient(
     )
 
 
-def gram(
-    gradient: Tensor, sequence: Tensor, batch: Tensor | None, num_graphs: int, act: Activation
-) -> Tensor:
+def gram(gradient: Tensor, sequence: Tensor, groups: Groups, act: Activation) -> Tensor:
     r"""Returns the inner products per graph, ``[B, R, L]``."""
-    segments = _segments(sequence, batch, num_graphs)
+    segments, parts = _segments(sequence, groups, _GRAM_PROGRAMS)
     left, right = gradient.size(0), sequence.size(0)
     partial = gradient.new_empty(segments.numel() - 1, left, right, dtype=torch.float32)
     gram_kernel[(segments.numel() - 1,)](
@@ -103,14 +105,12 @@ def gram(
         BLOCK=128,
         ACT=ACTIVATION_CODES[act],
     )
-    return partial.sum(dim=0, keepdim=True) if batch is None else partial
+    return _join(partial, parts)
 
 
-def sum_per_graph(
-    sequence: Tensor, batch: Tensor | None, num_graphs: int, act: Activation = identity
-) -> Tensor:
+def sum_per_graph(sequence: Tensor, groups: Groups, act: Activation = identity) -> Tensor:
     r"""Returns the sums over the nodes of each graph, ``[B, L, F]``."""
-    segments = _segments(sequence, batch, num_graphs, 128)
+    segments, parts = _segments(sequence, groups, _SUM_PROGRAMS)
     length, num_nodes, channels = sequence.size()
     out = sequence.new_empty(segments.numel() - 1, length, channels, dtype=torch.float32)
     block = min(triton.next_power_of_2(channels), _MAX_BLOCK)
@@ -124,7 +124,7 @@ def sum_per_graph(
         BLOCK=block,
         ACT=ACTIVATION_CODES[act],
     )
-    return out.sum(dim=0, keepdim=True) if batch is None else out
+    return _join(out, parts)
 
 
 def sparse_product(
@@ -136,7 +136,7 @@ def sparse_product(
     state: Tensor | None = None,
     history: Tensor | None = None,
     response: Tensor | None = None,
-    batch: Tensor | None = None,
+    groups: Groups = _ALL_NODES,
 ) -> None:
     r"""Writes :math:`\mathbf{A} \mathbf{x}`, plus ``base`` and ``bias``, into ``out``, ``[N, F]``.
 
@@ -159,7 +159,7 @@ def sparse_product(
         state,
         history,
         response,
-        batch,
+        groups.batch,
         num_nodes,
         channels,
         0 if bias is None or bias.dim() == 1 else bias.stride(0),
@@ -169,7 +169,7 @@ def sparse_product(
         HAS_BASE=base is not None,
         HAS_BIAS=bias is not None,
         HAS_STATE=state is not None,
-        HAS_BATCH=batch is not None,
+        HAS_BATCH=groups.batch is not None,
     )
 
 
@@ -180,7 +180,7 @@ def _launch_combine(
     first: Tensor,
     second_weights: Tensor | None,
     second: Tensor | None,
-    batch: Tensor | None,
+    groups: Groups,
     act: Activation,
     slope: Tensor | None = None,
     slope_act: Activation = identity,
@@ -190,7 +190,7 @@ def _launch_combine(
     if num_nodes == 0:
         return
     width = channels
-    if batch is None:
+    if groups.batch is None:
         # the same weights everywhere: one long row of channels, in blocks of full size
         num_nodes, channels = 1, num_nodes * channels
     padded = triton.next_power_of_2(num_rows)
@@ -205,7 +205,7 @@ def _launch_combine(
         share,
         first_weights,
         second_weights,
-        batch,
+        groups.batch,
         num_nodes,
         channels,
         width,
@@ -222,19 +222,30 @@ def _launch_combine(
         BLOCK=block,
         ACT=ACTIVATION_CODES[act],
         SLOPE=0 if slope is None else ACTIVATION_CODES[slope_act],
-        HAS_BATCH=batch is not None,
+        HAS_BATCH=groups.batch is not None,
         HAS_BASE=base is not None,
         HAS_SHARE=share is not None,
     )
 
 
-def _segments(
-    sequence: Tensor, batch: Tensor | None, num_graphs: int, limit: int = _NUM_SEGMENTS
-) -> Tensor:
-    r"""Returns where each run of nodes starts: the graphs, or even shares of a single graph."""
+def _segments(sequence: Tensor, groups: Groups, programs: int) -> tuple[Tensor, int]:
+    r"""Returns where each run of nodes starts, and how many runs make a graph.
+
+    About as many runs as there are to be programs: graphs are cut into even shares.
+    """
     num_nodes = sequence.size(1)
-    if batch is not None:
-        graphs = torch.arange(num_graphs + 1, device=batch.device)
-        return torch.searchsorted(batch, graphs)
-    count = max(min(limit, num_nodes), 1)
-    return torch.arange(count + 1, device=sequence.device) * num_nodes // count
+    enough = num_nodes // (max(groups.num_graphs, 1) * _MIN_NODES_PER_PROGRAM)
+    parts = max(min(programs // max(groups.num_graphs, 1), enough), 1)
+    if groups.batch is None:
+        return torch.arange(parts + 1, device=sequence.device) * num_nodes // parts, parts
+    if parts == 1:
+        return groups.starts, 1
+    share = torch.arange(parts, device=sequence.device)
+    sizes = groups.starts.diff()
+    cuts = groups.starts[:-1, None] + sizes[:, None] * share // parts
+    return torch.cat([cuts.flatten(), groups.starts[-1:]]), parts
+
+
+def _join(partial: Tensor, parts: int) -> Tensor:
+    r"""Adds up the runs of each graph: ``[B * parts, ...] -> [B, ...]``."""
+    return partial if parts == 1 else partial.unflatten(0, (-1, parts)).sum(dim=1)

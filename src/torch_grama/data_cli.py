@@ -1,0 +1,332 @@
+"""``grama data``: lists, fetches, shows and checks data sets."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from torch_grama.datasets.entry import Entry, Option
+    from torch_grama.datasets.statistics import Comparison
+    from torch_grama.datasets.storage import Storage
+    from torch_grama.datasets.task_data import GraphTaskData
+
+
+Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
+
+
+def add_data_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
+    r"""Adds ``data list``, ``data get``, ``data show`` and ``data check`` to a parser.
+
+    Every command sets ``run`` to a function that takes the parsed arguments and returns the exit
+    status.
+
+    Args:
+        subparsers: What ``ArgumentParser.add_subparsers`` returned.
+    """
+    data = subparsers.add_parser("data", help="list, fetch, show and check data sets")
+    commands = data.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    listing = commands.add_parser("list", help="all data sets: size, task, metric, what is here")
+    _add_root(listing)
+    _add_json(listing)
+    listing.set_defaults(run=_guarded(_list))
+
+    get = commands.add_parser("get", help="fetch or generate data sets")
+    get.add_argument("names", nargs="+", metavar="NAME", help="names as `grama data list` prints")
+    _add_options(get)
+    _add_root(get)
+    get.set_defaults(run=_guarded(_get))
+
+    show = commands.add_parser("show", help="statistics beside the published ones, and a picture")
+    show.add_argument("name", metavar="NAME", help="a name, or the path of your own files")
+    show.add_argument("--picture", type=Path, metavar="FILE", help="PNG to write [NAME.png]")
+    show.add_argument("--no-picture", action="store_true", help="print the statistics only")
+    show.add_argument("--graph", type=int, metavar="N", help="number of the graph to draw")
+    _add_options(show)
+    _add_root(show)
+    _add_json(show)
+    show.set_defaults(run=_guarded(_show))
+
+    check = commands.add_parser("check", help="say what is understood of your own files")
+    check.add_argument("path", type=Path, metavar="PATH", help="a file or folder")
+    _add_options(check)
+    check.set_defaults(run=_guarded(_check))
+
+
+def _add_root(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--root",
+        type=Path,
+        metavar="FOLDER",
+        help="folder for raw files and prepared forms [GRAMA_CACHE, or ~/.cache/torch_grama]",
+    )
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o",
+        "--option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of the data set, such as variant=carry or labels=true; may be repeated",
+    )
+
+
+def _guarded(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """Turns our errors into one sentence on stderr and the exit status 2."""
+
+    def guarded(arguments: argparse.Namespace) -> int:
+        from torch_grama.datasets.errors import DatasetError
+
+        try:
+            return run(arguments)
+        except DatasetError as error:
+            print(f"grama: {error}", file=sys.stderr)
+            return 2
+
+    return guarded
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from torch_grama.datasets.catalogue import CATALOGUE
+    from torch_grama.datasets.storage import Storage
+
+    storage = Storage(arguments.root)
+    rows = [_facts(entry, storage) for entry in CATALOGUE.values()]
+    if arguments.json:
+        print(json.dumps(rows, indent=2))
+        return 0
+    table = [["name", "task", "metric", "graphs", "size", "here", "what it asks"]]
+    for row in rows:
+        table.append(
+            [
+                str(row["name"]),
+                f"{row['level']} {row['kind']}",
+                f"{row['metric']} {'↑' if row['higher_is_better'] else '↓'}",
+                f"{row['graphs']:,}",
+                _size_in_words(int(str(row["bytes"]))),
+                str(row["here"]),
+                str(row["summary"]),
+            ]
+        )
+    _print_table(table, right=(3, 4))
+    print(
+        "\nTransfer sets exist for any distance (transfer-ring-25) and as -carry and -legacy; "
+        "property sets as -true."
+    )
+    return 0
+
+
+def _get(arguments: argparse.Namespace) -> int:
+    from torch_grama.datasets.catalogue import resolve
+    from torch_grama.datasets.storage import Storage
+
+    wanted = [resolve(name, _parse_options(arguments.option)) for name in arguments.names]
+    for entry, options in wanted:
+        with _Progress() as progress:
+            storage = Storage(arguments.root, progress.report)
+            task = entry.load(storage, **options)
+        here = storage.find_source(entry.sources)
+        if _is_instant(entry):
+            place = "generated whenever asked for"
+        else:
+            place = f"in {storage.root if here is None else here[1][0].parent}"
+        count = len(task.graphs)
+        print(f"{entry.name}: {count:,} graph{'s' if count > 1 else ''}, {place}")
+    return 0
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from torch_grama.datasets.catalogue import find
+    from torch_grama.datasets.entry import Published
+    from torch_grama.datasets.load import is_path, load_with
+    from torch_grama.datasets.picture import save_picture
+    from torch_grama.datasets.statistics import compare, measure
+    from torch_grama.datasets.storage import Storage
+
+    with _Progress() as progress:
+        storage = Storage(arguments.root, progress.report)
+        task = load_with(arguments.name, storage, _parse_options(arguments.option))
+    published = Published() if is_path(arguments.name) else find(task.name).published
+    rows = compare(measure(task), published)
+    picture: Path | None = None
+    if not arguments.no_picture:
+        picture = arguments.picture or Path(f"{Path(task.name).name}.png")
+        save_picture(task, picture, arguments.graph)
+    if arguments.json:
+        print(json.dumps(_report(task, rows, picture), indent=2))
+        return 0
+    print(_heading(task))
+    marks = {True: "=", False: "differs", None: ""}
+    table = [["", "here", "published", ""]]
+    table += [[row.name, row.measured, row.published, marks[row.agrees]] for row in rows]
+    _print_table(table, right=(1, 2))
+    for note in (f"Published: {published.source}." if published.source else "", *task.notes):
+        if note:
+            print(f"- {note}")
+    if picture is not None:
+        print(f"Picture: {picture}")
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from torch_grama.datasets.load import load_with
+    from torch_grama.datasets.own_data import describe
+    from torch_grama.datasets.storage import Storage
+
+    options = _parse_options(arguments.option)
+    print(describe(load_with(arguments.path, Storage(), options)))
+    return 0
+
+
+def _facts(entry: Entry, storage: Storage) -> dict[str, object]:
+    return {
+        "name": entry.name,
+        "family": entry.family,
+        "summary": entry.summary,
+        "level": entry.level,
+        "kind": entry.kind,
+        "metric": entry.metric.name,
+        "higher_is_better": entry.metric.higher_is_better,
+        "graphs": entry.published.num_graphs,
+        "bytes": entry.disk_bytes,
+        "here": _presence(entry, storage),
+        "licence": entry.licence,
+        "citation": entry.citation,
+        "files": [[file.path for file in source.files] for source in entry.sources],
+        "without_checksum": list(entry.unchecked_files),
+    }
+
+
+def _presence(entry: Entry, storage: Storage) -> str:
+    """Where a set stands: its files are here, it is prepared, it is generated, or it is missing."""
+    if _is_instant(entry):
+        return "generated"
+    if storage.find_source(entry.sources) is not None:
+        return "yes"
+    stem = "property" if entry.family == "property" else entry.name
+    kept = "v" if entry.sources else "seed"
+    if any(storage.root.glob(f"compact/{stem}-{kept}[0-9]*.npz")):
+        return "yes"
+    return "no" if entry.sources else "on demand"
+
+
+def _is_instant(entry: Entry) -> bool:
+    return not entry.sources and entry.disk_bytes == 0
+
+
+def _parse_options(words: Sequence[str]) -> dict[str, Option]:
+    """``key=value`` pairs; numbers and truth values are recognised."""
+    from torch_grama.datasets.errors import DatasetError
+
+    options: dict[str, Option] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise DatasetError(f"Expected an option of the form key=value (got '{word}').")
+        options[key.strip().replace("-", "_")] = _parse_value(text.strip())
+    return options
+
+
+def _parse_value(text: str) -> Option:
+    if text in ("True", "False"):
+        return text == "True"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _heading(task: GraphTaskData) -> str:
+    better = "higher" if task.metric.higher_is_better else "lower"
+    lines = [
+        f"{task.name}: {task.level} {task.kind}, {task.metric.name} ({better} is better)",
+        f"source: {task.source}",
+        f"licence: {task.licence}",
+        f"cite: {task.citation}",
+    ]
+    return "\n".join(line for line in lines if not line.endswith(": ")) + "\n"
+
+
+def _report(task: GraphTaskData, rows: Sequence[Comparison], picture: Path | None) -> object:
+    return {
+        "name": task.name,
+        "level": task.level,
+        "kind": task.kind,
+        "metric": task.metric.name,
+        "higher_is_better": task.metric.higher_is_better,
+        "statistics": [asdict(row) for row in rows],
+        "source": task.source,
+        "licence": task.licence,
+        "citation": task.citation,
+        "notes": list(task.notes),
+        "picture": None if picture is None else str(picture),
+    }
+
+
+def _size_in_words(size: int) -> str:
+    if size == 0:
+        return "-"
+    if size < 1e6:
+        return f"{size / 1e3:,.0f} kB"
+    return f"{size / 1e6:,.1f} MB" if size < 1e9 else f"{size / 1e9:,.1f} GB"
+
+
+def _print_table(table: Sequence[Sequence[str]], right: Sequence[int]) -> None:
+    widths = [max(len(row[place]) for row in table) for place in range(len(table[0]))]
+    for row in table:
+        cells = [
+            cell.rjust(width) if place in right else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        print("  ".join(cells).rstrip())
+
+
+class _Progress:
+    """A rich progress bar on a terminal; elsewhere one line for each thing that is done."""
+
+    def __init__(self) -> None:
+        self._started: dict[str, TaskID | None] = {}
+        self._bars: Progress | None = None
+        if sys.stderr.isatty():
+            try:
+                from rich.console import Console
+                from rich.progress import Progress
+            except ImportError:
+                return
+            self._bars = Progress(console=Console(stderr=True), transient=True)
+
+    def __enter__(self) -> _Progress:
+        if self._bars is not None:
+            self._bars.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+    def report(self, what: str, done: int, total: int | None) -> None:
+        """Takes what :class:`~torch_grama.datasets.storage.Storage` reports."""
+        if what not in self._started:
+            bars = self._bars
+            self._started[what] = None if bars is None else bars.add_task(what, total=total)
+            if bars is None:
+                print(f"{what} ...", file=sys.stderr, flush=True)
+        task = self._started[what]
+        if self._bars is not None and task is not None:
+            self._bars.update(task, completed=done, total=total)

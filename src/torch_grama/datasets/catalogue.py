@@ -1,0 +1,142 @@
+"""Every data set that can be loaded by a word."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+from torch_grama.datasets import (
+    citation,
+    graph_property,
+    graph_transfer,
+    heterophilous,
+    malnet_tiny,
+    molhiv,
+    peptides,
+    sbm,
+    superpixels,
+    temporal,
+    zinc,
+)
+from torch_grama.datasets.entry import Entry, Option
+from torch_grama.datasets.errors import DatasetError
+
+CATALOGUE: dict[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        *graph_transfer.ENTRIES,  # transfer-{line,ring,crossed-ring}-{3,5,10,50}
+        *graph_property.ENTRIES,  # property-{diameter,sssp,eccentricity}
+        *sbm.ENTRIES,  # sbm-pattern, sbm-cluster
+        *peptides.ENTRIES,  # peptides-func, peptides-struct
+        *heterophilous.ENTRIES,  # roman-empire, amazon-ratings, minesweeper, tolokers, questions
+        *malnet_tiny.ENTRIES,  # malnet-tiny
+        *zinc.ENTRIES,  # zinc
+        *molhiv.ENTRIES,  # ogbg-molhiv
+        *citation.ENTRIES,  # cora, citeseer, pubmed
+        *superpixels.ENTRIES,  # mnist-superpixels, cifar10-superpixels
+        *temporal.ENTRIES,  # chickenpox, pedalme, wikimath
+    )
+}
+"""Name to entry; transfer sets exist for every distance, listed or not."""
+
+ALIASES = {
+    "chickenpox-hungary": "chickenpox",
+    "cifar10": "cifar10-superpixels",
+    "cluster": "sbm-cluster",
+    "mnist": "mnist-superpixels",
+    "molhiv": "ogbg-molhiv",
+    "pattern": "sbm-pattern",
+    "pedalme-london": "pedalme",
+    "wikipedia-math": "wikimath",
+    "zinc-12k": "zinc",
+    "zinc12k": "zinc",
+}
+"""Other words for the same sets."""
+
+
+def find(name: str) -> Entry:
+    r"""Returns the entry of a name.
+
+    Case and underscores do not matter. Beside the listed names there are
+    ``transfer-<topology>-<distance>[-<variant>]`` for any distance and
+    ``property-<task>[-<labels>]``.
+
+    Args:
+        name (str): The word.
+
+    Raises:
+        DatasetError: If there is no such set; the nearest names are listed.
+    """
+    word = name.strip().lower().replace("_", "-")
+    word = ALIASES.get(word, word)
+    if word in CATALOGUE:
+        return CATALOGUE[word]
+    try:
+        if word.startswith("transfer-"):
+            return graph_transfer.transfer_entry(word)
+        if word.startswith("property-"):
+            return graph_property.property_entry(word)
+    except ValueError as error:
+        raise DatasetError(f"There is no data set '{name}'. {error}") from error
+    near = difflib.get_close_matches(word, [*CATALOGUE, *ALIASES], n=3, cutoff=0.5)
+    hint = f"Did you mean {_listed(near)}? " if near else ""
+    raise DatasetError(
+        f"There is no data set '{name}', and no file or folder of that name. {hint}"
+        "`grama data list` prints all."
+    )
+
+
+def resolve(name: str, options: Mapping[str, object]) -> tuple[Entry, dict[str, Option]]:
+    r"""Returns the entry of a name together with its checked options.
+
+    A variant or label set chosen by an option becomes part of the name, so that
+    ``transfer-line-5`` with ``variant="carry"`` is ``transfer-line-5-carry``.
+
+    Args:
+        name (str): The word.
+        options (mapping): Options of the loader.
+
+    Raises:
+        DatasetError: If the set, an option or a value is unknown.
+    """
+    entry = find(name)
+    checked = {key: _check_option(entry, key, value) for key, value in options.items()}
+    for key in ("variant", "labels"):
+        default = entry.options.get(key, ("",))[0]
+        chosen = checked.setdefault(key, str(default)) if key in entry.options else default
+        if chosen != default:
+            base = entry.name.removesuffix(f"-{default}")
+            entry = find(f"{base}-{chosen}")
+    return entry, checked
+
+
+def _check_option(entry: Entry, key: str, value: object) -> Option:
+    if key not in entry.options:
+        near = difflib.get_close_matches(key, list(entry.options), n=1, cutoff=0.4)
+        hint = f" (did you mean '{near[0]}'?)" if near else ""
+        known = _listed(list(entry.options)) if entry.options else "none"
+        raise DatasetError(
+            f"'{entry.name}' has no option '{key}'{hint}; the options it has: {known}."
+        )
+    allowed = entry.options[key]
+    kinds = [item for item in allowed if isinstance(item, type)]
+    if kinds:
+        expected = f"a {kinds[0].__name__}"
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            if kinds[0] is float:
+                return float(value)
+            if isinstance(value, int):
+                return value
+    else:
+        expected = _listed([str(item) for item in allowed])
+        for item in allowed:
+            if value == item and type(value) is type(item):
+                return item  # type: ignore[return-value]  # no types are left here
+    raise DatasetError(
+        f"Expected the option '{key}' of '{entry.name}' to be {expected} (got {value!r})."
+    )
+
+
+def _listed(words: list[str]) -> str:
+    quoted = [f"'{word}'" for word in words]
+    return " or ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)

@@ -1,0 +1,331 @@
+"""Many graphs in few bytes: concatenated narrow arrays, expanded to ``Data`` one at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch_geometric.data import Data
+
+from torch_grama.datasets.errors import DatasetError
+
+Array: TypeAlias = NDArray[np.generic]
+ColumnLevel = Literal["node", "edge", "graph"]
+EdgeLayout = Literal["directed", "interleaved", "sorted"]
+
+_INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
+_DTYPES = ("bool", *_INTEGERS, "float16", "float32", "float64")
+
+
+@dataclass(frozen=True)
+class Column:
+    r"""One attribute of all graphs, concatenated.
+
+    Attributes:
+        level: Whether a row belongs to a node, to a stored edge or to a graph.
+        values: The rows, in the smallest type that holds them exactly.
+        dtype: Name of the type they have in a :class:`~torch_geometric.data.Data`.
+    """
+
+    level: ColumnLevel
+    values: Array
+    dtype: str
+
+
+class CompactGraphs(Sequence[Data]):
+    r"""A sequence of graphs kept as a handful of arrays.
+
+    Node numbers are local to each graph and every array has the smallest type that holds it
+    exactly, so a set of molecules takes about ten bytes a node. Indexing builds the
+    :class:`~torch_geometric.data.Data` on the spot, in the original types and edge order.
+
+    Edges are kept in one of three layouts:
+
+    - ``directed``: every entry of ``edge_index``, as it came;
+    - ``interleaved``: an undirected edge once; it expands to :math:`u \to v, v \to u`, in the
+      order of the Open Graph Benchmark;
+    - ``sorted``: an undirected edge once, :math:`u \le v`; it expands to both directions, the
+      whole list in row-major order.
+
+    Args:
+        num_nodes (array): Nodes of each graph ``[G]``.
+        num_edges (array): Stored edges of each graph ``[G]``.
+        edges (array): Local node numbers of the stored edges ``[2, M]``.
+        columns (mapping): The attributes, by name.
+        layout (str, optional): How the stored edges expand. (default: :obj:`"directed"`)
+
+    Raises:
+        DatasetError: If the arrays do not fit together.
+    """
+
+    def __init__(
+        self,
+        num_nodes: Array,
+        num_edges: Array,
+        edges: Array,
+        columns: Mapping[str, Column],
+        layout: EdgeLayout = "directed",
+    ) -> None:
+        self.num_nodes = np.asarray(num_nodes, dtype=np.int64)
+        self.num_edges = np.asarray(num_edges, dtype=np.int64)
+        self.edges = narrow(np.asarray(edges).reshape(2, -1))
+        self.columns = dict(columns)
+        self.layout: EdgeLayout = layout
+        _check(self)
+        self._node_start = np.concatenate([[0], np.cumsum(self.num_nodes)])
+        self._edge_start = np.concatenate([[0], np.cumsum(self.num_edges)])
+
+    @classmethod
+    def from_data(cls, graphs: Iterable[Data]) -> CompactGraphs:
+        r"""Packs graphs that all have the same tensor attributes.
+
+        Args:
+            graphs (iterable of Data): At least one graph.
+
+        Raises:
+            DatasetError: If there is no graph, if attributes differ between graphs, or if one is
+                neither of node, edge nor graph level.
+        """
+        items = list(graphs)
+        if not items:
+            raise DatasetError("Expected at least one graph to pack (got none)")
+        num_nodes = np.array([data.num_nodes or 0 for data in items], dtype=np.int64)
+        counts = np.array([data.num_edges for data in items], dtype=np.int64)
+        columns: dict[str, Column] = {}
+        for name in sorted(set(items[0].keys()) - {"edge_index", "num_nodes"}):
+            columns[name] = _pack_attribute(name, items, num_nodes, counts)
+        for number, data in enumerate(items):
+            extra = set(data.keys()) - set(columns) - {"edge_index", "num_nodes"}
+            if extra:
+                raise DatasetError(
+                    f"Graph {number} has the attribute '{min(extra)}' that graph 0 lacks; "
+                    "give all graphs the same attributes"
+                )
+        edges = np.concatenate([_edge_index(data).numpy() for data in items], axis=1)
+        return cls(num_nodes, counts, edges, columns).fold_undirected()
+
+    @overload
+    def __getitem__(self, index: int) -> Data: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Data]: ...
+
+    def __getitem__(self, index: int | slice) -> Data | list[Data]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        number = int(index)
+        if number < 0:
+            number += len(self)
+        if not 0 <= number < len(self):
+            raise IndexError(f"Expected a graph number below {len(self)} (got {index})")
+        node = slice(int(self._node_start[number]), int(self._node_start[number + 1]))
+        edge = slice(int(self._edge_start[number]), int(self._edge_start[number + 1]))
+        edge_index, rows = _expand(self.edges[:, edge], self.layout)
+        data = Data(edge_index=torch.from_numpy(edge_index))
+        has_nodes = False
+        for name, column in self.columns.items():
+            if column.level == "node":
+                values, has_nodes = column.values[node], True
+            elif column.level == "edge":
+                values = column.values[edge] if rows is None else column.values[edge][rows]
+            else:
+                values = column.values[number : number + 1]
+            # A copy: what a user does to one graph must not reach the shared arrays.
+            data[name] = torch.from_numpy(values.astype(column.dtype, copy=True))
+        if not has_nodes:
+            data.num_nodes = int(self.num_nodes[number])
+        return data
+
+    def __len__(self) -> int:
+        return len(self.num_nodes)
+
+    def __iter__(self) -> Iterator[Data]:
+        return (self[number] for number in range(len(self)))
+
+    def num_directed_edges(self) -> NDArray[np.int64]:
+        r"""Entries of each graph's ``edge_index``, without expanding any."""
+        if self.layout == "directed":
+            return self.num_edges.copy()
+        if self.layout == "interleaved":
+            return 2 * self.num_edges
+        loops = np.concatenate([[0], np.cumsum(self.edges[0] == self.edges[1])])
+        per_graph = loops[self._edge_start[1:]] - loops[self._edge_start[:-1]]
+        return np.asarray(2 * self.num_edges - per_graph)
+
+    def with_columns(self, columns: Mapping[str, Column]) -> CompactGraphs:
+        r"""The same graphs with attributes added or replaced."""
+        merged = {**self.columns, **columns}
+        return CompactGraphs(self.num_nodes, self.num_edges, self.edges, merged, self.layout)
+
+    def fold_undirected(self) -> CompactGraphs:
+        r"""Stores undirected edges once, where expanding them gives back the very same list."""
+        return self if self.layout != "directed" else _fold(self)
+
+    def fingerprint(self) -> str:
+        r"""A hash of the content: equal graphs in the same layout give the same word."""
+        digest = hashlib.blake2b(digest_size=16)
+        described = [[name, c.level, c.dtype] for name, c in sorted(self.columns.items())]
+        digest.update(json.dumps([self.layout, described]).encode())
+        arrays = [self.num_nodes, self.num_edges, self.edges]
+        arrays += [column.values for _, column in sorted(self.columns.items())]
+        for array in arrays:
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
+        return digest.hexdigest()
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({len(self)}, layout={self.layout!r})"
+
+
+def narrow(values: Array) -> Array:
+    r"""The same numbers in the smallest type that holds every one of them exactly.
+
+    Args:
+        values (array): Integers, booleans or floats. Floats are narrowed only where all of them
+            are small whole numbers.
+    """
+    if values.dtype == np.bool_ or values.size == 0:
+        return values
+    if np.issubdtype(values.dtype, np.floating):
+        whole = bool(np.isfinite(values).all()) and bool((values == np.rint(values)).all())
+        # A negative zero would lose its sign, and 2**15 keeps every conversion exact.
+        if not whole or float(np.abs(values).max()) > 2**15 or bool(np.signbit(values).any()):
+            return values
+    kinds = (np.uint8, np.uint16, np.uint32, np.int8, np.int16, np.int32)
+    low, high = int(values.min()), int(values.max())
+    for kind in kinds if low >= 0 else kinds[3:]:
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            return values.astype(kind)
+    return values
+
+
+def column(level: ColumnLevel, values: Array | Tensor, dtype: str | None = None) -> Column:
+    r"""Packs one attribute of all graphs.
+
+    Args:
+        level (str): ``node``, ``edge`` or ``graph``.
+        values (array or Tensor): The concatenated rows.
+        dtype (str, optional): Type in a ``Data``. (default: that of ``values``)
+    """
+    array = values.numpy() if isinstance(values, Tensor) else np.asarray(values)
+    return Column(level, narrow(array), dtype or array.dtype.name)
+
+
+def _check(graphs: CompactGraphs) -> None:
+    """Raises unless counts, edges and columns of the arrays agree."""
+    if graphs.layout not in ("directed", "interleaved", "sorted"):
+        raise DatasetError(
+            "Expected the edge layout to be 'directed', 'interleaved' or 'sorted' (got "
+            f"'{graphs.layout}')"
+        )
+    nodes, edges = int(graphs.num_nodes.sum()), int(graphs.num_edges.sum())
+    if len(graphs.num_nodes) != len(graphs.num_edges) or graphs.edges.shape[1] != edges:
+        raise DatasetError(
+            f"Expected {edges} stored edges in {len(graphs.num_nodes)} graphs (got "
+            f"{graphs.edges.shape[1]} edges and {len(graphs.num_edges)} counts)"
+        )
+    if (graphs.num_nodes < 0).any() or (graphs.num_edges < 0).any():
+        raise DatasetError("Expected counts of nodes and edges of at least 0 (got a negative one)")
+    if edges:
+        limit = np.repeat(narrow(graphs.num_nodes), graphs.num_edges)
+        outside = np.greater_equal(graphs.edges, limit).any() or np.less(graphs.edges, 0).any()
+        if bool(outside):
+            raise DatasetError(
+                "Expected every edge to join nodes of its own graph (got a stranger)"
+            )
+    expected = {"node": nodes, "edge": edges, "graph": len(graphs.num_nodes)}
+    for name, item in graphs.columns.items():
+        if item.level not in expected or len(item.values) != expected[item.level]:
+            raise DatasetError(
+                f"Expected {expected.get(item.level)} rows of the {item.level} attribute '{name}' "
+                f"(got {len(item.values)})"
+            )
+        if item.dtype not in _DTYPES or item.values.dtype.kind not in "buif":
+            raise DatasetError(
+                f"Expected the attribute '{name}' to hold numbers of a type of {_DTYPES} (got "
+                f"{item.values.dtype} for {item.dtype})"
+            )
+
+
+def _edge_index(data: Data) -> Tensor:
+    return torch.empty(2, 0, dtype=torch.long) if data.edge_index is None else data.edge_index
+
+
+def _pack_attribute(
+    name: str, items: list[Data], num_nodes: NDArray[np.int64], num_edges: NDArray[np.int64]
+) -> Column:
+    values: list[Tensor] = []
+    for number, data in enumerate(items):
+        value = data.get(name)
+        if not isinstance(value, Tensor) or value.dim() == 0:
+            raise DatasetError(
+                f"Expected the attribute '{name}' of graph {number} to be a tensor with at least "
+                f"one dimension (got {type(value).__name__}); give all graphs the same attributes"
+            )
+        values.append(value)
+    rows = np.array([value.size(0) for value in values])
+    levels: list[tuple[ColumnLevel, Array]] = [("node", num_nodes), ("edge", num_edges)]
+    if name.startswith("edge_"):
+        levels.reverse()
+    levels.append(("graph", np.ones_like(rows)))
+    for level, expected in levels:
+        if np.array_equal(rows, expected):
+            return column(level, torch.cat(values))
+    raise DatasetError(
+        f"Expected the attribute '{name}' to have one row a node, an edge or a graph; graph 0 has "
+        f"{rows[0]} rows, {num_nodes[0]} nodes and {num_edges[0]} edges"
+    )
+
+
+def _fold(graphs: CompactGraphs) -> CompactGraphs:
+    on_edges = {name: c for name, c in graphs.columns.items() if c.level == "edge"}
+    graph = np.repeat(np.arange(len(graphs)), graphs.num_edges)
+    u, v = graphs.edges.astype(np.int64)
+    layout: EdgeLayout = "directed"
+    keep = np.zeros(0, dtype=bool)
+    if bool((graphs.num_edges % 2 == 0).all()) and np.array_equal(u[0::2], v[1::2]):
+        same = all(np.array_equal(c.values[0::2], c.values[1::2]) for c in on_edges.values())
+        if same and np.array_equal(v[0::2], u[1::2]):
+            layout, keep = "interleaved", np.arange(u.size) % 2 == 0
+    if layout == "directed":
+        in_order = np.array_equal(np.lexsort((v, u, graph)), np.arange(u.size))
+        backward = np.lexsort((u, v, graph))
+        mirrored = np.array_equal(u[backward], v) and np.array_equal(v[backward], u)
+        if in_order and mirrored and _distinct(graph, u, v):
+            same = all(np.array_equal(c.values[backward], c.values) for c in on_edges.values())
+            if same:
+                layout, keep = "sorted", u <= v
+    if layout == "directed":
+        return graphs
+    counts = np.bincount(graph[keep], minlength=len(graphs))
+    kept = {name: Column("edge", c.values[keep], c.dtype) for name, c in on_edges.items()}
+    columns = {**graphs.columns, **kept}
+    return CompactGraphs(graphs.num_nodes, counts, graphs.edges[:, keep], columns, layout)
+
+
+def _distinct(graph: Array, u: Array, v: Array) -> bool:
+    """Whether no entry of a list in row-major order appears twice."""
+    step = np.stack([graph[1:] == graph[:-1], u[1:] == u[:-1], v[1:] == v[:-1]])
+    return not bool(step.all(axis=0).any())
+
+
+def _expand(edges: Array, layout: EdgeLayout) -> tuple[NDArray[np.int64], Array | None]:
+    """Stored edges of one graph to ``edge_index`` and the stored row behind each entry."""
+    stored = edges.astype(np.int64)
+    if layout == "directed":
+        return np.ascontiguousarray(stored), None
+    rows = np.arange(stored.shape[1])
+    if layout == "interleaved":
+        both = np.stack([stored, stored[::-1]], axis=2).reshape(2, -1)
+        return both, np.repeat(rows, 2)
+    back = stored[0] != stored[1]
+    both = np.concatenate([stored, stored[::-1][:, back]], axis=1)
+    order = np.lexsort((both[1], both[0]))
+    return np.ascontiguousarray(both[:, order]), np.concatenate([rows, rows[back]])[order]

@@ -1,0 +1,192 @@
+"""One line of the catalogue: what a data set is, where it comes from and how it is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from torch_geometric.data import Data
+
+from torch_grama.datasets.task_data import (
+    FeatureEncoding,
+    Fold,
+    GraphTaskData,
+    Kind,
+    Level,
+    Metric,
+)
+
+if TYPE_CHECKING:
+    from torch_grama.datasets.storage import Storage
+
+Option = str | int | float | bool
+
+ACCURACY = Metric("accuracy", True)
+ROC_AUC = Metric("roc_auc", True)
+AVERAGE_PRECISION = Metric("average_precision", True)
+MAE = Metric("mae", False)
+MSE = Metric("mse", False)
+LOG10_MSE = Metric("log10_mse", False)
+NO_FEATURES = FeatureEncoding("none", 0)
+
+
+@dataclass(frozen=True)
+class DataFile:
+    r"""A file a data set is read from.
+
+    Attributes:
+        path: Where it lies below a data folder, with forward slashes.
+        urls: Public addresses, tried in turn; empty where there is none.
+        md5: The documented checksum; :obj:`None` where none is documented.
+        size: Its size in bytes, where known.
+    """
+
+    path: str
+    urls: tuple[str, ...] = ()
+    md5: str | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    r"""One of the forms in which a data set can be had.
+
+    Attributes:
+        name: A word for it, such as ``csv`` or ``archive``.
+        files: All the files it takes.
+        modules: Modules that reading it takes beyond the core.
+    """
+
+    name: str
+    files: tuple[DataFile, ...]
+    modules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Published:
+    r"""Statistics as published; :obj:`None` where the source does not state one.
+
+    Attributes:
+        num_graphs: Number of graphs (of time steps, for a forecast).
+        num_nodes: Nodes of all graphs together.
+        num_edges: Edges of all graphs together, counted as ``edges`` says.
+        mean_nodes: Nodes of a graph on average.
+        mean_edges: Edges of a graph on average, counted as ``edges`` says.
+        mean_degree: Entries of ``edge_index`` a node, on average.
+        edge_homophily: Share of edges between nodes of one class.
+        diameter: Longest shortest path (on average, for several graphs); listed, never measured.
+        num_features: Columns of the node features.
+        num_outputs: Classes, labels or targets.
+        num_folds: Number of official splits.
+        split: Size of the training, validation and test part of the first split, as far as stated.
+        edges: ``directed`` counts the entries of ``edge_index``, ``undirected`` pairs once.
+        exact: Whether the averages hold exactly (up to rounding) or in expectation only.
+        source: Where they are published.
+    """
+
+    num_graphs: int | None = None
+    num_nodes: int | None = None
+    num_edges: int | None = None
+    mean_nodes: float | None = None
+    mean_edges: float | None = None
+    mean_degree: float | None = None
+    edge_homophily: float | None = None
+    diameter: float | None = None
+    num_features: int | None = None
+    num_outputs: int | None = None
+    num_folds: int | None = None
+    split: tuple[int | None, int | None, int | None] | None = None
+    edges: Literal["directed", "undirected"] = "directed"
+    exact: bool = True
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    r"""A data set as the catalogue knows it.
+
+    Attributes:
+        name: The word it is loaded by.
+        family: The suite it belongs to.
+        summary: One line for people.
+        level: Whether nodes or graphs carry the target.
+        kind: The kind of target.
+        metric: The published metric.
+        num_outputs: Classes, labels or targets.
+        loader: Loads it: ``loader(entry, storage, **options)``.
+        published: Its published statistics.
+        sources: The forms in which it can be had, the preferred first; empty if generated.
+        disk_bytes: Space it takes, roughly, downloads and prepared form together.
+        options: Values each option of the loader may take, the default first; a type stands for
+            any value of that type.
+        parameter_budget: Largest model the benchmark allows.
+        class_names: Names of classes or labels.
+        origin: Where it comes from, in words or as an address.
+        licence: Terms of the source, as far as stated.
+        citation: The work to cite.
+    """
+
+    name: str
+    family: str
+    summary: str
+    level: Level
+    kind: Kind
+    metric: Metric
+    num_outputs: int
+    loader: Callable[..., GraphTaskData]
+    published: Published
+    sources: tuple[Source, ...] = ()
+    disk_bytes: int = 0
+    options: Mapping[str, tuple[Option | type[int] | type[float], ...]] = field(
+        default_factory=dict
+    )
+    parameter_budget: int | None = None
+    class_names: tuple[str, ...] = ()
+    origin: str = ""
+    licence: str = "not stated"
+    citation: str = ""
+
+    @property
+    def unchecked_files(self) -> tuple[str, ...]:
+        r"""Files with a public address but without a documented checksum."""
+        files = [file for source in self.sources for file in source.files]
+        return tuple(sorted({file.path for file in files if file.urls and file.md5 is None}))
+
+    def load(self, storage: Storage, **options: Option) -> GraphTaskData:
+        r"""Loads the data set.
+
+        Args:
+            storage (Storage): Where files are found and kept.
+            **options: Options of the loader.
+        """
+        return self.loader(self, storage, **options)
+
+    def task(
+        self,
+        graphs: Sequence[Data],
+        folds: Sequence[Fold],
+        node_encoding: FeatureEncoding,
+        edge_encoding: FeatureEncoding = NO_FEATURES,
+        *,
+        notes: tuple[str, ...] = (),
+        source: str | None = None,
+    ) -> GraphTaskData:
+        r"""Joins loaded graphs with what the catalogue knows about them."""
+        return GraphTaskData(
+            name=self.name,
+            graphs=graphs,
+            folds=folds,
+            level=self.level,
+            kind=self.kind,
+            metric=self.metric,
+            num_outputs=self.num_outputs,
+            node_encoding=node_encoding,
+            edge_encoding=edge_encoding,
+            parameter_budget=self.parameter_budget,
+            class_names=self.class_names,
+            source=self.origin if source is None else source,
+            licence=self.licence,
+            citation=self.citation,
+            notes=notes,
+        )

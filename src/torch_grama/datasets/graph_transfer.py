@@ -1,0 +1,261 @@
+"""Graph transfer: a value must travel a number of hops along a line, ring or crossed ring."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from torch_grama.datasets.compact import CompactGraphs, column
+from torch_grama.datasets.entry import MSE, Entry, Published
+from torch_grama.datasets.folds import consecutive_fold
+from torch_grama.datasets.storage import Storage
+from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
+
+Topology = Literal["line", "ring", "crossed-ring"]
+Variant = Literal["paper", "legacy", "carry"]
+
+TOPOLOGIES: tuple[Topology, ...] = ("line", "ring", "crossed-ring")
+VARIANTS: tuple[Variant, ...] = ("paper", "legacy", "carry")
+DISTANCES = (3, 5, 10, 50)
+COUNTS = (1000, 100, 100)
+SEED = 1234
+# Training, validation and test data never share a seed; these are the public generator's steps.
+_SEED_STEPS = (0, 1111, 2222)
+
+
+def generate_transfer(
+    topology: Topology,
+    distance: int,
+    variant: Variant = "paper",
+    seed: int = SEED,
+    counts: tuple[int, int, int] = COUNTS,
+) -> CompactGraphs:
+    r"""Generates the graphs of one transfer task, training graphs first.
+
+    All graphs of a task have the same edges. The source is node 0; the target is the last node of
+    a line and node :math:`\ell` of a ring, :math:`\ell` hops away.
+
+    - ``paper``: one input channel; the source has the value 1, the target 0, every other node an
+      independent :math:`U[0, 0.5)` value. The label is the input with source and target swapped.
+      No self-loops, no repeated edges, a line of :math:`\ell + 1` nodes.
+    - ``legacy``: as the public generator of `SWAN <https://github.com/gravins/SWAN>`_ writes it:
+      :math:`U[0, 1)` values, a line of :math:`\ell` nodes with a self-loop on each (so that its
+      ends are :math:`\ell - 1` hops apart), two edges of a crossed ring listed twice, and
+      validation graphs equal to the test graphs.
+    - ``carry``: the source holds a fresh :math:`U[0, 1)` value that must appear at the target. All
+      nodes have such a value, so the target's own input says nothing about its label, and
+      predicting 1/2 there costs 1/12. The three channels are the value, a mark on the source and
+      a mark on the target; ``label_mask`` marks the target, the one node to be judged. Unlike
+      ``paper``, no node-wise function solves it.
+
+    Args:
+        topology (str): ``line``, ``ring`` or ``crossed-ring``.
+        distance (int): Hops :math:`\ell` from source to target, at least 2.
+        variant (str, optional): ``paper``, ``legacy`` or ``carry``. (default: :obj:`"paper"`)
+        seed (int, optional): The same seed gives the same bytes. (default: :obj:`1234`)
+        counts (tuple of int, optional): Training, validation and test graphs.
+            (default: :obj:`(1000, 100, 100)`)
+
+    Raises:
+        ValueError: If a word is unknown or the distance is below 2.
+    """
+    if topology not in TOPOLOGIES:
+        raise ValueError(f"Expected 'topology' to be one of {TOPOLOGIES} (got '{topology}')")
+    if variant not in VARIANTS:
+        raise ValueError(f"Expected 'variant' to be one of {VARIANTS} (got '{variant}')")
+    if distance < 2:
+        raise ValueError(f"Expected 'distance' to be at least 2 (got {distance})")
+    edges, num_nodes = _edges(topology, distance, legacy=variant == "legacy")
+    target = num_nodes - 1 if topology == "line" else distance
+    total = sum(counts)
+    if variant == "legacy":
+        values = _legacy_values(num_nodes, counts, seed)
+    else:
+        high = 0.5 if variant == "paper" else 1.0
+        values = _values(num_nodes, counts, seed, high)
+    labels = values.copy()
+    if variant == "carry":
+        labels[:, target] = values[:, 0]
+        marks = np.zeros((total, num_nodes, 2), dtype=np.float32)
+        marks[:, 0, 0] = marks[:, target, 1] = 1.0
+        inputs = np.concatenate([values[:, :, None], marks], axis=2)
+    else:
+        values[:, 0] = labels[:, target] = 1.0
+        values[:, target] = labels[:, 0] = 0.0
+        inputs = values[:, :, None]
+    columns = {
+        "x": column("node", inputs.reshape(total * num_nodes, -1)),
+        "y": column("node", labels.reshape(-1, 1)),
+    }
+    if variant == "carry":
+        mask = np.zeros((total, num_nodes), dtype=bool)
+        mask[:, target] = True
+        columns["label_mask"] = column("node", mask.reshape(-1))
+    return CompactGraphs(
+        np.full(total, num_nodes),
+        np.full(total, edges.shape[1]),
+        np.tile(edges, total),
+        columns,
+        "directed" if variant == "legacy" else "sorted",
+    )
+
+
+def constant_mse(num_nodes: int) -> float:
+    r"""Mean squared error of the best constant on the ``paper`` variant, in expectation.
+
+    .. math::
+        c = \frac{(n - 2) / 4 + 1}{n}, \quad
+        \frac{(n - 2)(1/48 + (c - 1/4)^2) + (1 - c)^2 + c^2}{n}
+
+    Args:
+        num_nodes (int): Nodes :math:`n` of a graph.
+    """
+    constant = ((num_nodes - 2) / 4 + 1) / num_nodes
+    free = (num_nodes - 2) * (1 / 48 + (constant - 1 / 4) ** 2)
+    return (free + (1 - constant) ** 2 + constant**2) / num_nodes
+
+
+def load_transfer(
+    entry: Entry,
+    storage: Storage,
+    *,
+    variant: Variant = "paper",
+    seed: int = SEED,
+) -> GraphTaskData:
+    """Generates a transfer task; the name of the entry says topology and distance."""
+    topology, distance, _ = parse_name(entry.name)
+    graphs = generate_transfer(topology, distance, variant, seed)
+    notes = {
+        "paper": (
+            "The swap can be learned node by node, since source and target are known by their "
+            "values; use variant='carry' to make the value travel.",
+        ),
+        "legacy": (
+            "Validation graphs equal the test graphs, as in the public generator.",
+            *(("The ends of the line are one hop less apart.",) if topology == "line" else ()),
+        ),
+        "carry": (
+            "Only the target counts ('label_mask'); predicting 1/2 there costs 1/12 = 0.0833.",
+        ),
+    }[variant]
+    width = graphs.columns["x"].values.shape[1]
+    return entry.task(
+        graphs,
+        [consecutive_fold(COUNTS)],
+        FeatureEncoding("float", width),
+        notes=notes,
+        source=f"torch_grama.datasets.generate_transfer({topology!r}, {distance}, {variant!r}, "
+        f"seed={seed})",
+    )
+
+
+def parse_name(name: str) -> tuple[Topology, int, Variant]:
+    r"""Splits ``transfer-<topology>-<distance>[-<variant>]``.
+
+    Raises:
+        ValueError: If the name has another form or the distance is below 2.
+    """
+    for topology in TOPOLOGIES:
+        prefix = f"transfer-{topology}-"
+        distance, _, word = name.removeprefix(prefix).partition("-")
+        variant = next((known for known in VARIANTS if known == (word or "paper")), None)
+        if name.startswith(prefix) and distance.isdecimal() and variant and int(distance) > 1:
+            return topology, int(distance), variant
+    raise ValueError(
+        f"Expected a name like 'transfer-ring-10' or 'transfer-line-5-carry', with a distance of "
+        f"at least 2 (got '{name}')"
+    )
+
+
+def transfer_entry(name: str) -> Entry:
+    r"""The catalogue's entry for any topology, distance and variant.
+
+    Args:
+        name (str): ``transfer-<topology>-<distance>[-<variant>]``.
+
+    Raises:
+        ValueError: If the name has another form or the distance is below 2.
+    """
+    topology, distance, variant = parse_name(name)
+    edges, num_nodes = _edges(topology, distance, legacy=variant == "legacy")
+    total = sum(COUNTS)
+    width = 3 if variant == "carry" else 1
+    return Entry(
+        name=name,
+        family="transfer",
+        summary=f"carry a value {distance} hops along a {topology.replace('-', ' ')}",
+        level="node",
+        kind="regression",
+        metric=MSE,
+        num_outputs=1,
+        loader=load_transfer,
+        published=Published(
+            num_graphs=total,
+            num_nodes=total * num_nodes,
+            num_edges=total * edges.shape[1],
+            num_features=width,
+            num_outputs=1,
+            num_folds=1,
+            split=COUNTS,
+            edges="directed" if variant == "legacy" else "undirected",
+            source="the construction stated in GRAMA, appendix on graph transfer",
+        ),
+        options={
+            "variant": (variant, *(word for word in VARIANTS if word != variant)),
+            "seed": (SEED, int),
+        },
+        origin="generated",
+        licence="none needed: generated",
+        citation="Eliasof, Gravina, Ceni, Gallicchio, Bacciu, Schönlieb: GRAMA: Adaptive Graph "
+        "Autoregressive Moving Average Models, 2025",
+    )
+
+
+def _edges(topology: Topology, distance: int, *, legacy: bool) -> tuple[NDArray[np.int64], int]:
+    """Undirected edges once, or every directed entry of the public generator, and the size."""
+    if topology == "line":
+        num_nodes = distance if legacy else distance + 1
+        pairs = [(i, i + 1) for i in range(num_nodes - 1)]
+        loops = [(i, i) for i in range(num_nodes)] if legacy else []
+    else:
+        num_nodes, loops = 2 * distance, []
+        pairs = [(i, (i + 1) % num_nodes) for i in range(num_nodes)]
+        if topology == "crossed-ring":
+            pairs += [(i, num_nodes - 1 - i) for i in range(distance)]
+            pairs += [(i, num_nodes + 1 - i) for i in range(2, distance)]
+    if legacy:
+        directed = pairs + [(v, u) for u, v in pairs] + loops
+        return np.array(sorted(directed)).T, num_nodes
+    return np.array(sorted({(min(p), max(p)) for p in pairs})).T, num_nodes
+
+
+def _values(
+    num_nodes: int, counts: tuple[int, int, int], seed: int, high: float
+) -> NDArray[np.float32]:
+    """Uniform values [G, N]; RandomState's stream is frozen, so a seed keeps its meaning."""
+    parts = [
+        np.random.RandomState(seed + step).random_sample((count, num_nodes)) * high
+        for step, count in zip(_SEED_STEPS, counts, strict=True)
+    ]
+    # Rounding to float32 must not reach the open end of the interval.
+    top = np.nextafter(np.float32(high), np.float32(0))
+    return np.minimum(np.concatenate(parts).astype(np.float32), top)
+
+
+def _legacy_values(num_nodes: int, counts: tuple[int, int, int], seed: int) -> NDArray[np.float32]:
+    parts = []
+    for step, count in zip((_SEED_STEPS[0], _SEED_STEPS[2], _SEED_STEPS[2]), counts, strict=True):
+        generator = torch.Generator().manual_seed(seed + step)
+        for _ in range(count):
+            parts.append(torch.rand(num_nodes, 1, generator=generator).numpy().T)
+    return np.concatenate(parts)
+
+
+ENTRIES = tuple(
+    transfer_entry(f"transfer-{topology}-{distance}")
+    for topology in TOPOLOGIES
+    for distance in DISTANCES
+)

@@ -1,0 +1,8 @@
+"""A user's own graphs: read from plain files, described, and written."""
+
+from torch_grama.datasets.own_data.describe import describe
+from torch_grama.datasets.own_data.load import load_path
+from torch_grama.datasets.own_data.write_csv import write_csv_folder
+from torch_grama.datasets.own_data.write_json import write_json_lines
+
+__all__ = ["describe", "load_path", "write_csv_folder", "write_json_lines"]

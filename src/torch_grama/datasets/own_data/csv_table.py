@@ -1,0 +1,180 @@
+"""A table of comma-separated values, read in portions of columns."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from torch_grama.datasets.errors import DatasetError
+
+_ROWS_AT_A_TIME = 20_000
+
+
+@dataclass(frozen=True)
+class Portion:
+    r"""Some consecutive rows of a table.
+
+    Attributes:
+        lines: The line of the file on which each row ends.
+        columns: The cells of each column, without spaces around them.
+    """
+
+    lines: NDArray[np.int64]
+    columns: Sequence[Sequence[str]]
+
+
+class CsvTable:
+    r"""A table with one line of column names.
+
+    Args:
+        path (Path): The file: UTF-8, with or without byte order mark, separated by commas,
+            semicolons or tabs.
+
+    Raises:
+        DatasetError: The file is not there, empty, no text, or its columns are not distinct.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._text = read_text(path).replace("\r\n", "\n")
+        first = self._text.split("\n", 1)[0]
+        # Where the comma stands inside numbers, cells are separated by something else.
+        self._delimiter = max(",;\t", key=first.count)
+        header = next(self._rows(), None)
+        if header is None:
+            raise DatasetError(f"'{path}' is empty: write a line with the column names first.")
+        self.columns = tuple(name.strip() for name in header[1])
+        for position, name in enumerate(self.columns):
+            if not name or name in self.columns[:position]:
+                problem = f"the name '{name}' twice" if name else "a column without a name"
+                raise DatasetError(f"'{path}', line 1 has {problem}: name each column differently.")
+
+    def position(self, name: str) -> int:
+        r"""Returns where a column that must be there stands.
+
+        Args:
+            name (str): Its name.
+
+        Raises:
+            DatasetError: There is no such column.
+        """
+        if name in self.columns:
+            return self.columns.index(name)
+        nearest = difflib.get_close_matches(name, self.columns, n=1)
+        hint = f" (is it '{nearest[0]}'?)" if nearest else ""
+        found = ", ".join(f"'{column}'" for column in self.columns[:8])
+        more = ", ..." if len(self.columns) > 8 else ""
+        raise DatasetError(
+            f"'{self.path}', line 1 names no column '{name}'{hint}, only {found}{more}: add or "
+            f"rename it."
+        )
+
+    def portions(self) -> Iterator[Portion]:
+        r"""Reads the rows; empty lines are skipped.
+
+        Raises:
+            DatasetError: A row has more or fewer cells than there are columns, or a quote is open.
+        """
+        body = self._text.rstrip("\n")
+        if '"' in body or "\r" in body or "\n\n" in body or body.startswith("\n"):
+            yield from self._quoted_portions()
+        else:
+            yield from self._plain_portions(body)
+
+    def _plain_portions(self, body: str) -> Iterator[Portion]:
+        """Cuts whole blocks of lines into cells at once: ten times as fast as row by row."""
+        width, delimiter = len(self.columns), self._delimiter
+        rows = body.split("\n")
+        for start in range(1, len(rows), _ROWS_AT_A_TIME):
+            block = rows[start : start + _ROWS_AT_A_TIME]
+            counts = list(map(str.count, block, itertools.repeat(delimiter)))
+            for odd in (n for n, count in enumerate(counts) if count != width - 1):
+                raise self._ragged(start + odd + 1, counts[odd] + 1)
+            cells = delimiter.join(block).split(delimiter)
+            lines = np.arange(start + 1, start + len(block) + 1)
+            yield Portion(lines, [_stripped(cells[column::width]) for column in range(width)])
+
+    def _quoted_portions(self) -> Iterator[Portion]:
+        rows: list[list[str]] = []
+        lines: list[int] = []
+        width = len(self.columns)
+        numbered = self._rows()
+        next(numbered)
+        for line, row in numbered:
+            if len(row) != width:
+                raise self._ragged(line, len(row))
+            rows.append(row)
+            lines.append(line)
+            if len(rows) == _ROWS_AT_A_TIME:
+                yield _portion(lines, rows)
+                rows, lines = [], []
+        if rows:
+            yield _portion(lines, rows)
+
+    def _ragged(self, line: int, found: int) -> DatasetError:
+        return DatasetError(
+            f"'{self.path}', line {line} has {found} cells where {len(self.columns)} columns are "
+            f"named: complete the row, or put quotes around a cell with a separator in it."
+        )
+
+    def _rows(self) -> Iterator[tuple[int, list[str]]]:
+        reader = csv.reader(
+            io.StringIO(self._text, newline=""), delimiter=self._delimiter, strict=True
+        )
+        try:
+            for row in reader:
+                if row:
+                    yield reader.line_num, row
+        except csv.Error as error:
+            raise DatasetError(
+                f"'{self.path}', line {reader.line_num} cannot be read ({error}): check the quotes "
+                f"in it, and that the file is whole."
+            ) from error
+
+
+def read_text(path: Path) -> str:
+    r"""Reads a text file in UTF-8, with or without byte order mark.
+
+    Args:
+        path (Path): The file.
+
+    Raises:
+        DatasetError: It is not there, or in another encoding; the line is named.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DatasetError(
+            f"Cannot read '{path}' ({error.strerror}): check the path and its permissions."
+        ) from error
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DatasetError(f"'{path}' is in UTF-16: save it in UTF-8.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DatasetError(
+            f"'{path}', line {line} is not in UTF-8 (the byte 0x{content[error.start]:02x}): save "
+            f"the file in UTF-8."
+        ) from error
+
+
+def _portion(lines: list[int], rows: list[list[str]]) -> Portion:
+    columns = [_stripped(column) for column in zip(*rows, strict=True)]
+    return Portion(np.array(lines, dtype=np.int64), columns)
+
+
+def _stripped(cells: Sequence[str]) -> Sequence[str]:
+    # Looking for a space in all cells together is far cheaper than stripping each.
+    joined = "".join(cells)
+    if joined.isascii() and not any(space in joined for space in " \t\v\f\n"):
+        return cells
+    return [cell.strip() for cell in cells]

@@ -1,0 +1,126 @@
+"""A user's own files, in whichever of the known forms, as a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from torch_grama.datasets.errors import DatasetError, DatasetMissingError
+from torch_grama.datasets.own_data.csv_folder import read_csv_folder
+from torch_grama.datasets.own_data.json_lines import LINE_SUFFIXES, read_json_lines
+from torch_grama.datasets.own_data.npz_file import read_npz_file
+from torch_grama.datasets.own_data.options import Options, OwnKind
+from torch_grama.datasets.own_data.parsed import ParsedGraphs
+from torch_grama.datasets.own_data.torch_file import read_torch_file
+from torch_grama.datasets.splits import DEFAULT_FRACTIONS, Fractions
+from torch_grama.datasets.task_data import GraphTaskData, Level
+
+_FORMS = (
+    "a folder with nodes.csv and edges.csv, a folder or file of graphs in JSON lines (.jsonl, "
+    ".ndjson), an .npz file, or a .pt file of torch_geometric Data"
+)
+
+
+def load_path(
+    path: str | Path,
+    *,
+    level: Level | None = None,
+    kind: OwnKind | None = None,
+    label: str | Sequence[str] | None = None,
+    classes: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    directed: bool = False,
+    categorical: bool = False,
+    metric: str | None = None,
+    fractions: Fractions = DEFAULT_FRACTIONS,
+    seed: int = 0,
+    stratify: bool = True,
+) -> GraphTaskData:
+    r"""Loads a user's own graphs.
+
+    The form is told by the name: a folder with ``nodes.csv`` and ``edges.csv``
+    (:func:`~torch_grama.datasets.own_data.csv_folder.read_csv_folder`), a folder or file of graphs
+    in JSON lines (:func:`~torch_grama.datasets.own_data.json_lines.read_json_lines`), an ``.npz``
+    file (:func:`~torch_grama.datasets.own_data.npz_file.read_npz_file`) or a ``.pt`` file
+    (:func:`~torch_grama.datasets.own_data.torch_file.read_torch_file`).
+
+    Where the files state no split, one is made and kept beside them (``splits.json``, or the name
+    of the file followed by ``.splits.json``), so that the next run uses the same. Nodes or graphs
+    without label are in no split; their ``y`` is -1, or NaN for flags and quantities.
+
+    Args:
+        path (str or Path): The file or folder.
+        level (str, optional): ``node`` or ``graph``: what carries the target. (default: read off
+            the data)
+        kind (str, optional): ``classification``, ``multilabel`` or ``regression``. (default: read
+            off the labels)
+        label (str or sequence of str, optional): The label column or columns. (default: ``label``
+            or ``y``)
+        classes (sequence of str, optional): All classes, in the order of their numbers; a label
+            outside of them is an error. (default: those found)
+        ignore (sequence of str, optional): Columns or keys to leave out. (default: none)
+        directed (bool, optional): Take the listed edges of a CSV, JSON or npz file as they are;
+            otherwise each gets its reverse unless that is listed too. (default: :obj:`False`)
+        categorical (bool, optional): Features are category numbers 0, 1, 2, ... that a model
+            embeds. (default: :obj:`False`)
+        metric (str, optional): ``accuracy``, ``roc_auc``, ``average_precision``, ``mae``, ``mse``
+            or ``log10_mse``. (default: accuracy, average precision or mean absolute error,
+            by the kind)
+        fractions (tuple, optional): Parts of train, validation and test where a split is made.
+            (default: :obj:`(0.6, 0.2, 0.2)`)
+        seed (int, optional): Which split is made. (default: :obj:`0`)
+        stratify (bool, optional): Whether each class is split in the same proportions. (default:
+            :obj:`True`)
+
+    Returns:
+        The data set.
+
+    Raises:
+        ValueError: An option has a value it cannot have.
+        DatasetMissingError: There is nothing at that path.
+        DatasetError: The files cannot be used as they are; nothing has been written.
+    """
+    options = Options(
+        level=level,
+        kind=kind,
+        label=(label,) if isinstance(label, str) else tuple(label or ()),
+        classes=tuple(classes),
+        ignore=tuple(ignore),
+        directed=directed,
+        categorical=categorical,
+        metric=metric,
+        fractions=fractions,
+        seed=seed,
+        stratify=stratify,
+    )
+    path = Path(path)
+    if not path.exists():
+        raise DatasetMissingError(f"There is no '{path}': give the path of {_FORMS}.")
+    return _read(path, options).to_task(options)
+
+
+def _read(path: Path, options: Options) -> ParsedGraphs:
+    if path.is_dir():
+        tables = any((path / name).exists() for name in ("nodes.csv", "edges.csv"))
+        lines = any(file.suffix in LINE_SUFFIXES for file in path.iterdir())
+        if tables and lines:
+            raise DatasetError(
+                f"'{path}' holds both CSV tables and JSON lines: keep them in folders of their own."
+            )
+        if tables:
+            return read_csv_folder(path, options)
+        if lines:
+            return read_json_lines(path, options)
+    else:
+        if path.suffix == ".npz":
+            return read_npz_file(path, options)
+        if path.suffix in (".pt", ".pth"):
+            return read_torch_file(path, options)
+        if path.suffix in (*LINE_SUFFIXES, ".json"):
+            return read_json_lines(path, options)
+        if path.suffix == ".csv":
+            raise DatasetError(
+                f"'{path}' is one table of a graph: give the folder that has nodes.csv and "
+                f"edges.csv in it."
+            )
+    raise DatasetError(f"'{path}' is in none of the known forms: give {_FORMS}.")

@@ -1,0 +1,80 @@
+"""What a user may say about their own data, beyond what the files say."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Literal
+
+from torch_grama.datasets.splits import DEFAULT_FRACTIONS, Fractions, check_fractions
+from torch_grama.datasets.task_data import Level, Metric
+
+OwnKind = Literal["classification", "multilabel", "regression"]
+
+METRICS = {
+    "accuracy": True,
+    "roc_auc": True,
+    "average_precision": True,
+    "mae": False,
+    "mse": False,
+    "log10_mse": False,
+}
+_DEFAULT_METRICS: dict[OwnKind, str] = {
+    "classification": "accuracy",
+    "multilabel": "average_precision",
+    "regression": "mae",
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    r"""The options of :func:`~torch_grama.datasets.own_data.load_path`, checked.
+
+    Attributes:
+        level: Whether nodes or graphs carry the target; :obj:`None` to read it off the data.
+        kind: The kind of target; :obj:`None` to read it off the labels.
+        label: Names of the label columns; empty for ``label`` or ``y``.
+        classes: The names of all classes, in the order of their numbers; empty to collect them.
+        ignore: Columns to leave out.
+        directed: Whether an edge leads one way only.
+        categorical: Whether features are category numbers, to be embedded.
+        metric: The metric; :obj:`None` for the usual one of the kind.
+        fractions: Parts of train, validation and test where splits are made.
+        seed: Seed of the splits that are made.
+        stratify: Whether each class is divided in the same proportions.
+    """
+
+    level: Level | None = None
+    kind: OwnKind | None = None
+    label: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    directed: bool = False
+    categorical: bool = False
+    metric: str | None = None
+    fractions: Fractions = DEFAULT_FRACTIONS
+    seed: int = 0
+    stratify: bool = True
+
+    def __post_init__(self) -> None:
+        _check_word("level", self.level, ("node", "graph"))
+        _check_word("kind", self.kind, tuple(_DEFAULT_METRICS))
+        _check_word("metric", self.metric, tuple(METRICS))
+        check_fractions(self.fractions)
+        if len(set(self.classes)) != len(self.classes):
+            raise ValueError(f"Expected 'classes' to be distinct (got {self.classes})")
+        if self.classes and self.kind == "regression":
+            raise ValueError("Expected no 'classes' for a regression; drop one of the two")
+
+    def metric_for(self, kind: OwnKind) -> Metric:
+        """Returns the metric that was asked for, or the usual one."""
+        name = self.metric or _DEFAULT_METRICS[kind]
+        return Metric(name, METRICS[name])
+
+
+def _check_word(option: str, word: str | None, allowed: tuple[str, ...]) -> None:
+    if word is None or word in allowed:
+        return
+    nearest = difflib.get_close_matches(word, allowed, n=1)
+    hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
+    raise ValueError(f"Expected '{option}' to be one of {', '.join(allowed)} (got '{word}'){hint}")

@@ -1,0 +1,276 @@
+"""Peptides-func and Peptides-struct of the Long Range Graph Benchmark."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from torch_grama.datasets.compact import Array, CompactGraphs, column
+from torch_grama.datasets.compact_file import CompactFile
+from torch_grama.datasets.entry import (
+    AVERAGE_PRECISION,
+    MAE,
+    DataFile,
+    Entry,
+    Published,
+    Source,
+)
+from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.folds import PARTS, index_fold
+from torch_grama.datasets.molecules import ATOMS, BONDS, featurise, pack_bonds
+from torch_grama.datasets.raw_arrays import read_npz, read_tensors, reading
+from torch_grama.datasets.safe_pickle import load_pickle
+from torch_grama.datasets.storage import Storage
+from torch_grama.datasets.task_data import GraphTaskData
+
+FUNCTIONS = (
+    *("antifungal", "cell-cell communication", "anticancer", "drug delivery vehicle"),
+    *("antimicrobial", "antiviral", "antihypertensive", "antibacterial", "antiparasitic", "toxic"),
+)
+STRUCTURES = (
+    *(f"Inertia_{of}_{axis}" for of in ("mass", "valence") for axis in "abc"),
+    *("length_a", "length_b", "length_c", "Spherocity", "Plane_best_fit"),
+)
+_VERSION = 1
+_SPLIT_MD5 = "5a0114bdadc80b94fc7ae974f13ef061"
+_DROPBOX = "https://www.dropbox.com/s"
+_FUNC_CSV = DataFile(
+    "peptides-functional/raw/peptide_multi_class_dataset.csv.gz",
+    (f"{_DROPBOX}/ol2v01usvaxbsr8/peptide_multi_class_dataset.csv.gz?dl=1",),
+    md5="701eb743e899f4d793f0e13c8fa5a1b4",
+    size=769_970,
+)
+_FUNC_SPLIT = DataFile(
+    "peptides-functional/splits_random_stratified_peptide.pickle",
+    (f"{_DROPBOX}/j4zcnx2eipuo0xz/splits_random_stratified_peptide.pickle?dl=1",),
+    md5=_SPLIT_MD5,
+    size=124_533,
+)
+_FUNC_GRAPHS = DataFile("peptides-functional/peptides_func_graphs.npz")
+_FUNC_ARCHIVE = DataFile(
+    "peptides-functional/raw/peptidesfunc.zip",
+    (f"{_DROPBOX}/ycsq37q8sxs1ou8/peptidesfunc.zip?dl=1",),
+)
+_STRUCT_CSV = DataFile(
+    "peptides-structural/raw/peptide_structure_dataset.csv.gz",
+    (f"{_DROPBOX}/464u3303eu2u4zp/peptide_structure_dataset.csv.gz?dl=1",),
+    md5="9786061a34298a0684150f2e4ff13f47",
+)
+_STRUCT_SPLIT = DataFile(
+    "peptides-structural/splits_random_stratified_peptide_structure.pickle",
+    (f"{_DROPBOX}/9dfifzft1hqgow6/splits_random_stratified_peptide_structure.pickle?dl=1",),
+    md5=_SPLIT_MD5,
+    size=124_533,
+)
+_STRUCT_ARCHIVE = DataFile(
+    "peptides-structural/raw/peptidesstruct.zip",
+    (f"{_DROPBOX}/zgv4z8fcpmknhs8/peptidesstruct.zip?dl=1",),
+)
+_RDKIT = ("rdkit", "ogb")
+
+
+def load_peptides(entry: Entry, storage: Storage) -> GraphTaskData:
+    r"""Loads a peptide set from whichever source is at hand.
+
+    - ``graphs``: compact arrays of the molecules and the split file; takes neither rdkit nor ogb;
+    - ``csv``: the published SMILES and the split file; takes rdkit and ogb, a minute once;
+    - ``archive``: the graphs as published for PyG, already split.
+    """
+    is_func = entry.name == "peptides-func"
+    content = storage.prepared(
+        entry, _VERSION, lambda source, paths: _build(source, paths, storage, is_func)
+    )
+    fold = index_fold(content.extras, len(content.graphs), f"{entry.name} split")
+    notes = () if is_func else ("Targets are z-scored over the whole data set, as published.",)
+    return entry.task(content.graphs, [fold], ATOMS, BONDS, notes=notes)
+
+
+def read_split(path: Path) -> dict[str, NDArray[np.int64]]:
+    r"""Reads the split pickle: a dictionary of graph numbers.
+
+    Raises:
+        DatasetError: If the file holds something else.
+    """
+    content = load_pickle(path)
+    with reading(path, "a dictionary with the graph numbers of 'train', 'val' and 'test'"):
+        if not isinstance(content, dict):
+            raise TypeError(f"a {type(content).__name__}")
+        return {part: np.asarray(content[part]).astype(np.int64).reshape(-1) for part in PARTS}
+
+
+def _build(source: Source, paths: list[Path], storage: Storage, is_func: bool) -> CompactFile:
+    if source.name == "archive":
+        return _from_archive(paths[0])
+    split: dict[str, Array] = dict(read_split(paths[1]))
+    if source.name == "graphs" and is_func:
+        graphs = _from_arrays(paths[0])
+    elif source.name == "graphs":
+        graphs = _with_structures(paths[0], paths[2], paths[3])
+    else:
+        smiles, y = _read_csv(paths[0], is_func)
+        graphs = featurise(smiles, y, str(paths[0]), storage.report)
+    index_fold(split, len(graphs), str(paths[1]))
+    return CompactFile(graphs, extras=split)
+
+
+def _from_arrays(path: Path) -> CompactGraphs:
+    arrays = read_npz(path, ("x", "num_nodes", "bonds", "bond_attr", "num_bonds", "y"))
+    y = arrays["y"].astype(np.float32)
+    if y.ndim != 2 or y.shape[1] != len(FUNCTIONS):
+        raise DatasetError(f"Expected {len(FUNCTIONS)} labels in '{path}' (got shape {y.shape})")
+    return pack_bonds(**{**arrays, "y": y}, where=str(path))
+
+
+def _with_structures(struct_csv: Path, func_csv: Path, func_graphs: Path) -> CompactGraphs:
+    """The molecules of Peptides-func with the targets of Peptides-struct, row by row."""
+    smiles, y = _read_csv(struct_csv, is_func=False)
+    known, _ = _read_csv(func_csv, is_func=True)
+    if smiles != known:
+        raise DatasetError(
+            f"Expected '{struct_csv}' and '{func_csv}' to list the same molecules in the same "
+            "order; install rdkit and ogb (`pip install 'torch-grama[molecules]'`), move "
+            f"'{func_graphs}' away and load again"
+        )
+    graphs = _from_arrays(func_graphs)
+    if len(graphs) != len(y):
+        raise DatasetError(
+            f"Expected one graph in '{func_graphs}' for each of the {len(y)} rows of "
+            f"'{struct_csv}' (got {len(graphs)}); fetch the files again"
+        )
+    return graphs.with_columns({"y": column("graph", y)})
+
+
+def _read_csv(path: Path, is_func: bool) -> tuple[list[str], NDArray[np.float32]]:
+    """SMILES and targets; structural targets are z-scored over all rows."""
+    smiles: list[str] = []
+    rows: list[list[float]] = []
+    expected = "a gzipped CSV file with the columns smiles and " + (
+        "labels" if is_func else ", ".join(STRUCTURES)
+    )
+    with (
+        reading(path, expected),
+        gzip.open(path, "rt", encoding="utf-8", newline="") as stream,
+    ):
+        for row in csv.DictReader(stream):
+            smiles.append(row["smiles"])
+            if is_func:
+                rows.append([float(value) for value in json.loads(row["labels"])])
+            else:
+                rows.append([float(row[name]) for name in STRUCTURES])
+        y = np.array(rows, dtype=np.float64).reshape(len(rows), -1)
+        width = len(FUNCTIONS) if is_func else len(STRUCTURES)
+        if y.shape[1] != width or not bool(np.isfinite(y).all()):
+            raise ValueError(f"targets of shape {y.shape}, or values that are not finite")
+        if not is_func:
+            y = (y - y.mean(axis=0)) / y.std(axis=0, ddof=1)
+        return smiles, y.astype(np.float32)
+
+
+def _from_archive(path: Path) -> CompactFile:
+    """The archive for PyG: three files of tuples (x, edge_attr, edge_index, y)."""
+    pieces: list[list[Tensor]] = [[], [], [], []]
+    split: dict[str, Array] = {}
+    start = 0
+    with reading(path, "an archive with train.pt, val.pt and test.pt"), zipfile.ZipFile(path) as z:
+        names = {Path(name).name: name for name in z.namelist()}
+        for part in PARTS:
+            with z.open(names[f"{part}.pt"]) as stream:
+                graphs = read_tensors(stream, f"{path}/{part}.pt")
+            if not isinstance(graphs, list):
+                raise TypeError(f"a {type(graphs).__name__} in {part}.pt")
+            for graph in graphs:
+                for piece, value in zip(pieces, graph, strict=True):
+                    piece.append(value)
+            split[part] = np.arange(start, start + len(graphs))
+            start += len(graphs)
+        x, edge_attr, edge_index, y = pieces
+        edges = torch.cat(edge_index, dim=1).numpy()
+        attr = torch.cat(edge_attr).numpy()
+        if not np.array_equal(edges[:, ::2], edges[::-1, 1::2]):
+            raise ValueError("bonds whose two directions do not follow one another")
+        if not np.array_equal(attr[::2], attr[1::2]):
+            raise ValueError("bonds whose two directions differ in their features")
+        packed = pack_bonds(
+            torch.cat(x).numpy(),
+            np.array([len(rows) for rows in x]),
+            edges[:, ::2],
+            attr[::2],
+            np.array([pairs.shape[1] // 2 for pairs in edge_index]),
+            torch.cat(y).numpy().astype(np.float32),
+            str(path),
+        )
+        return CompactFile(packed, extras=split)
+
+
+_PUBLISHED = Published(
+    num_graphs=15_535,
+    num_nodes=2_344_859,
+    num_edges=4_773_974,
+    mean_nodes=150.94,
+    mean_edges=307.30,
+    mean_degree=2.04,
+    diameter=56.99,
+    num_features=9,
+    num_folds=1,
+    split=(10_873, 2_331, 2_331),
+    source="README of the Long Range Graph Benchmark; split file",
+)
+_CITATION = "Dwivedi, Rampášek, Galkin, Parviz, Wolf, Luu, Beaini: Long Range Graph Benchmark, 2022"
+_LICENCE = "CC BY-NC 4.0"
+
+ENTRIES = (
+    Entry(
+        name="peptides-func",
+        family="lrgb",
+        summary="ten functions of a peptide from its molecule",
+        level="graph",
+        kind="multilabel",
+        metric=AVERAGE_PRECISION,
+        num_outputs=10,
+        loader=load_peptides,
+        published=replace(_PUBLISHED, num_outputs=10),
+        sources=(
+            Source("graphs", (_FUNC_GRAPHS, _FUNC_SPLIT)),
+            Source("csv", (_FUNC_CSV, _FUNC_SPLIT), _RDKIT),
+            Source("archive", (_FUNC_ARCHIVE,)),
+        ),
+        disk_bytes=6_500_000,
+        parameter_budget=500_000,
+        class_names=FUNCTIONS,
+        origin="https://github.com/vijaydwivedi75/lrgb",
+        licence=_LICENCE,
+        citation=_CITATION,
+    ),
+    Entry(
+        name="peptides-struct",
+        family="lrgb",
+        summary="eleven properties of a peptide's shape from its molecule",
+        level="graph",
+        kind="regression",
+        metric=MAE,
+        num_outputs=11,
+        loader=load_peptides,
+        published=replace(_PUBLISHED, num_outputs=11),
+        sources=(
+            Source("graphs", (_STRUCT_CSV, _FUNC_SPLIT, _FUNC_CSV, _FUNC_GRAPHS)),
+            Source("csv", (_STRUCT_CSV, _STRUCT_SPLIT), _RDKIT),
+            Source("csv", (_STRUCT_CSV, _FUNC_SPLIT), _RDKIT),
+            Source("archive", (_STRUCT_ARCHIVE,)),
+        ),
+        disk_bytes=8_000_000,
+        parameter_budget=500_000,
+        class_names=STRUCTURES,
+        origin="https://github.com/vijaydwivedi75/lrgb",
+        licence=_LICENCE,
+        citation=_CITATION,
+    ),
+)

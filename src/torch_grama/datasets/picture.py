@@ -1,0 +1,242 @@
+"""A small picture of one graph of a data set."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch_geometric.data import Data
+
+from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.task_data import GraphTaskData
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import PathCollection
+
+_MOST_NODES = 200
+_MOST_CLASSES = 10
+# Width of the drawing, about, in points.
+_AXES_POINTS = 260
+# By atomic number less one, as the Open Graph Benchmark numbers them.
+_ELEMENTS = (
+    *("H", "He", "Li", "Be", "B", "C", "N", "O", "F", "Ne", "Na", "Mg", "Al", "Si", "P", "S"),
+    *("Cl", "Ar", "K", "Ca", "Sc", "Ti", "V", "Cr", "Mn", "Fe", "Co", "Ni", "Cu", "Zn", "Ga"),
+    *("Ge", "As", "Se", "Br", "Kr", "Rb", "Sr", "Y", "Zr", "Nb", "Mo", "Tc", "Ru", "Rh", "Pd"),
+    *("Ag", "Cd", "In", "Sn", "Sb", "Te", "I", "Xe"),
+)
+
+
+def save_picture(task: GraphTaskData, path: Path, index: int | None = None) -> Path:
+    r"""Draws one graph into a PNG file.
+
+    Of a graph with more than 200 nodes, the surroundings of one node are drawn. Colours show the
+    class of a node, its target, or its first feature, whichever there is. Takes matplotlib and
+    networkx.
+
+    Args:
+        task (GraphTaskData): The data set.
+        path (Path): The file to write.
+        index (int, optional): Number of the graph. (default: one of middling size)
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        DatasetError: If matplotlib or networkx is missing, or there is no such graph.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise DatasetError(
+            f"A picture takes matplotlib and networkx ({error}): run `pip install "
+            "'torch-grama[data]'`."
+        ) from error
+    number = _choose(task) if index is None else index
+    if not 0 <= number < len(task.graphs):
+        raise DatasetError(
+            f"Expected the number of a graph from 0 to {len(task.graphs) - 1} (got {number})."
+        )
+    whole = task.graphs[number]
+    graph, note = _cut(whole)
+    figure = Figure(figsize=(5.0, 4.6), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    label = _draw(axes, task, graph)
+    axes.set_axis_off()
+    axes.set_aspect("equal")
+    of_many = f", graph {number:,} of {len(task.graphs):,}" if len(task.graphs) > 1 else ""
+    size = f"{whole.num_nodes:,} nodes, {whole.num_edges:,} directed edges"
+    figure.suptitle(f"{Path(task.name).name}{of_many}\n{size}{note}", fontsize=9)
+    if label:
+        figure.supxlabel(label, fontsize=8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Software": None})
+    return path
+
+
+def _choose(task: GraphTaskData) -> int:
+    """A graph of middling size among the first few: neither a speck nor a hairball."""
+    sizes = np.array([task.graphs[k].num_nodes for k in range(min(len(task.graphs), 25))])
+    return int(np.argsort(sizes, kind="stable")[len(sizes) // 2])
+
+
+def _cut(graph: Data) -> tuple[Data, str]:
+    """The graph, or the ball around a node of middling degree that fits into the picture."""
+    num_nodes = graph.num_nodes or 0
+    if num_nodes <= _MOST_NODES or graph.edge_index is None:
+        return graph, ""
+    degree = torch.bincount(graph.edge_index.flatten(), minlength=num_nodes)
+    connected = degree.nonzero().flatten()
+    order = degree[connected].argsort(stable=True)
+    centre = int(connected[order[len(order) // 2]])
+    inside = torch.zeros(num_nodes, dtype=torch.bool)
+    inside[centre] = True
+    row, col = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
+    while True:
+        ring = torch.zeros_like(inside)
+        ring[col[inside[row]]] = True
+        ring &= ~inside
+        room = _MOST_NODES - int(inside.sum())
+        if not bool(ring.any()) or (int(ring.sum()) > room and int(inside.sum()) > 1):
+            break
+        inside[ring.nonzero().flatten()[:room]] = True
+    chosen = inside.nonzero().flatten()
+    return graph.subgraph(chosen), f"; {len(chosen)} nodes around node {centre}"
+
+
+def _draw(axes: Axes, task: GraphTaskData, graph: Data) -> str:
+    """Draws nodes and edges; returns a line that says what the colours mean."""
+    place = _layout(graph)
+    size = float(np.clip(6000 / max(len(place), 1), 14, 170))
+    if graph.edge_index is not None:
+        from matplotlib.collections import LineCollection
+
+        pairs = {(min(u, v), max(u, v)) for u, v in graph.edge_index.t().tolist() if u != v}
+        segments = [place[list(pair)] for pair in sorted(pairs)]
+        size = min(size, _room(place, segments))
+        width = 0.9 if len(pairs) < 400 else 0.35
+        axes.add_collection(LineCollection(segments, colors="0.6", linewidths=width, zorder=1))
+    values, label, names = _colours(task, graph)
+    groups: list[PathCollection] = []
+    if values is None:
+        groups.append(axes.scatter(place[:, 0], place[:, 1], color="#4c72b0"))
+    elif names is None:
+        groups.append(axes.scatter(place[:, 0], place[:, 1], c=values, cmap="viridis"))
+        axes.figure.colorbar(groups[0], ax=axes, shrink=0.7).ax.tick_params(labelsize=7)
+    else:
+        for colour, (code, word) in enumerate(names.items()):
+            chosen = place[values == code]
+            groups.append(axes.scatter(*chosen.T, color=f"C{colour}", label=word))
+        axes.figure.legend(fontsize=7, frameon=False, loc="outside right center")
+    for dots in groups:
+        dots.set(sizes=[size], edgecolors="white", linewidths=0.6, zorder=2)
+    _frame(axes, place)
+    return label
+
+
+def _room(place: NDArray[np.float64], segments: list[NDArray[np.float64]]) -> float:
+    """The area of a dot that leaves the edges of middling length visible, in points squared."""
+    if not segments:
+        return math.inf
+    length = float(np.median([np.linalg.norm(end - start) for start, end in segments]))
+    reach = max(float(np.ptp(place, axis=0).max()), 1.0)
+    return max((0.75 * length / reach * _AXES_POINTS) ** 2, 5.0)
+
+
+def _frame(axes: Axes, place: NDArray[np.float64]) -> None:
+    """Leaves room for the dots, also around a graph that is a straight line."""
+    low, high = place.min(axis=0), place.max(axis=0)
+    reach = max(float((high - low).max()), 1.0)
+    half = np.maximum((high - low) / 2 + 0.06 * reach, 0.3 * reach)
+    middle = (low + high) / 2
+    axes.set_xlim(middle[0] - half[0], middle[0] + half[0])
+    axes.set_ylim(middle[1] - half[1], middle[1] + half[1])
+
+
+def _colours(
+    task: GraphTaskData, graph: Data
+) -> tuple[NDArray[np.float64] | None, str, dict[int, str] | None]:
+    """One number a node, what it is, and the names of its values where they are categories."""
+    y, x = graph.get("y"), graph.get("x")
+    if task.level == "node" and isinstance(y, Tensor):
+        values = y.reshape(len(y), -1)[:, 0].double().numpy()
+        if task.kind == "classification":
+            known = dict(enumerate(task.class_names))
+            names = {int(code): known.get(int(code), f"class {code:.0f}") for code in set(values)}
+            if len(names) <= _MOST_CLASSES:
+                return values, "colour: class of the node", dict(sorted(names.items()))
+        return values, "colour: target of the node", None
+    if not isinstance(x, Tensor) or not x.numel():
+        return None, "", None
+    values = x.reshape(len(x), -1)[:, 0].double().numpy()
+    if task.node_encoding.kind == "float":
+        return values, "colour: first feature of the node", None
+    codes = sorted({int(code) for code in values})
+    if len(codes) > _MOST_CLASSES:
+        return values, "colour: category of the node", None
+    if task.node_encoding.kind == "ogb_atom":
+        symbols = dict(enumerate(_ELEMENTS))
+        return values, "colour: element", {code: symbols.get(code, "other") for code in codes}
+    return values, "colour: category of the node", {code: f"category {code}" for code in codes}
+
+
+def _layout(graph: Data) -> NDArray[np.float64]:
+    """Positions that keep drawn distances close to hop distances."""
+    try:
+        import networkx as nx
+    except ImportError as error:
+        raise DatasetError(
+            f"A picture takes matplotlib and networkx ({error}): run `pip install "
+            "'torch-grama[data]'`."
+        ) from error
+    num_nodes = graph.num_nodes or 0
+    drawn = nx.Graph()
+    drawn.add_nodes_from(range(num_nodes))
+    if graph.edge_index is not None:
+        drawn.add_edges_from(graph.edge_index.t().tolist())
+    parts = [drawn.subgraph(part) for part in nx.connected_components(drawn)]
+    place = np.zeros((num_nodes, 2))
+    edge = 0.0
+    for part in sorted(parts, key=len, reverse=True):
+        nodes = list(part)
+        points = np.zeros((len(nodes), 2))
+        if len(nodes) > 1:
+            hops = dict(nx.all_pairs_shortest_path_length(part))
+            start = _scale_down(np.array([[hops[u][v] for v in nodes] for u in nodes]))
+            placed = nx.kamada_kawai_layout(
+                part,
+                dist=hops,
+                pos=dict(zip(nodes, start, strict=True)),
+                scale=len(nodes) ** 0.5,
+            )
+            points = _lay_down(np.array([placed[node] for node in nodes]))
+        # Separate parts stand side by side.
+        points[:, 0] += edge - points[:, 0].min()
+        place[nodes] = points
+        edge = points[:, 0].max() + 0.15 * num_nodes**0.5
+    return place
+
+
+def _scale_down(distance: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Classical scaling: the plane in which distances are kept best. An untwisted start."""
+    squared = distance.astype(np.float64) ** 2
+    rows = squared.mean(axis=0)
+    inner = -0.5 * (squared - rows[:, None] - rows[None, :] + squared.mean())
+    values, vectors = np.linalg.eigh(inner)
+    plane = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0.0))
+    # No two nodes may start at the same place.
+    return np.asarray(plane + np.random.RandomState(0).uniform(-0.05, 0.05, size=plane.shape))
+
+
+def _lay_down(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Turns the long side of a drawing into the horizontal."""
+    centred = points - points.mean(axis=0)
+    _, axes = np.linalg.eigh(centred.T @ centred)
+    return np.asarray(centred @ axes[:, ::-1])

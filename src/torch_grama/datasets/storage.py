@@ -1,0 +1,172 @@
+"""Where the files of a data set lie: found locally, fetched otherwise, prepared once."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePosixPath
+
+from torch_grama.datasets.compact_file import CompactFile, cached
+from torch_grama.datasets.download import RemoteFile, cache_folder, locate, obtain
+from torch_grama.datasets.entry import DataFile, Entry, Source
+from torch_grama.datasets.errors import DatasetMissingError
+
+Report = Callable[[str, int, int | None], None]
+"""Called with what is being done, how much of it is done, and how much there is in all."""
+
+
+class Storage:
+    r"""The folders a load may use.
+
+    Files are looked for in ``root``, then in the folder named by ``GRAMA_DATA``, then in the
+    user's cache; only what is in none of them is fetched. Everything written (downloads, prepared
+    forms, transforms) goes to ``root``, or else to the folder named by ``GRAMA_CACHE``, or else to
+    ``~/.cache/torch_grama``. The folder of ``GRAMA_DATA`` is never written to.
+
+    Args:
+        root (str or Path, optional): The folder to use. (default: :obj:`None`)
+        report (callable, optional): Told about the progress. (default: :obj:`None`)
+    """
+
+    def __init__(self, root: str | Path | None = None, report: Report | None = None) -> None:
+        named = os.environ.get("GRAMA_CACHE")
+        fallback = Path(named).expanduser() if named else cache_folder()
+        chosen = fallback if root is None else Path(root).expanduser()
+        shared = os.environ.get("GRAMA_DATA")
+        if shared and chosen.resolve() == Path(shared).expanduser().resolve():
+            chosen = fallback
+        self.root = chosen
+        self.report: Report = report or _silent
+
+    def find(self, file: DataFile) -> Path | None:
+        r"""Returns the local copy of a file, if there is one."""
+        return locate(file.path, self.root)
+
+    def find_source(self, sources: Sequence[Source]) -> tuple[Source, list[Path]] | None:
+        r"""Returns the first readable source whose files are all here, with their paths."""
+        for source in sources:
+            paths = [self.find(file) for file in source.files]
+            if _missing_modules(source):
+                continue
+            found = [path for path in paths if path is not None]
+            if len(found) == len(source.files):
+                return source, found
+        return None
+
+    def obtain(self, entry: Entry) -> tuple[Source, list[Path]]:
+        r"""Returns a source of a data set and its files, fetching them if need be.
+
+        Args:
+            entry (Entry): The data set.
+
+        Raises:
+            DatasetMissingError: If no source is here and none can be fetched.
+        """
+        here = self.find_source(entry.sources)
+        if here is not None:
+            return here
+        public = [
+            source
+            for source in entry.sources
+            if all(file.urls or self.find(file) for file in source.files)
+            and not _missing_modules(source)
+        ]
+        if not public:
+            raise DatasetMissingError(self._sentence(entry))
+        source = public[0]
+        try:
+            return source, [self._fetch(entry, file) for file in source.files]
+        except DatasetMissingError as error:
+            hint = self._install_hint(entry)
+            raise DatasetMissingError(f"{error} {hint}") if hint else error from error
+
+    def prepared(
+        self,
+        entry: Entry,
+        version: int,
+        build: Callable[[Source, list[Path]], CompactFile],
+    ) -> CompactFile:
+        r"""Returns a data set in its compact form, preparing it once.
+
+        The prepared form is used as long as the files it was made from are unchanged, or gone.
+
+        Args:
+            entry (Entry): The data set.
+            version (int): Version of ``build``; another number never serves an old file.
+            build (callable): Makes the compact form from a source and its files.
+        """
+        path = self.compact_path(f"{entry.name}-v{version}")
+        here = self.find_source(entry.sources)
+        if here is not None:
+            source, paths = here
+            return cached(path, _signature(source, paths), lambda: build(source, paths))
+
+        def fetch_and_build() -> CompactFile:
+            source, paths = self.obtain(entry)
+            made = build(source, paths)
+            return CompactFile(made.graphs, _signature(source, paths), made.extras)
+
+        return cached(path, None, fetch_and_build)
+
+    def generated(self, key: str, build: Callable[[], CompactFile]) -> CompactFile:
+        r"""Returns a generated data set in its compact form, generating it once.
+
+        Args:
+            key (str): A word that holds everything the data depends on.
+            build (callable): Generates it.
+        """
+        return cached(self.compact_path(key), key, build)
+
+    def compact_path(self, key: str) -> Path:
+        r"""Returns where the compact form of that name lies."""
+        return self.root / "compact" / f"{key}.npz"
+
+    def _fetch(self, entry: Entry, file: DataFile) -> Path:
+        name = PurePosixPath(file.path).name
+        label = name if file.md5 else f"{name} (no checksum is documented)"
+        remote = RemoteFile(name, file.urls, md5=file.md5, size=file.size)
+        return obtain(
+            remote,
+            file.path,
+            self.root,
+            dataset=entry.name,
+            progress=lambda done, total: self.report(label, done, total),
+        )
+
+    def _install_hint(self, entry: Entry) -> str:
+        """What to install for files that are here but cannot be read as things are."""
+        for source in entry.sources:
+            missing = _missing_modules(source)
+            if missing and all(self.find(file) for file in source.files):
+                return (
+                    f"Reading '{self.find(source.files[0])}' takes {' and '.join(missing)}, which "
+                    "cannot be imported: run `pip install 'torch-grama[molecules]'`."
+                )
+        return ""
+
+    def _sentence(self, entry: Entry) -> str:
+        hint = self._install_hint(entry)
+        if hint:
+            return hint
+        places = " or ".join(
+            " and ".join(f"'{file.path}'" for file in source.files) for source in entry.sources
+        )
+        return (
+            f"'{entry.name}' is not here and has no public address that can be read as installed: "
+            f"put {places} into '{self.root}'."
+        )
+
+
+def _missing_modules(source: Source) -> list[str]:
+    return [name for name in source.modules if importlib.util.find_spec(name) is None]
+
+
+def _signature(source: Source, paths: Sequence[Path]) -> str:
+    """What a prepared form was made from: sizes and times tell a changed file cheaply."""
+    stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
+    return f"{source.name}: {stats}"
+
+
+def _silent(what: str, done: int, total: int | None) -> None:
+    return None

@@ -1,0 +1,253 @@
+"""Forecasts on a fixed graph: Chickenpox Hungary, PedalMe London and Wikipedia Math."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch_geometric.data import Data
+
+from torch_grama.datasets.entry import MSE, DataFile, Entry, Published, Source
+from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.folds import consecutive_fold
+from torch_grama.datasets.raw_arrays import read_json, reading
+from torch_grama.datasets.storage import Storage
+from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
+
+TRAIN_RATIO = 0.9
+VALIDATION_RATIO = 0.1
+_URL = (
+    "https://raw.githubusercontent.com/benedekrozemberczki/pytorch_geometric_temporal/master/"
+    "dataset"
+)
+
+
+@dataclass(frozen=True)
+class _Signal:
+    """A series [T, N] on a weighted graph."""
+
+    series: NDArray[np.float64]
+    edges: NDArray[np.int64]
+    weights: NDArray[np.float64]
+
+
+def load_temporal(
+    entry: Entry,
+    storage: Storage,
+    *,
+    lags: int | None = None,
+    ratio: float = TRAIN_RATIO,
+) -> GraphTaskData:
+    r"""Loads a series as one graph a time step.
+
+    Graph :math:`i` has the values of steps :math:`i, \dots, i + \text{lags} - 1` as ``x``
+    ``[N, lags, 1]``, oldest first, and those of step :math:`i + \text{lags}` as ``y`` ``[N, 1]``.
+    In time order, the first ``ratio`` of the graphs are for training, of which the last tenth
+    validates; the rest is for the test.
+
+    Args:
+        entry (Entry): The data set.
+        storage (Storage): Where files are found.
+        lags (int, optional): Past steps shown. (default: those of the protocol)
+        ratio (float, optional): Share for training and validation. (default: :obj:`0.9`)
+
+    Raises:
+        DatasetError: If the file is damaged or too few steps are left.
+    """
+    shape = _SHAPES[entry.name]
+    lags = shape.lags if lags is None else lags
+    _, (path,) = storage.obtain(entry)
+    signal = shape.read(path)
+    _check(signal, path)
+    steps, num_nodes = signal.series.shape
+    count = steps - lags
+    if lags < 1 or not 0 < ratio < 1 or count < 3:
+        raise DatasetError(
+            f"Expected 'lags' of at least 1 that leave three steps or more, and a 'ratio' between "
+            f"0 and 1 (got lags={lags} of {steps} steps, ratio={ratio})"
+        )
+    series = torch.from_numpy(signal.series).to(torch.float)
+    edge_index = torch.from_numpy(signal.edges)
+    edge_weight = torch.from_numpy(signal.weights).to(torch.float)
+    graphs = [
+        Data(
+            x=series[start : start + lags].t().reshape(num_nodes, lags, 1).contiguous(),
+            edge_index=edge_index,
+            edge_weight=edge_weight,
+            y=series[start + lags].reshape(num_nodes, 1),
+        )
+        for start in range(count)
+    ]
+    train = int(ratio * count)
+    val = max(1, round(VALIDATION_RATIO * train))
+    counts = (train - val, val, count - train)
+    if min(counts) < 1:
+        raise DatasetError(
+            f"Expected a 'ratio' that leaves graphs in every part (got {counts} of {count})"
+        )
+    notes = ["Validation is the last tenth of the training steps; the source has none."]
+    if shape.scaled:
+        notes.append("Scaling used all steps, those of the test included, as published.")
+    return entry.task(
+        graphs, [consecutive_fold(counts)], FeatureEncoding("float", 1), notes=tuple(notes)
+    )
+
+
+def zero_mse(task: GraphTaskData) -> float:
+    r"""Mean squared error of predicting 0 on the test part, the reference to beat.
+
+    Args:
+        task (GraphTaskData): A loaded forecast.
+    """
+    errors = [task.graphs[int(number)]["y"].square().mean() for number in task.folds[0].test]
+    return float(torch.stack(errors).mean())
+
+
+def _read_chickenpox(path: Path) -> _Signal:
+    content = read_json(path, ("edges", "FX"))
+    with reading(path, "the file chickenpox.json"):
+        edges = np.array(content["edges"], dtype=np.int64).T
+        series = np.array(content["FX"], dtype=np.float64)
+    return _Signal(series, edges, np.ones(edges.shape[-1]))
+
+
+def _read_pedalme(path: Path) -> _Signal:
+    content = read_json(path, ("edges", "weights", "X"))
+    with reading(path, "the file pedalme_london.json"):
+        return _Signal(
+            np.array(content["X"], dtype=np.float64),
+            np.array(content["edges"], dtype=np.int64).T,
+            np.array(content["weights"], dtype=np.float64),
+        )
+
+
+def _read_wikimath(path: Path) -> _Signal:
+    content = read_json(path, ("edges", "weights", "time_periods"))
+    with reading(path, "the file wikivital_mathematics.json"):
+        days = [content[str(day)] for day in range(int(str(content["time_periods"])))]
+        visits = np.array([day["y"] for day in days if isinstance(day, dict)], dtype=np.float64)
+        if len(visits) != len(days):
+            raise ValueError(f"{len(days) - len(visits)} days without visits")
+        spread = visits.std(axis=0)
+        if not bool((spread > 0).all()):
+            raise ValueError("an article with the same number of visits every day")
+        return _Signal(
+            (visits - visits.mean(axis=0)) / spread,
+            np.array(content["edges"], dtype=np.int64).T,
+            np.array(content["weights"], dtype=np.float64),
+        )
+
+
+def _check(signal: _Signal, path: Path) -> None:
+    num_nodes = signal.series.shape[1] if signal.series.ndim == 2 else 0
+    fits = (
+        num_nodes > 0
+        and signal.edges.ndim == 2
+        and signal.edges.shape[0] == 2
+        and signal.weights.shape == (signal.edges.shape[1],)
+        and bool(((signal.edges >= 0) & (signal.edges < num_nodes)).all())
+        and bool(np.isfinite(signal.series).all())
+        and bool(np.isfinite(signal.weights).all())
+    )
+    if not fits:
+        raise DatasetError(
+            f"Expected '{path}' to hold a finite series with one column a node and edges between "
+            f"those nodes (got a series of shape {signal.series.shape}, edges of shape "
+            f"{signal.edges.shape} and weights of shape {signal.weights.shape}); fetch it again"
+        )
+
+
+@dataclass(frozen=True)
+class _Shape:
+    lags: int
+    scaled: bool
+    read: Callable[[Path], _Signal]
+
+
+_SHAPES = {
+    "chickenpox": _Shape(4, True, _read_chickenpox),
+    "pedalme": _Shape(4, False, _read_pedalme),
+    "wikimath": _Shape(8, True, _read_wikimath),
+}
+
+
+def _entry(
+    name: str,
+    summary: str,
+    file: str,
+    nodes: int,
+    edges: int | None,
+    steps: int,
+    test: int,
+    disk_bytes: int,
+    md5: str | None,
+) -> Entry:
+    lags = _SHAPES[name].lags
+    count = steps - lags
+    return Entry(
+        name=name,
+        family="temporal",
+        summary=summary,
+        level="node",
+        kind="forecast",
+        metric=MSE,
+        num_outputs=1,
+        loader=load_temporal,
+        published=Published(
+            num_graphs=count,
+            num_nodes=count * nodes,
+            num_edges=None if edges is None else count * edges,
+            num_features=1,
+            num_outputs=1,
+            num_folds=1,
+            split=(None, None, test),
+            source="PyTorch Geometric Temporal; test part as in TDE-GNN",
+        ),
+        sources=(Source("json", (DataFile(f"temporal/{file}", (f"{_URL}/{file}",), md5),)),),
+        disk_bytes=disk_bytes,
+        options={"lags": (lags, int), "ratio": (TRAIN_RATIO, float)},
+        origin="https://github.com/benedekrozemberczki/pytorch_geometric_temporal",
+        licence="MIT",
+        citation="Rozemberczki et al.: PyTorch Geometric Temporal, 2021",
+    )
+
+
+ENTRIES = (
+    _entry(
+        "chickenpox",
+        "weekly chickenpox cases in the counties of Hungary",
+        "chickenpox.json",
+        20,
+        102,
+        521,
+        52,
+        220_340,
+        "048e5cf791fa6cc0f7b05b6f4bf36ded",
+    ),
+    _entry(
+        "pedalme",
+        "weekly bicycle deliveries in London",
+        "pedalme_london.json",
+        15,
+        225,
+        35,
+        4,
+        17_156,
+        "e8ebd77496583895db336299acbbb3d6",
+    ),
+    _entry(
+        "wikimath",
+        "daily visits of mathematics articles in Wikipedia",
+        "wikivital_mathematics.json",
+        1_068,
+        None,
+        731,
+        73,
+        4_300_000,
+        None,
+    ),
+)

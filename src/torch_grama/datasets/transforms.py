@@ -1,0 +1,236 @@
+"""Encodings of graph structure, computed once for a data set and kept on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import Field, asdict, dataclass, replace
+from typing import ClassVar, Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric import transforms as pyg
+from torch_geometric.data import Data
+from torch_geometric.utils import degree, remove_self_loops, to_undirected
+
+from torch_grama.datasets.compact import CompactGraphs
+from torch_grama.datasets.compact_file import CompactFile
+from torch_grama.datasets.laplacian import smallest_eigenpairs
+from torch_grama.datasets.storage import Storage
+from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
+
+CACHE_VERSION = 1
+"""Raised whenever a transform of this file computes something else than before."""
+
+# Columns of the identity pushed through the walk at a time: 2**24 numbers, 64 MiB.
+_BLOCK_NUMBERS = 2**24
+_SMALL_NODES = 500
+
+
+class Transform(Protocol):
+    r"""Adds something to a graph: a frozen dataclass whose fields are its arguments.
+
+    Attributes:
+        name: A short word for it.
+    """
+
+    name: ClassVar[str]
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]]
+
+    def __call__(self, data: Data) -> Data:
+        r"""Returns the graph with the encoding added; the graph given may be changed."""
+
+
+@dataclass(frozen=True)
+class RWSE:
+    r"""Random-walk structural encoding: the probability of being back after :math:`k` steps.
+
+    .. math::
+        \text{rwse}_{i,k} = (P^k)_{ii}, \quad P = D^{-1} A, \quad k = 1, \dots, K
+
+    where :math:`D` holds the out-degrees; a node without edges has a zero row. The values are
+    those of PyG's ``AddRandomWalkPE``; memory stays bounded on large graphs.
+
+    Args:
+        walk_length (int, optional): Largest number of steps :math:`K`. (default: :obj:`20`)
+
+    Shapes:
+        - **output:** ``data.rwse`` of shape ``[N, K]``
+    """
+
+    walk_length: int = 20
+    name: ClassVar[str] = "rwse"
+
+    def __post_init__(self) -> None:
+        if self.walk_length < 1:
+            raise ValueError(f"Expected 'walk_length' to be at least 1 (got {self.walk_length})")
+
+    def __call__(self, data: Data) -> Data:
+        num_nodes = data.num_nodes or 0
+        edge_index = _edges(data)
+        row = edge_index[0]
+        weight = 1.0 / degree(row, num_nodes).clamp(min=1.0)[row]
+        walk = torch.sparse_coo_tensor(
+            edge_index, weight, (num_nodes, num_nodes), check_invariants=False
+        ).coalesce()
+        result = torch.zeros(num_nodes, self.walk_length)
+        block = max(1, _BLOCK_NUMBERS // max(num_nodes, 1))
+        for start in range(0, num_nodes, block):
+            width = min(block, num_nodes - start)
+            # [N, B]: column b is P^k e_(start + b); its own row is the probability of return.
+            state = torch.zeros(num_nodes, width)
+            state.diagonal(offset=-start).fill_(1.0)
+            for step in range(self.walk_length):
+                state = torch.sparse.mm(walk, state)
+                result[start : start + width, step] = state.diagonal(offset=-start)
+        data["rwse"] = result
+        return data
+
+
+@dataclass(frozen=True)
+class LapPE:
+    r"""Laplacian positional encoding: the smallest eigenvalues with their eigenvectors.
+
+    The Laplacian of the undirected graph without self-loops, :math:`D - A` (``"none"``) or
+    :math:`I - D^{-1/2} A D^{-1/2}` (``"sym"``); the smallest eigenvalues come first, the trivial
+    ones included, clamped at 0. Eigenvectors have unit length; their sign is fixed by making the
+    entry of largest size positive, so draw random signs in training. Small graphs are solved
+    densely; large ones sparsely, every connected part on its own, since an iteration does not see
+    how often an eigenvalue repeats.
+
+    Args:
+        max_freqs (int, optional): Number of eigenpairs :math:`k`. (default: :obj:`10`)
+        normalization (str, optional): ``none`` or ``sym``. (default: :obj:`"none"`)
+
+    Shapes:
+        - **output:** ``data.lap_vectors`` of shape ``[N, k]`` and ``data.lap_values`` of shape
+          ``[1, k]``, both padded with ``nan`` where the graph has fewer than :math:`k` nodes
+    """
+
+    max_freqs: int = 10
+    normalization: Literal["none", "sym"] = "none"
+    name: ClassVar[str] = "lappe"
+
+    def __post_init__(self) -> None:
+        if self.max_freqs < 1:
+            raise ValueError(f"Expected 'max_freqs' to be at least 1 (got {self.max_freqs})")
+        if self.normalization not in ("none", "sym"):
+            raise ValueError(
+                f"Expected 'normalization' to be 'none' or 'sym' (got '{self.normalization}')"
+            )
+
+    def __call__(self, data: Data) -> Data:
+        num_nodes = data.num_nodes or 0
+        edge_index, _ = remove_self_loops(to_undirected(_edges(data), num_nodes=num_nodes))
+        values, vectors = smallest_eigenpairs(
+            edge_index.numpy(), num_nodes, self.max_freqs, self.normalization == "sym"
+        )
+        found = len(values)
+        lap_values = np.full((1, self.max_freqs), math.nan, dtype=np.float32)
+        lap_vectors = np.full((num_nodes, self.max_freqs), math.nan, dtype=np.float32)
+        lap_values[0, :found] = np.maximum(values, 0.0)
+        lap_vectors[:, :found] = vectors
+        data["lap_vectors"] = torch.from_numpy(lap_vectors)
+        data["lap_values"] = torch.from_numpy(lap_values)
+        return data
+
+
+@dataclass(frozen=True)
+class LocalDegreeProfile:
+    r"""Appends the local degree profile to the node features.
+
+    Five columns: the degree of a node, and the minimum, maximum, mean and standard deviation of
+    its neighbours' degrees, out-degrees of the directed graph as in PyG's transform of this name.
+
+    Shapes:
+        - **output:** ``data.x`` with five more columns
+    """
+
+    name: ClassVar[str] = "ldp"
+
+    def __call__(self, data: Data) -> Data:
+        profiled: Data = pyg.LocalDegreeProfile()(data)
+        return profiled
+
+
+def apply_transforms(
+    task: GraphTaskData, transforms: Sequence[Transform], storage: Storage
+) -> GraphTaskData:
+    r"""Applies transforms to every graph of a data set, once.
+
+    The result is kept under a key made of the transforms and their arguments, the content of the
+    graphs and :obj:`CACHE_VERSION`: whatever changes, an old result is never served.
+
+    Args:
+        task (GraphTaskData): The data set.
+        transforms (sequence): What to apply, in order.
+        storage (Storage): Where the result is kept.
+    """
+    if not transforms:
+        return task
+    graphs = task.graphs
+    plain = graphs if isinstance(graphs, CompactGraphs) else CompactGraphs.from_data(graphs)
+    key = cache_key(transforms, plain)
+    words = "-".join(transform.name for transform in transforms)
+    name = re.sub(r"[^\w.-]+", "_", task.name)[-60:]
+    content = storage.generated(
+        f"{name}-{words}-{key}", lambda: CompactFile(_apply(plain, transforms, storage))
+    )
+    encoding = task.node_encoding
+    if any(isinstance(transform, LocalDegreeProfile) for transform in transforms):
+        encoding = FeatureEncoding("float", content.graphs.columns["x"].values.shape[1])
+    result = content.graphs if isinstance(graphs, CompactGraphs) else list(content.graphs)
+    return replace(task, graphs=result, node_encoding=encoding)
+
+
+def cache_key(transforms: Sequence[Transform], graphs: CompactGraphs) -> str:
+    r"""Returns the word under which the result of transforms on these graphs is kept.
+
+    Args:
+        transforms (sequence): The transforms, in order.
+        graphs (CompactGraphs): What they are applied to.
+    """
+    described = {
+        "version": CACHE_VERSION,
+        "graphs": graphs.fingerprint(),
+        "transforms": [
+            [type(item).__module__, type(item).__qualname__, asdict(item)] for item in transforms
+        ],
+    }
+    content = json.dumps(described, sort_keys=True).encode()
+    return hashlib.blake2b(content, digest_size=12).hexdigest()
+
+
+def _apply(
+    graphs: CompactGraphs, transforms: Sequence[Transform], storage: Storage
+) -> CompactGraphs:
+    results = []
+    small = bool(graphs.num_nodes.mean() < _SMALL_NODES)
+    with _threads(1 if small else torch.get_num_threads()):
+        for number, graph in enumerate(graphs, start=1):
+            for transform in transforms:
+                graph = transform(graph)
+            results.append(graph)
+            if number % 50 == 0 or number == len(graphs):
+                storage.report("encoding graphs", number, len(graphs))
+    return CompactGraphs.from_data(results)
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Threads that wait for each other cost far more than a small matrix product."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _edges(data: Data) -> Tensor:
+    return torch.empty(2, 0, dtype=torch.long) if data.edge_index is None else data.edge_index

@@ -1,0 +1,31 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from torch_grama.datasets import DatasetError
+from torch_grama.datasets.own_data import load_path
+
+Refuses = Callable[..., str]
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture
+def refuses(tmp_path: Path) -> Refuses:
+    """Asserts that a path is refused in one sentence and that nothing is written."""
+
+    def check(path: Path, sentence: str, **options: object) -> str:
+        before = everything(tmp_path)
+        with pytest.raises(DatasetError, match=sentence) as caught:
+            load_path(path, **options)  # type: ignore[arg-type]
+        assert everything(tmp_path) == before
+        message = str(caught.value)
+        assert "\n" not in message
+        assert str(path) in message
+        assert message.endswith((".", "?"))
+        return message
+
+    return check

@@ -1,0 +1,430 @@
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from torch_grama.datasets import GraphTaskData
+from torch_grama.datasets.own_data import load_path
+
+NODES = """\
+id,age,height,label
+ann,30,1.7,a
+bob,40,1.8,b
+cyd,50,1.6,a
+dan,60,1.5,b
+eve,20,1.9,a
+fay,25,1.75,b
+"""
+EDGES = """\
+source,target
+ann,bob
+bob,cyd
+cyd,dan
+dan,eve
+eve,fay
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "graph"
+    path.mkdir()
+    (path / "nodes.csv").write_text(NODES)
+    (path / "edges.csv").write_text(EDGES)
+    return path
+
+
+def only(data: GraphTaskData) -> torch.Tensor:
+    [graph] = data.graphs
+    return graph
+
+
+def test_a_graph_is_read(folder: Path) -> None:
+    data = load_path(folder)
+    graph = only(data)
+    assert data.level == "node"
+    assert data.kind == "classification"
+    assert (data.metric.name, data.metric.higher_is_better) == ("accuracy", True)
+    assert data.class_names == ("a", "b")
+    assert data.num_outputs == 2
+    assert data.feature_names == ("age", "height")
+    assert data.node_names == ("ann", "bob", "cyd", "dan", "eve", "fay")
+    assert data.node_encoding.kind == "float"
+    assert data.node_encoding.num_columns == 2
+    assert data.edge_encoding.kind == "none"
+    assert graph.x[1].tolist() == [40.0, np.float32(1.8)]
+    assert graph.y.tolist() == [0, 1, 0, 1, 0, 1]
+    assert graph.edge_index.tolist() == [
+        [0, 1, 2, 3, 4, 1, 2, 3, 4, 5],
+        [1, 2, 3, 4, 5, 0, 1, 2, 3, 4],
+    ]
+    assert any("reverse of 5 of them was added" in note for note in data.notes)
+
+
+def test_a_split_is_made_stored_and_used_again(folder: Path) -> None:
+    first = load_path(folder)
+    assert (folder / "splits.json").exists()
+    stored = (folder / "splits.json").read_bytes()
+    again = load_path(folder)
+    for part in ("train", "val", "test"):
+        mask = getattr(first.folds[0], part)
+        assert mask.dtype == torch.bool
+        assert torch.equal(mask, getattr(again.folds[0], part))
+        # One of each class, as there are three of each.
+        assert sorted(only(first).y[mask].tolist()) == [0, 1]
+    assert (folder / "splits.json").read_bytes() == stored
+
+
+def test_a_changed_graph_does_not_get_the_old_split(folder: Path, refuses: Callable) -> None:
+    load_path(folder)
+    (folder / "nodes.csv").write_text(NODES.replace("fay,25,1.75,b", "fay,25,1.75,a"))
+    refuses(folder, r"splits\.json' holds splits of other data .the labels")
+    (folder / "nodes.csv").write_text(NODES.replace("fay", "gil"))
+    (folder / "edges.csv").write_text(EDGES.replace("fay", "gil"))
+    refuses(folder, r"splits\.json' holds splits of other data .the nodes")
+    (folder / "edges.csv").write_text(EDGES)
+    # Other features change nothing about who is who.
+    (folder / "nodes.csv").write_text(NODES.replace("1.75", "1.76"))
+    load_path(folder)
+
+
+def test_other_options_are_no_other_data(folder: Path) -> None:
+    first = load_path(folder)
+    load_path(folder, label="height", ignore=["label"])
+    load_path(folder, seed=1)
+    load_path(folder, stratify=False)
+    turned = load_path(folder, directed=True, classes=["b", "a"])
+    assert torch.equal(first.folds[0].train, turned.folds[0].train)
+    assert len(json.loads((folder / "splits.json").read_text())["divisions"]) == 4
+
+
+def test_a_stated_split_is_used(folder: Path) -> None:
+    words = ["train", "Val", "TEST", "valid", "", "train"]
+    lines = NODES.splitlines()
+    rows = [f"{line},{word}" for line, word in zip(lines, ["split", *words], strict=True)]
+    (folder / "nodes.csv").write_text("\n".join(rows))
+    data = load_path(folder)
+    [fold] = data.folds
+    assert fold.train.tolist() == [True, False, False, False, False, True]
+    assert fold.val.tolist() == [False, True, False, True, False, False]
+    assert fold.test.tolist() == [False, False, True, False, False, False]
+    assert data.feature_names == ("age", "height")
+    assert not (folder / "splits.json").exists()
+
+
+def test_both_directions_listed_are_taken_as_they_are(folder: Path) -> None:
+    (folder / "edges.csv").write_text("source,target\nann,bob\nbob,ann\ncyd,cyd\n")
+    data = load_path(folder)
+    assert only(data).edge_index.tolist() == [[0, 1, 2], [1, 0, 2]]
+    assert any("listed in both directions" in note for note in data.notes)
+
+
+def test_directed_edges(folder: Path) -> None:
+    data = load_path(folder, directed=True)
+    assert only(data).edge_index.tolist() == [[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]]
+
+
+def test_edge_features_and_weights_follow_their_edges(folder: Path) -> None:
+    (folder / "edges.csv").write_text(
+        "kind,source,target,weight,length\n"
+        "road,ann,bob,0.5,1\nrail,bob,cyd,1.5,2\nroad,cyd,dan,2.5,3\nrail,dan,cyd,3.5,4\n"
+    )
+    data = load_path(folder)
+    graph = only(data)
+    assert graph.edge_index.tolist() == [[0, 1, 2, 3, 1, 2], [1, 2, 3, 2, 0, 1]]
+    assert graph.edge_weight.tolist() == [0.5, 1.5, 2.5, 3.5, 0.5, 1.5]
+    assert graph.edge_attr.tolist() == [
+        [0, 1, 1],
+        [1, 0, 2],
+        [0, 1, 3],
+        [1, 0, 4],
+        [0, 1, 1],
+        [1, 0, 2],
+    ]
+    assert data.edge_encoding.num_columns == 3
+
+
+def test_words_become_features(folder: Path) -> None:
+    rows = ["id,colour,label", "0,red,0", "1,blue,1", "2,red,0", "3,blue,1", "4,red,0", "5,red,1"]
+    (folder / "nodes.csv").write_text("\n".join(rows))
+    (folder / "edges.csv").write_text("source,target\n0,1\n")
+    data = load_path(folder)
+    assert data.feature_names == ("colour=blue", "colour=red")
+    assert only(data).x.tolist() == [[0, 1], [1, 0], [0, 1], [1, 0], [0, 1], [0, 1]]
+    assert any("'colour' became 2 features" in note for note in data.notes)
+
+
+def test_nodes_without_features(folder: Path) -> None:
+    rows = [",".join((row.split(",")[0], row.split(",")[3])) for row in NODES.splitlines()]
+    (folder / "nodes.csv").write_text("\n".join(rows))
+    data = load_path(folder)
+    assert only(data).x.tolist() == [[1.0]] * 6
+    assert any("constant 1" in note for note in data.notes)
+
+
+def test_a_graph_without_edges(folder: Path) -> None:
+    (folder / "edges.csv").write_text("source,target,weight,length\n")
+    graph = only(load_path(folder))
+    assert graph.edge_index.shape == (2, 0)
+    assert graph.edge_index.dtype == torch.long
+
+
+def test_nodes_without_label_are_in_no_split(folder: Path) -> None:
+    (folder / "nodes.csv").write_text(NODES + "gil,1,1,\nhal,2,2, \n")
+    data = load_path(folder)
+    [fold] = data.folds
+    assert only(data).y.tolist() == [0, 1, 0, 1, 0, 1, -1, -1]
+    used = fold.train | fold.val | fold.test
+    assert used.tolist() == [True] * 6 + [False] * 2
+
+
+def test_a_quantity_as_target(folder: Path) -> None:
+    data = load_path(folder, label="height", ignore=["label"])
+    assert data.kind == "regression"
+    assert (data.metric.name, data.metric.higher_is_better) == ("mae", False)
+    assert only(data).y.shape == (6, 1)
+    assert only(data).y.dtype == torch.float32
+    assert data.feature_names == ("age",)
+    (folder / "nodes.csv").write_text(NODES.replace("1.7,a", ",a"))
+    data = load_path(folder, label="height", ignore=["label"], seed=1)
+    assert only(data).y[0].isnan().all()
+
+
+def test_several_targets(folder: Path) -> None:
+    data = load_path(folder, label=["age", "height"], ignore=["label"])
+    assert (data.kind, data.num_outputs) == ("regression", 2)
+    assert only(data).y[0].tolist() == [30.0, np.float32(1.7)]
+    names = ["ann", "bob", "cyd", "dan", "eve", "fay"]
+    rows = ["id,red,big"] + [f"{name},{n % 2},{n // 3}" for n, name in enumerate(names)]
+    (folder / "nodes.csv").write_text("\n".join(rows))
+    flags = load_path(folder, label=["red", "big"], classes=["red", "big"])
+    assert (flags.kind, flags.num_outputs) == ("multilabel", 2)
+    assert flags.class_names == ("red", "big")
+    assert flags.metric.name == "average_precision"
+    assert only(flags).y.tolist() == [[0, 0], [1, 0], [0, 0], [1, 1], [0, 1], [1, 1]]
+
+
+def test_classes_in_a_given_order(folder: Path) -> None:
+    data = load_path(folder, classes=["b", "a", "c"], stratify=False)
+    assert only(data).y.tolist() == [1, 0, 1, 0, 1, 0]
+    assert data.num_outputs == 3
+
+
+def test_category_numbers(folder: Path, refuses: Callable) -> None:
+    data = load_path(folder, categorical=True, ignore=["height"])
+    assert data.node_encoding.kind == "categorical"
+    assert data.node_encoding.sizes == (61,)
+    assert only(data).x.dtype == torch.long
+    refuses(folder, r"line 2 has the value 1.7.* 'height', which is no category", categorical=True)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda text: b"\xef\xbb\xbf" + text.encode(),
+        lambda text: text.replace("\n", "\r\n").encode(),
+        lambda text: text.replace("\n", "\r").encode(),
+        lambda text: text.replace(",", ";").encode(),
+        lambda text: text.replace(",", "\t").encode(),
+        lambda text: text.replace(",", " , ").encode(),
+        lambda text: text.replace("\n", "\n\n").encode(),
+        lambda text: text.rstrip("\n").encode(),
+        lambda text: ("\n" + text).encode(),
+        lambda text: text.replace("ann", '"ann"').encode(),
+    ],
+    ids=["bom", "crlf", "cr", "semicolon", "tab", "spaces", "blank", "no-end", "late", "quotes"],
+)
+def test_other_ways_to_write_the_same(folder: Path, write: Callable[[str], bytes]) -> None:
+    plain = load_path(folder)
+    (folder / "nodes.csv").write_bytes(write(NODES))
+    (folder / "edges.csv").write_bytes(write(EDGES))
+    same = load_path(folder)  # the stored split fits, so names, labels and edges are the same
+    assert torch.equal(only(plain).x, only(same).x)
+
+
+def test_names_may_be_anything(folder: Path) -> None:
+    names = ['a "quoted", name', "ünï çode", "1.0", "01", "1", "two\nlines"]
+    quoted = ['"' + name.replace('"', '""') + '"' for name in names]
+    rows = ["id,label", *(f"{name},{n % 2}" for n, name in enumerate(quoted))]
+    (folder / "nodes.csv").write_text("\n".join(rows))
+    (folder / "edges.csv").write_text(f"source,target\n{quoted[0]},{quoted[5]}\n1,01\n")
+    data = load_path(folder, directed=True)
+    assert list(data.node_names) == names
+    assert only(data).edge_index.tolist() == [[0, 4], [5, 3]]
+
+
+NODE_FAULTS = {
+    "empty file": (b"", r"nodes\.csv' is empty"),
+    "header alone": (b"id,label\n", r"nodes\.csv' has no rows"),
+    "no id": (NODES.replace("id,", "name,").encode(), r"names no column 'id'"),
+    "no label": (NODES.replace("label", "kind").encode(), "names no column 'label'"),
+    "nearly a label": (NODES.replace("label", "lable").encode(), r"is it 'lable'\?"),
+    "two labels": (NODES.replace("age", "y").encode(), "names both 'label' and 'y'"),
+    "column twice": (NODES.replace("age", "height").encode(), "the name 'height' twice"),
+    "column without name": (NODES.replace("age", " ").encode(), "a column without a name"),
+    "short row": (NODES.replace("bob,40,1.8,b", "bob,40,1.8").encode(), "line 3 has 3 cells where"),
+    "long row": (NODES.replace("bob,40", "bob,4,0").encode(), "line 3 has 5 cells where 4"),
+    "short quoted row": (NODES.replace("bob,40,", '"bob",').encode(), "line 3 has 3 cells where"),
+    "ragged in pairs": (
+        NODES.replace("bob,40,1.8,b", "bob,40,1.8").replace("a\ndan", "a,x\ndan").encode(),
+        "line 3 has 3 cells where",
+    ),
+    "open quote": (NODES.replace("eve", '"eve').encode(), "line 7 cannot be read"),
+    "node twice": (
+        NODES.replace("dan", "ann").encode(),
+        "line 5 lists the node 'ann' again, first seen on line 2",
+    ),
+    "empty name": (NODES.replace("dan", "").encode(), "line 5 has an empty 'id'"),
+    "missing value": (NODES.replace("40", "").encode(), "line 3: the cell '' .* 'age' is empty"),
+    "not a number": (NODES.replace("40", "4o").encode(), "line 3: the cell '4o' in .* 'age'"),
+    "NaN": (NODES.replace("40", "nan").encode(), "line 3: the cell 'nan' .* is not finite"),
+    "infinite": (NODES.replace("40", "-inf").encode(), "line 3: .* is not finite"),
+    "too large": (NODES.replace("40", "1e39").encode(), "line 3: .* is not finite"),
+    "underscore": (NODES.replace("40", "4_0").encode(), "line 3: the cell '4_0'"),
+    "prose": (
+        NODES.replace("age", "name").replace(",30", ",Ann")
+        .replace(",40", ",Bob").replace(",50", ",Cyd").replace(",60", ",Dan")
+        .replace(",20", ",Eve").replace(",25", ",Fay").encode(),
+        "line 2: the column 'name' has 6 different words such as 'Ann'",
+    ),
+    "label missing everywhere": (
+        NODES.replace(",a\n", ",\n").replace(",b\n", ",\n").encode(), "have no label"
+    ),
+    "label among numbers": (
+        NODES.replace(",a\n", ",1.5\n").encode(), "line 3 has the label 'b' among numbers"
+    ),
+    "label not finite": (
+        NODES.replace(",a\n", ",1\n").replace(",b\n", ",nan\n").encode(),
+        "line 3 has the label 'nan' among numbers",
+    ),
+    "class of two": (NODES.replace("1.5,b", "1.5,a").encode(), "got 2 of class 'b'"),
+    "not utf-8": (NODES.encode().replace(b"dan", b"d\xe4n"), r"line 5 is not in UTF-8 .*0xe4"),
+    "utf-16": (NODES.encode("utf-16"), "is in UTF-16: save it in UTF-8"),
+    "odd split": (
+        NODES.replace("age", "split").replace(",30", ",train").replace(",40", ",tset")
+        .replace(",50", ",").replace(",60", ",").replace(",20", ",").replace(",25", ",").encode(),
+        "line 3 has the split 'tset'",
+    ),
+    "empty part": (
+        NODES.replace("age", "split").replace(",30", ",train").replace(",40", ",val")
+        .replace(",50", ",").replace(",60", ",").replace(",20", ",").replace(",25", ",").encode(),
+        "leaves 'test' empty",
+    ),
+    "split without label": (
+        NODES.replace("age", "split").replace(",30", ",train").replace(",40", ",val")
+        .replace(",50", ",test").replace(",60", ",").replace(",20", ",").replace(",25", ",")
+        .replace("1.8,b", "1.8,").encode(),
+        "line 3 is in 'val' but has no label",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "sentence"), NODE_FAULTS.values(), ids=NODE_FAULTS)
+def test_faults_in_nodes(folder: Path, content: bytes, sentence: str, refuses: Callable) -> None:
+    (folder / "nodes.csv").write_bytes(content)
+    refuses(folder, sentence)
+
+
+EDGE_FAULTS = {
+    "empty file": (b"", r"edges\.csv' is empty"),
+    "no source": (EDGES.replace("source", "src").encode(), "names no column 'source'"),
+    "no target": (EDGES.replace("target", "goal").encode(), "names no column 'target'"),
+    "dangling": (EDGES.replace("dan,eve", "dan,zoe").encode(), "line 5 names the node 'zoe'"),
+    "dangling source": (EDGES.replace("cyd,dan", "zoe,dan").encode(), "line 4 names .*'zoe'"),
+    "empty end": (EDGES.replace("cyd,dan", ",dan").encode(), "line 4 names the node ''"),
+    "ragged": (EDGES.replace("cyd,dan", "cyd").encode(), "line 4 has 1 cells where 2"),
+    "column twice": (b"source,target,target\n", "the name 'target' twice"),
+    "weight in words": (
+        b"source,target,weight\nann,bob,heavy\nbob,cyd,light\n", "words in the column 'weight'"
+    ),
+    "weight not finite": (b"source,target,weight\nann,bob,inf\n", "line 2: .* is not finite"),
+    "feature missing": (b"source,target,len\nann,bob,1\nbob,ann,\n", "line 3: .* is empty"),
+    "not utf-8": (EDGES.encode() + b"\xff,ann\n", "line 7 is not in UTF-8"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "sentence"), EDGE_FAULTS.values(), ids=EDGE_FAULTS)
+def test_faults_in_edges(folder: Path, content: bytes, sentence: str, refuses: Callable) -> None:
+    (folder / "edges.csv").write_bytes(content)
+    message = refuses(folder, sentence)
+    assert "edges.csv" in message
+
+
+def test_a_column_that_changes_its_mind(folder: Path, refuses: Callable) -> None:
+    """The table is read in portions; a column must be of one kind in all of them."""
+    for first, second, sentence in (
+        ("1", "word", "line 20002: the cell 'word' .* is no number while others are"),
+        ("word", "1", "line 20002: the cell '1' .* where the rows above have words"),
+    ):
+        rows = ["id,x,label"]
+        rows += [f"{n},{first if n < 20_000 else second},{n % 2}" for n in range(20_010)]
+        (folder / "nodes.csv").write_text("\n".join(rows))
+        refuses(folder, sentence)
+
+
+def test_a_long_table_with_quotes(folder: Path) -> None:
+    rows = [f'"{n}",{n},{n % 2}' for n in range(40_001)]
+    (folder / "nodes.csv").write_text("id,x,label\n" + "\n".join(rows))
+    (folder / "edges.csv").write_text("source,target\n0,40000\n")
+    graph = only(load_path(folder))
+    assert graph.x.flatten().tolist() == list(range(40_001))
+    assert graph.edge_index.tolist() == [[0, 40_000], [40_000, 0]]
+
+
+def test_a_file_is_missing(folder: Path, refuses: Callable) -> None:
+    (folder / "edges.csv").unlink()
+    refuses(folder, r"has no file 'edges\.csv'.*source and target")
+    (folder / "edges.csv").write_text(EDGES)
+    (folder / "nodes.csv").unlink()
+    refuses(folder, r"has no file 'nodes\.csv'.*id and label")
+
+
+def test_options_that_do_not_fit(folder: Path, refuses: Callable) -> None:
+    refuses(folder, "names no column 'colour'", ignore=["colour"])
+    refuses(folder, "names no column 'mood'", label="mood")
+    refuses(folder, "ask for level 'node'", level="graph")
+    refuses(folder, "line 2 has the label 'a': write a finite number", kind="regression")
+    refuses(folder, "several flags were asked for", kind="multilabel")
+    refuses(folder, "line 3 has the label 'b', which is outside the classes 'a', 'c'",
+            classes=["a", "c"])  # fmt: skip
+    refuses(folder, "line 2 has a label that is infinite or partly missing|line 2 has the label",
+            label=["label", "age"])  # fmt: skip
+
+
+def test_a_stated_split_needs_no_large_classes(folder: Path) -> None:
+    rows = ["id,label,split", "1,a,train", "2,b,val", "3,a,test"]
+    (folder / "nodes.csv").write_text("\n".join(rows))
+    (folder / "edges.csv").write_text("source,target\n1,2\n")
+    assert load_path(folder).num_outputs == 2
+
+
+def test_an_unwritable_folder_still_loads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(path: Path, content: bytes) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("torch_grama.datasets.split_store.write_atomically", forbidden)
+    data = load_path(folder)
+    assert any("could not be stored" in note for note in data.notes)
+    assert sorted(os.listdir(folder)) == ["edges.csv", "nodes.csv"]
+
+
+@pytest.mark.slow
+def test_a_large_graph_loads_quickly(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    nodes, edges = 100_000, 1_000_000
+    x = generator.normal(size=(nodes, 4)).round(4).astype(str)
+    rows = (f"user{n},{','.join(x[n])},{n % 5}" for n in range(nodes))
+    (tmp_path / "nodes.csv").write_text("id,a,b,c,d,label\n" + "\n".join(rows))
+    pairs = generator.integers(nodes, size=(edges, 2)).tolist()
+    lines = "\n".join(f"user{source},user{target}" for source, target in pairs)
+    (tmp_path / "edges.csv").write_text("source,target\n" + lines)
+    start = time.process_time()
+    data = load_path(tmp_path)
+    assert time.process_time() - start < 15
+    assert only(data).num_nodes == nodes
+    assert only(data).edge_index[:, :edges].T.tolist() == pairs

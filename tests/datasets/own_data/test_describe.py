@@ -1,0 +1,176 @@
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from torch_grama.datasets import FeatureEncoding, Fold, GraphTaskData, Metric
+from torch_grama.datasets.own_data import describe, load_path
+
+NODES = "id,age,always,colour,label\n" + "".join(
+    f"n{n},{n},7,{'red' if n % 2 else 'blue'},{'ab'[n % 2]}\n" for n in range(8)
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "nodes.csv").write_text(NODES)
+    rows = [f"n{n},n{n + 1},0.5" for n in range(6)] + ["n0,n0,1", "n0,n1,1"]
+    (tmp_path / "edges.csv").write_text("source,target,weight\n" + "\n".join(rows))
+    return tmp_path
+
+
+def unwrapped(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_one_screen(folder: Path) -> None:
+    text = describe(load_path(folder))
+    lines = text.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines[1:])) <= 100
+    for part in (
+        "task node classification, judged by accuracy (higher is better)",
+        "graphs 1 graph of 8 nodes",
+        # 6 edges and a loop, of which n0-n1 is listed twice, in both directions
+        "edges 7 undirected (15 entries of edge_index); 0 to 3 neighbours a node, 1.8 on average",
+        "node features 4 columns (float): age, always, colour=blue, colour=red",
+        "edge features a weight",
+        "target 2 classes: a (4), b (4)",
+        "splits 4 / 2 / 2 (train / validation / test)",
+        "The words of the column 'colour' became 2 features",
+        "taken as undirected: the reverse of 7 of them was added",
+        "1 edge leads from a node to itself",
+        "2 edges repeat another one",
+        "1 node has no neighbours",
+        "1 feature has the same value everywhere: always",
+    ):
+        assert part in unwrapped(text)
+    assert "directed, and no message" not in text
+
+
+def test_directed_and_unlabelled(folder: Path) -> None:
+    (folder / "nodes.csv").write_text(NODES.replace("n7,7,7,red,b", "n7,7,7,red,"))
+    text = unwrapped(describe(load_path(folder, directed=True)))
+    assert "edges 8 directed" in text
+    assert "6 edges lead one way only" in text
+    assert "1 item has no label, of 8." in text
+
+
+def test_a_class_that_is_missing_from_a_part(folder: Path) -> None:
+    split = ["train", "val", "train", "val", "test", "test", "test", "test"]
+    rows = [
+        f"{line},{word}" for line, word in zip(NODES.splitlines(), ["split", *split], strict=True)
+    ]
+    (folder / "nodes.csv").write_text("\n".join(rows))
+    text = unwrapped(describe(load_path(folder)))
+    assert "'train' of the first split has no item of class b" in text
+    assert "'val' of the first split has no item of class a" in text
+    assert "'test' of the first split" not in text
+
+
+def test_nothing_to_warn_about(tmp_path: Path) -> None:
+    graphs = [
+        Data(
+            x=torch.arange(6.0).view(3, 2) + n,
+            edge_index=torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]]),
+            y=torch.tensor([n + 0.5]),
+        )
+        for n in range(5)
+    ]
+    torch.save(graphs, tmp_path / "graphs.pt")
+    text = unwrapped(describe(load_path(tmp_path / "graphs.pt")))
+    for part in (
+        "task graph regression, judged by mae (lower is better)",
+        "5 graphs of 3 to 3 nodes (3.0 on average, 15 in all)",
+        "15 undirected (30 entries of edge_index); 2 to 2 neighbours",
+        "target 1 quantity, 0.5 to 4.5, mean 2.5",
+        "splits 3 / 1 / 1",
+        "warnings none",
+    ):
+        assert part in text
+
+
+def task(graphs: list[Data], **changed: object) -> GraphTaskData:
+    options: dict[str, object] = {
+        "name": "made up",
+        "graphs": graphs,
+        "folds": [],
+        "level": "graph",
+        "kind": "multilabel",
+        "metric": Metric("average_precision", True),
+        "num_outputs": 2,
+        "node_encoding": FeatureEncoding("ogb_atom", 2, (3, 4)),
+        **changed,
+    }
+    return GraphTaskData(**options)  # type: ignore[arg-type]
+
+
+def test_flags_categories_and_a_graph_without_edges() -> None:
+    graph = Data(x=torch.tensor([[0, 1]]), edge_index=torch.zeros(2, 0).long())
+    graphs = [graph.clone(), graph.clone()]
+    graphs[0].edge_weight = torch.zeros(0)
+    graphs[0].y, graphs[1].y = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]])
+    text = unwrapped(describe(task(graphs, edge_encoding=FeatureEncoding("categorical", 1, (9,)))))
+    for part in (
+        "graph flags",
+        "edges none",
+        "2 columns (ogb atom) of 3, 4 values",
+        "1 column (categorical) of 9 values, a weight",
+        "2 flags: 0 (100.0%), 1 (50.0%)",
+        "splits none",
+        "2 nodes have no neighbours",
+    ):
+        assert part in text
+
+
+def test_a_forecast_and_long_lists() -> None:
+    graphs = [
+        Data(x=torch.rand(3, 4, 1), edge_index=torch.tensor([[0], [0]]), y=torch.rand(3, 1))
+        for _ in range(4)
+    ]
+    parts = torch.tensor([0, 1]), torch.tensor([2]), torch.tensor([3])
+    names = tuple(f"column {n}" for n in range(20))
+    text = unwrapped(
+        describe(
+            task(
+                graphs,
+                kind="forecast",
+                level="node",
+                num_outputs=1,
+                node_encoding=FeatureEncoding("float", 4),
+                feature_names=names,
+                folds=[Fold(*parts), Fold(*parts[::-1])],
+            )
+        )
+    )
+    assert "column 7, and 12 more" in text
+    assert "2 splits, the first of 2 / 1 / 1" in text
+
+
+def test_targets_of_nodes_in_many_graphs(tmp_path: Path) -> None:
+    ring = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])
+    graphs = [
+        Data(x=torch.rand(3, 2), edge_index=ring, y=torch.tensor([0, 1, 0])) for _ in range(4)
+    ]
+    torch.save(graphs, tmp_path / "graphs.pt")
+    text = unwrapped(describe(load_path(tmp_path / "graphs.pt")))
+    assert "task node classification" in text
+    assert "2 classes: 0 (8), 1 (4)" in text
+    assert "splits 2 / 1 / 1" in text
+
+
+def test_graphs_without_features_or_edges_at_all() -> None:
+    text = describe(task([Data(num_nodes=3)], kind="regression"))
+    assert "1 graph of 3 nodes" in text
+    assert "2 quantities" in text
+
+
+@pytest.mark.skipif(not os.environ.get("GRAMA_DATA"), reason="GRAMA_DATA names no data folder")
+def test_a_published_graph() -> None:
+    folder = Path(os.environ["GRAMA_DATA"], "heterophilous")
+    text = unwrapped(describe(load_path(folder / "minesweeper" / "raw" / "minesweeper.npz")))
+    assert "39,402 undirected (78,804 entries of edge_index); 3 to 8 neighbours" in text
+    assert "10 splits, each of 5,000 / 2,500 / 2,500" in text
+    assert "2 classes: 0 (8,000), 1 (2,000)" in text

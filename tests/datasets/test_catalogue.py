@@ -1,0 +1,127 @@
+import re
+
+import pytest
+
+from torch_grama.datasets.catalogue import ALIASES, CATALOGUE, find, resolve
+from torch_grama.datasets.download import RemoteFile
+from torch_grama.datasets.errors import DatasetError
+
+PAPER = {
+    *(f"transfer-{t}-{d}" for t in ("line", "ring", "crossed-ring") for d in (3, 5, 10, 50)),
+    *("property-diameter", "property-sssp", "property-eccentricity"),
+    *("sbm-pattern", "sbm-cluster", "peptides-func", "peptides-struct", "malnet-tiny"),
+    *("roman-empire", "amazon-ratings", "minesweeper", "tolokers", "questions"),
+    *("zinc", "ogbg-molhiv", "cora", "citeseer", "pubmed"),
+    *("mnist-superpixels", "cifar10-superpixels", "chickenpox", "pedalme", "wikimath"),
+}
+
+
+def test_every_set_of_the_paper_is_there() -> None:
+    assert set(CATALOGUE) == PAPER
+    assert set(ALIASES.values()) <= PAPER
+    assert not set(ALIASES) & PAPER
+
+
+@pytest.mark.parametrize("entry", CATALOGUE.values(), ids=CATALOGUE)
+def test_entries_are_complete(entry) -> None:
+    assert CATALOGUE[entry.name] is entry
+    assert entry.level in ("node", "graph")
+    assert entry.kind in ("classification", "multilabel", "regression", "forecast")
+    assert entry.published.num_outputs == entry.num_outputs
+    assert entry.published.num_graphs
+    assert entry.published.split
+    assert entry.published.num_folds
+    assert entry.summary
+    assert entry.origin
+    assert entry.licence
+    assert re.search(r"\b20\d\d\b", entry.citation)
+    assert not entry.class_names or len(entry.class_names) == entry.num_outputs
+    assert entry.metric.higher_is_better == (entry.kind in ("classification", "multilabel"))
+    if entry.sources:
+        assert entry.disk_bytes > 0
+    for source in entry.sources:
+        for file in source.files:
+            # Builds what is fetched: addresses must be encrypted, names and checksums sound.
+            RemoteFile(file.path.rpartition("/")[2], file.urls, md5=file.md5, size=file.size)
+
+
+def test_files_without_a_documented_checksum_are_named() -> None:
+    assert find("tolokers").unchecked_files == ()
+    assert find("wikimath").unchecked_files == ("temporal/wikivital_mathematics.json",)
+    assert find("peptides-func").unchecked_files == ("peptides-functional/raw/peptidesfunc.zip",)
+
+
+def test_every_set_can_be_generated_or_fetched() -> None:
+    for entry in CATALOGUE.values():
+        if entry.sources:
+            assert any(all(f.urls for f in s.files) and not s.modules for s in entry.sources)
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("Cora", "cora"),
+        ("Roman_Empire", "roman-empire"),
+        (" ZINC-12k ", "zinc"),
+        ("MNIST", "mnist-superpixels"),
+        ("transfer-ring-25", "transfer-ring-25"),
+        ("transfer-line-10-carry", "transfer-line-10-carry"),
+        ("property-sssp-true", "property-sssp-true"),
+    ],
+)
+def test_words(word: str, name: str) -> None:
+    assert find(word).name == name
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("minesweper", "'minesweeper'"),
+        ("peptides", "'peptides-func'"),
+        ("transfer-line", "transfer-ring-10"),
+        ("transfer-star-5", "transfer-ring-10"),
+        ("property-girth", "property-diameter"),
+        ("xyzzy", "grama data list"),
+        ("", "grama data list"),
+    ],
+)
+def test_unknown_words_list_the_nearest(word: str, hint: str) -> None:
+    with pytest.raises(DatasetError, match=re.escape(hint)):
+        find(word)
+
+
+def test_variants_become_part_of_the_name() -> None:
+    entry, options = resolve("transfer-line-5", {"variant": "carry", "seed": 3})
+    assert entry.name == "transfer-line-5-carry"
+    assert options == {"variant": "carry", "seed": 3}
+    assert entry.published.num_features == 3
+    entry, options = resolve("transfer-line-5-carry", {})
+    assert options == {"variant": "carry"}
+    entry, _ = resolve("transfer-line-5-carry", {"variant": "paper"})
+    assert entry.published.num_features == 1
+    entry, options = resolve("property-sssp", {"labels": "true"})
+    assert (entry.name, options) == ("property-sssp-true", {"labels": "true"})
+    entry, options = resolve("property-sssp", {})
+    assert (entry.name, options) == ("property-sssp", {"labels": "published"})
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("transfer-line-5", {"varient": "carry"}, "did you mean 'variant'"),
+        ("transfer-line-5", {"variant": "mail"}, "'paper', 'legacy' or 'carry'"),
+        ("transfer-line-5", {"seed": "x"}, "a int|an int|int"),
+        ("transfer-line-5", {"seed": 1.5}, "int"),
+        ("transfer-line-5", {"seed": True}, "int"),
+        ("cora", {"normalize": 1}, "'True' or 'False'"),
+        ("minesweeper", {"seed": 1}, "none"),
+        ("pedalme", {"ratio": "half"}, "float"),
+    ],
+)
+def test_wrong_options(name: str, options: dict[str, object], message: str) -> None:
+    with pytest.raises(DatasetError, match=message):
+        resolve(name, options)
+
+
+def test_numbers_are_taken_as_the_option_needs_them() -> None:
+    assert resolve("pedalme", {"ratio": 1, "lags": 3})[1] == {"ratio": 1.0, "lags": 3}

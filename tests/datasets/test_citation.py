@@ -1,0 +1,135 @@
+import pickle
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from torch_geometric.datasets import Planetoid
+
+from torch_grama.datasets import citation
+from torch_grama.datasets.catalogue import find
+from torch_grama.datasets.errors import DatasetError, UnsafePickleError
+from torch_grama.datasets.storage import Storage
+
+pytestmark = pytest.mark.usefixtures("own_folders")
+
+# Known nodes, three test nodes out of order, and one node missing from the index.
+KNOWN = 510
+TEST_INDEX = [513, 510, 512]
+NUM_NODES = 514
+
+
+def _write(root: Path) -> Path:
+    random = np.random.RandomState(0)
+    folder = root / "planetoid/CiteSeer/raw"
+    folder.mkdir(parents=True)
+    x = sp.csr_matrix((random.rand(KNOWN, 5) > 0.4).astype(np.float32))
+    tx = sp.csr_matrix((random.rand(3, 5) > 0.4).astype(np.float32))
+    y = np.eye(6)[random.randint(0, 6, size=KNOWN)]
+    ty = np.eye(6)[random.randint(0, 6, size=3)]
+    graph = defaultdict(list)
+    for u, v in [(0, 1), (1, 2), (2, 3), (3, 513), (4, 510), (5, 512), (6, 7), (7, 7), (0, 1)]:
+        graph[u].append(v)
+        graph[v].append(u)
+    items = {"x": x[:2], "y": y[:2], "tx": tx, "ty": ty, "allx": x, "ally": y, "graph": graph}
+    for name, item in items.items():
+        (folder / f"ind.citeseer.{name}").write_bytes(pickle.dumps(item, protocol=2))
+    (folder / "ind.citeseer.test.index").write_text("\n".join(map(str, TEST_INDEX)) + "\n")
+    for number in range(10):
+        order = np.random.RandomState(number).permutation(NUM_NODES)
+        masks = np.zeros((3, NUM_NODES), dtype=bool)
+        for part, chosen in enumerate(np.split(order, [300, 400])):
+            masks[part, chosen] = True
+        np.savez(
+            folder / f"citeseer_split_0.6_0.2_{number}.npz",
+            train_mask=masks[0],
+            val_mask=masks[1],
+            test_mask=masks[2],
+        )
+    return folder
+
+
+def test_reads_what_pyg_reads(tmp_path: Path) -> None:
+    folder = _write(tmp_path)
+    task = find("CiteSeer").load(Storage(tmp_path), normalize=False)
+    (graph,) = task.graphs
+    # PyG's own reader on a copy of the same files.
+    other = tmp_path / "pyg" / "CiteSeer" / "geom-gcn" / "raw"
+    other.mkdir(parents=True)
+    for path in folder.iterdir():
+        (other / path.name).write_bytes(path.read_bytes())
+    expected = Planetoid(str(tmp_path / "pyg"), "CiteSeer", split="geom-gcn")[0]
+    assert torch.equal(graph.x, expected.x)
+    assert torch.equal(graph.y, expected.y)
+    assert torch.equal(graph.edge_index, expected.edge_index)
+    assert len(task.folds) == 10
+    for number, fold in enumerate(task.folds):
+        assert torch.equal(fold.train, expected.train_mask[:, number])
+        assert torch.equal(fold.val, expected.val_mask[:, number])
+        assert torch.equal(fold.test, expected.test_mask[:, number])
+
+
+def test_rows_are_normalised_by_default(tmp_path: Path) -> None:
+    _write(tmp_path)
+    graph = find("citeseer").load(Storage(tmp_path)).graphs[0]
+    sums = graph.x.sum(dim=1)
+    filled = sums > 0
+    assert torch.allclose(sums[filled], torch.ones(int(filled.sum())))
+    assert graph.x[511].sum() == 0
+
+
+def test_public_split(tmp_path: Path) -> None:
+    _write(tmp_path)
+    task = find("citeseer").load(Storage(tmp_path), split="public")
+    (fold,) = task.folds
+    assert fold.train.nonzero().flatten().tolist() == [0, 1]
+    assert fold.test.nonzero().flatten().tolist() == [510, 512, 513]
+
+
+class _Boom:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return (print, ("boom",))
+
+
+def test_a_hostile_pickle_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = _write(tmp_path)
+    (folder / "ind.citeseer.ty").write_bytes(pickle.dumps(_Boom()))
+    with pytest.raises(UnsafePickleError, match="print"):
+        find("citeseer").load(Storage(tmp_path))
+    assert "boom" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("ind.citeseer.graph", pickle.dumps([1, 2])),
+        ("ind.citeseer.graph", pickle.dumps({0: [999], 999: [0]})),
+        ("ind.citeseer.test.index", b"eight"),
+        ("ind.citeseer.test.index", b"3\n4\n5\n"),
+        ("ind.citeseer.test.index", b""),
+        ("ind.citeseer.allx", pickle.dumps({"a": 1})),
+        ("ind.citeseer.allx", b""),
+        ("ind.citeseer.ally", pickle.dumps(np.eye(3))),
+        ("citeseer_split_0.6_0.2_3.npz", b"PK"),
+    ],
+)
+def test_damaged_files(tmp_path: Path, name: str, content: bytes) -> None:
+    folder = _write(tmp_path)
+    (folder / name).write_bytes(content)
+    with pytest.raises(DatasetError, match=str(folder)):
+        find("citeseer").load(Storage(tmp_path))
+
+
+def test_every_file_is_listed_with_an_address() -> None:
+    for entry in citation.ENTRIES:
+        (source,) = entry.sources
+        assert len(source.files) == 18
+        assert all(file.urls for file in source.files)
+    # No checksums are documented for PubMed, all of them for the other two.
+    assert [sum(f.md5 is not None for f in e.sources[0].files) for e in citation.ENTRIES] == [
+        18,
+        18,
+        0,
+    ]

@@ -1,0 +1,289 @@
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch_geometric.data import Data
+from torch_geometric.loader import DataLoader
+
+from torch_grama.datasets.compact import Column, CompactGraphs, column, narrow
+from torch_grama.datasets.compact_file import CompactFile, cached, read_compact, write_compact
+from torch_grama.datasets.errors import DatasetError
+
+
+def _same(first: Data, second: Data) -> None:
+    assert set(first.keys()) == set(second.keys())
+    for name in first.keys():  # noqa: SIM118
+        left, right = first[name], second[name]
+        if isinstance(left, torch.Tensor):
+            assert left.dtype == right.dtype
+            assert torch.equal(left, right), name
+        else:
+            assert left == right
+
+
+def _molecule(num_nodes: int, bonds: list[tuple[int, int]], seed: int) -> Data:
+    generator = torch.Generator().manual_seed(seed)
+    pairs = torch.tensor(bonds, dtype=torch.long).reshape(-1, 2)
+    both = torch.stack([pairs, pairs.flip(1)], dim=1).reshape(-1, 2)
+    attr = torch.randint(0, 5, (len(bonds), 3), generator=generator).repeat_interleave(2, dim=0)
+    x = torch.randint(0, 119, (num_nodes, 9), generator=generator)
+    return Data(
+        x=x,
+        edge_index=both.t().contiguous(),
+        edge_attr=attr,
+        y=torch.rand(1, 4, generator=generator),
+    )
+
+
+@st.composite
+def _graphs(draw: st.DrawFn) -> list[Data]:
+    symmetric = draw(st.booleans())
+    graphs = []
+    for _ in range(draw(st.integers(1, 4))):
+        n = draw(st.integers(1, 6))
+        pairs = draw(st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), max_size=8))
+        if symmetric:
+            pairs = sorted({(u, v) for u, v in pairs} | {(v, u) for u, v in pairs})
+        edge_index = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).t().contiguous()
+        weights = torch.tensor([float(u * v) for u, v in pairs])
+        x = torch.tensor(
+            draw(st.lists(st.integers(-300, 70000), min_size=n, max_size=n)), dtype=torch.long
+        )
+        value = draw(st.floats(allow_nan=False, width=32))
+        graphs.append(
+            Data(
+                x=x.view(-1, 1),
+                edge_index=edge_index,
+                edge_weight=weights,
+                target=torch.tensor([[value, 0.5]]),
+            )
+        )
+    return graphs
+
+
+class TestCompactGraphs:
+    def test_molecules_are_stored_once_and_come_back_as_they_were(self) -> None:
+        graphs = [_molecule(3, [(0, 1), (2, 1)], 0), _molecule(1, [], 1), _molecule(2, [(1, 0)], 2)]
+        packed = CompactGraphs.from_data(graphs)
+        assert str(packed) == "CompactGraphs(3, layout='interleaved')"
+        assert packed.num_edges.tolist() == [2, 0, 1]
+        assert packed.num_directed_edges().tolist() == [4, 0, 2]
+        assert packed.edges.dtype == packed.columns["x"].values.dtype == np.uint8
+        for before, after in zip(graphs, packed, strict=True):
+            _same(before, after)
+
+    def test_sorted_undirected_edges_are_stored_once(self) -> None:
+        edge_index = torch.tensor([[0, 0, 1, 1, 2, 2], [1, 2, 0, 1, 0, 2]])
+        graph = Data(x=torch.rand(3, 2), edge_index=edge_index, y=torch.tensor([1]))
+        packed = CompactGraphs.from_data([graph, graph])
+        assert packed.layout == "sorted"
+        assert packed.num_edges.tolist() == [4, 4]
+        assert packed.num_directed_edges().tolist() == [6, 6]
+        _same(packed[1], graph)
+
+    def test_attributes_that_differ_between_directions_are_not_merged(self) -> None:
+        graph = Data(
+            x=torch.zeros(2, 1),
+            edge_index=torch.tensor([[0, 1], [1, 0]]),
+            edge_attr=torch.tensor([1.5, 2.5]),
+        )
+        packed = CompactGraphs.from_data([graph])
+        assert packed.layout == "directed"
+        _same(packed[0], graph)
+
+    @settings(max_examples=60, deadline=None)
+    @given(_graphs())
+    def test_round_trip_of_any_graphs(self, graphs: list[Data]) -> None:
+        packed = CompactGraphs.from_data(graphs)
+        assert len(packed) == len(graphs)
+        for before, after in zip(graphs, packed, strict=True):
+            _same(before, after)
+        assert packed.num_directed_edges().tolist() == [g.num_edges for g in graphs]
+
+    def test_nodes_without_attributes_are_counted(self) -> None:
+        graph = Data(edge_index=torch.tensor([[0], [1]]), num_nodes=5, y=torch.tensor([3]))
+        packed = CompactGraphs.from_data([graph])
+        assert packed[0].num_nodes == 5
+        _same(packed[0], graph)
+
+    def test_indexing_like_a_list(self) -> None:
+        packed = CompactGraphs.from_data([_molecule(n, [(0, n - 1)], n) for n in range(2, 7)])
+        _same(packed[-1], packed[4])
+        assert [g.num_nodes for g in packed[1:4:2]] == [3, 5]
+        with pytest.raises(IndexError, match="below 5"):
+            packed[5]
+
+    def test_changing_a_graph_leaves_the_store_alone(self) -> None:
+        packed = CompactGraphs.from_data([_molecule(3, [(0, 1)], 0)])
+        before = packed.fingerprint()
+        packed[0].x.fill_(7)
+        packed[0].y.fill_(7)
+        assert packed.fingerprint() == before
+
+    def test_workers_can_carry_it(self) -> None:
+        packed = CompactGraphs.from_data([_molecule(3, [(0, 1)], 0)])
+        again = pickle.loads(pickle.dumps(packed))
+        assert again.fingerprint() == packed.fingerprint()
+        _same(again[0], packed[0])
+
+    def test_a_loader_batches_it(self) -> None:
+        packed = CompactGraphs.from_data([_molecule(n, [(0, n - 1)], n) for n in range(2, 7)])
+        batch = next(iter(DataLoader(packed, batch_size=5)))
+        assert batch.num_graphs == 5
+        assert batch.y.shape == (5, 4)
+        assert batch.x.shape == (20, 9)
+
+    def test_fingerprint_follows_the_content(self) -> None:
+        graphs = [_molecule(3, [(0, 1)], 0)]
+        words = {CompactGraphs.from_data(graphs).fingerprint() for _ in range(2)}
+        graphs[0].x[0, 0] += 1
+        words.add(CompactGraphs.from_data(graphs).fingerprint())
+        words.add(CompactGraphs.from_data([Data(x=graphs[0].x)]).fingerprint())
+        assert len(words) == 3
+
+    def test_refuses_what_does_not_fit_together(self) -> None:
+        with pytest.raises(DatasetError, match="at least one graph"):
+            CompactGraphs.from_data([])
+        with pytest.raises(DatasetError, match="graph 0 lacks"):
+            CompactGraphs.from_data(
+                [Data(x=torch.ones(1, 1)), Data(x=torch.ones(1, 1), y=torch.ones(1))]
+            )
+        with pytest.raises(DatasetError, match="to be a tensor"):
+            CompactGraphs.from_data([Data(x=torch.ones(1, 1), y=3)])
+        with pytest.raises(DatasetError, match="one row a node"):
+            CompactGraphs.from_data([Data(x=torch.ones(2, 1), z=torch.ones(3))])
+        one = np.ones(1, np.int64)
+        with pytest.raises(DatasetError, match="own graph"):
+            CompactGraphs(one, one, np.array([[0], [1]]), {})
+        with pytest.raises(DatasetError, match="rows of the node attribute 'x'"):
+            CompactGraphs(one, 0 * one, np.empty((2, 0)), {"x": column("node", np.ones((2, 1)))})
+        bad = {"x": Column("node", np.array(["a"]), "float32")}
+        with pytest.raises(DatasetError, match="hold numbers"):
+            CompactGraphs(one, 0 * one, np.empty((2, 0)), bad)
+        with pytest.raises(DatasetError, match="stored edges"):
+            CompactGraphs(one, one, np.empty((2, 0)), {})
+        with pytest.raises(DatasetError, match="negative"):
+            CompactGraphs(np.array([2, -1]), np.array([0, 0]), np.empty((2, 0)), {})
+        with pytest.raises(DatasetError, match="edge layout"):
+            CompactGraphs(one, 0 * one, np.empty((2, 0)), {}, "folded")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (np.array([0, 255]), np.uint8),
+        (np.array([0, 256]), np.uint16),
+        (np.array([-1, 127]), np.int8),
+        (np.array([-1, 128]), np.int16),
+        (np.array([0, 2**40]), np.int64),
+        (np.array([0.0, 3.0], np.float32), np.uint8),
+        (np.array([0.5], np.float32), np.float32),
+        (np.array([-0.0], np.float32), np.float32),
+        (np.array([np.nan, 1.0]), np.float64),
+        (np.array([np.inf]), np.float64),
+        (np.array([True]), np.bool_),
+    ],
+)
+def test_narrow(values: np.ndarray, expected: type) -> None:
+    result = narrow(values)
+    assert result.dtype == expected
+    assert np.array_equal(result.astype(values.dtype), values, equal_nan=values.dtype.kind == "f")
+
+
+class TestCompactFile:
+    @pytest.fixture
+    def content(self) -> CompactFile:
+        graphs = [_molecule(n, [(0, n - 1), (0, 1)], n) for n in range(2, 9)]
+        return CompactFile(CompactGraphs.from_data(graphs), "made by hand", {"train": np.arange(3)})
+
+    def test_round_trip(self, content: CompactFile, tmp_path: Path) -> None:
+        path = tmp_path / "deep" / "set.npz"
+        write_compact(path, content)
+        found = read_compact(path)
+        assert found.signature == "made by hand"
+        assert found.extras["train"].tolist() == [0, 1, 2]
+        assert found.graphs.fingerprint() == content.graphs.fingerprint()
+        assert [file.name for file in path.parent.iterdir()] == ["set.npz"]
+
+    def test_equal_content_gives_equal_bytes(self, content: CompactFile, tmp_path: Path) -> None:
+        write_compact(tmp_path / "a", content)
+        write_compact(tmp_path / "b", content)
+        assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+    def test_truncated_at_any_length(self, content: CompactFile, tmp_path: Path) -> None:
+        path = tmp_path / "set.npz"
+        write_compact(path, content)
+        whole = path.read_bytes()
+        for length in [0, 1, 10, *range(50, len(whole), 97), len(whole) - 1]:
+            path.write_bytes(whole[:length])
+            with pytest.raises(DatasetError, match="delete it"):
+                read_compact(path)
+
+    @settings(max_examples=80, deadline=None)
+    @given(data=st.data())
+    def test_flipped_bits_give_the_same_graphs_or_our_error(
+        self, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        graphs = CompactGraphs.from_data([_molecule(4, [(0, 1), (2, 3)], 1)])
+        path = tmp_path_factory.mktemp("flip") / "set.npz"
+        write_compact(path, CompactFile(graphs))
+        raw = bytearray(path.read_bytes())
+        raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+        path.write_bytes(raw)
+        try:
+            found = read_compact(path)
+        except DatasetError:
+            return
+        assert found.graphs.fingerprint() == graphs.fingerprint()
+
+    def test_another_version_is_refused(
+        self, content: CompactFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = tmp_path / "set.npz"
+        write_compact(path, content)
+        monkeypatch.setattr("torch_grama.datasets.compact_file.VERSION", 2)
+        with pytest.raises(DatasetError, match="version 1"):
+            read_compact(path)
+
+    def test_a_failed_write_leaves_nothing(
+        self, content: CompactFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(*_: object, **__: object) -> None:
+            raise OSError("disk full")
+
+        monkeypatch.setattr(np, "savez_compressed", broken)
+        with pytest.raises(OSError, match="disk full"):
+            write_compact(tmp_path / "set.npz", content)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_cached_builds_once_and_again_when_stale_or_damaged(
+        self, content: CompactFile, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "set.npz"
+        calls = []
+
+        def build() -> CompactFile:
+            calls.append(1)
+            return content
+
+        assert cached(path, "one", build).signature == "one"
+        cached(path, "one", build)
+        assert len(calls) == 1
+        cached(path, "two", build)
+        assert len(calls) == 2
+        assert cached(path, None, build).signature == "two"
+        assert len(calls) == 2
+        path.write_bytes(path.read_bytes()[:-20])
+        cached(path, "two", build)
+        assert len(calls) == 3
+
+    def test_cached_warns_where_it_cannot_write(self, content: CompactFile, tmp_path: Path) -> None:
+        blocker = tmp_path / "file"
+        blocker.write_text("not a folder")
+        with pytest.warns(UserWarning, match="GRAMA_CACHE"):
+            found = cached(blocker / "set.npz", "one", lambda: content)
+        assert len(found.graphs) == 7

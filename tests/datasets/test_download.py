@@ -1,0 +1,625 @@
+import hashlib
+import os
+import shlex
+import shutil
+import socket
+import ssl
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from torch_grama.datasets import DatasetError, DatasetMissingError, DownloadError
+from torch_grama.datasets.download import RemoteFile, cache_folder, fetch, locate, obtain
+
+CONTENT = bytes(range(256)) * 3000
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+MD5 = hashlib.md5(CONTENT).hexdigest()
+PAGE = b"\xef\xbb\xbf \n<!DOCTYPE html><html><body>Please sign in</body></html>"
+
+Behaviour = Callable[["Handler"], None]
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Does with each request what the next entry of the server's script says."""
+
+    server: "Server"
+
+    def do_GET(self) -> None:
+        self.server.requests.append((self.path, self.headers.get("Range")))
+        script = self.server.scripts.get(self.path, [])
+        behaviour = script.pop(0) if len(script) > 1 else (script or [ok])[0]
+        behaviour(self)
+
+    def send(
+        self, body: bytes, status: int = 200, length: int | None = None, **headers: str
+    ) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body) if length is None else length))
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def first_byte(self) -> int:
+        wanted = self.headers.get("Range")
+        return int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted else 0
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.requests: list[tuple[str, str | None]] = []
+        self.scripts: dict[str, list[Behaviour]] = {}
+        self.released = threading.Event()
+
+    def url(self, path: str = "/file", *script: Behaviour) -> str:
+        self.scripts[path] = list(script)
+        return f"http://127.0.0.1:{self.server_port}{path}"
+
+    def handle_error(self, *arguments: object) -> None:
+        pass  # the client hangs up on purpose
+
+
+def ok(handler: Handler) -> None:
+    start = handler.first_byte()
+    if start >= len(CONTENT):
+        handler.send(b"", 416, Content_Range=f"bytes */{len(CONTENT)}")
+    elif start:
+        span = f"bytes {start}-{len(CONTENT) - 1}/{len(CONTENT)}"
+        handler.send(CONTENT[start:], 206, Content_Range=span)
+    else:
+        handler.send(CONTENT)
+
+
+def without_range(handler: Handler) -> None:
+    handler.send(CONTENT)
+
+
+def another_range(handler: Handler) -> None:
+    handler.send(CONTENT[7:], 206, Content_Range=f"bytes 7-{len(CONTENT) - 1}/{len(CONTENT)}")
+
+
+def without_length(handler: Handler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    handler.wfile.write(CONTENT)
+
+
+def corrupt(handler: Handler) -> None:
+    handler.send(CONTENT[:-1] + b"?")
+
+
+def page(handler: Handler) -> None:
+    handler.send(PAGE, Content_Type="text/html")
+
+
+def oversized(handler: Handler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    handler.wfile.write(CONTENT + b"more")
+
+
+def truncate(count: int) -> Behaviour:
+    return lambda handler: handler.send(CONTENT[:count], length=len(CONTENT))
+
+
+def stall(count: int) -> Behaviour:
+    def behave(handler: Handler) -> None:
+        handler.send(CONTENT[:count], length=len(CONTENT))
+        handler.server.released.wait(30)
+
+    return behave
+
+
+def reset(count: int) -> Behaviour:
+    """Dies in the middle of a chunk, the way a killed server does."""
+
+    def behave(handler: Handler) -> None:
+        handler.send_response(200)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        handler.wfile.write(f"{len(CONTENT):x}\r\n".encode() + CONTENT[:count])
+        linger = struct.pack("ii", 1, 0)
+        handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        handler.connection.close()
+
+    return behave
+
+
+def hang_up(handler: Handler) -> None:
+    handler.close_connection = True
+
+
+def babble(handler: Handler) -> None:
+    handler.wfile.write(b"hello\r\n\r\n")
+
+
+def status(code: int, **headers: str) -> Behaviour:
+    return lambda handler: handler.send(b"<html>no</html>", code, **headers)
+
+
+def redirect(target: str) -> Behaviour:
+    return lambda handler: handler.send(b"", 302, Location=target)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as running:
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
+        thread.start()
+        yield running
+        running.released.set()
+        running.shutdown()
+        thread.join()
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("GRAMA_DATA", raising=False)
+    monkeypatch.delenv("GRAMA_OFFLINE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))
+
+
+def remote(*urls: str, **published: object) -> RemoteFile:
+    return RemoteFile("file.bin", urls, **(published or {"sha256": SHA256}))  # type: ignore[arg-type]
+
+
+def never(seconds: float) -> None:
+    raise AssertionError(f"waited {seconds} s")
+
+
+def only_file(folder: Path) -> bytes:
+    """The content of the one file that a fetch may leave."""
+    assert [path.name for path in folder.iterdir()] == ["file.bin"]
+    return (folder / "file.bin").read_bytes()
+
+
+@pytest.mark.parametrize("published", [{"sha256": SHA256}, {"md5": MD5}, {"size": len(CONTENT)}])
+def test_a_file_arrives_whole(server: Server, tmp_path: Path, published: dict[str, object]) -> None:
+    seen: list[tuple[int, int | None]] = []
+    file = remote(server.url(), **published)
+    path = fetch(file, tmp_path / "new", progress=lambda *step: seen.append(step), sleep=never)
+    assert path == tmp_path / "new" / "file.bin"
+    assert only_file(tmp_path / "new") == CONTENT
+    assert seen[-1] == (len(CONTENT), len(CONTENT))
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
+def test_an_answer_without_length(server: Server, tmp_path: Path) -> None:
+    totals: list[int | None] = []
+    url = server.url("/file", without_length)
+    fetch(remote(url), tmp_path, progress=lambda _, total: totals.append(total), sleep=never)
+    assert only_file(tmp_path) == CONTENT
+    assert set(totals) == {None}
+
+
+def test_what_is_there_is_not_fetched_again(server: Server, tmp_path: Path) -> None:
+    file = remote(server.url())
+    fetch(file, tmp_path)
+    fetch(file, tmp_path)
+    assert len(server.requests) == 1
+
+
+def test_a_damaged_file_is_replaced(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "file.bin").write_bytes(CONTENT[:-1])
+    fetch(remote(server.url()), tmp_path, sleep=never)
+    assert only_file(tmp_path) == CONTENT
+
+
+def test_a_damaged_file_stays_until_a_better_one_is_there(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "file.bin").write_bytes(b"old")
+    with pytest.raises(DownloadError, match="404"):
+        fetch(remote(server.url("/file", status(404))), tmp_path, sleep=never)
+    assert only_file(tmp_path) == b"old"
+
+
+@pytest.mark.parametrize("fault", [truncate(100_000), reset(100_000), stall(100_000)])
+def test_a_broken_transfer_is_continued(server: Server, tmp_path: Path, fault: Behaviour) -> None:
+    waits: list[float] = []
+    file = remote(server.url("/file", fault, ok))
+    fetch(file, tmp_path, timeout=0.3, sleep=waits.append)
+    assert only_file(tmp_path) == CONTENT
+    assert len(server.requests) == 2
+    continued_at = server.requests[1][1]
+    assert continued_at is not None
+    assert 0 < int(continued_at.removeprefix("bytes=").removesuffix("-")) <= 100_000
+    assert waits == [1.0]
+
+
+def test_nothing_is_continued_without_a_checksum(server: Server, tmp_path: Path) -> None:
+    file = remote(server.url("/file", truncate(100), ok), size=len(CONTENT))
+    fetch(file, tmp_path, sleep=lambda _: None)
+    assert server.requests == [("/file", None), ("/file", None)]
+    assert only_file(tmp_path) == CONTENT
+
+
+@pytest.mark.parametrize("start", [1, 4096, len(CONTENT) - 1])
+def test_the_part_of_an_earlier_run_is_continued(
+    server: Server, tmp_path: Path, start: int
+) -> None:
+    (tmp_path / ".file.bin.part").write_bytes(CONTENT[:start])
+    fetch(remote(server.url()), tmp_path, sleep=never)
+    assert server.requests == [("/file", f"bytes={start}-")]
+    assert only_file(tmp_path) == CONTENT
+
+
+def test_a_whole_part_needs_no_network(server: Server, tmp_path: Path) -> None:
+    (tmp_path / ".file.bin.part").write_bytes(CONTENT)
+    fetch(remote(server.url(), sha256=SHA256, size=len(CONTENT)), tmp_path, sleep=never)
+    assert server.requests == []
+    assert only_file(tmp_path) == CONTENT
+
+
+@pytest.mark.parametrize("part", [b"x" * 500, CONTENT, CONTENT + b"more"])
+@pytest.mark.parametrize("published", [{"sha256": SHA256}, {"sha256": SHA256, "size": 768_000}])
+def test_a_part_that_does_not_fit_is_thrown_away(
+    server: Server, tmp_path: Path, part: bytes, published: dict[str, object]
+) -> None:
+    (tmp_path / ".file.bin.part").write_bytes(part)
+    fetch(remote(server.url(), **published), tmp_path, sleep=lambda _: None)
+    assert only_file(tmp_path) == CONTENT
+
+
+@pytest.mark.parametrize("answer", [without_range, another_range])
+def test_a_server_that_cannot_continue(server: Server, tmp_path: Path, answer: Behaviour) -> None:
+    (tmp_path / ".file.bin.part").write_bytes(CONTENT[:1000])
+    fetch(remote(server.url("/file", answer, ok)), tmp_path, sleep=lambda _: None)
+    assert only_file(tmp_path) == CONTENT
+
+
+def test_a_corrupt_copy_is_fetched_once_more(server: Server, tmp_path: Path) -> None:
+    fetch(remote(server.url("/file", corrupt, ok)), tmp_path, sleep=lambda _: None)
+    assert only_file(tmp_path) == CONTENT
+
+
+def test_a_server_that_keeps_another_file_is_given_up(server: Server, tmp_path: Path) -> None:
+    with pytest.raises(DownloadError, match=r"not the published one: its sha256 is [0-9a-f]{64}"):
+        fetch(remote(server.url("/file", corrupt)), tmp_path, attempts=9, sleep=lambda _: None)
+    assert len(server.requests) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_web_page_is_recognised(server: Server, tmp_path: Path) -> None:
+    for published in ({"sha256": SHA256}, {"md5": MD5}, {"size": len(CONTENT)}):
+        with pytest.raises(DownloadError, match="a web page instead of the file"):
+            fetch(remote(server.url("/file", page), **published), tmp_path, sleep=never)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_web_page_may_be_what_is_wanted(server: Server, tmp_path: Path) -> None:
+    fetch(RemoteFile("notes.html", (server.url("/file", page),)), tmp_path, sleep=never)
+    assert (tmp_path / "notes.html").read_bytes() == PAGE
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (status(404), "the server answered 404 Not Found"),
+        (status(403), "the server answered 403 Forbidden"),
+        (oversized, "more than the published 768000 bytes"),
+        (page, "web page"),
+        (redirect("ftp://example.org/a"), "redirects to 'ftp://example.org/a'"),
+        (redirect("file:///etc/hosts"), "'file:///etc/hosts' is not allowed"),
+        (redirect("/file"), "the server answered 302 .* infinite loop"),
+        (lambda handler: handler.send(b"short"), "offers 5 bytes where 768000 are published"),
+    ],
+)
+def test_what_cannot_get_better_is_tried_once(
+    server: Server, tmp_path: Path, answer: Behaviour, sentence: str
+) -> None:
+    file = remote(server.url("/file", answer), sha256=SHA256, size=len(CONTENT))
+    with pytest.raises(DownloadError, match=sentence) as caught:
+        fetch(file, tmp_path, sleep=never)
+    assert str(tmp_path / "file.bin") in str(caught.value)
+    assert len(server.requests) == 1 or "infinite" in sentence
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "file.bin").exists()
+
+
+@pytest.mark.parametrize("fault", [hang_up, babble])
+def test_an_answer_that_is_none(server: Server, tmp_path: Path, fault: Behaviour) -> None:
+    with pytest.raises(DownloadError, match="the connection broke"):
+        fetch(remote(server.url("/file", fault)), tmp_path, attempts=2, sleep=lambda _: None)
+    fetch(remote(server.url("/file", fault, ok)), tmp_path, sleep=lambda _: None)
+    assert only_file(tmp_path) == CONTENT
+
+
+@pytest.mark.parametrize("code", [408, 429, 500, 503])
+def test_what_may_get_better_is_tried_again(server: Server, tmp_path: Path, code: int) -> None:
+    waits: list[float] = []
+    url = server.url("/file", status(code), status(code), ok)
+    fetch(remote(url), tmp_path, sleep=waits.append)
+    assert only_file(tmp_path) == CONTENT
+    assert waits == [1.0, 2.0]
+
+
+def test_the_server_says_when_to_come_back(server: Server, tmp_path: Path) -> None:
+    waits: list[float] = []
+    url = server.url("/file", status(503, Retry_After="7"), status(503, Retry_After="9999"), ok)
+    fetch(remote(url), tmp_path, sleep=waits.append)
+    assert waits == [7.0, 60.0]
+
+
+def test_attempts_end(server: Server, tmp_path: Path) -> None:
+    waits: list[float] = []
+    with pytest.raises(DownloadError, match="500"):
+        fetch(remote(server.url("/file", status(500))), tmp_path, attempts=3, sleep=waits.append)
+    assert len(server.requests) == 3
+    assert waits == [1.0, 2.0]
+
+
+def test_mirrors_are_tried_in_order(server: Server, tmp_path: Path) -> None:
+    urls = server.url("/a", status(404)), server.url("/b", page), server.url("/c"), "http://[::1]/"
+    fetch(remote(*urls), tmp_path, sleep=never)
+    assert [path for path, _ in server.requests] == ["/a", "/b", "/c"]
+    assert only_file(tmp_path) == CONTENT
+
+
+def test_a_mirror_continues_what_another_began(server: Server, tmp_path: Path) -> None:
+    urls = server.url("/a", truncate(5000)), server.url("/b")
+    fetch(remote(*urls), tmp_path, sleep=never)
+    assert server.requests == [("/a", None), ("/b", "bytes=5000-")]
+
+
+def test_every_mirror_is_named_when_all_fail(server: Server, tmp_path: Path) -> None:
+    urls = server.url("/a", status(404)), server.url("/b", status(500))
+    with pytest.raises(DownloadError) as caught:
+        fetch(remote(*urls), tmp_path, attempts=1, sleep=never)
+    for part in (f"{urls[0]}: the server answered 404", f"{urls[1]}: the server answered 500"):
+        assert part in str(caught.value)
+
+
+def test_redirects_are_followed(server: Server, tmp_path: Path) -> None:
+    fetch(remote(server.url("/old", redirect(server.url("/new")))), tmp_path, sleep=never)
+    assert only_file(tmp_path) == CONTENT
+
+
+def test_nobody_listens(tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}/file"
+        with pytest.raises(DownloadError, match="the connection failed"):
+            fetch(remote(url), tmp_path, attempts=2, sleep=lambda _: None)
+
+
+def test_an_unfinished_file_without_checksum_is_removed(server: Server, tmp_path: Path) -> None:
+    file = remote(server.url("/file", truncate(100)), size=len(CONTENT))
+    with pytest.raises(DownloadError, match="ended after 100 of 768000 bytes"):
+        fetch(file, tmp_path, attempts=2, sleep=lambda _: None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_answer_is_no_file(server: Server, tmp_path: Path) -> None:
+    url = server.url("/file", lambda handler: handler.send(b""))
+    with pytest.raises(DownloadError, match="it is empty"):
+        fetch(RemoteFile("file.bin", (url,)), tmp_path, sleep=lambda _: None)
+
+
+def test_a_folder_that_cannot_be_made(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(DatasetError, match="Cannot write into"):
+        fetch(remote(server.url()), tmp_path / "taken" / "folder", sleep=never)
+    (tmp_path / ".file.bin.part").mkdir()
+    with pytest.raises(DatasetError, match="Cannot write"):
+        fetch(remote(server.url(), size=9), tmp_path, sleep=never)
+
+
+def test_many_threads_fetch_once(server: Server, tmp_path: Path) -> None:
+    file = remote(server.url())
+    found: list[Path] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(fetch(file, tmp_path, sleep=never)))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [tmp_path / "file.bin"] * 8
+    assert len(server.requests) == 1
+    assert only_file(tmp_path) == CONTENT
+
+
+@pytest.mark.slow
+def test_two_processes_fetch_once(server: Server, tmp_path: Path) -> None:
+    def held(handler: Handler) -> None:
+        handler.server.released.wait(60)
+        ok(handler)
+
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from torch_grama.datasets.download import RemoteFile, fetch\n"
+        f"file = RemoteFile('file.bin', ({server.url('/file', held)!r},), sha256={SHA256!r})\n"
+        "print('ready', flush=True)\n"
+        f"print(fetch(file, Path({str(tmp_path)!r})))\n"
+    )
+    processes = [
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    try:
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        server.released.set()
+        answers = [process.communicate(timeout=60)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert answers == [f"{tmp_path / 'file.bin'}\n"] * 2
+    assert len(server.requests) == 1
+    assert only_file(tmp_path) == CONTENT
+
+
+@pytest.fixture
+def secure(server: Server, tmp_path: Path) -> tuple[str, Path]:
+    """The server's encrypted address, and the certificate that it signed itself."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not there to make a certificate")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = shlex.split(
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 "
+        "-subj /CN=localhost -addext subjectAltName=DNS:localhost"
+    )
+    subprocess.run(
+        [*command, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    return f"https://localhost:{server.server_port}/file", certificate
+
+
+def test_a_certificate_nobody_signed_is_refused(
+    server: Server, secure: tuple[str, Path], tmp_path: Path
+) -> None:
+    with pytest.raises(DownloadError, match="certificate of the server was not accepted"):
+        fetch(remote(secure[0]), tmp_path / "data", sleep=never)
+    assert server.requests == []
+
+
+def test_a_trusted_certificate_is_accepted(
+    secure: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(secure[1]))
+    fetch(remote(secure[0]), tmp_path / "data", sleep=never)
+    assert only_file(tmp_path / "data") == CONTENT
+
+
+def test_encryption_is_not_given_up_on_the_way(
+    server: Server, secure: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(secure[1]))
+    server.scripts["/file"] = [redirect("http://127.0.0.1/file")]
+    with pytest.raises(DownloadError, match="which is not encrypted"):
+        fetch(remote(secure[0]), tmp_path / "data", sleep=never)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"name": "a/b"}, "plain file name"),
+        ({"name": ".."}, "plain file name"),
+        ({"name": ""}, "plain file name"),
+        ({"sha256": "abc"}, "64 hexadecimal digits"),
+        ({"md5": "g" * 32}, "32 hexadecimal digits"),
+        ({"urls": ("ftp://example.org/a",), "md5": MD5}, "'https' address"),
+        ({"urls": ("http://example.org/a",)}, "together with a checksum"),
+        ({"urls": ("file:///etc/hosts",), "md5": MD5}, "'https' address"),
+    ],
+)
+def test_a_remote_file_is_checked(arguments: dict[str, object], sentence: str) -> None:
+    sound: dict[str, object] = {"name": "a", "urls": ("https://example.org/a",)}
+    RemoteFile(**sound)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=sentence):
+        RemoteFile(**{**sound, **arguments})  # type: ignore[arg-type]
+
+
+def test_checksums_may_be_written_in_capitals(server: Server, tmp_path: Path) -> None:
+    fetch(remote(server.url(), sha256=SHA256.upper()), tmp_path, sleep=never)
+    assert only_file(tmp_path) == CONTENT
+
+
+def test_root_wins_over_grama_data_and_both_over_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, named, cache = tmp_path / "root", tmp_path / "named", cache_folder()
+    monkeypatch.setenv("GRAMA_DATA", str(named))
+    assert locate("set/file.bin", root) is None
+    for folder in (cache, named, root):
+        (folder / "set").mkdir(parents=True)
+        (folder / "set" / "file.bin").write_bytes(CONTENT)
+        assert locate("set/file.bin", root) == folder / "set" / "file.bin"
+    assert locate("set/file.bin") == named / "set" / "file.bin"
+    assert locate("set", root) == root / "set"
+
+
+@pytest.mark.parametrize("relative", ["/etc/hosts", "../up", "a/../../b", ""])
+def test_locate_stays_inside(relative: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="inside a data folder"):
+        locate(relative, tmp_path)
+
+
+def test_the_cache_lies_in_the_users_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_folder() == Path.home() / ".cache" / "torch_grama"
+
+
+def test_a_local_file_needs_no_network(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAMA_DATA", str(tmp_path))
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "file.bin").write_bytes(b"my own")
+    path = obtain(remote(server.url()), "set/file.bin", tmp_path / "root")
+    assert path.read_bytes() == b"my own"
+    assert server.requests == []
+
+
+def test_what_is_missing_goes_to_root_or_cache_and_never_to_grama_data(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAMA_DATA", str(tmp_path / "named"))
+    file = remote(server.url())
+    assert obtain(file, "set/file.bin", tmp_path / "root") == tmp_path / "root/set/file.bin"
+    assert obtain(file, "set/file.bin") == cache_folder() / "set" / "file.bin"
+    assert not (tmp_path / "named").exists()
+
+
+def test_offline_says_what_to_put_where(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAMA_OFFLINE", "1")
+    target = tmp_path / "set" / "file.bin"
+    with pytest.raises(DatasetMissingError) as caught:
+        obtain(remote(server.url()), "set/file.bin", tmp_path, dataset="Cora")
+    for part in ("GRAMA_OFFLINE", f"put the file at '{target}'", "`grama data get Cora`"):
+        assert part in str(caught.value)
+    with pytest.raises(DatasetMissingError, match="GRAMA_OFFLINE forbids"):
+        fetch(remote(server.url()), tmp_path)
+    assert server.requests == []
+    assert list(tmp_path.iterdir()) == []
+
+    monkeypatch.setenv("GRAMA_OFFLINE", "0")
+    obtain(remote(server.url()), "set/file.bin", tmp_path)
+    assert target.read_bytes() == CONTENT
+
+
+def test_a_failed_fetch_says_what_to_put_where(server: Server, tmp_path: Path) -> None:
+    url = server.url("/file", status(404))
+    with pytest.raises(DatasetMissingError, match="answered 404") as caught:
+        obtain(remote(url), "set/file.bin", tmp_path, sleep=never)
+    command = f"curl -L --create-dirs -o {tmp_path / 'set' / 'file.bin'} {url}"
+    assert command in str(caught.value)
+    assert isinstance(caught.value.__cause__, DownloadError)
+
+
+def test_a_file_without_address(tmp_path: Path) -> None:
+    with pytest.raises(DatasetMissingError, match=r"no address of it is published.*put the file"):
+        obtain(RemoteFile("file.bin", ()), "set/file.bin", tmp_path)
+
+
+def test_relative_must_name_the_file(server: Server, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"end in 'file.bin'"):
+        obtain(remote(server.url()), "set/other.bin", tmp_path)
+
+
+def test_the_permissions_are_those_of_any_new_file(server: Server, tmp_path: Path) -> None:
+    path = fetch(remote(server.url()), tmp_path)
+    mask = os.umask(0)
+    os.umask(mask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~mask

@@ -1,0 +1,143 @@
+import networkx as nx
+import numpy as np
+import pytest
+
+from torch_grama.datasets import graph_families as families
+
+
+def _drawn(adjacency: np.ndarray) -> nx.Graph:
+    assert adjacency.dtype == np.bool_
+    assert np.array_equal(adjacency, adjacency.T)
+    assert not adjacency.diagonal().any()
+    return nx.from_numpy_array(adjacency)
+
+
+def _random(seed: int = 0) -> np.random.RandomState:
+    return np.random.RandomState(seed)
+
+
+def _odd_ladder(size: int) -> nx.Graph:
+    graph = nx.ladder_graph(size // 2)
+    if size % 2:
+        graph.add_edge(0, size - 1)
+    return graph
+
+
+@pytest.mark.parametrize("size", range(25, 35))
+def test_fixed_families_equal_those_of_networkx(size: int) -> None:
+    rows = max(d for d in range(1, size) if size % d == 0 and d * d <= size)
+    expected = {
+        families.line: nx.path_graph(size),
+        families.star: nx.star_graph(size - 1),
+        families.grid: nx.grid_2d_graph(rows, size // rows),
+        families.caveman: nx.caveman_graph(rows, size // rows),
+        families.ladder: _odd_ladder(size),
+    }
+    for build, graph in expected.items():
+        assert nx.is_isomorphic(_drawn(build(size, _random())), graph), build.__name__
+
+
+@pytest.mark.parametrize("build", [families.caterpillar, families.lobster, families.power_law_tree])
+def test_trees_are_trees(build) -> None:
+    random = _random()
+    for size in range(25, 35):
+        for _ in range(20):
+            assert nx.is_tree(_drawn(build(size, random)))
+
+
+def _stripped(graph: nx.Graph) -> nx.Graph:
+    inner = graph.copy()
+    inner.remove_nodes_from([node for node, degree in graph.degree() if degree <= 1])
+    return inner
+
+
+def test_caterpillars_and_lobsters_are_a_path_once_stripped() -> None:
+    random = _random()
+    for _ in range(50):
+        spine = _stripped(_drawn(families.caterpillar(30, random)))
+        assert not spine or max(degree for _, degree in spine.degree()) <= 2
+        spine = _stripped(_stripped(_drawn(families.lobster(30, random))))
+        assert not spine or max(degree for _, degree in spine.degree()) <= 2
+
+
+def test_backbone_lengths_are_uniform() -> None:
+    random = _random()
+    # A caterpillar with backbone 1 is a star: 1 of 29 lengths, and length 2 only by chance.
+    stars = sum(families.caterpillar(30, random).sum(axis=0).max() == 29 for _ in range(2900))
+    assert 60 <= stars <= 145
+
+
+def test_power_law_degrees_match_those_of_networkx() -> None:
+    ours, theirs = [], []
+    random = _random()
+    for seed in range(150):
+        ours.append(np.sort(families.power_law_tree(30, random).sum(axis=0))[-3:])
+        tree = nx.random_powerlaw_tree(30, seed=seed, tries=10_000)
+        theirs.append(sorted(degree for _, degree in tree.degree())[-3:])
+    assert np.allclose(np.mean(ours, axis=0), np.mean(theirs, axis=0), rtol=0.12)
+
+
+def test_a_tree_that_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(families, "_POWER_LAW_TRIES", 0)
+    with pytest.raises(RuntimeError, match="0 steps"):
+        families.power_law_tree(30, _random())
+
+
+def test_attachment_grows_from_a_star_and_prefers_high_degrees() -> None:
+    ours, theirs = [], []
+    for seed in range(300):
+        m = int(_random(seed).random_sample() * 29) + 1
+        graph = _drawn(families.barabasi_albert(30, _random(seed)))
+        assert nx.is_connected(graph)
+        assert graph.number_of_edges() == m + m * (29 - m)
+        ours.append(max(degree for _, degree in graph.degree()))
+        twin = nx.barabasi_albert_graph(30, m, seed=seed)
+        theirs.append(max(degree for _, degree in twin.degree()))
+    assert np.mean(ours) == pytest.approx(np.mean(theirs), rel=0.02)
+
+
+def test_density_of_random_graphs_is_uniform() -> None:
+    random = _random()
+    densities = [families.erdos_renyi(30, random).sum() / (30 * 29) for _ in range(1000)]
+    assert np.mean(densities) == pytest.approx(0.5, abs=0.03)
+    assert np.var(densities) == pytest.approx(1 / 12, rel=0.15)
+
+
+def test_noise_follows_the_triangular_law() -> None:
+    random = _random()
+    path = families.line(30, random)
+    others = ~path & ~np.eye(30, dtype=bool)
+    kept = appeared = 0.0
+    rounds = 2000
+    for _ in range(rounds):
+        noisy = families.toggle_edges(path, random)
+        _drawn(noisy)
+        kept += noisy[path].mean() / rounds
+        appeared += noisy[others].mean() / rounds
+    assert kept == pytest.approx(1 - 2 * 0.1**2, abs=0.002)
+    threshold = 0.1 * 29 / (435 - 29)
+    assert appeared == pytest.approx(2 * threshold**2, rel=0.25)
+
+
+def test_noise_on_a_dense_graph() -> None:
+    random = _random()
+    dense = ~np.eye(30, dtype=bool)
+    # No non-edges: the threshold is 0.9 + 0.1 = 1, and every edge stays.
+    assert np.array_equal(families.toggle_edges(dense, random), dense)
+
+
+def test_families_are_drawn_with_their_probabilities() -> None:
+    random = _random()
+    drawn = [families.draw_family(random) for _ in range(20_000)]
+    assert sum(probability for probability, _ in families.FAMILIES.values()) == pytest.approx(1)
+    for name, (probability, _) in families.FAMILIES.items():
+        assert drawn.count(name) / len(drawn) == pytest.approx(probability, abs=0.01)
+
+
+def test_isolated_nodes_are_refused() -> None:
+    random = _random()
+    results = [families.draw_graph("star", 30, random) for _ in range(200)]
+    kept = [graph for graph in results if graph is not None]
+    assert all(graph.any(axis=0).all() for graph in kept)
+    # A leaf is lost with probability 0.02, so about 0.98**29 = 56 % of the stars survive.
+    assert 80 <= len(kept) <= 145

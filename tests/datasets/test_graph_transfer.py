@@ -1,0 +1,183 @@
+import time
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from torch_geometric.utils import to_networkx
+
+from torch_grama.datasets.graph_transfer import (
+    DISTANCES,
+    TOPOLOGIES,
+    constant_mse,
+    generate_transfer,
+    load_transfer,
+    parse_name,
+    transfer_entry,
+)
+from torch_grama.datasets.storage import Storage
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+@pytest.mark.parametrize("distance", [2, 3, 5, 10, 50])
+def test_target_lies_at_the_stated_distance(topology, distance) -> None:
+    for variant in ("paper", "carry"):
+        graph = generate_transfer(topology, distance, variant, counts=(1, 1, 1))[0]
+        target = graph.num_nodes - 1 if topology == "line" else distance
+        drawn = to_networkx(graph, to_undirected=True)
+        assert nx.shortest_path_length(drawn, 0, target) == distance
+        assert nx.is_connected(drawn)
+        assert not graph.has_self_loops()
+        assert graph.is_undirected()
+        assert graph.is_coalesced()
+        assert graph.num_nodes == (distance + 1 if topology == "line" else 2 * distance)
+
+
+def test_crossed_ring_of_the_protocol() -> None:
+    expected = {
+        3: "01 12 23 34 45 05 14 25",
+        5: "01 12 23 34 45 56 67 78 89 09 18 27 36 29 38 47",
+    }
+    for distance, words in expected.items():
+        graph = generate_transfer("crossed-ring", distance, counts=(1, 0, 0))[0]
+        pairs = {f"{min(u, v)}{max(u, v)}" for u, v in graph.edge_index.t().tolist()}
+        assert pairs == set(words.split())
+    for distance in DISTANCES:
+        graph = generate_transfer("crossed-ring", distance, counts=(1, 0, 0))[0]
+        assert graph.num_edges == 2 * (4 * distance - 4)
+        legacy = generate_transfer("crossed-ring", distance, "legacy", counts=(1, 0, 0))[0]
+        assert legacy.num_edges == 8 * distance - 4
+        assert legacy.coalesce().num_edges == graph.num_edges
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_paper_labels_are_the_inputs_swapped(topology) -> None:
+    graphs = generate_transfer(topology, 10, counts=(20, 5, 5))
+    for graph in graphs:
+        target = graph.num_nodes - 1 if topology == "line" else 10
+        assert graph.x[0] == 1
+        assert graph.x[target] == 0
+        swapped = graph.x.clone()
+        swapped[[0, target]] = swapped[[target, 0]]
+        assert torch.equal(graph.y, swapped)
+        free = np.delete(graph.x.numpy(), [0, target])
+        assert free.min() >= 0
+        assert free.max() < 0.5
+        assert graph.x.dtype == graph.y.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("topology", "distance", "published"),
+    [("line", 3, 0.15104), ("line", 50, 0.03218), ("ring", 10, 0.04938), ("ring", 50, 0.02664)],
+)
+def test_best_constant_scores_as_in_the_protocol(topology, distance, published) -> None:
+    graphs = generate_transfer(topology, distance)
+    labels = torch.cat([graph.y for graph in graphs])
+    n = graphs[0].num_nodes
+    assert constant_mse(n) == pytest.approx(published, abs=6e-6)
+    assert float(labels.var(correction=0)) == pytest.approx(published, rel=0.02)
+
+
+def test_legacy_is_the_public_generator() -> None:
+    graphs = generate_transfer("line", 5, "legacy", counts=(2, 2, 2))
+    assert graphs[0].num_nodes == 5
+    assert int((graphs[0].edge_index[0] == graphs[0].edge_index[1]).sum()) == 5
+    torch.manual_seed(1234)
+    first, second = torch.rand(5, 1), torch.rand(5, 1)
+    assert torch.equal(graphs[0].x[1:-1], first[1:-1])
+    assert torch.equal(graphs[1].x[1:-1], second[1:-1])
+    assert torch.equal(graphs[2].x, graphs[4].x)
+    assert not torch.equal(graphs[0].x, graphs[4].x)
+    assert graphs[0].y[[0, -1]].flatten().tolist() == [0, 1]
+
+
+class TestCarry:
+    def test_the_source_value_must_appear_at_the_target(self) -> None:
+        for graph in generate_transfer("ring", 7, "carry", counts=(30, 5, 5)):
+            assert graph.label_mask.nonzero().flatten().tolist() == [7]
+            assert graph.y[7] == graph.x[0, 0]
+            rest = torch.arange(14) != 7
+            assert torch.equal(graph.y[rest], graph.x[rest, :1])
+            assert graph.x[:, 1].nonzero().flatten().tolist() == [0]
+            assert graph.x[:, 2].nonzero().flatten().tolist() == [7]
+
+    def test_cannot_be_solved_locally(self) -> None:
+        graphs = generate_transfer("line", 10, "carry")
+        inputs = np.stack([g.x[g.label_mask][0].numpy() for g in graphs])
+        labels = np.stack([g.y[g.label_mask][0].item() for g in graphs])
+        assert labels.min() >= 0
+        assert labels.max() < 1
+        assert np.mean((labels - 0.5) ** 2) == pytest.approx(1 / 12, rel=0.05)
+        assert set(inputs[:, 1]) == {0}
+        assert set(inputs[:, 2]) == {1}
+        # The best polynomial of the target's own value gains nothing over the constant.
+        value = inputs[:, 0].astype(np.float64)
+        train, test = slice(0, 1000), slice(1000, None)
+        fitted = np.polyval(np.polyfit(value[train], labels[train], 3), value[test])
+        assert np.mean((labels[test] - fitted) ** 2) > 0.95 * labels[test].var()
+
+    def test_neighbours_say_nothing_either(self) -> None:
+        graphs = generate_transfer("line", 3, "carry")
+        values = np.stack([g.x[:, 0].numpy() for g in graphs])
+        labels = np.stack([g.y[g.label_mask][0].item() for g in graphs])
+        correlations = np.corrcoef(np.column_stack([labels, values]).T)[0, 1:]
+        assert correlations[0] == pytest.approx(1.0)
+        assert np.abs(correlations[1:]).max() < 0.1
+
+
+def test_parts_are_disjoint_and_seeded() -> None:
+    graphs = generate_transfer("ring", 5)
+    assert len(graphs) == 1200
+    rows = np.stack([g.x.flatten().numpy() for g in graphs])
+    assert len(np.unique(rows, axis=0)) == 1200
+    assert graphs.fingerprint() == generate_transfer("ring", 5).fingerprint()
+    assert graphs.fingerprint() != generate_transfer("ring", 5, seed=1).fingerprint()
+
+
+@pytest.mark.slow
+def test_all_published_sets_within_seconds() -> None:
+    started = time.perf_counter()
+    for topology in TOPOLOGIES:
+        for distance in DISTANCES:
+            generate_transfer(topology, distance)
+    assert time.perf_counter() - started < 5
+
+
+def test_loading(tmp_path: Path) -> None:
+    task = transfer_entry("transfer-ring-5").load(Storage(tmp_path), variant="carry", seed=3)
+    assert (task.level, task.kind, task.metric.name, task.num_outputs) == (
+        "node",
+        "regression",
+        "mse",
+        1,
+    )
+    assert task.node_encoding.num_columns == 3
+    fold = task.folds[0]
+    assert [len(part) for part in (fold.train, fold.val, fold.test)] == [1000, 100, 100]
+    assert sorted(torch.cat([fold.train, fold.val, fold.test]).tolist()) == list(range(1200))
+    assert "seed=3" in task.source
+    assert any("label_mask" in note for note in task.notes)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names() -> None:
+    assert parse_name("transfer-crossed-ring-50") == ("crossed-ring", 50, "paper")
+    assert parse_name("transfer-line-7-carry") == ("line", 7, "carry")
+    for bad in ("transfer-line", "transfer-line-1", "transfer-line-x", "transfer-line-3-mail"):
+        with pytest.raises(ValueError, match="transfer-ring-10"):
+            parse_name(bad)
+    assert transfer_entry("transfer-line-7").loader is load_transfer
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("star", 5), "topology"),
+        (("line", 5, "mail"), "variant"),
+        (("line", 1), "distance"),
+    ],
+)
+def test_wrong_arguments(arguments, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        generate_transfer(*arguments)

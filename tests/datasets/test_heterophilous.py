@@ -1,0 +1,91 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from torch_grama.datasets.catalogue import find
+from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.storage import Storage
+
+pytestmark = pytest.mark.usefixtures("own_folders")
+
+FILE = "heterophilous/minesweeper/raw/minesweeper.npz"
+
+
+def _arrays(num_nodes: int = 12) -> dict[str, np.ndarray]:
+    random = np.random.RandomState(0)
+    masks = np.zeros((3, 10, num_nodes), dtype=bool)
+    for fold in range(10):
+        order = random.permutation(num_nodes)
+        for part, chosen in enumerate(np.split(order, [6, 9])):
+            masks[part, fold, chosen] = True
+    return {
+        "node_features": random.rand(num_nodes, 7).astype(np.float32),
+        "node_labels": np.arange(num_nodes) % 2,
+        "edges": np.array([[k, k + 1] for k in range(num_nodes - 1)]),
+        "train_masks": masks[0],
+        "val_masks": masks[1],
+        "test_masks": masks[2],
+    }
+
+
+def _write(root: Path, **changes: np.ndarray | None) -> Path:
+    arrays = {**_arrays(), **changes}
+    path = root / FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(path, **{name: value for name, value in arrays.items() if value is not None})
+    return path
+
+
+def test_reads_the_published_layout(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    _write(tmp_path)
+    task = find("Minesweeper").load(Storage(tmp_path))
+    (graph,) = task.graphs
+    assert graph.is_undirected()
+    assert graph.num_edges == 22
+    assert graph.x.dtype == torch.float
+    assert graph.y.tolist() == [0, 1] * 6
+    assert set(graph.keys()) == {"x", "edge_index", "y"}
+    assert len(task.folds) == 10
+    expected = _arrays()
+    for number, fold in enumerate(task.folds):
+        assert fold.train.dtype == torch.bool
+        assert torch.equal(fold.train, torch.from_numpy(expected["train_masks"][number]))
+        assert torch.equal(fold.test, torch.from_numpy(expected["test_masks"][number]))
+    assert task.class_names == ("free", "mine")
+    assert task.metric.name == "roc_auc"
+    assert capfd.readouterr().err == ""
+    assert sorted(path.name for path in tmp_path.rglob("*")) == [
+        "heterophilous",
+        "minesweeper",
+        "minesweeper.npz",
+        "raw",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"node_labels": None}, "node_labels"),
+        ({"node_labels": np.full(12, 2)}, "labels from 0 to 1"),
+        ({"node_labels": np.zeros(11, int)}, "npz file of the heterophilous"),
+        ({"node_features": np.full((12, 7), np.nan, np.float32)}, "finite features"),
+        ({"val_masks": _arrays()["train_masks"]}, "disjoint"),
+        ({"train_masks": _arrays()["train_masks"][:, :5]}, "masks"),
+        ({"edges": np.array([1, 2, 3])}, "npz file"),
+    ],
+)
+def test_wrong_content(tmp_path: Path, changes: dict[str, np.ndarray], message: str) -> None:
+    path = _write(tmp_path, **changes)
+    with pytest.raises(DatasetError, match=message) as caught:
+        find("minesweeper").load(Storage(tmp_path))
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("length", [0, 10, 500])
+def test_truncated_file(tmp_path: Path, length: int) -> None:
+    path = _write(tmp_path)
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(DatasetError, match="fetch it again"):
+        find("minesweeper").load(Storage(tmp_path))

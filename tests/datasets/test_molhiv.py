@@ -1,0 +1,99 @@
+import gzip
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from torch_grama.datasets.catalogue import find
+from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.storage import Storage
+
+pytestmark = pytest.mark.usefixtures("own_folders")
+
+# Two molecules: three atoms in a row, and a lone atom.
+TABLES = {
+    "raw/node-feat.csv.gz": ["5,0,4,5,3,0,2,0,0"] * 3 + ["7,0,2,5,2,0,2,0,0"],
+    "raw/edge.csv.gz": ["0,1", "1,2"],
+    "raw/edge-feat.csv.gz": ["0,0,0", "1,0,1"],
+    "raw/num-node-list.csv.gz": ["3", "1"],
+    "raw/num-edge-list.csv.gz": ["2", "0"],
+    "raw/graph-label.csv.gz": ["0", "1"],
+    "split/scaffold/train.csv.gz": ["1"],
+    "split/scaffold/valid.csv.gz": ["0"],
+    "split/scaffold/test.csv.gz": [],
+}
+
+
+def _bytes(lines: list[str]) -> bytes:
+    return gzip.compress("".join(f"{line}\n" for line in lines).encode())
+
+
+def _write(root: Path, **changes: list[str]) -> Path:
+    folder = root / "ogbg_molhiv"
+    for name, lines in {**TABLES, **changes}.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(_bytes(lines))
+    return folder
+
+
+def _check(root: Path) -> None:
+    task = find("ogbg-molhiv").load(Storage(root))
+    assert (task.level, task.kind, task.metric.name) == ("graph", "classification", "roc_auc")
+    chain, lone = task.graphs
+    assert chain.edge_index.t().tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
+    assert chain.edge_attr.tolist() == [[0, 0, 0]] * 2 + [[1, 0, 1]] * 2
+    assert chain.y.tolist() == [0]
+    assert chain.y.dtype == torch.long
+    assert (lone.num_nodes, lone.num_edges, lone.y.item()) == (1, 0, 1)
+    fold = task.folds[0]
+    assert [p.tolist() for p in (fold.train, fold.val, fold.test)] == [[1], [0], []]
+
+
+def test_tables(tmp_path: Path) -> None:
+    _write(tmp_path, **{"split/scaffold/test.csv.gz": []})
+    _check(tmp_path)
+
+
+def test_archive(tmp_path: Path) -> None:
+    path = tmp_path / "ogbg_molhiv" / "hiv.zip"
+    path.parent.mkdir()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, lines in TABLES.items():
+            archive.writestr(f"hiv/{name}", _bytes(lines))
+    _check(tmp_path)
+    (tmp_path / "compact" / "ogbg-molhiv-v1.npz").unlink()
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(DatasetError, match=r"hiv\.zip"):
+        find("ogbg-molhiv").load(Storage(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"raw/edge.csv.gz": ["0,1", "1,3"]}, "own graph"),
+        ({"raw/edge.csv.gz": ["0,1"]}, "fit together"),
+        ({"raw/edge.csv.gz": ["0,1", "1,a"]}, r"edge\.csv\.gz"),
+        ({"raw/edge.csv.gz": ["0,1", "1"]}, r"edge\.csv\.gz"),
+        ({"raw/node-feat.csv.gz": ["5,0,4"] * 4}, "3 columns"),
+        ({"raw/node-feat.csv.gz": ["5,0,4,5,3,0,2,0,9"] * 4}, "atom features"),
+        ({"raw/graph-label.csv.gz": ["0", "2"]}, "0 or 1"),
+        ({"raw/graph-label.csv.gz": ["0"]}, "fit together"),
+        ({"split/scaffold/test.csv.gz": ["1"]}, "disjoint"),
+        ({"split/scaffold/test.csv.gz": ["7"]}, "from 0 to 1"),
+    ],
+)
+def test_wrong_tables(tmp_path: Path, changes: dict[str, list[str]], message: str) -> None:
+    _write(tmp_path, **changes)
+    with pytest.raises(DatasetError, match=message):
+        find("molhiv").load(Storage(tmp_path))
+    assert not (tmp_path / "compact").exists()
+
+
+def test_a_table_that_is_no_gzip(tmp_path: Path) -> None:
+    folder = _write(tmp_path)
+    for content in (b"", b"0,1\n", _bytes(["0,1", "1,2"])[:-6]):
+        (folder / "raw/edge.csv.gz").write_bytes(content)
+        with pytest.raises(DatasetError, match=r"edge\.csv\.gz"):
+            find("molhiv").load(Storage(tmp_path))

@@ -1,0 +1,357 @@
+import csv
+import gzip
+import importlib.util
+import io
+import pickle
+import socket
+import sys
+import zipfile
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+
+from torch_grama.datasets import storage as storage_module
+from torch_grama.datasets.catalogue import find
+from torch_grama.datasets.errors import DatasetError, DatasetMissingError
+from torch_grama.datasets.molecules import featurise
+from torch_grama.datasets.peptides import FUNCTIONS, STRUCTURES
+from torch_grama.datasets.storage import Storage
+
+pytestmark = pytest.mark.usefixtures("own_folders")
+
+SMILES = ["CC(C)C[C@H](N)C(=O)O", "N[C@@H](CO)C(=O)NCC(=O)O", "C", "NCC(=O)O"]
+HAS_RDKIT = importlib.util.find_spec("rdkit") is not None
+needs_rdkit = pytest.mark.skipif(not HAS_RDKIT, reason="needs rdkit and ogb")
+
+# Glycine by hand: N, C, C, O, O with bonds N-C, C-C, C=O, C-O.
+GLYCINE_ATOMS = [
+    [6, 0, 3, 5, 2, 0, 2, 0, 0],
+    [5, 0, 4, 5, 2, 0, 2, 0, 0],
+    [5, 0, 3, 5, 0, 0, 1, 0, 0],
+    [7, 0, 1, 5, 0, 0, 1, 0, 0],
+    [7, 0, 2, 5, 1, 0, 1, 0, 0],
+]
+GLYCINE_BONDS = [[0, 1], [1, 2], [2, 3], [2, 4]]
+GLYCINE_BOND_ATTR = [[0, 0, 0], [0, 0, 0], [1, 0, 1], [0, 0, 1]]
+
+
+def _labels(count: int) -> np.ndarray:
+    return np.random.RandomState(0).randint(0, 2, size=(count, 10))
+
+
+def _write_split(path: Path, train=(3, 0), val=(1,), test=(2,)) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parts = {"train": train, "val": val, "test": test}
+    path.write_bytes(pickle.dumps({name: np.array(part) for name, part in parts.items()}))
+
+
+def _write_csv(path: Path, rows: list[dict[str, object]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    path.write_bytes(gzip.compress(text.getvalue().encode()))
+
+
+def _write_func_csv(root: Path, smiles: list[str] = SMILES) -> Path:
+    path = root / "peptides-functional/raw/peptide_multi_class_dataset.csv.gz"
+    rows = [
+        {"smiles": text, "peptide_seq": "X", "labels": labels.tolist(), "identifier": number}
+        for number, (text, labels) in enumerate(zip(smiles, _labels(4), strict=True))
+    ]
+    _write_csv(path, rows)
+    _write_split(root / "peptides-functional/splits_random_stratified_peptide.pickle")
+    return path
+
+
+def _write_graphs(root: Path, count: int = 4, **changes: np.ndarray) -> Path:
+    """Four times glycine as compact arrays."""
+    arrays = {
+        "x": np.tile(np.array(GLYCINE_ATOMS, np.uint8), (count, 1)),
+        "num_nodes": np.full(count, 5, np.uint16),
+        "bonds": np.tile(np.array(GLYCINE_BONDS, np.uint16).T, count),
+        "bond_attr": np.tile(np.array(GLYCINE_BOND_ATTR, np.uint8), (count, 1)),
+        "num_bonds": np.full(count, 4, np.uint16),
+        "y": _labels(count).astype(np.uint8),
+        **changes,
+    }
+    path = root / "peptides-functional/peptides_func_graphs.npz"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(path, **arrays)
+    _write_split(root / "peptides-functional/splits_random_stratified_peptide.pickle")
+    return path
+
+
+def _structures(count: int = 4) -> np.ndarray:
+    return np.random.RandomState(1).normal(5.0, 3.0, size=(count, 11))
+
+
+def _write_struct_csv(root: Path, smiles: list[str] = SMILES) -> Path:
+    path = root / "peptides-structural/raw/peptide_structure_dataset.csv.gz"
+    rows = [
+        {"smiles": text, **dict(zip(STRUCTURES, values, strict=True))}
+        for text, values in zip(smiles, _structures().tolist(), strict=True)
+    ]
+    _write_csv(path, rows)
+    return path
+
+
+@pytest.fixture
+def _no_rdkit(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        storage_module.importlib.util,
+        "find_spec",
+        lambda name: None if name in ("rdkit", "ogb") else real(name),
+    )
+
+
+@pytest.mark.usefixtures("_no_rdkit")
+def test_compact_arrays_need_no_rdkit(tmp_path: Path) -> None:
+    _write_graphs(tmp_path)
+    task = find("Peptides-func").load(Storage(tmp_path))
+    assert len(task.graphs) == 4
+    graph = task.graphs[2]
+    assert graph.x.tolist() == GLYCINE_ATOMS
+    assert graph.x.dtype == graph.edge_attr.dtype == torch.long
+    # A bond gives both directions one after the other, with the same features.
+    assert graph.edge_index.t()[:4].tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
+    assert graph.edge_attr[4].tolist() == graph.edge_attr[5].tolist() == [1, 0, 1]
+    assert graph.y.shape == (1, 10)
+    assert torch.equal(graph.y, torch.from_numpy(_labels(4)[2:3]).float())
+    fold = task.folds[0]
+    assert [p.tolist() for p in (fold.train, fold.val, fold.test)] == [[3, 0], [1], [2]]
+    assert (task.kind, task.metric.name, task.parameter_budget) == (
+        "multilabel",
+        "average_precision",
+        500_000,
+    )
+    assert task.class_names == FUNCTIONS
+    assert task.node_encoding.kind == "ogb_atom"
+    assert sum(task.node_encoding.sizes) == 174
+    assert sum(task.edge_encoding.sizes) == 13
+
+
+@needs_rdkit
+def test_smiles_are_featurised_as_by_ogb(tmp_path: Path) -> None:
+    _write_func_csv(tmp_path)
+    task = find("peptides-func").load(Storage(tmp_path))
+    glycine = task.graphs[3]
+    assert glycine.x.tolist() == GLYCINE_ATOMS
+    assert glycine.edge_index[:, ::2].t().tolist() == GLYCINE_BONDS
+    assert glycine.edge_attr[::2].tolist() == GLYCINE_BOND_ATTR
+    methane = task.graphs[2]
+    assert (methane.num_nodes, methane.num_edges) == (1, 0)
+    assert methane.edge_attr.shape == (0, 3)
+    assert torch.equal(task.graphs[1].y, torch.from_numpy(_labels(4)[1:2]).float())
+
+
+@needs_rdkit
+def test_ogb_does_not_ask_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *a, **k: asked.append(a) or [])
+    for name in [name for name in sys.modules if name.split(".")[0] == "ogb"]:
+        monkeypatch.delitem(sys.modules, name)
+    _write_func_csv(tmp_path)
+    find("peptides-func").load(Storage(tmp_path))
+    assert asked == []
+
+
+@needs_rdkit
+def test_a_wrong_smiles_names_its_row(tmp_path: Path) -> None:
+    _write_func_csv(tmp_path, ["C", "CC", "C(C", "CCC"])
+    with pytest.raises(DatasetError, match="row 2"):
+        find("peptides-func").load(Storage(tmp_path))
+
+
+@pytest.mark.usefixtures("_no_rdkit")
+def test_smiles_without_rdkit_say_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAMA_OFFLINE", "1")
+    monkeypatch.delenv("GRAMA_DATA", raising=False)
+    _write_func_csv(tmp_path)
+    with pytest.raises(DatasetMissingError, match=r"peptidesfunc\.zip") as caught:
+        find("peptides-func").load(Storage(tmp_path))
+    assert "takes rdkit and ogb" in str(caught.value)
+    assert "torch-grama[molecules]" in str(caught.value)
+
+
+def _write_archive(path: Path, targets: int, count: int = 3) -> list[tuple[torch.Tensor, ...]]:
+    edges = torch.tensor(GLYCINE_BONDS)
+    both = torch.stack([edges, edges.flip(1)], dim=1).reshape(-1, 2).t().contiguous()
+    attr = torch.tensor(GLYCINE_BOND_ATTR).repeat_interleave(2, dim=0)
+    graphs = [
+        (torch.tensor(GLYCINE_ATOMS), attr, both, torch.full((1, targets), float(number)))
+        for number in range(3 * count)
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") as archive:
+        for place, part in enumerate(("train", "val", "test")):
+            buffer = io.BytesIO()
+            torch.save(graphs[place * count : (place + 1) * count], buffer)
+            archive.writestr(f"{path.stem}/{part}.pt", buffer.getvalue())
+    return graphs
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "targets"),
+    [
+        ("peptides-func", "peptides-functional/raw/peptidesfunc.zip", 10),
+        ("peptides-struct", "peptides-structural/raw/peptidesstruct.zip", 11),
+    ],
+)
+def test_archive_for_pyg(tmp_path: Path, name: str, file: str, targets: int) -> None:
+    graphs = _write_archive(tmp_path / file, targets)
+    task = find(name).load(Storage(tmp_path))
+    assert task.folds[0].test.tolist() == [6, 7, 8]
+    for (x, edge_attr, edge_index, y), graph in zip(graphs, task.graphs, strict=True):
+        assert torch.equal(graph.x, x)
+        assert torch.equal(graph.edge_attr, edge_attr)
+        assert torch.equal(graph.edge_index, edge_index)
+        assert torch.equal(graph.y, y)
+
+
+def test_archive_that_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "peptides-functional/raw/peptidesfunc.zip"
+    _write_archive(path, 10)
+    whole = path.read_bytes()
+    for length in (0, 100, len(whole) // 2):
+        path.write_bytes(whole[:length])
+        with pytest.raises(DatasetError, match="peptidesfunc"):
+            find("peptides-func").load(Storage(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda graphs: {"a": 1}, "a dict in train.pt"),
+        (lambda graphs: [(x, a, e.flip(0), y) for x, a, e, y in graphs[:1]] + graphs[1:], ""),
+        (lambda graphs: [(x, a, e.sort().values, y) for x, a, e, y in graphs], "follow"),
+        (lambda graphs: [(x, a.roll(1, 0), e, y) for x, a, e, y in graphs], "differ"),
+    ],
+)
+def test_archive_with_other_content(tmp_path: Path, change, message: str) -> None:
+    path = tmp_path / "peptides-functional/raw/peptidesfunc.zip"
+    graphs = _write_archive(path, 10)
+    with zipfile.ZipFile(path, "w") as archive:
+        for part in ("train", "val", "test"):
+            buffer = io.BytesIO()
+            torch.save(change(graphs), buffer)
+            archive.writestr(f"peptidesfunc/{part}.pt", buffer.getvalue())
+    if not message:
+        # The second direction may come first: it is the same bond.
+        find("peptides-func").load(Storage(tmp_path))
+        return
+    with pytest.raises(DatasetError, match=message):
+        find("peptides-func").load(Storage(tmp_path))
+
+
+@pytest.mark.usefixtures("_no_rdkit")
+def test_fewer_graphs_than_rows(tmp_path: Path) -> None:
+    _write_func_csv(tmp_path)
+    _write_graphs(tmp_path, count=3)
+    _write_struct_csv(tmp_path)
+    with pytest.raises(DatasetError, match=r"4 rows .* \(got 3\)"):
+        find("peptides-struct").load(Storage(tmp_path))
+
+
+@pytest.mark.parametrize("labels", ["[0, 1]", "nothing", "[0, 1, 0, 1, 0, 1, 0, 1, 0, NaN]"])
+@needs_rdkit
+def test_wrong_labels(tmp_path: Path, labels: str) -> None:
+    path = _write_func_csv(tmp_path)
+    _write_csv(path, [{"smiles": "C", "labels": labels}])
+    with pytest.raises(DatasetError, match=path.name):
+        find("peptides-func").load(Storage(tmp_path))
+
+
+def test_smiles_take_ogb(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = ModuleType("outdated")
+    monkeypatch.setitem(sys.modules, "outdated", known)
+    monkeypatch.setitem(sys.modules, "ogb.utils.mol", None)
+    with pytest.raises(DatasetError, match=r"torch-grama\[molecules\]"):
+        featurise(["C"], np.zeros((1, 1)), "here")
+    assert sys.modules["outdated"] is known
+
+
+@pytest.mark.usefixtures("_no_rdkit")
+def test_structures_on_the_graphs_of_func(tmp_path: Path) -> None:
+    _write_func_csv(tmp_path)
+    _write_graphs(tmp_path)
+    _write_struct_csv(tmp_path)
+    task = find("peptides-struct").load(Storage(tmp_path))
+    assert (task.kind, task.metric.name, task.num_outputs) == ("regression", "mae", 11)
+    targets = torch.cat([graph.y for graph in task.graphs]).numpy()
+    raw = _structures()
+    assert np.allclose(targets, (raw - raw.mean(0)) / raw.std(0, ddof=1), atol=1e-5)
+    assert task.graphs[0].x.tolist() == GLYCINE_ATOMS
+    assert any("z-scored" in note for note in task.notes)
+
+
+@pytest.mark.usefixtures("_no_rdkit")
+def test_structures_of_other_molecules_are_not_mixed(tmp_path: Path) -> None:
+    _write_func_csv(tmp_path)
+    _write_graphs(tmp_path)
+    _write_struct_csv(tmp_path, SMILES[::-1])
+    with pytest.raises(DatasetError, match="same molecules in the same"):
+        find("peptides-struct").load(Storage(tmp_path))
+
+
+@needs_rdkit
+def test_structures_from_smiles(tmp_path: Path) -> None:
+    _write_struct_csv(tmp_path)
+    split = "peptides-structural/splits_random_stratified_peptide_structure.pickle"
+    _write_split(tmp_path / split)
+    task = find("peptides-struct").load(Storage(tmp_path))
+    assert task.graphs[3].x.tolist() == GLYCINE_ATOMS
+    targets = torch.cat([graph.y for graph in task.graphs])
+    assert torch.allclose(targets.mean(0), torch.zeros(11), atol=1e-5)
+    assert torch.allclose(targets.std(0), torch.ones(11), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x": np.full((20, 9), 200, np.uint8)}, "atom features"),
+        ({"x": np.zeros((20, 8), np.uint8)}, "9 atom features"),
+        ({"bond_attr": np.full((16, 3), 7, np.uint8)}, "bond features"),
+        ({"bonds": np.full((2, 16), 9, np.uint16)}, "fit together"),
+        ({"num_nodes": np.full(4, 6, np.uint16)}, "fit together"),
+        ({"y": np.zeros((4, 9), np.uint8)}, "10 labels"),
+    ],
+)
+def test_arrays_that_do_not_fit(
+    tmp_path: Path, changes: dict[str, np.ndarray], message: str
+) -> None:
+    path = _write_graphs(tmp_path, **changes)
+    with pytest.raises(DatasetError, match=message) as caught:
+        find("peptides-func").load(Storage(tmp_path))
+    assert str(path) in str(caught.value)
+    assert not (tmp_path / "compact").exists()
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"train": (0, 1), "val": (1,), "test": (2,)}, "disjoint"),
+        ({"train": (0, 9), "val": (1,), "test": (2,)}, "from 0 to 3"),
+    ],
+)
+def test_split_that_does_not_fit(tmp_path: Path, parts: dict[str, tuple], message: str) -> None:
+    _write_graphs(tmp_path)
+    _write_split(tmp_path / "peptides-functional/splits_random_stratified_peptide.pickle", **parts)
+    with pytest.raises(DatasetError, match=message):
+        find("peptides-func").load(Storage(tmp_path))
+
+
+def test_split_of_another_kind(tmp_path: Path) -> None:
+    _write_graphs(tmp_path)
+    path = tmp_path / "peptides-functional/splits_random_stratified_peptide.pickle"
+    for content in ([1, 2], {"train": [0]}):
+        path.write_bytes(pickle.dumps(content))
+        with pytest.raises(DatasetError, match=path.name):
+            find("peptides-func").load(Storage(tmp_path))

@@ -1,0 +1,108 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from torch_grama.datasets import sbm
+from torch_grama.datasets.compact import CompactGraphs
+from torch_grama.datasets.sbm import generate_cluster, generate_pattern
+from torch_grama.datasets.storage import Storage
+
+
+@pytest.fixture(scope="module")
+def pattern() -> CompactGraphs:
+    return generate_pattern(counts=(400, 100, 100))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> CompactGraphs:
+    return generate_cluster(counts=(300, 50, 50))
+
+
+def _density(graphs: CompactGraphs, same) -> float:
+    """Share of edges among the pairs (a, b) for which ``same(y_a, y_b)`` holds."""
+    edges = pairs = 0
+    for graph in graphs[::4]:
+        y = graph.y.numpy()
+        wanted = same(y[:, None], y[None, :]) & ~np.eye(len(y), dtype=bool)
+        dense = np.zeros((len(y), len(y)), dtype=bool)
+        dense[tuple(graph.edge_index.numpy())] = True
+        assert np.array_equal(dense, dense.T)
+        assert not dense.diagonal().any()
+        edges += int((dense & wanted).sum())
+        pairs += int(wanted.sum())
+    return edges / pairs
+
+
+def test_cluster_has_the_stated_parameters(cluster: CompactGraphs) -> None:
+    assert _density(cluster, lambda a, b: a == b) == pytest.approx(0.55, abs=0.01)
+    assert _density(cluster, lambda a, b: a != b) == pytest.approx(0.25, abs=0.01)
+    for graph in cluster:
+        sizes = torch.bincount(graph.y)
+        assert len(sizes) == 6
+        assert sizes.min() >= 5
+        assert sizes.max() <= 34
+        known = graph.x.flatten().nonzero().flatten()
+        assert sorted(graph.x[known].flatten().tolist()) == [1, 2, 3, 4, 5, 6]
+        assert torch.equal(graph.x[known].flatten() - 1, graph.y[known])
+
+
+def test_pattern_has_the_stated_parameters(pattern: CompactGraphs) -> None:
+    assert _density(pattern, lambda a, b: (a == 1) & (b == 1)) == pytest.approx(0.5, abs=0.02)
+    assert _density(pattern, lambda a, b: (a == 1) != (b == 1)) == pytest.approx(0.5, abs=0.01)
+    # Communities of 5 x U{5..34}: 2178 ordered pairs inside against 7605 between.
+    expected = (2178 * 0.5 + 7605 * 0.35) / (2178 + 7605)
+    assert _density(pattern, lambda a, b: (a == 0) & (b == 0)) == pytest.approx(expected, abs=0.01)
+    assert np.bincount(pattern.columns["x"].values.flatten()).argmax() in (0, 1, 2)
+    assert pattern.columns["x"].values.max() == 2
+
+
+def test_a_pattern_is_the_same_wherever_it_appears(pattern: CompactGraphs) -> None:
+    def hidden(number: int) -> tuple[int, int, tuple[int, ...]]:
+        graph = pattern[number]
+        inside = graph.subgraph(graph.y == 1)
+        return inside.num_nodes, inside.num_edges, tuple(sorted(inside.x.flatten().tolist()))
+
+    # Four training graphs, one validation and one test graph for each pattern.
+    for index in (0, 57, 99):
+        copies = {hidden(4 * index + k) for k in range(4)}
+        copies |= {hidden(400 + index), hidden(500 + index)}
+        assert len(copies) == 1
+    assert hidden(0) != hidden(4)
+
+
+def test_sizes_agree_with_the_published_averages(
+    pattern: CompactGraphs, cluster: CompactGraphs
+) -> None:
+    for graphs, entry in zip((pattern, cluster), sbm.ENTRIES, strict=True):
+        assert graphs.num_nodes.mean() == pytest.approx(entry.published.mean_nodes, rel=0.05)
+        edges = graphs.num_directed_edges().mean()
+        assert edges == pytest.approx(entry.published.mean_edges, rel=0.08)
+
+
+def test_same_seed_same_bytes(cluster: CompactGraphs) -> None:
+    again = generate_cluster(counts=(300, 50, 50))
+    assert again.fingerprint() == cluster.fingerprint()
+    other = generate_cluster(seed=1, counts=(300, 50, 50))
+    assert other.fingerprint() != cluster.fingerprint()
+
+
+def test_counts_must_fit_the_patterns() -> None:
+    with pytest.raises(ValueError, match="multiples of 100"):
+        generate_pattern(counts=(10, 0, 0))
+
+
+def test_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sbm, "CLUSTER_COUNTS", (6, 2, 2))
+    task = sbm.ENTRIES[1].load(Storage(tmp_path), seed=2)
+    assert (task.level, task.kind, task.num_outputs) == ("node", "classification", 6)
+    assert task.node_encoding.sizes == (7,)
+    assert [len(p) for p in (task.folds[0].train, task.folds[0].val, task.folds[0].test)] == [
+        6,
+        2,
+        2,
+    ]
+    assert "not the official files" in task.notes[0]
+    assert task.graphs[0].x.dtype == task.graphs[0].y.dtype == torch.long
+    assert (tmp_path / "compact" / "sbm-cluster-seed2-v1.npz").is_file()

@@ -1,0 +1,107 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torch_grama.datasets import DatasetError
+from torch_grama.datasets.splits import Split, make_split
+
+
+def parts_of(split: Split) -> list[np.ndarray]:
+    return [split.train, split.val, split.test]
+
+
+@given(
+    counts=st.lists(st.integers(3, 40), min_size=1, max_size=6),
+    seed=st.integers(0, 2**70),
+    cut=st.tuples(st.integers(1, 8), st.integers(1, 8), st.integers(1, 8)),
+)
+def test_every_class_is_divided_alike(
+    counts: list[int], seed: int, cut: tuple[int, int, int]
+) -> None:
+    fractions = tuple(part / sum(cut) for part in cut)
+    classes = np.repeat(np.arange(len(counts)), counts)
+    items = np.arange(len(classes)) * 3
+    split = make_split(items, classes, fractions=fractions, seed=seed)
+
+    joined = np.concatenate(parts_of(split))
+    assert np.array_equal(np.sort(joined), items)
+    for part, fraction in zip(parts_of(split), fractions, strict=True):
+        assert np.array_equal(part, np.sort(part))
+        for label, count in enumerate(counts):
+            found = int((classes[part // 3] == label).sum())
+            assert found >= 1
+            assert abs(found - fraction * count) < 2.0
+
+
+def test_sizes_follow_the_fractions_of_the_whole() -> None:
+    classes = np.arange(1000) % 7
+    split = make_split(np.arange(1000), classes)
+    assert [len(part) for part in parts_of(split)] == [600, 200, 200]
+
+
+def test_the_seed_alone_decides() -> None:
+    items = np.arange(200)
+    first, again, other = (make_split(items, seed=seed) for seed in (1, 1, 2))
+    for left, right in zip(parts_of(first), parts_of(again), strict=True):
+        assert np.array_equal(left, right)
+    assert not np.array_equal(first.train, other.train)
+    # Nodes with small numbers are no likelier to be trained on than others.
+    assert 80 < first.train.mean() < 120
+
+
+def test_the_order_of_the_items_does_not_matter() -> None:
+    items = np.arange(60)
+    classes = items % 3
+    shuffle = np.random.default_rng(0).permutation(60)
+    straight = make_split(items, classes)
+    shuffled = make_split(items[shuffle], classes[shuffle])
+    for left, right in zip(parts_of(straight), parts_of(shuffled), strict=True):
+        assert np.array_equal(left, right)
+
+
+def hashed(item: int, seed: int) -> int:
+    word = ((item + 1) * 0x9E3779B97F4A7C15 + seed * 0xD1B54A32D192ED03) % 2**64
+    word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    word = (word ^ word >> 27) * 0x94D049BB133111EB % 2**64
+    return word ^ word >> 31
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**64 + 5])
+def test_the_order_is_that_of_the_documented_hash(seed: int) -> None:
+    order = sorted(range(10), key=lambda item: hashed(item, seed))
+    split = make_split(np.arange(10), seed=seed)
+    assert split.train.tolist() == sorted(order[:6])
+    assert split.val.tolist() == sorted(order[6:8])
+    assert split.test.tolist() == sorted(order[8:])
+
+
+def test_a_class_that_is_too_small_is_named() -> None:
+    classes = np.array([0, 0, 0, 1, 1])
+    with pytest.raises(DatasetError, match=r"got 2 of class 'rare'.*not stratified"):
+        make_split(np.arange(5), classes, class_names=("common", "rare"))
+    with pytest.raises(DatasetError, match="got 2 of class 1"):
+        make_split(np.arange(5), classes)
+
+
+def test_too_few_items() -> None:
+    with pytest.raises(DatasetError, match=r"at least 3 graphs .*got 2"):
+        make_split(np.arange(2), what="graphs")
+
+
+@pytest.mark.parametrize(
+    "fractions", [(0.5, 0.5), (0.5, 0.5, 0.0), (0.6, 0.3, 0.2), (2, -0.5, -0.5)]
+)
+def test_fractions_are_checked(fractions: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="sum to 1"):
+        make_split(np.arange(9), fractions=fractions)
+
+
+def test_folds_hold_the_same_division() -> None:
+    split = make_split(np.array([1, 4, 5, 8, 9]), seed=3)
+    masks = split.to_node_fold(10)
+    indices = split.to_graph_fold()
+    for name in ("train", "val", "test"):
+        mask, index = getattr(masks, name), getattr(indices, name)
+        assert mask.shape == (10,)
+        assert mask.nonzero().flatten().tolist() == index.tolist() == getattr(split, name).tolist()

@@ -1,0 +1,103 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from torch_grama.datasets.compact import CompactGraphs
+from torch_grama.datasets.entry import Published
+from torch_grama.datasets.statistics import compare, measure
+from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric
+
+
+@pytest.fixture
+def one_graph() -> GraphTaskData:
+    # 0 - 1 - 2 and a self-loop on 2; classes 0, 0, 1.
+    edge_index = torch.tensor([[0, 1, 1, 2, 2], [1, 0, 2, 1, 2]])
+    graph = Data(x=torch.ones(3, 4), edge_index=edge_index, y=torch.tensor([0, 0, 1]))
+    masks = torch.eye(3, dtype=torch.bool)
+    return GraphTaskData(
+        name="tiny",
+        graphs=[graph],
+        folds=[Fold(*masks), Fold(masks[1], masks[0] | masks[2], masks[2] & False)],
+        level="node",
+        kind="classification",
+        metric=Metric("accuracy", True),
+        num_outputs=2,
+        node_encoding=FeatureEncoding("float", 4),
+    )
+
+
+def test_one_graph(one_graph: GraphTaskData) -> None:
+    found = measure(one_graph)
+    assert (found.num_graphs, found.num_nodes, found.num_edges) == (1, 3, 5)
+    assert found.num_pairs == 3
+    assert found.edge_homophily == pytest.approx(3 / 5)
+    assert found.split == (1, 1, 1)
+    assert found.num_folds == 2
+
+
+def test_compact_graphs_count_like_expanded_ones(one_graph: GraphTaskData) -> None:
+    graphs = [one_graph.graphs[0]] * 3
+    many = replace(one_graph, graphs=graphs)
+    packed = replace(one_graph, graphs=CompactGraphs.from_data(graphs))
+    assert measure(many) == measure(packed)
+    assert measure(many).edge_homophily is None
+
+
+def test_directed_graphs_have_no_pairs(one_graph: GraphTaskData) -> None:
+    graph = one_graph.graphs[0].clone()
+    graph.edge_index = torch.tensor([[0, 1], [1, 2]])
+    assert measure(replace(one_graph, graphs=[graph])).num_pairs is None
+    packed = CompactGraphs.from_data([graph])
+    assert measure(replace(one_graph, graphs=packed)).num_pairs is None
+
+
+def test_graphs_without_edges(one_graph: GraphTaskData) -> None:
+    bare = Data(x=torch.ones(2, 4), y=torch.tensor([0, 1]))
+    found = measure(replace(one_graph, graphs=[bare]))
+    assert (found.num_nodes, found.num_edges, found.num_pairs) == (2, 0, 0)
+    assert found.edge_homophily is None
+
+
+def test_steps_that_share_their_edges(one_graph: GraphTaskData) -> None:
+    first = one_graph.graphs[0]
+    other = Data(x=first.x, edge_index=torch.tensor([[0, 1], [1, 0]]), y=first.y)
+    found = measure(replace(one_graph, graphs=[first, first, other, first]))
+    assert (found.num_edges, found.num_pairs) == (17, 10)
+
+
+def test_comparison(one_graph: GraphTaskData) -> None:
+    found = measure(one_graph)
+    published = Published(
+        num_nodes=3,
+        num_edges=4,
+        mean_degree=1.67,
+        edge_homophily=0.5,
+        diameter=2,
+        split=(1, None, 2),
+        edges="undirected",
+    )
+    rows = {row.name: row for row in compare(found, published)}
+    assert rows["nodes"].agrees is True
+    assert (rows["undirected edges"].measured, rows["undirected edges"].agrees) == ("3", False)
+    assert rows["average degree"].agrees is True
+    assert rows["edge homophily"].agrees is False
+    assert (rows["diameter"].measured, rows["diameter"].published) == ("", "2")
+    assert rows["diameter"].agrees is None
+    assert rows["graphs"].agrees is None
+    assert [rows[part].agrees for part in ("train", "val", "test")] == [True, None, False]
+    assert "nodes per graph" not in rows
+
+
+@pytest.mark.parametrize(
+    ("published", "exact", "agrees"),
+    [(3.0, True, True), (3.1, True, False), (3.1, False, True), (3.5, False, False)],
+)
+def test_averages_are_rounded(
+    one_graph: GraphTaskData, published: float, exact: bool, agrees: bool
+) -> None:
+    many = replace(one_graph, graphs=[one_graph.graphs[0]] * 2)
+    rows = compare(measure(many), Published(mean_nodes=published, exact=exact))
+    (row,) = (row for row in rows if row.name == "nodes per graph")
+    assert row.agrees is agrees

@@ -1,0 +1,195 @@
+import hashlib
+import os
+import threading
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from torch_grama.datasets.compact import CompactGraphs
+from torch_grama.datasets.compact_file import CompactFile
+from torch_grama.datasets.entry import DataFile, Entry, Source
+from torch_grama.datasets.errors import DatasetMissingError
+from torch_grama.datasets.graph_transfer import transfer_entry
+from torch_grama.datasets.storage import Storage
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GRAMA_DATA", raising=False)
+    monkeypatch.setenv("GRAMA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setenv("GRAMA_OFFLINE", "1")
+
+
+def _entry(*sources: Source) -> Entry:
+    return replace(transfer_entry("transfer-line-3"), name="made-up", sources=sources)
+
+
+def _put(folder: Path, name: str, text: str = "content") -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+ONE = Source("one", (DataFile("set/raw/a.txt", ("https://example.org/a.txt",)),))
+TWO = Source("two", (DataFile("set/b.txt"), DataFile("set/c.txt")))
+ODD = Source("odd", (DataFile("set/d.txt"),), modules=("a_module_nobody_has",))
+
+
+class TestFolders:
+    def test_what_is_written_goes_to_root(self, tmp_path: Path) -> None:
+        assert Storage(tmp_path / "mine").root == tmp_path / "mine"
+
+    def test_or_to_the_named_cache(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert Storage().root == tmp_path / "cache"
+        monkeypatch.delenv("GRAMA_CACHE")
+        assert Storage().root == tmp_path / "xdg" / "torch_grama"
+
+    def test_never_to_the_shared_folder(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("GRAMA_DATA", str(tmp_path / "shared"))
+        storage = Storage(tmp_path / "shared")
+        assert storage.root == tmp_path / "cache"
+        _put(tmp_path / "shared", "set/raw/a.txt")
+        assert storage.obtain(_entry(ONE))[1] == [tmp_path / "shared/set/raw/a.txt"]
+
+
+class TestSources:
+    def test_root_wins_over_the_shared_folder(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("GRAMA_DATA", str(tmp_path / "shared"))
+        shared = _put(tmp_path / "shared", "set/raw/a.txt")
+        storage = Storage(tmp_path / "mine")
+        assert storage.obtain(_entry(ONE)) == (ONE, [shared])
+        mine = _put(tmp_path / "mine", "set/raw/a.txt")
+        assert storage.obtain(_entry(ONE)) == (ONE, [mine])
+
+    def test_a_source_needs_all_its_files(self, tmp_path: Path) -> None:
+        storage = Storage(tmp_path)
+        _put(tmp_path, "set/b.txt")
+        assert storage.find_source([TWO]) is None
+        _put(tmp_path, "set/c.txt")
+        found = storage.find_source([ONE, TWO])
+        assert found is not None
+        assert found[0] is TWO
+
+    def test_missing_and_offline_says_which_file_to_put_where(self, tmp_path: Path) -> None:
+        with pytest.raises(DatasetMissingError) as caught:
+            Storage(tmp_path).obtain(_entry(ONE, TWO))
+        assert str(tmp_path / "set/raw/a.txt") in str(caught.value)
+        assert "GRAMA_OFFLINE" in str(caught.value)
+
+    def test_no_public_address(self, tmp_path: Path) -> None:
+        with pytest.raises(DatasetMissingError, match=r"put 'set/b.txt' and 'set/c.txt' into"):
+            Storage(tmp_path).obtain(_entry(TWO))
+
+    def test_a_module_is_missing(self, tmp_path: Path) -> None:
+        _put(tmp_path, "set/d.txt")
+        with pytest.raises(DatasetMissingError, match="takes a_module_nobody_has"):
+            Storage(tmp_path).obtain(_entry(ODD))
+
+
+class _Server:
+    """Serves one file on the loopback and counts how often it is asked for."""
+
+    def __init__(self, content: bytes) -> None:
+        self.asked = 0
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.asked += 1
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: object) -> None:
+                return
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+
+    def __enter__(self) -> str:
+        self.thread.start()
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+def test_fetched_once_prepared_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GRAMA_OFFLINE")
+    content = b"seven!!"
+    seen: list[tuple[str, int, int | None]] = []
+    built: list[list[Path]] = []
+
+    def build(source: Source, paths: list[Path]) -> CompactFile:
+        built.append(paths)
+        graph = Data(x=torch.full((1, 1), float(len(paths[0].read_bytes()))))
+        return CompactFile(CompactGraphs.from_data([graph]))
+
+    server = _Server(content)
+    with server as address:
+        for md5 in (hashlib.md5(content).hexdigest(), None):
+            root = tmp_path / str(md5)
+            file = DataFile("set/raw/a.txt", (f"{address}/a.txt",), md5)
+            storage = Storage(root, lambda *step: seen.append(step))
+            for _ in range(2):
+                made = storage.prepared(_entry(Source("one", (file,))), 1, build)
+                assert made.graphs[0].x.item() == 7
+            assert (root / "set/raw/a.txt").read_bytes() == content
+    assert server.asked == 2
+    assert len(built) == 2
+    assert {step[0] for step in seen} == {"a.txt", "a.txt (no checksum is documented)"}
+
+
+class TestPrepared:
+    @pytest.fixture
+    def calls(self) -> list[str]:
+        return []
+
+    def _load(self, storage: Storage, calls: list[str], version: int = 1) -> CompactFile:
+        def build(source: Source, paths: list[Path]) -> CompactFile:
+            calls.append(source.name)
+            graph = Data(x=torch.full((1, 1), float(len(paths[0].read_text()))))
+            return CompactFile(CompactGraphs.from_data([graph]))
+
+        return storage.prepared(_entry(ONE, TWO), version, build)
+
+    def test_once_until_the_file_changes(self, tmp_path: Path, calls: list[str]) -> None:
+        storage = Storage(tmp_path)
+        raw = _put(tmp_path, "set/raw/a.txt", "xxx")
+        assert self._load(storage, calls).graphs[0].x.item() == 3
+        self._load(storage, calls)
+        assert calls == ["one"]
+        raw.write_text("xxxxx")
+        os.utime(raw, ns=(1, 1))
+        assert self._load(storage, calls).graphs[0].x.item() == 5
+        assert calls == ["one", "one"]
+
+    def test_outlives_the_raw_file(self, tmp_path: Path, calls: list[str]) -> None:
+        storage = Storage(tmp_path)
+        raw = _put(tmp_path, "set/raw/a.txt", "xxx")
+        self._load(storage, calls)
+        raw.unlink()
+        assert self._load(storage, calls).graphs[0].x.item() == 3
+        assert calls == ["one"]
+        with pytest.raises(DatasetMissingError):
+            self._load(storage, calls, version=2)
+
+    def test_another_version_is_another_file(self, tmp_path: Path, calls: list[str]) -> None:
+        storage = Storage(tmp_path)
+        _put(tmp_path, "set/raw/a.txt", "xxx")
+        self._load(storage, calls)
+        self._load(storage, calls, version=2)
+        assert calls == ["one", "one"]

@@ -1,0 +1,239 @@
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from torch_geometric import transforms as pyg
+from torch_geometric.data import Data
+from torch_geometric.utils import from_networkx
+
+from torch_grama.datasets import laplacian as laplacian_module
+from torch_grama.datasets import transforms as transforms_module
+from torch_grama.datasets.compact import CompactGraphs
+from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.graph_transfer import transfer_entry
+from torch_grama.datasets.storage import Storage
+from torch_grama.datasets.task_data import GraphTaskData
+from torch_grama.datasets.transforms import (
+    RWSE,
+    LapPE,
+    LocalDegreeProfile,
+    apply_transforms,
+    cache_key,
+)
+
+
+def _data(graph: nx.Graph) -> Data:
+    data = from_networkx(graph)
+    return Data(edge_index=data.edge_index, num_nodes=graph.number_of_nodes())
+
+
+def _lonely() -> Data:
+    return Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=4)
+
+
+class TestRWSE:
+    def test_equals_the_diagonal_of_the_powers(self) -> None:
+        graph = nx.gnp_random_graph(12, 0.3, seed=1)
+        result = RWSE(7)(_data(graph)).rwse
+        adjacency = nx.to_numpy_array(graph)
+        walk = adjacency / np.maximum(adjacency.sum(axis=1, keepdims=True), 1)
+        expected = [np.diag(np.linalg.matrix_power(walk, k)) for k in range(1, 8)]
+        assert np.allclose(result.numpy(), np.stack(expected, axis=1), atol=1e-6)
+
+    def test_equals_that_of_pyg(self) -> None:
+        data = _data(nx.barabasi_albert_graph(40, 3, seed=1))
+        expected = pyg.AddRandomWalkPE(20, attr_name="pe")(data.clone()).pe
+        assert torch.allclose(RWSE(20)(data).rwse, expected, atol=1e-6)
+
+    def test_blocks_of_a_large_graph(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        data = _data(nx.gnp_random_graph(50, 0.1, seed=1))
+        whole = RWSE(5)(data.clone()).rwse
+        monkeypatch.setattr(transforms_module, "_BLOCK_NUMBERS", 50 * 7)
+        assert torch.equal(RWSE(5)(data).rwse, whole)
+
+    def test_nodes_without_edges(self) -> None:
+        result = RWSE(4)(_lonely()).rwse
+        assert result.tolist() == [[0, 1, 0, 1], [0, 1, 0, 1], [0, 0, 0, 0], [0, 0, 0, 0]]
+        assert RWSE(4)(Data(num_nodes=1)).rwse.tolist() == [[0, 0, 0, 0]]
+
+    def test_wrong_length(self) -> None:
+        with pytest.raises(ValueError, match="walk_length"):
+            RWSE(0)
+
+
+class TestLapPE:
+    @pytest.mark.parametrize("normalization", ["none", "sym"])
+    def test_equals_a_full_decomposition(self, normalization: str) -> None:
+        graph = nx.gnp_random_graph(25, 0.25, seed=2)
+        data = LapPE(6, normalization)(_data(graph))
+        if normalization == "none":
+            matrix = nx.laplacian_matrix(graph).toarray().astype(float)
+        else:
+            matrix = nx.normalized_laplacian_matrix(graph).toarray()
+        assert np.allclose(data.lap_values[0].numpy(), np.linalg.eigvalsh(matrix)[:6], atol=1e-5)
+        vectors = data.lap_vectors.double().numpy()
+        assert np.allclose(vectors.T @ vectors, np.eye(6), atol=1e-5)
+        assert np.allclose(matrix @ vectors, vectors * data.lap_values.numpy(), atol=1e-5)
+
+    @pytest.mark.parametrize("degree", [0, 10_000])
+    @pytest.mark.parametrize("normalization", ["none", "sym"])
+    def test_sparse_equals_dense(
+        self, normalization: str, degree: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        data = _data(nx.connected_watts_strogatz_graph(120, 6, 0.3, seed=1))
+        dense = LapPE(5, normalization)(data.clone())
+        monkeypatch.setattr(laplacian_module, "_DENSE_NODES", 20)
+        monkeypatch.setattr(laplacian_module, "_DENSE_DEGREE", degree)
+        sparse = LapPE(5, normalization)(data)
+        assert torch.allclose(dense.lap_values, sparse.lap_values, atol=1e-5)
+        assert torch.allclose(dense.lap_vectors, sparse.lap_vectors, atol=1e-4)
+
+    def test_large_and_disconnected(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        parts = [nx.path_graph(60), nx.cycle_graph(45), nx.star_graph(7), nx.empty_graph(3)]
+        graph = nx.disjoint_union_all(parts)
+        order = np.random.RandomState(0).permutation(graph.number_of_nodes())
+        graph = nx.relabel_nodes(graph, {k: int(order[k]) for k in range(len(order))})
+        plain = nx.Graph()
+        plain.add_nodes_from(range(len(order)))
+        plain.add_edges_from(graph.edges())
+        monkeypatch.setattr(laplacian_module, "_DENSE_NODES", 20)
+        data = LapPE(12)(_data(plain))
+        matrix = nx.laplacian_matrix(plain).toarray().astype(float)
+        expected = np.linalg.eigvalsh(matrix)[:12]
+        assert np.allclose(data.lap_values[0].numpy(), expected, atol=1e-5)
+        assert (data.lap_values[0, :6] < 1e-6).all()
+        vectors = data.lap_vectors.double().numpy()
+        assert np.allclose(vectors.T @ vectors, np.eye(12), atol=1e-5)
+        assert np.allclose(matrix @ vectors, vectors * expected, atol=1e-5)
+
+    def test_large_graphs_take_scipy(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(laplacian_module, "_DENSE_NODES", 20)
+        monkeypatch.setitem(sys.modules, "scipy.sparse.linalg", None)
+        with pytest.raises(DatasetError, match=r"take scipy.*torch-grama\[data\]"):
+            LapPE(3)(_data(nx.path_graph(40)))
+
+    def test_no_nodes(self) -> None:
+        data = LapPE(3)(Data(num_nodes=0))
+        assert data.lap_vectors.shape == (0, 3)
+
+    def test_fewer_nodes_than_frequencies(self) -> None:
+        data = LapPE(5)(_data(nx.path_graph(3)))
+        assert torch.isnan(data.lap_values[0]).tolist() == [False] * 3 + [True] * 2
+        assert torch.isnan(data.lap_vectors).all(dim=0).tolist() == [False] * 3 + [True] * 2
+        alone = LapPE(2)(Data(num_nodes=1))
+        assert alone.lap_values[0, 0] == 0
+        assert alone.lap_vectors[0, 0] == 1
+
+    def test_direction_and_loops_do_not_matter(self) -> None:
+        both = _data(nx.path_graph(5))
+        one_way = Data(edge_index=torch.tensor([[0, 1, 2, 3, 2], [1, 2, 3, 4, 2]]), num_nodes=5)
+        assert torch.allclose(LapPE(4)(both).lap_vectors, LapPE(4)(one_way).lap_vectors)
+
+    def test_largest_entry_is_positive(self) -> None:
+        vectors = LapPE(6)(_data(nx.gnp_random_graph(30, 0.2, seed=5))).lap_vectors
+        largest = vectors.abs().argmax(dim=0)
+        assert (vectors[largest, torch.arange(6)] > 0).all()
+
+    def test_wrong_arguments(self) -> None:
+        with pytest.raises(ValueError, match="max_freqs"):
+            LapPE(0)
+        with pytest.raises(ValueError, match="'none' or 'sym'"):
+            LapPE(3, "rw")  # type: ignore[arg-type]
+
+
+def test_degree_profile_by_hand() -> None:
+    # 0 - 1 - 2, 1 - 3: the centre has degree 3, the leaves 1.
+    data = _data(nx.star_graph(3))
+    result = LocalDegreeProfile()(data).x
+    assert result[0].tolist() == pytest.approx([3, 1, 1, 1, 0], abs=4e-3)
+    assert result[1].tolist() == pytest.approx([1, 3, 3, 3, 0], abs=4e-3)
+
+
+@dataclass(frozen=True)
+class _Counting:
+    """Counts its calls; the number is no argument."""
+
+    amount: int = 1
+    name: ClassVar[str] = "counting"
+    calls: ClassVar[list[int]] = []
+
+    def __call__(self, data: Data) -> Data:
+        self.calls.append(self.amount)
+        data["marked"] = torch.full((data.num_nodes, 1), float(self.amount))
+        return data
+
+
+class TestCache:
+    @pytest.fixture
+    def task(self, tmp_path: Path) -> GraphTaskData:
+        _Counting.calls.clear()
+        task = transfer_entry("transfer-line-3").load(Storage(tmp_path))
+        return replace(task, graphs=CompactGraphs.from_data(task.graphs[:4]))
+
+    def test_computed_once(self, task: GraphTaskData, tmp_path: Path) -> None:
+        for _ in range(3):
+            result = apply_transforms(task, [_Counting(2)], Storage(tmp_path))
+            assert result.graphs[3].marked.unique().tolist() == [2.0]
+        assert _Counting.calls == [2] * 4
+        assert torch.equal(result.graphs[0].x, task.graphs[0].x)
+        assert result.folds is task.folds
+
+    def test_another_argument_is_never_served_an_old_result(
+        self, task: GraphTaskData, tmp_path: Path
+    ) -> None:
+        storage = Storage(tmp_path)
+        for amount in (1, 2, 1, 3):
+            result = apply_transforms(task, [_Counting(amount)], storage)
+            assert result.graphs[0].marked.unique().tolist() == [amount]
+        assert sorted(set(_Counting.calls)) == [1, 2, 3]
+        assert len(_Counting.calls) == 12
+
+    def test_key_holds_all_it_depends_on(
+        self, task: GraphTaskData, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        graphs = task.graphs
+        assert isinstance(graphs, CompactGraphs)
+        other = CompactGraphs.from_data([*graphs[:3], graphs[0]])
+        keys = {
+            cache_key([RWSE(20)], graphs),
+            cache_key([RWSE(16)], graphs),
+            cache_key([RWSE(20)], other),
+            cache_key([LapPE(10)], graphs),
+            cache_key([LapPE(10, "sym")], graphs),
+            cache_key([LapPE(10), RWSE(20)], graphs),
+            cache_key([RWSE(20), LapPE(10)], graphs),
+        }
+        assert len(keys) == 7
+        assert cache_key([RWSE(20)], graphs) in keys
+        monkeypatch.setattr(transforms_module, "CACHE_VERSION", 99)
+        assert cache_key([RWSE(20)], graphs) not in keys
+
+    def test_changed_data_under_the_same_name(self, task: GraphTaskData, tmp_path: Path) -> None:
+        storage = Storage(tmp_path)
+        apply_transforms(task, [RWSE(3)], storage)
+        ring = transfer_entry("transfer-ring-3").load(storage)
+        renamed = replace(ring, name=task.name, graphs=ring.graphs[:4])
+        result = apply_transforms(renamed, [RWSE(3)], storage)
+        assert result.graphs[0].rwse.shape == (6, 3)
+        assert isinstance(result.graphs, list)
+
+    def test_damaged_result_is_made_again(self, task: GraphTaskData, tmp_path: Path) -> None:
+        storage = Storage(tmp_path)
+        apply_transforms(task, [_Counting()], storage)
+        (file,) = (tmp_path / "compact").iterdir()
+        file.write_bytes(file.read_bytes()[:100])
+        apply_transforms(task, [_Counting()], storage)
+        assert len(_Counting.calls) == 8
+
+    def test_profile_becomes_the_features(self, task: GraphTaskData, tmp_path: Path) -> None:
+        result = apply_transforms(task, [LocalDegreeProfile()], Storage(tmp_path))
+        assert result.node_encoding.num_columns == 6
+        assert result.graphs[0].x.shape == (4, 6)
+
+    def test_nothing_to_do(self, task: GraphTaskData, tmp_path: Path) -> None:
+        assert apply_transforms(task, [], Storage(tmp_path)) is task

@@ -1,0 +1,113 @@
+"""What only a GPU can show: compiled kernels, captured graphs, no waiting for the device."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from torch_grama.nn import GRAMA
+
+pytestmark = [
+    pytest.mark.cuda,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+
+def make_graphs(num_graphs: int = 20, size: int = 40) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    source = torch.randint(num_graphs * size, (num_graphs * size * 4,), generator=generator)
+    target = source // size * size + torch.randint(size, source.size(), generator=generator)
+    x = torch.randn(num_graphs * size, 10, generator=generator)
+    batch = torch.arange(num_graphs).repeat_interleave(size)
+    return x.cuda(), torch.stack([source, target]).cuda(), batch.cuda()
+
+
+def make_model(engine: str = "auto", **options: object) -> GRAMA:
+    torch.manual_seed(0)
+    settings = {"seq_len": 8, "engine": engine, "check_input": False, **options}
+    return GRAMA(10, 48, 3, **settings).cuda()
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("backbone", ["gcn", "gatedgcn", "gps"])
+def test_float32_equals_float64_reference(backbone, batched) -> None:
+    x, edge_index, batch = make_graphs()
+    options = {"batch": batch, "batch_size": 20} if batched else {}
+    model = make_model(backbone=backbone).eval()
+    reference = make_model("reference", backbone=backbone).double().eval()
+    out, expected = model(x, edge_index, **options), reference(x.double(), edge_index, **options)
+    assert (out - expected).norm() / expected.norm() < 1e-5
+    out.square().sum().backward()
+    expected.square().sum().backward()
+    total = sum(float(p.grad.square().sum()) for p in reference.parameters()) ** 0.5
+    for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
+        assert (ours.grad - theirs.grad).norm() < 1e-4 * max(
+            float(theirs.grad.norm()), 1e-3 * total
+        )
+
+
+@pytest.mark.parametrize("backbone", ["gcn", "gatedgcn"])
+def test_forward_and_backward_never_wait_for_the_device(backbone) -> None:
+    x, edge_index, batch = make_graphs()
+    model = make_model(backbone=backbone)
+    for attempt in range(2):
+        torch.cuda.set_sync_debug_mode("error" if attempt else "default")
+        try:
+            model(x, edge_index, batch=batch, batch_size=20).sum().backward()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("seq_len", [4, 8])
+def test_captured_training_step_equals_eager(seq_len) -> None:
+    x, edge_index, _ = make_graphs()
+    y = torch.randint(3, (x.size(0),), device="cuda")
+
+    def train(model: GRAMA, captured: bool) -> list[Tensor]:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+        def step() -> None:
+            optimizer.zero_grad(set_to_none=False)
+            F.cross_entropy(model(x, edge_index), y).backward()
+            optimizer.step()
+
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                step()
+        torch.cuda.current_stream().wait_stream(stream)
+        if captured:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                step()
+            for _ in range(3):
+                graph.replay()
+        else:
+            for _ in range(3):
+                step()
+        return [p.detach().clone() for p in model.parameters()]
+
+    ours = train(make_model(seq_len=seq_len, cached=True), captured=True)
+    theirs = train(make_model(seq_len=seq_len, cached=True), captured=False)
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_compiled_model_equals_eager() -> None:
+    x, edge_index, _ = make_graphs()
+    model = make_model().eval()
+    expected = model(x, edge_index)
+    torch.testing.assert_close(torch.compile(model)(x, edge_index), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_bf16_stays_near_float32() -> None:
+    x, edge_index, _ = make_graphs()
+    model = make_model().eval()
+    expected = model(x, edge_index)
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        out, coefficients = model(x, edge_index, return_coefficients=True)
+    assert all(c.phi.dtype == torch.float32 for c in coefficients)
+    assert (out.float() - expected).norm() / expected.norm() < 3e-2

@@ -1,0 +1,51 @@
+"""Every example runs from the command line, on a small budget, and says what it promises."""
+
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[1]
+EXAMPLES = PROJECT / "examples"
+
+BUDGETS = {"long_range_transfer.py": ["--distance", "3", "--epochs", "2", "--seed", "1"]}
+
+
+@cache
+def run(example: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(EXAMPLES / example), *BUDGETS[example]],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(PROJECT / "src")},
+        timeout=300,
+        check=False,
+    )
+
+
+def test_every_example_has_a_budget():
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(BUDGETS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", BUDGETS)
+def test_example_runs(example):
+    result = run(example)
+    assert result.returncode == 0, result.stderr
+    assert "Warning" not in result.stderr, result.stderr
+    assert result.stdout.strip()
+
+
+@pytest.mark.slow
+def test_long_range_transfer_sets_both_models_beside_the_constant():
+    out = run("long_range_transfer.py").stdout
+    rows = re.findall(r"^ +(constant|GCN|GRAMA\(GCN\)).*? (\d+\.\d+)$", out, re.MULTILINE)
+    assert {name for name, _ in rows} == {"constant", "GCN", "GRAMA(GCN)"}
+    assert rows[0] == ("constant", f"{1 / 12:.5f}")
+    assert all(0 < float(error) < 100 for _, error in rows)
+    assert "3 hops" in out
+    assert "2 epochs" in out

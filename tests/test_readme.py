@@ -1,0 +1,105 @@
+"""Every Python block of the README runs by itself and prints what the README says it prints."""
+
+import inspect
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric import seed_everything
+
+from torch_grama import GRAMA, analysis
+from torch_grama.cli import build_parser
+
+README = Path(__file__).parents[1] / "README.md"
+
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+BLOCKS = [(match[1], match[2]) for match in BLOCK.finditer(README.read_text(encoding="utf-8"))]
+
+
+def title(block: tuple[str, str | None]) -> str:
+    """The first line of a block that is no import."""
+    lines = (line for line in block[0].splitlines() if line and "import" not in line)
+    return next(lines)[:40]
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Graphs of a few dozen nodes are not worth two threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def run(code: str) -> dict[str, object]:
+    seed_everything(0)
+    names: dict[str, object] = {"__name__": "__main__"}
+    exec(compile(code, "README.md", "exec"), names)
+    return names
+
+
+def test_every_block_is_found():
+    assert len(BLOCKS) == README.read_text(encoding="utf-8").count("```python")
+    assert len(BLOCKS) >= 7
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=title)
+def test_block_runs(block, capsys, monkeypatch, tmp_path, one_thread):
+    monkeypatch.setenv("GRAMA_CACHE", str(tmp_path))
+    code, output = block
+    names = run(code)
+    if output is not None:
+        assert capsys.readouterr().out == output
+    if "loss" in names:
+        # below that of a guess, so the loop has trained the model
+        assert names["loss"].item() < 0.8 * math.log(names["out"].size(1))
+    if "radius" in names:
+        assert 1 < names["radius"] <= names["bound"] < 2
+    if "growth" in names:
+        assert 0.1 < names["growth"]["auto"] < 1
+        assert names["growth"][None] > 1e10
+
+
+def test_quick_start_is_ten_lines_after_its_imports():
+    loops = [code for code, _ in BLOCKS if "optimizer.step()" in code]
+    assert len(loops) == 2
+    for code in loops:
+        lines = [line for line in code.splitlines() if line and not re.match("import|from", line)]
+        assert len(lines) <= 10
+
+
+def test_commands_of_grama_are_understood():
+    commands = re.findall(r"^grama (.*?)\s+#", README.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(commands) >= 3
+    for command in commands:
+        assert callable(build_parser().parse_args(command.split()).run)
+
+
+def test_the_two_commands_are_targets_of_the_makefile():
+    makefile = (README.parent / "Makefile").read_text(encoding="utf-8")
+    commands = set(re.findall(r"^make (\w+)", README.read_text(encoding="utf-8"), re.MULTILINE))
+    assert commands == {"demo", "test"}
+    for command in commands:
+        assert re.search(rf"^{command}:", makefile, re.MULTILINE)
+
+
+def test_options_and_names_exist():
+    text = README.read_text(encoding="utf-8")
+    table = text.partition("## Options that matter most")[2].partition("\n\nThe docstring")[0]
+    options = re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)))
+    assert len(options) >= 12
+    assert set(options) <= set(inspect.signature(GRAMA).parameters)
+    theory = text.partition("where the paper errs")[2].partition("## Licence")[0]
+    functions = re.findall(r"`([a-z]\w+_\w+)`", theory)
+    known = {*dir(analysis), "num_blocks", "num_recurrences"}
+    assert {name for name in functions if name not in known} == set()
+
+
+def test_links_lead_to_files():
+    links = re.findall(r"\]\(([^)]+)\)", README.read_text(encoding="utf-8"))
+    files = [link for link in links if not link.startswith("http")]
+    assert files
+    assert [link for link in files if not (README.parent / link).is_file()] == []
