@@ -51,8 +51,6 @@ class TestCompile:
         {"coefficients": "naive"},
         {"coefficient_update": "step"},
         {"norm": "batch_norm"},
-        {"readout": "graph"},
-        {"num_blocks": 2},
         {"num_recurrences": 9},
         {"checkpoint_blocks": True},
     ],

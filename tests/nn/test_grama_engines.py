@@ -7,20 +7,22 @@ from torch_geometric.utils import to_torch_csr_tensor
 from torch_grama.nn import GRAMA
 
 GCN = CASES[0]
-readouts = pytest.mark.parametrize("readout", ["node", "graph"])
+# from eight recurrences on, a linear backbone is run by Horner's rule
+settings = pytest.mark.parametrize(
+    "options",
+    [{"readout": "node"}, {"readout": "graph"}, {"seq_len": 2, "num_recurrences": 9}],
+    ids=str,
+)
 
 
 class TestEngines:
     """Same numbers, different speed."""
 
     @backbones()
-    @readouts
+    @settings
     @pytest.mark.parametrize("engine", ["auto", "scan"])
-    @pytest.mark.parametrize("sizes", [{}, {"seq_len": 2, "num_recurrences": 9}], ids=str)
-    def test_equal_the_reference(self, case, readout, engine, sizes, batch):
-        model, reference = (
-            case.model(readout=readout, engine=e, **sizes) for e in (engine, "reference")
-        )
+    def test_equal_the_reference(self, case, engine, options, batch):
+        model, reference = (case.model(engine=e, **options) for e in (engine, "reference"))
 
         out, expected = case.run(model, batch), case.run(reference, batch)
 
@@ -124,13 +126,9 @@ class TestEngines:
 
 class TestCheckpoint:
     @backbones()
-    @readouts
-    @pytest.mark.parametrize("sizes", [{}, {"seq_len": 2, "num_recurrences": 9}], ids=str)
-    def test_equals_the_plain_model_in_value_and_gradient(self, case, readout, sizes, batch):
-        plain, saving = (
-            case.model(readout=readout, num_blocks=3, checkpoint_blocks=flag, **sizes)
-            for flag in (False, True)
-        )
+    @settings
+    def test_equals_the_plain_model_in_value_and_gradient(self, case, options, batch):
+        plain, saving = (case.model(checkpoint_blocks=flag, **options) for flag in (False, True))
 
         expected, out = case.run(plain, batch), case.run(saving, batch)
 
