@@ -80,10 +80,9 @@ def main() -> None:
     distance, length = arguments.distance, max(2, arguments.distance * 16 // 10)
     torch.manual_seed(arguments.seed)
     torch.set_num_threads(1)  # the graphs are too small to share
-    models: dict[str, Module] = {
-        "GCN": GCN(3, 64, distance, 1),
-        "GRAMA(GCN)": GRAMA(3, 64, 1, seq_len=length, num_blocks=2, gain=1.0),
-    }
+    gcn = GCN(3, 64, distance, 1)
+    grama = GRAMA(3, 64, 1, seq_len=length, num_blocks=2, gain=1.0)
+    models: dict[str, Module] = {"GRAMA(GCN)": grama, "GCN": gcn}
     start = time.perf_counter()
     text = TextColumn("{task.description:16s} {task.fields[best]:26s}")
     with Progress(text, BarColumn(), TimeRemainingColumn()) as bar:
