@@ -227,6 +227,16 @@ def test_coefficients_without_graph_dimension(engine, kind):
         assert torch.allclose(got, expected)
 
 
+@engines
+@pytest.mark.parametrize("function", [arma_recurrence, arma_last_state])
+def test_shared_coefficients_need_no_batch_vector(engine, kind, function):
+    problem = Problem(kind=kind)
+    expected = problem.solve(function, 3, engine=engine)
+    problem.batch = BATCH
+
+    assert_same(problem.solve(function, 3, engine=engine), expected)
+
+
 @pytest.mark.parametrize("engine", ["auto", "reference", "scan"])
 @pytest.mark.parametrize("shared", ["phi", "theta"])
 def test_one_kind_of_coefficients_may_be_shared_by_all_graphs(engine, shared):
