@@ -103,7 +103,8 @@ batches = pytest.mark.parametrize("batch", [None, BATCH], ids=["one graph", "bat
 @engines
 @batches
 @pytest.mark.parametrize("num_recurrences", [1, 2, 3, 5])
-@pytest.mark.parametrize(("p", "q"), [(1, 1), (1, 3), (2, 1), (2, 2), (3, 1), (3, 2), (3, 3)])
+@pytest.mark.parametrize("p", [1, 2, 3])
+@pytest.mark.parametrize("q", [1, 2, 3])
 def test_equals_the_equation_in_value_and_gradient(engine, kind, batch, num_recurrences, p, q):
     problem = Problem(p, q, batch, kind)
 
