@@ -103,7 +103,8 @@ batches = pytest.mark.parametrize("batch", [None, BATCH], ids=["one graph", "bat
 @engines
 @batches
 @pytest.mark.parametrize("num_recurrences", [1, 2, 3, 5])
-@pytest.mark.parametrize(("p", "q"), [(1, 1), (1, 3), (2, 1), (2, 2), (3, 1), (3, 2), (3, 3)])
+@pytest.mark.parametrize("p", [1, 2, 3])
+@pytest.mark.parametrize("q", [1, 2, 3])
 def test_equals_the_equation_in_value_and_gradient(engine, kind, batch, num_recurrences, p, q):
     problem = Problem(p, q, batch, kind)
 
@@ -225,6 +226,16 @@ def test_coefficients_without_graph_dimension(engine, kind):
         strict=True,
     ):
         assert torch.allclose(got, expected)
+
+
+@engines
+@pytest.mark.parametrize("function", [arma_recurrence, arma_last_state])
+def test_shared_coefficients_need_no_batch_vector(engine, kind, function):
+    problem = Problem(kind=kind)
+    expected = problem.solve(function, 3, engine=engine)
+    problem.batch = BATCH
+
+    assert_same(problem.solve(function, 3, engine=engine), expected)
 
 
 @pytest.mark.parametrize("engine", ["auto", "reference", "scan"])

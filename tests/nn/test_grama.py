@@ -253,6 +253,19 @@ class TestModule:
         weights = [block.backbone.lin.weight for block in model.blocks]
         assert not torch.equal(weights[0], weights[1])
 
+    def test_a_callable_makes_a_backbone_for_every_block(self, path):
+        widths = []
+
+        def build(channels):
+            widths.append(channels)
+            return SendTanh(channels)
+
+        model = GRAMA(5, CHANNELS, 2, num_blocks=3, backbone=build).double()
+
+        assert widths == [CHANNELS] * 3
+        assert len({id(block.backbone) for block in model.blocks}) == 3
+        assert model(path.x, path.edge_index).size() == (4, 2)
+
     @backbones()
     def test_same_seed_same_numbers(self, case, batch):
         results = []
@@ -265,10 +278,12 @@ class TestModule:
         for a, b in zip(*results, strict=True):
             assert (a is None and b is None) or torch.equal(a, b)
 
-    def test_no_parameter_is_left_without_gradient(self, batch):
-        model = GCN.model()
+    @backbones()
+    @pytest.mark.parametrize("options", [{}, {"norm": "layer_norm"}, {"num_blocks": 1}], ids=str)
+    def test_no_parameter_is_left_without_gradient(self, case, options, batch):
+        model = case.model(**options)
 
-        gradients = loss_gradients(model, GCN.run(model, batch))
+        gradients = loss_gradients(model, case.run(model, batch))
 
         assert all(gradient is not None for gradient in gradients)
 

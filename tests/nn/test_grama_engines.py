@@ -198,6 +198,16 @@ class TestCheckpoint:
 
         assert losses[0] == pytest.approx(losses[1], rel=1e-9)
 
+    @pytest.mark.parametrize("sizes", [{}, {"seq_len": 2, "num_recurrences": 9}], ids=str)
+    def test_a_second_backward_pass_is_refused(self, batch, sizes):
+        model = GCN.model(checkpoint_blocks=True, **sizes)
+        out = GCN.run(model, batch)
+        out.sum().backward(retain_graph=True)
+
+        # gradients have taken the place of the states: an error, and never wrong numbers
+        with pytest.raises(RuntimeError, match=r"single backward pass|inplace operation"):
+            out.sum().backward()
+
     def test_evaluation_without_gradients(self, batch):
         model = GCN.model(checkpoint_blocks=True)
         expected = GCN.run(GCN.model(), batch)

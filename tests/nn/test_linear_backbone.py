@@ -146,6 +146,19 @@ def test_settings_that_differ_do_not_share(path):
     assert plain.adjacency is not improved.adjacency
 
 
+def test_weighted_and_plain_graphs_do_not_share(path):
+    weighted = GraphInput(path.num_nodes, path.edge_index, path.edge_weight)
+    convolution, plain = (
+        find_linear_map(module, weighted)
+        for module in (
+            GraphConv(CHANNELS, CHANNELS, aggr="mean"),
+            SAGEConv(CHANNELS, CHANNELS, aggr="mean"),
+        )
+    )
+
+    assert not torch.allclose(convolution.adjacency.value, plain.adjacency.value)
+
+
 def test_half_precision_weights_get_float32_values(path):
     assert read(GCNConv(CHANNELS, CHANNELS).bfloat16(), path).adjacency.value.dtype == torch.float32
 

@@ -252,6 +252,8 @@ class GRAMA(Module):
                 for index in range(num_blocks)
             ]
         )
+        # of the last block only the state is read: a norm without gradient would hold up DDP
+        cast(GRAMABlock, self.blocks[-1]).residual_norm = None
         self.head = Readout(
             hidden_channels, out_channels, readout_layers, resolve_activation(act), dropout
         )

@@ -299,8 +299,9 @@ class GRAMABlock(Module):
         return self.dropout(self.act(state)), coefficients
 
     def _finish(self, states: Tensor, residuals: Tensor) -> NodeSequence:
-        if self.state_norm is not None and self.residual_norm is not None:
+        if self.state_norm is not None:
             states = normalize_sequence(self.state_norm, states)
+        if self.residual_norm is not None:
             residuals = normalize_sequence(self.residual_norm, residuals)
         if self.dropout.p > 0 and self.training:
             states = self.dropout(self.act(states))
