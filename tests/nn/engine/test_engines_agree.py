@@ -198,3 +198,13 @@ def test_linear_engine_refuses_other_backbones() -> None:
     tensors = make_problem((2, 2, 2, 2), False)
     with pytest.raises(ValueError, match="linear backbone for engine='linear'"):
         arma_recurrence(*tensors[:4], torch.tanh, 2, engine="linear")
+
+
+def test_adjacency_may_be_of_another_type_than_the_states() -> None:
+    tensors = make_problem((2, 3, 2, 2), False, torch.float32)
+    value = torch.rand(10, dtype=torch.float64)
+    backbone = make_backbone("linear", tensors[4:], value)
+    out = arma_recurrence(*tensors[:4], backbone, 3, engine="linear")
+    expected = arma_recurrence_reference(*tensors[:4], backbone, 3)
+    for ours, theirs in zip(out, expected, strict=True):
+        torch.testing.assert_close(ours, theirs)

@@ -207,14 +207,15 @@ class _Mix(torch.autograd.Function):
     def backward(
         ctx: Any, gradient: Tensor | None, newest_gradient: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        states, residuals, state_weights, residual_weights = ctx.saved_tensors
-        groups, act, message = ctx.groups, ctx.act, ctx.message
-        if message.spent:
+        # before the saved tensors, about which torch would complain in its own words
+        if ctx.message.spent:
             raise RuntimeError(
                 "Expected a single backward pass through a model with checkpoint_blocks=True, "
                 "whose gradients take the place of its states (got a second one); run the forward "
                 "pass again, or build the model with checkpoint_blocks=False"
             )
+        states, residuals, state_weights, residual_weights = ctx.saved_tensors
+        groups, act, message = ctx.groups, ctx.act, ctx.message
         grads: list[Tensor | None] = [None] * 8
         if gradient is not None:
             gradient = gradient.contiguous()

@@ -86,8 +86,8 @@ def pool(sequence: Tensor, groups: Groups, act: Activation) -> Tensor:
 
 def sparse_product(matrix: CSR, x: Tensor) -> Tensor:
     r"""Returns :math:`\mathbf{A} \mathbf{x}`, ``[N, F]``."""
-    if x.dtype not in (torch.float32, torch.float64):
-        return sparse_product(matrix, x.float()).to(x.dtype)
+    if x.dtype != matrix.value.dtype:
+        return sparse_product(matrix, x.to(matrix.value.dtype)).to(x.dtype)
     if x.device.type == "cpu":
         # many times faster on a CPU than the plain product
         out: Tensor = torch.sparse.mm(matrix.matrix, x.contiguous(), "sum")
