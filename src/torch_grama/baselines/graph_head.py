@@ -1,0 +1,68 @@
+"""From node states to the output of a node task or a graph task."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import Module
+
+from torch_grama.nn.activation import Activation, resolve_activation
+from torch_grama.nn.choices import choose
+from torch_grama.nn.graph_mean import graph_mean
+from torch_grama.nn.readout import Readout
+
+READOUTS = {"node": "one output a node", "graph": "one output a graph"}
+
+
+class GraphHead(Module):
+    r"""A readout MLP over the nodes, or over the mean of the nodes of each graph.
+
+    .. math::
+        \mathbf{y}_i = \mathrm{MLP}(\mathbf{x}_i) \qquad \text{or} \qquad
+        \mathbf{y}_b = \mathrm{MLP} \Big( \frac{1}{|b|} \sum_{i \in b} \mathbf{x}_i \Big),
+
+    the same readout as that of :class:`~torch_grama.nn.GRAMA`, so that a comparison is one of what
+    comes before it.
+
+    Args:
+        channels (int): Width of the node states.
+        out_channels (int): Width of the output.
+        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
+        num_layers (int, optional): Number of linear layers. (default: :obj:`2`)
+        act (str or callable, optional): Activation between them. (default: :obj:`"relu"`)
+        dropout (float, optional): Dropout after each activation. (default: :obj:`0.0`)
+
+    Shapes:
+        - **input:** node states :math:`(N, F)`, batch vector :math:`(N)` *(optional)*
+        - **output:** :math:`(N, C_{out})` for node tasks, :math:`(B, C_{out})` for graph tasks
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        out_channels: int,
+        readout: str = "node",
+        num_layers: int = 2,
+        act: str | Activation | None = "relu",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        choose("readout", readout, READOUTS)
+        self.readout = readout
+        self.mlp = Readout(channels, out_channels, num_layers, resolve_activation(act), dropout)
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        self.mlp.reset_parameters()
+
+    def forward(
+        self, x: Tensor, batch: Tensor | None = None, batch_size: int | None = None
+    ) -> Tensor:
+        r"""Returns one row a node or a graph."""
+        if self.readout == "graph":
+            # [N, F] -> [B, F]
+            x = graph_mean(x.unsqueeze(0), batch, batch_size).squeeze(1)
+        out: Tensor = self.mlp(x)
+        return out
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.mlp}, readout={self.readout!r})"

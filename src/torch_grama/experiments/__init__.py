@@ -1,0 +1,1 @@
+"""One configuration into one run folder; the only room that knows models and data sets by name."""

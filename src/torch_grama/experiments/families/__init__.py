@@ -1,0 +1,1 @@
+"""Model words, one file a family of models."""

@@ -1,0 +1,39 @@
+import pytest
+import torch
+
+from torch_grama.baselines import GraphHead
+
+
+def test_node_readout_treats_each_node_alone():
+    head = GraphHead(4, 3)
+    x = torch.randn(5, 4)
+    assert torch.allclose(head(x)[2], head(x[2:3])[0])
+
+
+def test_graph_readout_is_the_mlp_of_the_mean_of_each_graph():
+    head = GraphHead(4, 3, readout="graph")
+    x, batch = torch.randn(5, 4), torch.tensor([0, 0, 2, 2, 2])
+    means = torch.stack([x[:2].mean(0), torch.zeros(4), x[2:].mean(0)])
+    assert torch.allclose(head(x, batch, 3), head.mlp(means), atol=1e-6)
+    assert head(x).size() == (1, 3)
+
+
+def test_depth_and_dropout_of_the_mlp():
+    head = GraphHead(4, 3, num_layers=3, dropout=0.5)
+    assert len(head.mlp.layers) == 3
+    x = torch.randn(50, 4)
+    assert not torch.equal(head(x), head(x))
+    assert torch.equal(head.eval()(x), head(x))
+
+
+def test_unknown_readout_lists_the_known_ones():
+    with pytest.raises(ValueError, match="'graph', 'node'"):
+        GraphHead(4, 3, readout="grahp")
+
+
+def test_reset_and_repr():
+    head = GraphHead(4, 3)
+    before = head.mlp.layers[0].weight.clone()
+    head.reset_parameters()
+    assert not torch.equal(before, head.mlp.layers[0].weight)
+    assert str(head) == "GraphHead(Readout(4, 3), readout='node')"
