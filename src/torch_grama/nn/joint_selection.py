@@ -10,14 +10,17 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from torch_grama.nn.coefficients import NaiveCoefficients, SelectiveCoefficients
+from torch_grama.nn.engine import kernels
+from torch_grama.nn.engine.device_selection import DeviceSelection
 from torch_grama.nn.engine.handwritten import apply
+from torch_grama.nn.node_sequence import forward_differences
 
 
 def select_jointly(
     ar_coefficients: SelectiveCoefficients | NaiveCoefficients,
     ma_coefficients: SelectiveCoefficients | NaiveCoefficients,
     pooled_states: Tensor,
-    pooled_residuals: Tensor,
+    pooled_residuals: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     r"""Returns the autoregressive and the moving-average coefficients, :math:`(B, p)` and
     :math:`(B, q)`.
@@ -25,29 +28,63 @@ def select_jointly(
     Equal to calling the two modules one after the other. In the common case (selective, of equal
     order, normalised by the sum) both go through the same few operations together: the tensors are
     tiny, and on a fast device it is their number that costs time.
+
+    Args:
+        ar_coefficients (Module): Makes the autoregressive coefficients.
+        ma_coefficients (Module): Makes the moving-average coefficients.
+        pooled_states (Tensor): Means of the states :math:`(B, L, F)`.
+        pooled_residuals (Tensor, optional): Means of the residuals :math:`(B, L, F)`; :obj:`None`
+            for the forward differences of the states.
     """
     if not _can_join(ar_coefficients, ma_coefficients):
         return (
             ar_coefficients.from_pooled(pooled_states),
-            ma_coefficients.from_pooled(pooled_residuals),
+            ma_coefficients.from_pooled(_residuals(pooled_states, pooled_residuals)),
         )
     assert isinstance(ar_coefficients, SelectiveCoefficients)
     assert isinstance(ma_coefficients, SelectiveCoefficients)
     pair = (ar_coefficients, ma_coefficients)
     dtype = ar_coefficients.key_weight.dtype
+    scale = 1 / math.sqrt(ar_coefficients.channels * ar_coefficients.heads)
+    guard = ar_coefficients.guard
+    parameters = [_parameters(module) for module in pair]
+    if _runs_on_device(pooled_states, pooled_residuals, *parameters[0], *parameters[1]):
+        phi, theta = apply(
+            DeviceSelection,
+            pooled_states,
+            pooled_residuals,
+            *parameters[0],
+            *parameters[1],
+            scale,
+            guard,
+        )
+        return phi, theta
+    pooled_residuals = _residuals(pooled_states, pooled_residuals)
     with torch.autocast(pooled_states.device.type, enabled=False):
         both: Tensor = apply(
             _JointSelection,
             torch.stack([pooled_states, pooled_residuals]).to(dtype),
-            torch.stack([module.query_weight for module in pair]),
-            torch.stack([module.query_bias for module in pair]),
-            torch.stack([module.key_weight for module in pair]),
-            torch.stack([module.lag_bias for module in pair]),
-            1 / math.sqrt(ar_coefficients.channels * ar_coefficients.heads),
-            ar_coefficients.guard,
+            *(torch.stack(both) for both in zip(*parameters, strict=True)),
+            scale,
+            guard,
         )
     phi, theta = both.unbind(0)
     return phi, theta
+
+
+def _residuals(pooled_states: Tensor, pooled_residuals: Tensor | None) -> Tensor:
+    if pooled_residuals is not None:
+        return pooled_residuals
+    return forward_differences(pooled_states.transpose(0, 1)).transpose(0, 1)
+
+
+def _parameters(module: SelectiveCoefficients) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return module.query_weight, module.query_bias, module.key_weight, module.lag_bias
+
+
+def _runs_on_device(pooled: Tensor, *others: Tensor | None) -> bool:
+    fast = kernels.coefficient_kernels(pooled, *(t for t in others if t is not None))
+    return fast is not None and pooled.size(-1) <= fast.MAX_CHANNELS
 
 
 def _can_join(
@@ -58,6 +95,7 @@ def _can_join(
         isinstance(ar_coefficients, SelectiveCoefficients)
         and isinstance(ma_coefficients, SelectiveCoefficients)
         and ar_coefficients.order == ma_coefficients.order
+        and ar_coefficients.heads == ma_coefficients.heads
         and ar_coefficients.normalization == ma_coefficients.normalization == "sum"
         and ar_coefficients.guard == ma_coefficients.guard
     )

@@ -3,42 +3,17 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import pytest
 import torch
 from torch import Tensor
 from torch_geometric.nn import GraphConv
 
-from torch_grama.nn import GRAMA, engine
+from torch_grama.nn import GRAMA
 from torch_grama.nn.engine import kernels
-
-pytest.importorskip("triton", reason="Triton is not installed")
 
 BATCH = torch.tensor([0, 0, 0, 1, 1, 1, 1, 3, 3])
 EDGES = torch.tensor([[0, 1, 2, 3, 4, 5, 6, 7, 8, 0], [1, 2, 0, 4, 5, 6, 3, 8, 7, 2]])
-
-
-def forget_kernels() -> None:
-    """Lets the kernels be imported anew, which is when Triton's switch is read."""
-    for name in ("triton_kernels", "triton_launch"):
-        sys.modules.pop(f"torch_grama.nn.engine.{name}", None)
-        if hasattr(engine, name):
-            delattr(engine, name)
-    kernels._load_triton_kernels.cache_clear()
-
-
-@pytest.fixture
-def _interpreter(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
-    forget_kernels()
-    launch = kernels._load_triton_kernels()
-    # tiny graphs are cut into several runs too
-    monkeypatch.setattr(launch, "_MIN_NODES_PER_PROGRAM", 1)
-    monkeypatch.setattr(launch, "_GRAM_PROGRAMS", 8)
-    monkeypatch.setattr(launch, "_SUM_PROGRAMS", 6)
-    yield
-    forget_kernels()
 
 
 def run(model: GRAMA, x: Tensor, batch: Tensor | None) -> list[Tensor]:

@@ -20,6 +20,7 @@ __all__ = [
     "activation_gradient",
     "add_combination",
     "add_product",
+    "coefficient_kernels",
     "combine_both",
     "gram",
     "horner_step",
@@ -226,6 +227,16 @@ def _triton_for(act: Activation, *tensors: Tensor | None) -> ModuleType | None:
     return kernels
 
 
+def coefficient_kernels(*tensors: Tensor) -> ModuleType | None:
+    r"""Returns the Triton kernels of the coefficients if they can take these tensors, else None."""
+    for tensor in tensors:
+        if tensor.dtype != torch.float32 or not tensor.is_contiguous():
+            return None
+    if _triton_for(identity, *tensors) is None:
+        return None
+    return _load_coefficient_kernels()
+
+
 @cache
 def _load_triton_kernels() -> ModuleType | None:
     if find_spec("triton") is None:
@@ -233,6 +244,13 @@ def _load_triton_kernels() -> ModuleType | None:
     from torch_grama.nn.engine import triton_launch
 
     return triton_launch
+
+
+@cache
+def _load_coefficient_kernels() -> ModuleType:
+    from torch_grama.nn.engine import triton_coefficient_launch
+
+    return triton_coefficient_launch
 
 
 def _interprets() -> bool:

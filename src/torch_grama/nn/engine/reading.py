@@ -19,7 +19,7 @@ from torch_grama.nn.activation import Activation
 from torch_grama.nn.engine import kernels
 from torch_grama.nn.engine.groups import Groups
 from torch_grama.nn.engine.handwritten import apply
-from torch_grama.nn.node_sequence import NodeSequence, forward_differences
+from torch_grama.nn.node_sequence import NodeSequence
 
 
 class Reading:
@@ -34,11 +34,12 @@ class Reading:
 
     Attributes:
         pooled_states: Means of the activated states :math:`(B, L, F)`, if asked for.
-        pooled_residuals: Means of the activated residuals :math:`(B, L, F)`, if asked for.
+        pooled_residuals: Means of the activated residuals :math:`(B, L, F)`, if asked for;
+            :obj:`None` if they are the forward differences of the states.
     """
 
     pooled_states: Tensor
-    pooled_residuals: Tensor
+    pooled_residuals: Tensor | None
 
     def __init__(
         self,
@@ -60,10 +61,7 @@ class Reading:
             overwrites,
             self._message,
         )
-        if sequence.residuals is None:
-            by_position = self.pooled_states.transpose(0, 1)
-            pooled_residuals = forward_differences(by_position).transpose(0, 1)
-        self.pooled_residuals = pooled_residuals
+        self.pooled_residuals = None if sequence.residuals is None else pooled_residuals
 
     @property
     def reads_differences(self) -> bool:

@@ -8,18 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from torch_grama.nn.engine.closed_form import power_weights, step_weights
 from torch_grama.nn.engine.groups import Groups
 from torch_grama.nn.engine.handwritten import apply, handwritten_gradients_work
-from torch_grama.nn.engine.horner import last_state_weights
 from torch_grama.nn.engine.linear import HornerScan, LinearScan
 from torch_grama.nn.engine.reading import Reading
 from torch_grama.nn.engine.scan import scan, scan_plain
-from torch_grama.nn.engine.transition import (
-    SolvedRecurrence,
-    Transition,
-    fold_differences,
-    solve_recurrence,
-)
+from torch_grama.nn.engine.transition import solve_recurrence
 from torch_grama.nn.linear_backbone import LinearMap
 from torch_grama.nn.node_sequence import NodeSequence
 from torch_grama.nn.recurrence_reference import arma_recurrence_reference
@@ -50,12 +45,11 @@ def read_mixture(reading: Reading, phi: Tensor, theta: Tensor, num_recurrences: 
         The mixed part :math:`(R, N, F)`, the newest state :math:`(N, F)` and the impulse response
         :math:`(B, R)`.
     """
-    transition = _solve(reading, phi, theta, num_recurrences)
-    if reading.reads_differences:
-        mixed, newest = reading.mix(fold_differences(transition), None)
-    else:
-        mixed, newest = reading.mix(transition.from_states, transition.from_residuals)
-    return mixed, newest, transition.response.to(torch.promote_types(mixed.dtype, torch.float32))
+    state_weights, residual_weights, response = step_weights(
+        phi, theta, reading.seq_len, num_recurrences, reading.reads_differences
+    )
+    mixed, newest = reading.mix(state_weights, residual_weights)
+    return mixed, newest, response.to(torch.promote_types(mixed.dtype, torch.float32))
 
 
 def read_terms(reading: Reading, phi: Tensor, theta: Tensor, num_recurrences: int) -> Terms:
@@ -64,17 +58,11 @@ def read_terms(reading: Reading, phi: Tensor, theta: Tensor, num_recurrences: in
     Returns:
         The terms :math:`(R + 1, N, F)` and the weights of the bias :math:`(B, R)`.
     """
-    transition = _solve(reading, phi, theta, num_recurrences)
-    state_weights, residual_weights, bias_weights = last_state_weights(
-        transition, reading.reads_differences
+    state_weights, residual_weights, bias_weights = power_weights(
+        phi, theta, reading.seq_len, num_recurrences, reading.reads_differences
     )
     terms, _ = reading.mix(state_weights, residual_weights)
     return terms, bias_weights
-
-
-def _solve(reading: Reading, phi: Tensor, theta: Tensor, num_recurrences: int) -> Transition:
-    solution: Tensor = apply(SolvedRecurrence, phi, theta, reading.seq_len, num_recurrences)
-    return Transition.from_solution(solution)
 
 
 def run_steps(

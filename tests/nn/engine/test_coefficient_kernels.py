@@ -1,0 +1,100 @@
+"""The kernels of the coefficients equal their torch twins, in value and in gradient."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from torch_grama.nn import SelectiveCoefficients
+from torch_grama.nn.engine import closed_form, kernels
+from torch_grama.nn.joint_selection import select_jointly
+
+# p, q, L, R: orders as long as the sequence and shorter, one element, more steps than elements
+SIZES = [
+    (1, 1, 1, 1),
+    (3, 3, 3, 3),
+    (2, 4, 5, 3),
+    (4, 1, 4, 7),
+    pytest.param((17, 17, 17, 5), marks=pytest.mark.slow),
+]
+
+
+def draw(*size: int, seed: int = 0) -> Tensor:
+    return torch.randn(*size, generator=torch.Generator().manual_seed(seed))
+
+
+def both_ways(run, leaves: list[Tensor], monkeypatch) -> tuple[list[Tensor], list[Tensor]]:
+    """Outputs and gradients through the kernels and through torch."""
+    results = []
+    for interprets in ("1", "0"):
+        monkeypatch.setenv("TRITON_INTERPRET", interprets)
+        assert (kernels.coefficient_kernels(leaves[0]) is not None) == (interprets == "1")
+        outputs = [out for out in run() if out is not None]
+        loss = sum((out * draw(*out.size(), seed=1 + i)).sum() for i, out in enumerate(outputs))
+        gradients = torch.autograd.grad(loss, leaves)
+        results.append([*(out.detach() for out in outputs), *gradients])
+    return results[0], results[1]
+
+
+def assert_near(ours: list[Tensor], theirs: list[Tensor]) -> None:
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(
+            a.double(), b.double(), rtol=1e-5, atol=1e-5 * float(b.abs().max() + 0.1)
+        )
+
+
+@pytest.mark.usefixtures("_interpreter")
+@pytest.mark.parametrize("folds", [False, True], ids=["residuals", "differences"])
+@pytest.mark.parametrize("weights", ["step_weights", "power_weights"])
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_closed_form(sizes, weights, folds, monkeypatch) -> None:
+    ar_order, ma_order, length, steps = sizes
+    phi = (draw(2, ar_order) / ar_order).requires_grad_()
+    theta = (draw(2, ma_order, seed=9) / ma_order).requires_grad_()
+
+    def run() -> tuple[Tensor | None, ...]:
+        return getattr(closed_form, weights)(phi, theta, length, steps, folds)
+
+    assert_near(*both_ways(run, [phi, theta], monkeypatch))
+
+
+@pytest.mark.usefixtures("_interpreter")
+def test_closed_form_without_the_gradient_of_the_response(monkeypatch) -> None:
+    phi, theta = draw(1, 3).requires_grad_(), draw(1, 3, seed=9).requires_grad_()
+    for weights in (closed_form.step_weights, closed_form.power_weights):
+        run = lambda weights=weights: weights(phi, theta, 3, 4, False)[:1]  # noqa: E731
+        assert_near(*both_ways(run, [phi, theta], monkeypatch))
+
+
+@pytest.mark.usefixtures("_interpreter")
+@pytest.mark.parametrize("folds", [False, True], ids=["residuals", "differences"])
+@pytest.mark.parametrize(
+    ("channels", "order", "bias"),
+    [(6, 5, None), (6, 1, None), (20, 3, None), (6, 2, (0.5, -0.47))],
+    ids=["full", "one", "wide", "inside the guard"],
+)
+def test_selection(channels, order, bias, folds, monkeypatch) -> None:
+    torch.manual_seed(0)
+    pair = [SelectiveCoefficients(channels, order, heads=2) for _ in range(2)]
+    for module in pair:
+        torch.nn.init.normal_(module.key_weight, std=0.01 if bias else 0.5)
+        if bias is not None:
+            module.lag_bias.data = torch.tensor(bias)
+    states = draw(3, 5, channels).requires_grad_()
+    residuals = None if folds else draw(3, 5, channels, seed=5).requires_grad_()
+    leaves = [states, *([] if residuals is None else [residuals])]
+    leaves += [p for module in pair for p in module.parameters()]
+
+    def run() -> tuple[Tensor, Tensor]:
+        return select_jointly(*pair, states, residuals)
+
+    assert_near(*both_ways(run, leaves, monkeypatch))
+
+
+@pytest.mark.usefixtures("_interpreter")
+def test_float64_and_long_sequences_go_through_torch() -> None:
+    assert kernels.coefficient_kernels(draw(2, 3).double()) is None
+    assert not closed_form._runs_on_device(draw(1, 3), draw(1, 3), 3, 1000)
+    assert closed_form._runs_on_device(draw(1, 3), draw(1, 3), 3, 50)
