@@ -325,6 +325,7 @@ class GRAMABlock(Module):
             self._groups(graph),
             linear,
             overwrites=internal,
+            saves_memory=saves_memory,
         )
         return states, residuals, ARMACoefficients(phi, theta)
 

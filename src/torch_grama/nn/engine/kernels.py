@@ -23,11 +23,12 @@ __all__ = [
     "coefficient_kernels",
     "combine_both",
     "gram",
-    "horner_step",
-    "linear_step",
+    "horner_steps",
+    "linear_steps",
     "pool",
     "sequence_gradient",
     "sparse_product",
+    "step_kernels",
     "sum_per_graph",
 ]
 
@@ -90,6 +91,13 @@ def add_combination(
     implementation.add_combination(out, base, weights, sequence, groups)
 
 
+def step_kernels(*sequences: Tensor | None) -> ModuleType | None:
+    r"""Returns the Triton kernels if all elements of these sequences can go through them, else
+    None; asked once for all steps.
+    """
+    return _triton_for(identity, *sequences)
+
+
 def gram(
     gradient: Tensor,
     sequence: Tensor,
@@ -121,71 +129,80 @@ def sparse_product(matrix: CSR, x: Tensor) -> Tensor:
     return out
 
 
-def linear_step(
+def linear_steps(
     states: Tensor,
     residuals: Tensor,
-    step: int,
     response: Tensor,
     adjacency: Adjacency,
-    state: Tensor,
+    newest: Tensor,
     weight: Tensor,
     root_weight: Tensor | None,
     bias: Tensor | None,
     groups: Groups,
 ) -> None:
-    r"""Writes residual and state number ``step``; ``states[step]`` holds the mixed part before."""
-    residual = residuals[step]
-    sent = state @ weight.to(state.dtype)
-    if root_weight is not None:
-        torch.mm(state, root_weight.to(state.dtype), out=residual)
-    fast = _triton_for(identity, states, state)
-    if fast is not None:
-        fast.sparse_product(
-            adjacency.csr,
-            sent,
-            residual,
-            base=None if root_weight is None else residual,
-            bias=bias,
-            state=states[step],
-            history=residuals[:step],
-            response=response,
-            groups=groups,
-        )
-        return
-    arrived = torch_kernels.sparse_product(adjacency.csr, sent)
-    if bias is not None:
-        arrived += bias
-    if root_weight is None:
-        residual.copy_(arrived)
-    else:
-        residual += arrived
-    weights = response[:, : step + 1].flip(-1)
-    add_combination(states[step], states[step], weights, residuals[: step + 1], groups)
+    r"""Writes all residuals and states; ``states`` holds the mixed parts before."""
+    fast = step_kernels(states, newest)
+    matrix = adjacency.csr
+    weight = weight.to(states.dtype)
+    root_weight = None if root_weight is None else root_weight.to(states.dtype)
+    before = newest
+    for step, (state, residual) in enumerate(zip(states, residuals, strict=True)):
+        sent = before @ weight
+        if root_weight is not None:
+            torch.mm(before, root_weight, out=residual)
+        before = state
+        if fast is not None:
+            fast.sparse_product(
+                matrix,
+                sent,
+                residual,
+                base=None if root_weight is None else residual,
+                bias=bias,
+                state=state,
+                history=residuals[:step],
+                response=response,
+                groups=groups,
+            )
+            continue
+        arrived = torch_kernels.sparse_product(matrix, sent)
+        if bias is not None:
+            arrived += bias
+        if root_weight is None:
+            residual.copy_(arrived)
+        else:
+            residual += arrived
+        weights = response[:, : step + 1].flip(-1)
+        torch_kernels.add_combination(state, state, weights, residuals[: step + 1], groups)
 
 
-def horner_step(
+def horner_steps(
     terms: Tensor,
-    level: int,
     adjacency: Adjacency,
     weight: Tensor,
     root_weight: Tensor | None,
     offset: Tensor | None,
     groups: Groups,
 ) -> None:
-    r"""Adds the backbone of ``terms[level + 1]`` to ``terms[level]``, in place, and the offset of
-    each graph, ``[B, F]``.
+    r"""Adds to each of ``terms``, from the last but one down, the backbone of the one after it, in
+    place, and its offset of each graph, ``[B, R, F]``.
     """
-    state, term = terms[level + 1], terms[level]
-    sent = state @ weight.to(state.dtype)
-    if root_weight is not None:
-        term.addmm_(state, root_weight.to(state.dtype))
-    fast = _triton_for(identity, terms)
-    if fast is None:
-        term += torch_kernels.sparse_product(adjacency.csr, sent)
-        if offset is not None:
-            term += offset if groups.batch is None else offset[groups.batch]
-    else:
-        fast.sparse_product(adjacency.csr, sent, term, base=term, bias=offset, groups=groups)
+    fast = step_kernels(terms)
+    matrix = adjacency.csr
+    weight = weight.to(terms.dtype)
+    root_weight = None if root_weight is None else root_weight.to(terms.dtype)
+    *levels, state = terms
+    for level, term in reversed(list(enumerate(levels))):
+        sent = state @ weight
+        if root_weight is not None:
+            term.addmm_(state, root_weight)
+        constant = None if offset is None else offset[:, level]
+        if fast is not None:
+            fast.sparse_product(matrix, sent, term, base=term, bias=constant, groups=groups)
+        else:
+            term += torch_kernels.sparse_product(matrix, sent)
+            if constant is not None:
+                term += constant if groups.batch is None else constant[groups.batch]
+        state = term
 
 
 def sum_per_graph(sequence: Tensor, groups: Groups) -> Tensor:

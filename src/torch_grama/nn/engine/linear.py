@@ -8,10 +8,13 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from torch_grama.nn.engine import kernels
+from torch_grama.nn.engine import kernels, torch_kernels
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.engine.groups import Groups
 from torch_grama.nn.engine.toeplitz import sum_diagonals
+
+# Steps that share one product of the weights' gradient: fewer launches, a little more memory.
+_STEPS_AT_ONCE = 4
 
 
 class LinearScan(torch.autograd.Function):
@@ -35,26 +38,16 @@ class LinearScan(torch.autograd.Function):
         adjacency: Adjacency,
         groups: Groups,
         overwrites: bool,
+        saves_memory: bool,
     ) -> tuple[Tensor, Tensor]:
         states, residuals = mixed, torch.empty_like(mixed)
         ctx.mark_dirty(mixed)
-        state = newest
-        for step in range(states.size(0)):
-            kernels.linear_step(
-                states,
-                residuals,
-                step,
-                response,
-                adjacency,
-                state,
-                weight,
-                root_weight,
-                bias,
-                groups,
-            )
-            state = states[step]
+        kernels.linear_steps(
+            states, residuals, response, adjacency, newest, weight, root_weight, bias, groups
+        )
         ctx.save_for_backward(states, residuals, newest, response, weight, root_weight, bias)
-        ctx.adjacency, ctx.groups, ctx.overwrites = adjacency, groups, overwrites
+        ctx.adjacency, ctx.groups = adjacency, groups
+        ctx.overwrites, ctx.saves_memory = overwrites, saves_memory
         ctx.set_materialize_grads(False)
         return states, residuals
 
@@ -71,7 +64,8 @@ class LinearScan(torch.autograd.Function):
         elif not (ctx.overwrites and states_gradient.is_contiguous()):
             states_gradient = states_gradient.clone(memory_format=torch.contiguous_format)
         sums = states.new_empty(states.size(0), states.size(2), dtype=response.dtype)
-        accumulate = _WeightGradients(weight, root_weight)
+        accumulate = _WeightGradients(weight, root_weight, adjacency, states, not ctx.saves_memory)
+        implementation = kernels.step_kernels(states_gradient, residuals_gradient) or torch_kernels
         for step in reversed(range(states.size(0))):
             # gradient of residual `step`: its own, plus what all states from here on pass back
             own = None if residuals_gradient is None else residuals_gradient[step]
@@ -79,20 +73,20 @@ class LinearScan(torch.autograd.Function):
                 gradient = own
             else:
                 gradient = torch.empty_like(states[step])
-            kernels.add_combination(
+            implementation.add_combination(
                 gradient,
                 own,
                 response[:, : states.size(0) - step],
                 states_gradient[step:],
                 groups,
             )
-            state = newest if step == 0 else states[step - 1]
-            passed = accumulate.add(adjacency, gradient, state)
             if bias is not None:
                 torch.sum(gradient, dim=0, dtype=sums.dtype, out=sums[step])
             if step == 0:
+                passed = accumulate.pass_back_from(gradient, newest)
                 newest_gradient = accumulate.state_gradient(passed, gradient)
             else:
+                passed = accumulate.pass_back(gradient, step - 1)
                 accumulate.add_state_gradient(states_gradient[step - 1], passed, gradient)
         response_gradient = None
         if ctx.needs_input_grad[2]:
@@ -104,6 +98,7 @@ class LinearScan(torch.autograd.Function):
             response_gradient,
             *accumulate.results(),
             None if bias is None else sums.sum(dim=0).to(bias.dtype),
+            None,
             None,
             None,
             None,
@@ -132,9 +127,7 @@ class HornerScan(torch.autograd.Function):
         groups: Groups,
         overwrites: bool,
     ) -> Tensor:
-        for level in reversed(range(terms.size(0) - 1)):
-            constant = None if offset is None else offset[:, level]
-            kernels.horner_step(terms, level, adjacency, weight, root_weight, constant, groups)
+        kernels.horner_steps(terms, adjacency, weight, root_weight, offset, groups)
         ctx.save_for_backward(terms, weight, root_weight)
         ctx.adjacency, ctx.groups, ctx.overwrites = adjacency, groups, overwrites
         return terms[0].clone()
@@ -147,9 +140,9 @@ class HornerScan(torch.autograd.Function):
         # the partial result of a level is read once, before the gradient of that level is written
         gradients = partial if ctx.overwrites else torch.empty_like(partial)
         gradients[0] = gradient
-        accumulate = _WeightGradients(weight, root_weight)
+        accumulate = _WeightGradients(weight, root_weight, adjacency, partial, not ctx.overwrites)
         for level in range(partial.size(0) - 1):
-            passed = accumulate.add(adjacency, gradients[level], partial[level + 1])
+            passed = accumulate.pass_back(gradients[level], level + 1)
             accumulate.state_gradient(passed, gradients[level], out=gradients[level + 1])
         offset_gradient = None
         if ctx.needs_input_grad[1]:
@@ -159,33 +152,88 @@ class HornerScan(torch.autograd.Function):
 
 
 class _WeightGradients:
-    r"""Gradients of a linear backbone, added up over the steps in float32 or better."""
+    r"""Passes gradients back through a linear backbone, step by step, and adds up those of its
+    weights in float32 or better.
 
-    def __init__(self, weight: Tensor, root_weight: Tensor | None) -> None:
-        self._weight_matrix, self._root_matrix = weight, root_weight
+    Args:
+        weight (Tensor): Weight of what neighbours send.
+        root_weight (Tensor, optional): Weight of the node itself.
+        adjacency (Adjacency): The graph.
+        states (Tensor): The states that the steps started from :math:`(K, N, F)`.
+        shares_products (bool): Whether several steps may share one product of the weights'
+            gradient, for which what they sent back is kept.
+    """
+
+    def __init__(
+        self,
+        weight: Tensor,
+        root_weight: Tensor | None,
+        adjacency: Adjacency,
+        states: Tensor,
+        shares_products: bool,
+    ) -> None:
+        self._weight_back = weight.t().to(states.dtype)
+        self._root_back = None if root_weight is None else root_weight.t().to(states.dtype)
         self._weight = torch.zeros_like(weight, memory_format=torch.contiguous_format)
         self._root = None if root_weight is None else torch.zeros_like(root_weight)
+        self._matrix = adjacency.transposed
+        self._states = states
+        self._fast = kernels.step_kernels(states)
+        self._waiting: range | None = None
+        self._passed: Tensor | None = None
+        if shares_products and self._fast is not None:
+            self._passed = states.new_empty(_STEPS_AT_ONCE, *states.shape[1:])
 
-    def add(self, adjacency: Adjacency, gradient: Tensor, state: Tensor) -> Tensor:
-        r"""Adds one step; returns the residual's gradient sent back along the edges."""
-        passed = kernels.sparse_product(adjacency.transposed, gradient)
+    def pass_back(self, gradient: Tensor, index: int) -> Tensor:
+        r"""Takes the gradient of the step that started from state number :obj:`index`; returns it
+        sent back along the edges. Neighbouring steps must follow each other.
+        """
+        if self._passed is None:
+            return self.pass_back_from(gradient, self._states[index])
+        assert self._fast is not None
+        chunk, slot = divmod(index, _STEPS_AT_ONCE)
+        if self._waiting is not None and self._waiting.start // _STEPS_AT_ONCE != chunk:
+            self._flush()
+        waiting = self._waiting or range(index, index + 1)
+        self._waiting = range(min(waiting.start, index), max(waiting.stop, index + 1))
+        passed = self._passed[slot]
+        self._fast.sparse_product(self._matrix, gradient, passed)
+        if self._root is not None:
+            kernels.add_product(self._root, self._states[index], gradient)
+        return passed
+
+    def pass_back_from(self, gradient: Tensor, state: Tensor) -> Tensor:
+        r"""The same for a step that started from a state of its own."""
+        passed = kernels.sparse_product(self._matrix, gradient)
         kernels.add_product(self._weight, state, passed)
         if self._root is not None:
             kernels.add_product(self._root, state, gradient)
         return passed
 
+    def _flush(self) -> None:
+        if self._waiting is None or self._passed is None:
+            return
+        first, last = self._waiting.start, self._waiting.stop
+        slot = first % _STEPS_AT_ONCE
+        passed = self._passed[slot : slot + last - first]
+        kernels.add_product(
+            self._weight, self._states[first:last].flatten(0, 1), passed.flatten(0, 1)
+        )
+        self._waiting = None
+
     def state_gradient(self, passed: Tensor, gradient: Tensor, out: Tensor | None = None) -> Tensor:
         r"""Returns the gradient of the step in the state it started from."""
-        out = torch.mm(passed, self._weight_matrix.t().to(passed.dtype), out=out)
-        if self._root_matrix is not None:
-            out.addmm_(gradient, self._root_matrix.t().to(gradient.dtype))
+        out = torch.mm(passed, self._weight_back, out=out)
+        if self._root_back is not None:
+            out.addmm_(gradient, self._root_back)
         return out
 
     def add_state_gradient(self, out: Tensor, passed: Tensor, gradient: Tensor) -> None:
         r"""Adds the gradient of the step to ``out``, in place."""
-        out.addmm_(passed, self._weight_matrix.t().to(passed.dtype))
-        if self._root_matrix is not None:
-            out.addmm_(gradient, self._root_matrix.t().to(gradient.dtype))
+        out.addmm_(passed, self._weight_back)
+        if self._root_back is not None:
+            out.addmm_(gradient, self._root_back)
 
     def results(self) -> tuple[Tensor, Tensor | None]:
+        self._flush()
         return self._weight, self._root

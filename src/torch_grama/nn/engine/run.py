@@ -71,6 +71,7 @@ def run_steps(
     groups: Groups,
     linear: bool,
     overwrites: bool = False,
+    saves_memory: bool = False,
 ) -> tuple[Tensor, Tensor]:
     r"""Runs all steps; returns the new states and residuals, :math:`(R, N, F)` each.
 
@@ -81,6 +82,8 @@ def run_steps(
         linear (bool): Whether to use the linear engine.
         overwrites (bool, optional): Whether incoming gradients may be overwritten, because they
             come from another engine and nobody else sees them. (default: :obj:`False`)
+        saves_memory (bool, optional): Whether memory is worth more than launches.
+            (default: :obj:`False`)
     """
     if not linear:
         return scan(*mixture, backbone, groups)
@@ -94,6 +97,7 @@ def run_steps(
         backbone.adjacency,
         groups,
         overwrites,
+        saves_memory,
     )
     return out
 
