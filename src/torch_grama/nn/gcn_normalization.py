@@ -32,23 +32,40 @@ def gcn_adjacency(
     """
     source, target = edge_index[0], edge_index[1]
     device = edge_index.device
-    value = (
-        torch.ones(source.numel(), dtype=dtype, device=device)
-        if edge_weight is None
-        else edge_weight.to(dtype)
-    )
-    if loop_weight is not None:
-        nodes = torch.arange(num_nodes, device=device)
-        is_loop = source == target
-        # The last slot takes what is not a loop, so that all edges write and none needs a mask.
-        slot = torch.where(is_loop, source, num_nodes)
-        loops = torch.full((num_nodes + 1,), loop_weight, dtype=dtype, device=device)
-        loops = loops.scatter(0, slot, value)[:num_nodes]
-        source, target = torch.cat([source, nodes]), torch.cat([target, nodes])
-        value = torch.cat([torch.where(is_loop, 0.0, value), loops])
-    degree = torch.zeros(num_nodes, dtype=dtype, device=device).index_add(0, target, value)
-    scale = torch.where(degree > 0, degree.clamp(min=torch.finfo(dtype).tiny).rsqrt(), 0.0)
-    return Adjacency(target, source, scale[source] * value * scale[target], num_nodes)
+    if edge_weight is None and loop_weight == 1.0:
+        # every node gets the loop of weight one that it has, or has not: all degrees are positive
+        source, target = _append_loops(source, target, num_nodes)
+        value = (source != target).to(dtype)
+        value[edge_index.size(1) :] = 1.0
+        scale = _degree(target, value, num_nodes).rsqrt()
+    else:
+        value = (
+            torch.ones(source.numel(), dtype=dtype, device=device)
+            if edge_weight is None
+            else edge_weight.to(dtype)
+        )
+        if loop_weight is not None:
+            is_loop = source == target
+            # The last slot takes what is not a loop, so that all edges write and none needs a mask.
+            slot = torch.where(is_loop, source, num_nodes)
+            loops = torch.full((num_nodes + 1,), loop_weight, dtype=dtype, device=device)
+            loops = loops.scatter(0, slot, value)[:num_nodes]
+            source, target = _append_loops(source, target, num_nodes)
+            value = torch.cat([torch.where(is_loop, 0.0, value), loops])
+        degree = _degree(target, value, num_nodes)
+        scale = torch.where(degree > 0, degree.clamp(min=torch.finfo(dtype).tiny).rsqrt(), 0.0)
+    value = scale.index_select(0, source) * value * scale.index_select(0, target)
+    return Adjacency(target, source, value, num_nodes)
+
+
+def _append_loops(source: Tensor, target: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+    nodes = torch.arange(num_nodes, device=source.device)
+    return torch.cat([source, nodes]), torch.cat([target, nodes])
+
+
+def _degree(target: Tensor, value: Tensor, num_nodes: int) -> Tensor:
+    zeros = torch.zeros(num_nodes, dtype=value.dtype, device=value.device)
+    return zeros.index_add(0, target, value)
 
 
 def mean_adjacency(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -25,13 +25,13 @@ class CSR:
     value: Tensor
 
     @classmethod
-    def from_entries(cls, row: Tensor, column: Tensor, value: Tensor, num_nodes: int) -> CSR:
+    def from_entries(cls, row: Tensor, column: Tensor, value: Tensor, num_rows: int) -> CSR:
         r"""Sorts entries by row, without waiting for the device."""
         # 32-bit keys take half the passes
         sorted_row, order = row.int().sort(stable=True)
-        boundaries = torch.arange(num_nodes + 1, dtype=torch.int32, device=row.device)
+        boundaries = torch.arange(num_rows + 1, dtype=torch.int32, device=row.device)
         row_start = torch.searchsorted(sorted_row, boundaries, out_int32=True)
-        return cls(row_start, column[order].int(), value[order])
+        return cls(row_start, column.int().index_select(0, order), value.index_select(0, order))
 
     @cached_property
     def matrix(self) -> Tensor:
@@ -54,22 +54,43 @@ class Adjacency:
         source: Column of each entry :math:`(E)`: the node that sends.
         value: Value of each entry :math:`(E)`.
         num_nodes: Number of nodes :math:`N`.
+        trains: Whether the transposed matrix will be wanted too; then both are made at once.
     """
 
     target: Tensor
     source: Tensor
     value: Tensor
     num_nodes: int
+    trains: bool = field(default_factory=torch.is_grad_enabled)
 
     @cached_property
     def csr(self) -> CSR:
         r""":math:`\mathbf{A}` by rows."""
+        if self.trains:
+            return self._both[0]
         return CSR.from_entries(self.target, self.source, self.value, self.num_nodes)
 
     @cached_property
     def transposed(self) -> CSR:
         r""":math:`\mathbf{A}^{\top}` by rows."""
+        if self.trains:
+            return self._both[1]
         return CSR.from_entries(self.source, self.target, self.value, self.num_nodes)
+
+    @cached_property
+    def _both(self) -> tuple[CSR, CSR]:
+        # one above the other, so that one sort makes both
+        both = CSR.from_entries(
+            torch.cat([self.target, self.source + self.num_nodes]),
+            torch.cat([self.source, self.target]),
+            torch.cat([self.value, self.value]),
+            2 * self.num_nodes,
+        )
+        middle, count = self.num_nodes, self.value.numel()
+        return (
+            CSR(both.row_start[: middle + 1], both.column[:count], both.value[:count]),
+            CSR(both.row_start[middle:] - count, both.column[count:], both.value[count:]),
+        )
 
     def propagate(self, x: Tensor) -> Tensor:
         r"""Returns :math:`\mathbf{A} \mathbf{x}` through messages along the entries.
