@@ -17,11 +17,11 @@ from torch_grama.nn.block_checkpoint import run_again_for_gradients
 from torch_grama.nn.choices import choose
 from torch_grama.nn.coefficients import ARMACoefficients
 from torch_grama.nn.engine.adjacency import Adjacency
+from torch_grama.nn.engine.pooling import mean_of_graphs
 from torch_grama.nn.feature_checks import check_edge_attr, check_positions, count_nodes
 from torch_grama.nn.grama_arguments import check_input_sizes, check_orders, check_positive
 from torch_grama.nn.grama_block import GRAMABlock
 from torch_grama.nn.graph_input import GraphInput, check_values, read_graph_input
-from torch_grama.nn.graph_mean import graph_mean
 from torch_grama.nn.node_sequence import NodeSequence
 from torch_grama.nn.readout import Readout
 from torch_grama.nn.sequence_embedding import SequenceEmbedding
@@ -335,7 +335,7 @@ class GRAMA(Module):
         coefficients.append(used)
         # 4. [N, F] -> [B, F] for graph tasks
         if self.readout == "graph":
-            state = graph_mean(state.unsqueeze(0), graph.batch, graph.batch_size).squeeze(1)
+            state = mean_of_graphs(state, graph.groups)
         out: Tensor = self.head(state)
         return (out, coefficients) if return_coefficients else out
 

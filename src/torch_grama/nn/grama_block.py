@@ -285,9 +285,12 @@ class GRAMABlock(Module):
         :meth:`advance`.
         """
         backbone = self._bind(graph)
-        horner = self._uses_handwritten() and prefers_horner(self.num_recurrences)
-        if horner and uses_linear_engine(self.engine, backbone):
-            assert isinstance(backbone, LinearMap)
+        if (
+            self._uses_handwritten()
+            and uses_linear_engine(self.engine, backbone)
+            and isinstance(backbone, LinearMap)
+            and prefers_horner(self.num_recurrences, backbone)
+        ):
             terms, bias_weights, phi, theta = self._read(read_terms, source, graph, saves_memory)
             coefficients = ARMACoefficients(phi, theta)
             state = run_horner((terms, bias_weights), backbone, self._groups(graph), saves_memory)

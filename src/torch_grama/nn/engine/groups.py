@@ -8,6 +8,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from torch_grama.nn.engine.index_tables import index_table
+
 
 @dataclass(frozen=True, eq=False)
 class Groups:
@@ -36,3 +38,26 @@ class Groups:
     def node_counts(self, num_nodes: int) -> Tensor | int:
         r"""Returns the number of nodes of each group, at least one."""
         return max(num_nodes, 1) if self.batch is None else self.counts
+
+    def cuts(self, num_nodes: int, parts: int, device: torch.device) -> Tensor:
+        r"""Returns where the nodes of each share start, if every graph is cut into as many even
+        shares, :math:`(B \cdot \mathrm{parts} + 1)`.
+        """
+        if self.batch is None:
+            return index_table(_even_cuts, device, num_nodes, parts)
+        if parts == 1:
+            return self.starts
+        if parts not in self._cuts:
+            share = torch.arange(parts, device=device)
+            sizes = self.starts.diff()
+            cuts = self.starts[:-1, None] + sizes[:, None] * share // parts
+            self._cuts[parts] = torch.cat([cuts.flatten(), self.starts[-1:]])
+        return self._cuts[parts]
+
+    @cached_property
+    def _cuts(self) -> dict[int, Tensor]:
+        return {}
+
+
+def _even_cuts(num_nodes: int, parts: int) -> list[int]:
+    return [part * num_nodes // parts for part in range(parts + 1)]

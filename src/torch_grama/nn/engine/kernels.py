@@ -14,10 +14,8 @@ from torch_grama.nn.activation import Activation, identity
 from torch_grama.nn.engine import torch_kernels
 from torch_grama.nn.engine.adjacency import CSR, Adjacency
 from torch_grama.nn.engine.groups import Groups
-from torch_grama.nn.engine.torch_kernels import activation_gradient
 
 __all__ = [
-    "activation_gradient",
     "add_combination",
     "add_product",
     "coefficient_kernels",
@@ -26,6 +24,7 @@ __all__ = [
     "horner_steps",
     "linear_steps",
     "pool",
+    "runs_on_device",
     "sequence_gradient",
     "sparse_product",
     "step_kernels",
@@ -58,28 +57,33 @@ def sequence_gradient(
     weights: Tensor | None,
     gradient: Tensor | None,
     share: Tensor | None,
+    newest: Tensor | None,
     groups: Groups,
     sequence: Tensor,
     act: Activation,
     out: Tensor | None = None,
 ) -> Tensor:
-    r"""Returns the gradient of weighted sums and of means in the sequence, ``[L, N, F]``.
+    r"""Returns the gradient of weighted sums, of means and of the newest element in the sequence,
+    ``[L, N, F]``.
 
     Args:
         weights (Tensor, optional): Weights of the sums, ``[B, R, L]``.
         gradient (Tensor, optional): Gradient of the sums, ``[R, N, F]``.
-        share (Tensor, optional): Gradient of the sum over nodes, ``[B, L, F]``.
+        share (Tensor, optional): Gradient of the means over nodes, ``[B, L, F]``.
+        newest (Tensor, optional): Gradient of the last element, activated, ``[N, F]``.
         groups (Groups): Which nodes form a graph.
         sequence (Tensor): The sequence, ``[L, N, F]``.
         act (callable): Its activation.
         out (Tensor, optional): Where to write; may be the sequence itself.
     """
-    fast = _triton_for(act, gradient, sequence, out)
+    fast = _triton_for(act, gradient, sequence, newest, out)
     if fast is not None and weights is not None and gradient is not None:
         target = torch.empty_like(sequence) if out is None else out
-        fast.sequence_gradient(target, weights, gradient, share, groups, sequence, act)
+        fast.sequence_gradient(target, weights, gradient, share, newest, groups, sequence, act)
         return target
-    result = torch_kernels.sequence_gradient(weights, gradient, share, groups, sequence, act)
+    result = torch_kernels.sequence_gradient(
+        weights, gradient, share, newest, groups, sequence, act
+    )
     return result if out is None else out.copy_(result)
 
 
@@ -115,8 +119,8 @@ def pool(sequence: Tensor, groups: Groups, act: Activation) -> Tensor:
     fast = _triton_for(act, sequence)
     if fast is None:
         return torch_kernels.pool(sequence, groups, act)
-    total: Tensor = fast.sum_per_graph(sequence, groups, act)
-    return total / groups.node_counts(sequence.size(1))
+    out: Tensor = fast.sum_per_graph(sequence, groups, act, mean=True)
+    return out
 
 
 def sparse_product(matrix: CSR, x: Tensor) -> Tensor:
@@ -226,6 +230,15 @@ def add_product(out: Tensor, left: Tensor, right: Tensor) -> None:
         out.addmm_(left.t(), right)
     else:
         out += (left.t() @ right).to(out.dtype)
+
+
+def runs_on_device(tensor: Tensor) -> bool:
+    r"""Whether work on tensors like this one goes through Triton, where launches are what costs."""
+    return (
+        (tensor.is_cuda or _interprets())
+        and tensor.dtype != torch.float64
+        and _load_triton_kernels() is not None
+    )
 
 
 def _triton_for(act: Activation, *tensors: Tensor | None) -> ModuleType | None:

@@ -174,7 +174,7 @@ class _WeightGradients:
     ) -> None:
         self._weight_back = weight.t().to(states.dtype)
         self._root_back = None if root_weight is None else root_weight.t().to(states.dtype)
-        self._weight = torch.zeros_like(weight, memory_format=torch.contiguous_format)
+        self._weight = torch.zeros_like(weight)
         self._root = None if root_weight is None else torch.zeros_like(root_weight)
         self._matrix = adjacency.transposed
         self._states = states

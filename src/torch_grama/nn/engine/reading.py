@@ -9,6 +9,7 @@ everything known, is the gradient of the sequence written, in one pass.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -137,7 +138,8 @@ class _Enter(torch.autograd.Function):
             else kernels.pool(part, groups, act)
             for part in (states, residuals)
         ]
-        return pooled[0], pooled[1], states.new_zeros(())
+        # the token's value is never read
+        return pooled[0], pooled[1], states.new_empty(())
 
     @staticmethod
     @once_differentiable
@@ -146,35 +148,37 @@ class _Enter(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         states, residuals = ctx.saved_tensors
         groups, act, message = ctx.groups, ctx.act, ctx.message
-        newest = None
-        if message.newest_gradient is not None:
-            newest = kernels.activation_gradient(act, states[-1], message.newest_gradient)
+        newest = message.newest_gradient
         grads: list[Tensor | None] = []
-        for part, weights, share, needed in (
-            (states, message.state_weights, states_share, ctx.needs_input_grad[0]),
-            (residuals, message.residual_weights, residuals_share, ctx.needs_input_grad[1]),
+        for part, weights, share, last, needed in (
+            (states, message.state_weights, states_share, newest, ctx.needs_input_grad[0]),
+            (residuals, message.residual_weights, residuals_share, None, ctx.needs_input_grad[1]),
         ):
             if part is None or not needed:
                 grads.append(None)
                 continue
-            if share is not None:
-                share = share / groups.node_counts(part.size(1))
             grads.append(
                 kernels.sequence_gradient(
                     weights,
                     message.gradient,
                     share,
+                    last,
                     groups,
                     part,
                     act,
                     out=part if ctx.overwrites else None,
                 )
             )
-        if newest is not None and grads[0] is not None:
-            grads[0][-1] += newest
         message.clear()
         message.spent = ctx.overwrites
         return *grads, None, None, None, None, None
+
+
+@lru_cache(maxsize=16)
+def _zero(device: torch.device, dtype: torch.dtype) -> Tensor:
+    # the token's gradient: no launch for it
+    with torch.inference_mode(False):
+        return torch.zeros((), device=device, dtype=dtype)
 
 
 class _Mix(torch.autograd.Function):
@@ -198,7 +202,10 @@ class _Mix(torch.autograd.Function):
         mixed = kernels.combine_both(
             state_weights, states, residual_weights, residuals, groups, act
         )
-        return mixed, act(states[-1]).clone()
+        newest = act(states[-1])
+        # a tensor of its own, also where the activation returns its input
+        owned = newest.data_ptr() != states[-1].data_ptr()
+        return mixed, newest if owned else newest.clone()
 
     @staticmethod
     @once_differentiable
@@ -224,5 +231,5 @@ class _Mix(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             message.gradient, message.newest_gradient = gradient, newest_gradient
             message.state_weights, message.residual_weights = state_weights, residual_weights
-            grads[0] = states.new_zeros(())
+            grads[0] = _zero(states.device, states.dtype)
         return tuple(grads)

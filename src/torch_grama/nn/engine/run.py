@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from torch_grama.nn.engine import kernels
 from torch_grama.nn.engine.closed_form import power_weights, step_weights
 from torch_grama.nn.engine.groups import Groups
 from torch_grama.nn.engine.handwritten import apply, handwritten_gradients_work
@@ -130,12 +131,13 @@ def run_horner(
     return out
 
 
-def prefers_horner(num_recurrences: int) -> bool:
+def prefers_horner(num_recurrences: int, backbone: LinearMap) -> bool:
     r"""Whether Horner's rule is worth the small products that its coefficients take.
 
-    It saves the sums over the history, which are short for few recurrences.
+    It saves the sums over the history, which are short for few recurrences; on a device with
+    kernels for the coefficients it saves launches too.
     """
-    return num_recurrences >= 8
+    return num_recurrences >= (3 if kernels.runs_on_device(backbone.weight) else 8)
 
 
 def uses_linear_engine(engine: str, backbone: object) -> bool:
@@ -191,7 +193,7 @@ class Recurrence:
             engine != "reference"
             and isinstance(self.backbone, LinearMap)
             and uses_linear_engine(engine, self.backbone)
-            and prefers_horner(self.num_recurrences)
+            and prefers_horner(self.num_recurrences, self.backbone)
             and handwritten_gradients_work()
         ):
             terms = read_terms(self._reading(), self.phi, self.theta, self.num_recurrences)

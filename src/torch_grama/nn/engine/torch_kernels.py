@@ -49,18 +49,24 @@ def sequence_gradient(
     weights: Tensor | None,
     gradient: Tensor | None,
     share: Tensor | None,
+    newest: Tensor | None,
     groups: Groups,
     sequence: Tensor,
     act: Activation,
 ) -> Tensor:
-    r"""Returns the gradient of :func:`combine` and of :func:`pool` in the sequence."""
+    r"""Returns the gradient of :func:`combine`, of :func:`pool` and of the newest element in the
+    sequence.
+    """
     if weights is None or gradient is None:
         out = torch.zeros_like(sequence)
     else:
         out = combine(weights.transpose(1, 2), gradient, groups)
     if share is not None:
+        share = share / groups.node_counts(sequence.size(1))
         by_position = share.transpose(0, 1).to(out.dtype)  # [L, B, F]
         out = out + (by_position if groups.batch is None else by_position[:, groups.batch])
+    if newest is not None:
+        out[-1].add_(newest)
     return activation_gradient(act, sequence, out)
 
 

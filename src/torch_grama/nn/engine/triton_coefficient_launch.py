@@ -17,7 +17,7 @@ from torch_grama.nn.engine.triton_closed_form import (
 from torch_grama.nn.engine.triton_coefficients import select_backward_kernel, select_kernel
 
 # Longer sequences and wider states go through torch: a program holds them in registers.
-MAX_LENGTH = 128
+MAX_LENGTH = 64
 MAX_CHANNELS = 1024
 _BLOCK = 32
 

@@ -61,12 +61,15 @@ def combine_kernel(
     second_ptr,
     slope_ptr,
     share_ptr,
+    newest_ptr,
     first_weights_ptr,
     second_weights_ptr,
     batch_ptr,
+    start_ptr,
     num_nodes,
     num_channels,  # of a node, or of all nodes in one row
     width,  # channels of a node
+    share_scale,  # one over the nodes, where all form one graph
     first_stride,  # strides of the weights: graph, row, column
     first_row,
     first_column,
@@ -83,6 +86,7 @@ def combine_kernel(
     HAS_BATCH: tl.constexpr,
     HAS_BASE: tl.constexpr,
     HAS_SHARE: tl.constexpr,
+    HAS_NEWEST: tl.constexpr,
 ):
     blocks = tl.cdiv(num_channels, BLOCK)
     program = tl.program_id(0).to(tl.int64)
@@ -116,7 +120,15 @@ def combine_kernel(
     mask = rows_inside[:, None] & inside[None, :]
     if HAS_SHARE:
         share = (graph * ROWS + row[:, None]) * width + (channel % width)[None, :]
-        total += tl.load(share_ptr + share, mask=mask, other=0.0).to(tl.float32)
+        part = tl.load(share_ptr + share, mask=mask, other=0.0).to(tl.float32)
+        if HAS_BATCH:
+            size = tl.load(start_ptr + graph + 1) - tl.load(start_ptr + graph)
+            total += part / size.to(tl.float32)
+        else:
+            total += part * share_scale
+    if HAS_NEWEST:
+        newest = tl.load(newest_ptr + position, mask=inside, other=0.0).to(tl.float32)
+        total += tl.where(row[:, None] == ROWS - 1, newest[None, :], 0.0)
     if SLOPE > 0:
         x = tl.load(slope_ptr + target, mask=mask, other=0.0).to(tl.float32)
         total = total * _activation_slope(x, SLOPE)
@@ -177,8 +189,10 @@ def segment_sum_kernel(
     num_nodes,
     num_channels,
     length,
+    scale,
     BLOCK: tl.constexpr,
     ACT: tl.constexpr,
+    MEAN: tl.constexpr,
 ):
     segment = tl.program_id(0).to(tl.int64)
     element = tl.program_id(1).to(tl.int64)
@@ -193,6 +207,9 @@ def segment_sum_kernel(
         x = tl.load(x_ptr + base + node * num_channels, mask=inside, other=0.0).to(tl.float32)
         total += _activate(x, ACT)
         node += 1
+    total *= scale
+    if MEAN:
+        total /= tl.maximum(end - start, 1).to(tl.float32)
     tl.store(out_ptr + (segment * length + element) * num_channels + channel, total, mask=inside)
 
 

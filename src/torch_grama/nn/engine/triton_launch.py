@@ -63,13 +63,15 @@ def sequence_gradient(
     weights: Tensor,
     gradient: Tensor,
     share: Tensor | None,
+    newest: Tensor | None,
     groups: Groups,
     sequence: Tensor,
     act: Activation,
 ) -> None:
-    r"""Writes the gradient of weighted sums and of means in the sequence, ``[L, N, F]``.
+    r"""Writes the gradient of weighted sums, of means and of the newest element in the sequence,
+    ``[L, N, F]``.
 
-    ``out`` may be the sequence itself. ``share`` is ``[B, L, F]``.
+    ``out`` may be the sequence itself. ``share`` is ``[B, L, F]``, ``newest`` is ``[N, F]``.
     """
     _launch_combine(
         out,
@@ -83,6 +85,7 @@ def sequence_gradient(
         slope=None if act is identity else sequence,
         slope_act=act,
         share=None if share is None else share.contiguous(),
+        newest=newest,
     )
 
 
@@ -108,8 +111,10 @@ def gram(gradient: Tensor, sequence: Tensor, groups: Groups, act: Activation) ->
     return _join(partial, parts)
 
 
-def sum_per_graph(sequence: Tensor, groups: Groups, act: Activation = identity) -> Tensor:
-    r"""Returns the sums over the nodes of each graph, ``[B, L, F]``."""
+def sum_per_graph(
+    sequence: Tensor, groups: Groups, act: Activation = identity, mean: bool = False
+) -> Tensor:
+    r"""Returns the sums over the nodes of each graph, or their means, ``[B, L, F]``."""
     segments, parts = _segments(sequence, groups, _SUM_PROGRAMS)
     length, num_nodes, channels = sequence.size()
     out = sequence.new_empty(segments.numel() - 1, length, channels, dtype=torch.float32)
@@ -121,10 +126,13 @@ def sum_per_graph(sequence: Tensor, groups: Groups, act: Activation = identity) 
         num_nodes,
         channels,
         length,
+        1.0 / max(num_nodes, 1) if mean and groups.batch is None else 1.0,
         BLOCK=block,
         ACT=ACTIVATION_CODES[act],
+        MEAN=mean and groups.batch is not None and parts == 1,
     )
-    return _join(out, parts)
+    total = _join(out, parts)
+    return total / groups.counts if mean and groups.batch is not None and parts > 1 else total
 
 
 def sparse_product(
@@ -185,11 +193,12 @@ def _launch_combine(
     slope: Tensor | None = None,
     slope_act: Activation = identity,
     share: Tensor | None = None,
+    newest: Tensor | None = None,
 ) -> None:
     num_rows, num_nodes, channels = out.size()
     if num_nodes == 0:
         return
-    width = channels
+    width, share_scale = channels, 1.0 / num_nodes
     if groups.batch is None:
         # the same weights everywhere: one long row of channels, in blocks of full size
         num_nodes, channels = 1, num_nodes * channels
@@ -203,12 +212,15 @@ def _launch_combine(
         second,
         slope,
         share,
+        newest,
         first_weights,
         second_weights,
         groups.batch,
+        groups.starts if share is not None and groups.batch is not None else None,
         num_nodes,
         channels,
         width,
+        share_scale,
         *(
             first_weights.stride()
             if first_weights.size(0) > 1
@@ -225,6 +237,7 @@ def _launch_combine(
         HAS_BATCH=groups.batch is not None,
         HAS_BASE=base is not None,
         HAS_SHARE=share is not None,
+        HAS_NEWEST=newest is not None,
     )
 
 
@@ -236,14 +249,7 @@ def _segments(sequence: Tensor, groups: Groups, programs: int) -> tuple[Tensor, 
     num_nodes = sequence.size(1)
     enough = num_nodes // (max(groups.num_graphs, 1) * _MIN_NODES_PER_PROGRAM)
     parts = max(min(programs // max(groups.num_graphs, 1), enough), 1)
-    if groups.batch is None:
-        return torch.arange(parts + 1, device=sequence.device) * num_nodes // parts, parts
-    if parts == 1:
-        return groups.starts, 1
-    share = torch.arange(parts, device=sequence.device)
-    sizes = groups.starts.diff()
-    cuts = groups.starts[:-1, None] + sizes[:, None] * share // parts
-    return torch.cat([cuts.flatten(), groups.starts[-1:]]), parts
+    return groups.cuts(num_nodes, parts, sequence.device), parts
 
 
 def _join(partial: Tensor, parts: int) -> Tensor:
