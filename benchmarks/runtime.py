@@ -27,6 +27,7 @@ from benchmarks.scenes import (
 )
 from torch_grama import __version__
 
+SCENES = ("depth", "batch", "length", "size")
 PAPER = Path(__file__).with_name("paper_runtime.json")
 
 
@@ -36,7 +37,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--width", type=int, help="channels (default: 256 on CUDA, 64 on a CPU)")
     parser.add_argument("--depths", type=int, nargs="+", help="default: 4 8 16 32; quick: 4 32")
-    parser.add_argument("--scenes", nargs="+", default=["depth", "batch", "length", "size"])
+    parser.add_argument("--scenes", nargs="+", choices=SCENES, default=list(SCENES))
     parser.add_argument("--out", type=Path, default=Path("results/runtime"), help="folder")
     arguments = parser.parse_args()
 

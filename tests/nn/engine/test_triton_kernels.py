@@ -26,8 +26,13 @@ def run(model: GRAMA, x: Tensor, batch: Tensor | None) -> list[Tensor]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_interpreter")
-@pytest.mark.parametrize("act", ["relu", "elu", "gelu", "silu", "tanh", "leaky_relu", None])
-@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize(
+    ("act", "batched"),
+    [
+        ("relu", False),
+        *((act, True) for act in ("relu", "elu", "gelu", "silu", "tanh", "leaky_relu", None)),
+    ],
+)
 def test_model_equals_torch_kernels(act, batched, monkeypatch) -> None:
     torch.manual_seed(0)
     x = torch.randn(9, 5)
