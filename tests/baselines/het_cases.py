@@ -6,21 +6,24 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from torch_grama.experiments.families import heterophily
+from torch_grama.experiments.families import heterophily, multi_hop
 
-ENTRIES = {**heterophily.ENTRIES}
+ENTRIES = {**heterophily.ENTRIES, **multi_hop.ENTRIES}
 WORDS = sorted(ENTRIES)
 TRANSDUCTIVE = {"resnet_adj"}
 INDUCTIVE = [word for word in WORDS if word not in TRANSDUCTIVE]
 # Those for which edges carry weights; the others see a set of edges, or none.
 WEIGHTED = {
     "cpgnn",
+    "digl",
+    "digl_heat",
     "fagcn",
     "fsgnn",
     "gbkgnn",
     "glognn",
     "gprgnn",
     "jacobiconv",
+    "mixhop",
     "resnet_adj",
     "resnet_sgc",
     "sgc",
