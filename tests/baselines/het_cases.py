@@ -6,14 +6,15 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from torch_grama.experiments.families import heterophily, multi_hop
+from torch_grama.experiments.families import forecasting, heterophily, multi_hop
 
-ENTRIES = {**heterophily.ENTRIES, **multi_hop.ENTRIES}
+ENTRIES = {**heterophily.ENTRIES, **multi_hop.ENTRIES, **forecasting.ENTRIES}
 WORDS = sorted(ENTRIES)
 TRANSDUCTIVE = {"resnet_adj"}
 INDUCTIVE = [word for word in WORDS if word not in TRANSDUCTIVE]
 # Those for which edges carry weights; the others see a set of edges, or none.
 WEIGHTED = {
+    "a3tgcn",
     "cpgnn",
     "digl",
     "digl_heat",
@@ -28,6 +29,7 @@ WEIGHTED = {
     "resnet_sgc",
     "sgc",
     "sgc_1",
+    "tgcn",
 }
 
 

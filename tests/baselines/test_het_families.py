@@ -190,7 +190,7 @@ def test_training_lowers_the_loss(word):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("word", ["gprgnn", "gbkgnn", "h2gcn", "drew_gcn", "digl"])
+@pytest.mark.parametrize("word", ["gprgnn", "gbkgnn", "h2gcn", "drew_gcn", "digl", "tgcn"])
 def test_compiled_equals_eager(word):
     x, edge_index, _ = draw_weighted_graph()
     model = randomize(build(word, num_layers=2).double()).eval()

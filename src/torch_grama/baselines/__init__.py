@@ -16,9 +16,11 @@ from torch_grama.baselines.mixhop import MixHop
 from torch_grama.baselines.plain_mlp import MLP
 from torch_grama.baselines.residual_mlp import ResNet
 from torch_grama.baselines.sgc import SGC
+from torch_grama.baselines.temporal_gcn import A3TGCN, TGCN
 from torch_grama.baselines.training_hooks import AddsLoss, FitsLabels
 
 __all__ = [
+    "A3TGCN",
     "CPGNN",
     "DIGL",
     "FAGCN",
@@ -28,6 +30,7 @@ __all__ = [
     "H2GCN",
     "MLP",
     "SGC",
+    "TGCN",
     "AddsLoss",
     "DRewGCN",
     "DRewGIN",
