@@ -102,6 +102,29 @@ def test_single_precision_and_input_of_other_strides(word):
     torch.testing.assert_close(out, model(x.float(), edge_index))
 
 
+@pytest.mark.parametrize("readout", READOUTS)
+@pytest.mark.parametrize("word", WORDS)
+def test_autocast_stays_near_single_precision(word, readout):
+    batch = Batch.from_data_list([draw_graph(8, 0), draw_graph(12, 1)])
+    batch.x = batch.x.float()
+    torch.manual_seed(0)
+    model = build(word, readout)
+    y = torch.arange(20) % 3
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = call(model, batch).float().square().sum()
+        if isinstance(model, AddsLoss):
+            loss = loss + model.auxiliary_loss(y, y < 2, batch.x, batch.edge_index)
+    loss.backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+
+    model.eval()
+    with torch.no_grad():
+        expected = call(model, batch)
+        with torch.autocast("cpu", torch.bfloat16):
+            got = call(model, batch)
+    assert (got - expected).abs().max() < 0.1 * expected.abs().max()
+
+
 @pytest.mark.parametrize("word", WORDS)
 def test_state_dict_copy_and_pickle_give_the_same_model(word):
     x, edge_index, _ = draw_weighted_graph()
@@ -192,6 +215,7 @@ def test_training_lowers_the_loss(word):
 @pytest.mark.slow
 @pytest.mark.parametrize("word", ["gprgnn", "gbkgnn", "h2gcn", "drew_gcn", "digl", "tgcn"])
 def test_compiled_equals_eager(word):
+    torch.compiler.reset()
     x, edge_index, _ = draw_weighted_graph()
     model = randomize(build(word, num_layers=2).double()).eval()
     compiled = torch.compile(model, backend="aot_eager")

@@ -6,6 +6,13 @@ from torch_grama.baselines import hop_pairs as module
 from torch_grama.baselines.hop_pairs import hop_pairs
 
 
+@pytest.fixture(params=["dense", "sparse"], autouse=True)
+def way(request, monkeypatch):
+    """Both ways to walk, whatever the size of the graph."""
+    if request.param == "sparse":
+        monkeypatch.setattr(module, "DENSE_NODES", -1)
+
+
 def as_matrix(pairs, distance, num_nodes):
     matrix = torch.zeros(num_nodes, num_nodes, dtype=torch.float64)
     matrix[pairs[1], pairs[0]] = distance.double()
@@ -46,6 +53,16 @@ def test_pieces_give_the_same_as_the_whole(monkeypatch, chunk):
     monkeypatch.setattr(module, "CHUNK", chunk)
     for got, wanted in zip(hop_pairs(edge_index, 15, 4), expected, strict=True):
         assert torch.equal(got, wanted)
+
+
+@pytest.mark.parametrize("chunk", [1, 3])
+@pytest.mark.parametrize("seed", range(5))
+def test_pieces_in_which_all_walks_end(monkeypatch, seed, chunk):
+    monkeypatch.setattr(module, "CHUNK", chunk)
+    edge_index = torch.randint(20, (2, 18), generator=torch.Generator().manual_seed(seed))
+    expected = distances(dense(edge_index, None, 20))
+    expected[expected > 4] = 0
+    assert torch.equal(as_matrix(*hop_pairs(edge_index, 20, 4), 20), expected)
 
 
 @pytest.mark.parametrize("num_nodes", [0, 1, 4])

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch_geometric.nn.models import MLP
 
+from torch_grama.baselines.fixed_product import propagate
 from torch_grama.baselines.loop_weights import weigh_without_loops
 from torch_grama.baselines.node_output import read_node_output
 from torch_grama.baselines.sized_module import SizedModule
@@ -112,7 +113,7 @@ class CPGNN(SizedModule):
         first = self._prior_logits(x).softmax(dim=-1) - 1 / self.out_channels
         belief = first
         for _ in range(self.num_layers):
-            belief = first + adjacency.propagate(belief @ self.compatibility)
+            belief = first + propagate(adjacency, belief @ self.compatibility)
         return read_node_output(belief, self.readout, batch, batch_size)
 
     def auxiliary_loss(
@@ -158,7 +159,7 @@ class CPGNN(SizedModule):
             belief = torch.where(mask.unsqueeze(-1), labels, self.prior(x).softmax(dim=-1))
             weight = weigh_without_loops(edge_index, edge_weight, x.dtype)
             adjacency = sum_adjacency(edge_index, weight, x.size(0), x.dtype)
-            estimate = balance(labels.t() @ adjacency.propagate(belief))
+            estimate = balance(labels.t() @ propagate(adjacency, belief))
             self.compatibility.copy_((estimate + estimate.t()) / 2 - 1 / self.out_channels)
 
     def _prior_logits(self, x: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import BatchNorm1d, Identity, Linear, Module, ModuleList, Parameter, ReLU, Sequential
 from torch_geometric.nn.inits import reset
 
+from torch_grama.baselines.fixed_product import propagate
 from torch_grama.nn.engine.adjacency import Adjacency
 
 
@@ -50,7 +51,7 @@ class DRewGCNLayer(_DRewLayer):
         r"""Returns the update :math:`(N, F)`."""
         total = torch.zeros_like(x)
         for lin, state, ring in zip(self.lins, delayed, rings, strict=False):
-            total = total + lin(ring.propagate(state))
+            total = total + lin(propagate(ring, state))
         return F.relu(self.norm(total))
 
 
@@ -81,7 +82,7 @@ class DRewGINLayer(_DRewLayer):
         r"""Returns the new states :math:`(N, F)`."""
         total = (1 + self.eps) * self.own_mlp(x)
         for mlp, state, ring in zip(self.mlps, delayed, rings, strict=False):
-            total = total + mlp(ring.propagate(state))
+            total = total + mlp(propagate(ring, state))
         return F.relu(total)
 
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import Linear, ModuleList, Parameter
 from torch_geometric.nn.inits import reset
 
+from torch_grama.baselines.fixed_product import propagate
 from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.loop_weights import weigh_without_loops
 from torch_grama.baselines.sized_module import SizedModule
@@ -83,7 +84,7 @@ class FSGNN(SizedModule):
         for matrix in self._matrices(edge_index, edge_weight, x.size(0), x.dtype):
             hop = x
             for _ in range(self.num_layers):
-                hop = matrix.propagate(hop)
+                hop = propagate(matrix, hop)
                 features.append(hop)
         share = self.attention.softmax(dim=0)
         # (2 K + 1) times [N, C] -> [N, F]

@@ -103,7 +103,9 @@ class GBKGNN(SizedModule):
         alike = (y[source] == y[target]).to(x.dtype)
         total = x.new_zeros(())
         for logit in logits:
-            loss = F.binary_cross_entropy_with_logits(logit, alike, known, reduction="sum")
+            loss = F.binary_cross_entropy_with_logits(
+                logit.to(x.dtype), alike, known, reduction="sum"
+            )
             total = total + loss / known.sum().clamp(min=1)
         return self.gate_loss_weight * total
 
@@ -153,4 +155,5 @@ class GatedBiKernelConv(Module):
         like, unlike = (both * mean.value.unsqueeze(-1)).chunk(2, dim=-1)
         messages = same.unsqueeze(-1) * like + (1 - same).unsqueeze(-1) * unlike
         own = self.root_lin(x)
-        return own.index_add(0, mean.target, messages), logit
+        # under autocast the two differ in type
+        return own.index_add(0, mean.target, messages.to(own.dtype)), logit

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Linear, Parameter
 
+from torch_grama.baselines.fixed_product import propagate
 from torch_grama.baselines.node_output import read_node_output
 from torch_grama.baselines.sized_module import SizedModule
 from torch_grama.baselines.training_hooks import check_num_nodes
@@ -130,14 +131,17 @@ class GloGNN(SizedModule):
         if self.node_weight is not None and self.num_nodes is not None:
             check_num_nodes(self.num_nodes, x)
             rows = sum_adjacency(edge_index, edge_weight, x.size(0), x.dtype)
-            h = self.delta * h + (1 - self.delta) * rows.propagate(self.node_weight)
+            h = self.delta * h + (1 - self.delta) * propagate(rows, self.node_weight)
         # [N, F] -> [N, C_out]
         first = self.out_lin(F.dropout(F.relu(h), self.dropout, self.training))
         size = count_graphs(batch, batch_size)
-        h = first
-        for _ in range(self.num_layers):
-            gathered = self._gather(h, first, adjacency, batch, size)
-            h = (1 - self.gamma) * gathered + self.gamma * first
+        # no inverse in half precision
+        with torch.autocast(x.device.type, enabled=False):
+            first = first.to(x.dtype)
+            h = first
+            for _ in range(self.num_layers):
+                gathered = self._gather(h, first, adjacency, batch, size)
+                h = (1 - self.gamma) * gathered + self.gamma * first
         return read_node_output(h, self.readout, batch, batch_size)
 
     def _gather(
@@ -152,7 +156,7 @@ class GloGNN(SizedModule):
         gathered = rest * _apply(h - self.gamma * first, _gram(h, q, batch, size), batch)
         hop = q
         for weight in self.hop_weight.unbind():
-            hop = adjacency.propagate(hop)
+            hop = propagate(adjacency, hop)
             gathered = gathered + self.beta * weight * hop
         return gathered
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch_geometric.nn.models import MLP
 
+from torch_grama.baselines.fixed_product import propagate
 from torch_grama.baselines.node_output import read_node_output
 from torch_grama.baselines.sized_module import SizedModule
 from torch_grama.nn.choices import choose
@@ -101,6 +102,6 @@ class GPRGNN(SizedModule):
         h = F.dropout(h, self.propagation_dropout, self.training)
         out = self.gamma[0] * h
         for power in range(1, self.num_layers + 1):
-            h = adjacency.propagate(h)
+            h = propagate(adjacency, h)
             out = out + self.gamma[power] * h
         return read_node_output(out, self.readout, batch, batch_size)

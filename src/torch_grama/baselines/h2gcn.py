@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Linear
 
+from torch_grama.baselines.fixed_product import propagate
 from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.hop_rings import HopRings
 from torch_grama.baselines.sized_module import SizedModule
@@ -83,7 +84,7 @@ class H2GCN(SizedModule):
         states = [state]
         for _ in range(self.num_layers):
             # twice as wide as the last
-            state = torch.cat([matrix.propagate(state) for matrix in matrices], dim=-1)
+            state = torch.cat([propagate(matrix, state) for matrix in matrices], dim=-1)
             states.append(state)
         # [N, (2^(K+1) - 1) F]
         h = F.dropout(torch.cat(states, dim=-1), self.dropout, self.training)

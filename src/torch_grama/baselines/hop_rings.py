@@ -49,6 +49,7 @@ class HopRings:
             pairs, distance = hop_pairs(edge_index, num_nodes, self.max_hops)
         else:
             pairs, distance = self.memo.find(edge_index, None, num_nodes, batch, batch_size)
-        order = distance.argsort(stable=True)
+        # short keys are sorted faster
+        order = (distance.short() if self.max_hops < 2**15 else distance).argsort(stable=True)
         sizes = torch.bincount(distance, minlength=self.max_hops + 1)[1:].tolist()
         return list(pairs[:, order].split(sizes, dim=1))

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Linear, Parameter
 
+from torch_grama.baselines.fixed_product import propagate
 from torch_grama.baselines.node_output import read_node_output
 from torch_grama.baselines.sized_module import SizedModule
 from torch_grama.nn.gcn_normalization import gcn_adjacency
@@ -105,7 +106,7 @@ class JacobiConv(SizedModule):
         before, last = torch.zeros_like(h), h
         out = self.beta[0] * h
         for k, (slope, shift, back) in enumerate(self.terms):
-            step = slope * adjacency.propagate(last) + shift * last
+            step = slope * propagate(adjacency, last) + shift * last
             if k > 0:
                 step = step - gamma[k - 1] * back * before
             before, last = last, gamma[k] * step

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import GELU, Dropout, LayerNorm, Linear, ModuleList, Parameter, Sequential
 
+from torch_grama.baselines.fixed_product import propagate
 from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.loop_weights import weigh_without_loops
 from torch_grama.baselines.sized_module import SizedModule
@@ -129,7 +130,7 @@ class ResNet(SizedModule):
             adjacency = gcn_adjacency(edge_index, edge_weight, x.size(0), x.dtype)
             smooth = x
             for _ in range(self.num_hops):
-                smooth = adjacency.propagate(smooth)
+                smooth = propagate(adjacency, smooth)
             # [N, C] -> [N, 2 C]
             x = torch.cat([x, smooth], dim=-1)
         # [N, C] -> [N, F]
@@ -138,7 +139,7 @@ class ResNet(SizedModule):
             check_num_nodes(self.num_nodes, x)
             weight = weigh_without_loops(edge_index, edge_weight, x.dtype)
             rows = sum_adjacency(edge_index, weight, x.size(0), x.dtype)
-            h = h + rows.propagate(self.node_weight)
+            h = h + propagate(rows, self.node_weight)
         h = F.gelu(F.dropout(h, self.dropout, self.training))
         for layer in self.layers:
             h = h + layer(h)

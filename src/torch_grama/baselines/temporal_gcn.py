@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import Linear, Module, ModuleList, Parameter
 from torch_geometric.nn.inits import reset
 
+from torch_grama.baselines.fixed_product import propagate
 from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.sized_module import SizedModule
 from torch_grama.nn.engine.adjacency import Adjacency
@@ -204,7 +205,7 @@ class TGCNCell(Module):
             adjacency (Adjacency): The normalised adjacency matrix.
         """
         # all elements travel over the edges together: [N, L, C] -> [N, L, 3 F]
-        smooth = adjacency.propagate(x.flatten(1)).view_as(x)
+        smooth = propagate(adjacency, x.flatten(1)).view_as(x)
         inputs = self.conv_lin(smooth).chunk(3, dim=-1)
         state = x.new_zeros(x.size(0), self.channels)
         if not self.carry_state:
