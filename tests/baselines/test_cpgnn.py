@@ -35,13 +35,14 @@ def test_fit_estimates_the_compatibility_from_labels_and_beliefs():
     x, edge_index, weight = draw_weighted_graph()
     y = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1, 2])
     mask = torch.tensor([True] * 6 + [False] * 3)
-    model = randomize(CPGNN(5, 4, 3, 2, pretrain_steps=0).double())
+    model = randomize(CPGNN(5, 4, 3, 2, dropout=0.5, pretrain_steps=0).double())
     labels = torch.eye(3, dtype=torch.float64)[y]
     belief = torch.where(mask[:, None], labels, prior_logits(model, x).softmax(dim=1))
     counts = (labels * mask[:, None]).t() @ drop_loops(dense(edge_index, weight, 9)) @ belief
 
     model.fit_labels(y, mask, x, edge_index, weight)
 
+    assert model.training
     got = model.compatibility.detach() + 1 / 3
     assert torch.equal(got, got.t())
     torch.testing.assert_close(got.sum(dim=0), torch.ones(3, dtype=torch.float64))

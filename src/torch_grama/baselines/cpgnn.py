@@ -146,6 +146,8 @@ class CPGNN(SizedModule):
 
         See :class:`~torch_grama.baselines.training_hooks.FitsLabels`.
         """
+        was_training = self.training
+        self.train()
         optimizer = torch.optim.Adam(self.prior.parameters(), lr=self.pretrain_lr)
         with torch.enable_grad():
             for _ in range(self.pretrain_steps):
@@ -153,6 +155,7 @@ class CPGNN(SizedModule):
                 F.cross_entropy(self._prior_logits(x)[mask], y[mask]).backward()
                 optimizer.step()
         optimizer.zero_grad()
+        self.eval()
         with torch.no_grad():
             labels = F.one_hot(y.masked_fill(~mask, 0), self.out_channels).to(x.dtype)
             labels = labels * mask.unsqueeze(-1)
@@ -161,6 +164,7 @@ class CPGNN(SizedModule):
             adjacency = sum_adjacency(edge_index, weight, x.size(0), x.dtype)
             estimate = balance(labels.t() @ propagate(adjacency, belief))
             self.compatibility.copy_((estimate + estimate.t()) / 2 - 1 / self.out_channels)
+        self.train(was_training)
 
     def _prior_logits(self, x: Tensor) -> Tensor:
         logits: Tensor = self.prior(F.dropout(x, self.dropout, self.training))

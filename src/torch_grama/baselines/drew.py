@@ -12,7 +12,6 @@ from torch_grama.baselines.drew_layers import DRewGatedGCNLayer, DRewGCNLayer, D
 from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.hop_rings import HopRings
 from torch_grama.baselines.sized_module import SizedModule
-from torch_grama.nn.gcn_normalization import gcn_adjacency, sum_adjacency
 from torch_grama.nn.grama_arguments import check_positive
 
 
@@ -69,7 +68,7 @@ class DRew(SizedModule):
         check_positive(nu=nu, max_hops=max_hops)
         self.nu = nu
         self.max_hops = num_layers if max_hops is None else min(max_hops, num_layers)
-        self.rings = HopRings(self.max_hops, cached)
+        self.rings = HopRings(self.max_hops, cached, self.layer_class.normalizes_rings)
         self.lin = Linear(in_channels, hidden_channels)
         self.layers = ModuleList(
             self.layer_class(hidden_channels, min(layer + 1, self.max_hops), batch_norm)
@@ -87,11 +86,7 @@ class DRew(SizedModule):
         batch_size: int | None = None,
     ) -> Tensor:
         r"""Returns one row a node or a graph; edge weights and attributes are not used."""
-        pairs = self.rings.find(edge_index, x.size(0), batch, batch_size)
-        if self.layer_class.normalizes_rings:
-            rings = [gcn_adjacency(ring, None, x.size(0), x.dtype, None) for ring in pairs]
-        else:
-            rings = [sum_adjacency(ring, None, x.size(0), x.dtype) for ring in pairs]
+        rings = self.rings.find(edge_index, x.size(0), x.dtype, batch, batch_size)
         # [N, C] -> [N, F]; all states are kept for the delay
         states = [self.lin(x)]
         for place, layer in enumerate(self.layers):

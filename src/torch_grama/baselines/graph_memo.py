@@ -81,7 +81,7 @@ class GraphMemo:
         batch: Tensor | None,
         batch_size: int | None,
     ) -> tuple[Tensor, Tensor]:
-        if batch is None or num_nodes == 0:
+        if batch is None or num_nodes == 0 or batch_size == 1:
             (name,) = self._name(edge_index, edge_weight, [num_nodes], [edge_index.size(1)])
             graph = edge_index, edge_weight, num_nodes
             return self._one_graph(graph, name)
@@ -111,15 +111,12 @@ class GraphMemo:
         if self.max_pairs == 0:
             return self.compute(*graph)
         if name not in self._graphs:
-            pairs, values = self.compute(*graph)
-            # half the memory; no graph with a list of pairs has that many nodes
-            self._graphs[name] = pairs.int(), values
-            self._num_pairs += values.numel()
+            found = self._graphs[name] = self.compute(*graph)
+            self._num_pairs += found[1].numel()
             while self._num_pairs > self.max_pairs and len(self._graphs) > 1:
                 oldest = next(iter(self._graphs))
                 self._num_pairs -= self._graphs.pop(oldest)[1].numel()
-        pairs, values = self._graphs[name]
-        return pairs.long(), values
+        return self._graphs[name]
 
     def _name(
         self, edge_index: Tensor, edge_weight: Tensor | None, nodes: list[int], edges: list[int]

@@ -11,7 +11,6 @@ from torch_grama.baselines.fixed_product import propagate
 from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.hop_rings import HopRings
 from torch_grama.baselines.sized_module import SizedModule
-from torch_grama.nn.gcn_normalization import gcn_adjacency
 
 
 class H2GCN(SizedModule):
@@ -63,7 +62,7 @@ class H2GCN(SizedModule):
         self.lin = Linear(in_channels, hidden_channels, bias=False)
         width = (2 ** (num_layers + 1) - 1) * hidden_channels
         self.head = GraphHead(width, out_channels, readout, num_layers=1)
-        self.rings = HopRings(max_hops=2, cached=cached)
+        self.rings = HopRings(max_hops=2, cached=cached, normalize=True)
 
     def forward(
         self,
@@ -75,16 +74,13 @@ class H2GCN(SizedModule):
         batch_size: int | None = None,
     ) -> Tensor:
         r"""Returns one row a node or a graph; edge weights and attributes are not used."""
-        rings = self.rings.find(edge_index, x.size(0), batch, batch_size)
-        matrices = [
-            gcn_adjacency(ring, None, x.size(0), x.dtype, loop_weight=None) for ring in rings
-        ]
+        rings = self.rings.find(edge_index, x.size(0), x.dtype, batch, batch_size)
         # [N, C] -> [N, F]
         state = F.relu(self.lin(x))
         states = [state]
         for _ in range(self.num_layers):
             # twice as wide as the last
-            state = torch.cat([propagate(matrix, state) for matrix in matrices], dim=-1)
+            state = torch.cat([propagate(ring, state) for ring in rings], dim=-1)
             states.append(state)
         # [N, (2^(K+1) - 1) F]
         h = F.dropout(torch.cat(states, dim=-1), self.dropout, self.training)

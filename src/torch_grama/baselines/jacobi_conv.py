@@ -46,8 +46,8 @@ class JacobiConv(SizedModule):
             (default: :obj:`"node"`)
         dropout (float, optional): Dropout of the features and before the filter.
             (default: :obj:`0.0`)
-        a (float, optional): First parameter of the polynomials, above -1. (default: :obj:`1.0`)
-        b (float, optional): Second parameter of the polynomials, above -1. (default: :obj:`1.0`)
+        a (float, optional): First parameter of the polynomials, above -1. (default: :obj:`0.0`)
+        b (float, optional): Second parameter of the polynomials, above -1. (default: :obj:`0.0`)
         factor (float, optional): The bound :math:`\gamma'` of the learned factors.
             (default: :obj:`2.0`)
 
@@ -66,8 +66,8 @@ class JacobiConv(SizedModule):
         *,
         readout: str = "node",
         dropout: float = 0.0,
-        a: float = 1.0,
-        b: float = 1.0,
+        a: float = 0.0,
+        b: float = 0.0,
         factor: float = 2.0,
     ) -> None:
         super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
