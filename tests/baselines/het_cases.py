@@ -10,26 +10,26 @@ from torch_grama.experiments.families import forecasting, heterophily, multi_hop
 
 ENTRIES = {**heterophily.ENTRIES, **multi_hop.ENTRIES, **forecasting.ENTRIES}
 WORDS = sorted(ENTRIES)
-TRANSDUCTIVE = {"resnet_adj"}
+TRANSDUCTIVE = {"resnet-adj"}
 INDUCTIVE = [word for word in WORDS if word not in TRANSDUCTIVE]
 # Those for which edges carry weights; the others see a set of edges, or none.
 WEIGHTED = {
-    "a3tgcn",
+    "a3t-gcn",
     "cpgnn",
     "digl",
-    "digl_heat",
+    "digl-heat",
     "fagcn",
     "fsgnn",
-    "gbkgnn",
+    "gbk-gnn",
     "glognn",
-    "gprgnn",
+    "gpr-gnn",
     "jacobiconv",
     "mixhop",
-    "resnet_adj",
-    "resnet_sgc",
+    "resnet-adj",
+    "resnet-sgc",
     "sgc",
-    "sgc_1",
-    "tgcn",
+    "sgc-1",
+    "t-gcn",
 }
 
 
@@ -63,7 +63,7 @@ def build(
     options = {**entry.defaults, **options}
     if word in TRANSDUCTIVE:
         options["num_nodes"] = num_nodes
-    if word == "a3tgcn":
+    if word == "a3t-gcn":
         options["seq_len"] = in_channels
     width = 1 if entry.takes_sequence else in_channels
     sizes = width, hidden_channels, out_channels, num_layers

@@ -20,7 +20,7 @@ from torch_geometric.data import Batch
 from torch_grama.baselines import AddsLoss, FitsLabels
 
 READOUTS = ["node", "graph"]
-HOOKED = {"cpgnn": (AddsLoss, FitsLabels), "gbkgnn": (AddsLoss,)}
+HOOKED = {"cpgnn": (AddsLoss, FitsLabels), "gbk-gnn": (AddsLoss,)}
 
 
 @pytest.mark.parametrize("readout", READOUTS)
@@ -75,7 +75,7 @@ def test_edge_weights_are_respected_or_have_no_effect(word):
 def test_all_parameters_learn(word):
     x, edge_index, _ = draw_weighted_graph()
     # where every state starts from zero, what reads the state has nothing to learn from
-    options = {"carry_state": True} if word == "a3tgcn" else {}
+    options = {"carry_state": True} if word == "a3t-gcn" else {}
     model = randomize(build(word, num_nodes=9, **options).double())
     model(x, edge_index).square().sum().backward()
     for name, parameter in model.named_parameters():
@@ -83,7 +83,7 @@ def test_all_parameters_learn(word):
         assert parameter.grad.abs().sum() > 0, name
 
 
-@pytest.mark.parametrize("word", [word for word in WORDS if word != "mlp_1"])
+@pytest.mark.parametrize("word", [word for word in WORDS if word != "mlp-1"])
 def test_dropout_acts_in_training_alone(word):
     x, edge_index, _ = draw_weighted_graph()
     model = build(word, num_nodes=9, dropout=0.5).double()
@@ -213,7 +213,7 @@ def test_training_lowers_the_loss(word):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("word", ["gprgnn", "gbkgnn", "h2gcn", "drew_gcn", "digl", "tgcn"])
+@pytest.mark.parametrize("word", ["gpr-gnn", "gbk-gnn", "h2gcn", "drew-gcn", "digl", "t-gcn"])
 def test_compiled_equals_eager(word):
     torch.compiler.reset()
     x, edge_index, _ = draw_weighted_graph()

@@ -10,7 +10,7 @@ from torch.nn import Linear, ModuleList
 
 from torch_grama.baselines.drew_layers import DRewGatedGCNLayer, DRewGCNLayer, DRewGINLayer
 from torch_grama.baselines.graph_head import GraphHead
-from torch_grama.baselines.hop_rings import HopRings
+from torch_grama.baselines.ring_matrices import RingMatrices
 from torch_grama.baselines.sized_module import SizedModule
 from torch_grama.nn.grama_arguments import check_positive
 
@@ -68,7 +68,7 @@ class DRew(SizedModule):
         check_positive(nu=nu, max_hops=max_hops)
         self.nu = nu
         self.max_hops = num_layers if max_hops is None else min(max_hops, num_layers)
-        self.rings = HopRings(self.max_hops, cached, self.layer_class.normalizes_rings)
+        self.rings = RingMatrices(self.max_hops, cached, self.layer_class.normalizes_rings)
         self.lin = Linear(in_channels, hidden_channels)
         self.layers = ModuleList(
             self.layer_class(hidden_channels, min(layer + 1, self.max_hops), batch_norm)

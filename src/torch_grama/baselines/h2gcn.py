@@ -9,7 +9,7 @@ from torch.nn import Linear
 
 from torch_grama.baselines.fixed_product import propagate
 from torch_grama.baselines.graph_head import GraphHead
-from torch_grama.baselines.hop_rings import HopRings
+from torch_grama.baselines.ring_matrices import RingMatrices
 from torch_grama.baselines.sized_module import SizedModule
 
 
@@ -62,7 +62,7 @@ class H2GCN(SizedModule):
         self.lin = Linear(in_channels, hidden_channels, bias=False)
         width = (2 ** (num_layers + 1) - 1) * hidden_channels
         self.head = GraphHead(width, out_channels, readout, num_layers=1)
-        self.rings = HopRings(max_hops=2, cached=cached, normalize=True)
+        self.rings = RingMatrices(max_hops=2, cached=cached, normalize=True)
 
     def forward(
         self,

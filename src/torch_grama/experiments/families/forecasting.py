@@ -8,7 +8,7 @@ from torch_grama.experiments.model_entry import ModelEntry
 FAMILY = "forecasting"
 
 ENTRIES: dict[str, ModelEntry] = {
-    "a3tgcn": ModelEntry(
+    "a3t-gcn": ModelEntry(
         build=A3TGCN,
         family=FAMILY,
         equation="y = W relu(sum_t softmax(a)_t H_t),  H_t the state of T-GCN at lag t",
@@ -26,7 +26,7 @@ ENTRIES: dict[str, ModelEntry] = {
             "Needs seq_len, the number of lags.",
         ),
     ),
-    "tgcn": ModelEntry(
+    "t-gcn": ModelEntry(
         build=TGCN,
         family=FAMILY,
         equation="H_t = GRU(A X_t U, H_(t-1)),  y = W relu(H_L)",

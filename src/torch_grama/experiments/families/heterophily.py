@@ -68,7 +68,7 @@ ENTRIES: dict[str, ModelEntry] = {
             "powers (normalize=false).",
         ),
     ),
-    "gbkgnn": ModelEntry(
+    "gbk-gnn": ModelEntry(
         build=GBKGNN,
         family=FAMILY,
         equation="h_i <- W_f h_i + mean_j (s_ij W_s h_j + (1 - s_ij) W_d h_j)",
@@ -100,7 +100,7 @@ ENTRIES: dict[str, ModelEntry] = {
             "GloGNN++, which weighs the outputs by a learned diagonal, is not included.",
         ),
     ),
-    "gprgnn": ModelEntry(
+    "gpr-gnn": ModelEntry(
         build=GPRGNN,
         family=FAMILY,
         equation="Y = sum_k gamma_k A^k MLP(X),  gamma learned",
@@ -145,7 +145,7 @@ ENTRIES: dict[str, ModelEntry] = {
         cost="N F^2",
         source="torch_geometric.nn.MLP",
     ),
-    "mlp_1": ModelEntry(
+    "mlp-1": ModelEntry(
         build=MLP,
         family=FAMILY,
         equation="y_i = W x_i + b",
@@ -155,7 +155,7 @@ ENTRIES: dict[str, ModelEntry] = {
         departures=(FIXED_DEPTH,),
         defaults={"depth": 1},
     ),
-    "mlp_2": ModelEntry(
+    "mlp-2": ModelEntry(
         build=MLP,
         family=FAMILY,
         equation="y_i = W_2 relu(W_1 x_i + b_1) + b_2",
@@ -173,7 +173,7 @@ ENTRIES: dict[str, ModelEntry] = {
         cost="N F^2",
         source="torch_grama",
     ),
-    "resnet_adj": ModelEntry(
+    "resnet-adj": ModelEntry(
         build=ResNet,
         family=FAMILY,
         equation="ResNet on [x_i | row i of the adjacency matrix]",
@@ -187,7 +187,7 @@ ENTRIES: dict[str, ModelEntry] = {
         ),
         defaults={"graph_features": "adjacency"},
     ),
-    "resnet_sgc": ModelEntry(
+    "resnet-sgc": ModelEntry(
         build=ResNet,
         family=FAMILY,
         equation="ResNet on [x_i | (A^5 X)_i]",
@@ -204,7 +204,7 @@ ENTRIES: dict[str, ModelEntry] = {
         cost="E C",
         source="torch_geometric.nn.SGConv",
     ),
-    "sgc_1": ModelEntry(
+    "sgc-1": ModelEntry(
         build=SGC,
         family=FAMILY,
         equation="Y = A X W + b",

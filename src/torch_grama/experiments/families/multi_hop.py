@@ -68,7 +68,7 @@ ENTRIES: dict[str, ModelEntry] = {
             "model that is combined with it.",
         ),
     ),
-    "digl_heat": ModelEntry(
+    "digl-heat": ModelEntry(
         build=build_digl,
         family=FAMILY,
         equation="H <- H + relu(BN(S H W)),  S = exp(t (A - I)) sparsified",
@@ -81,7 +81,7 @@ ENTRIES: dict[str, ModelEntry] = {
         ),
         defaults={"diffusion": "heat"},
     ),
-    "drew_gatedgcn": ModelEntry(
+    "drew-gatedgcn": ModelEntry(
         build=DRewGatedGCN,
         family=FAMILY,
         equation=(
@@ -93,7 +93,7 @@ ENTRIES: dict[str, ModelEntry] = {
         source="torch_grama",
         departures=(NO_EDGE_FEATURES,),
     ),
-    "drew_gcn": ModelEntry(
+    "drew-gcn": ModelEntry(
         build=DRewGCN,
         family=FAMILY,
         equation=(
@@ -110,7 +110,7 @@ ENTRIES: dict[str, ModelEntry] = {
             NO_EDGE_FEATURES,
         ),
     ),
-    "drew_gin": ModelEntry(
+    "drew-gin": ModelEntry(
         build=DRewGIN,
         family=FAMILY,
         equation=(

@@ -11,7 +11,7 @@ from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.gcn_normalization import gcn_adjacency, sum_adjacency
 
 
-class HopRings:
+class RingMatrices:
     r"""The pairs of nodes of a graph as one matrix for each distance.
 
     Args:

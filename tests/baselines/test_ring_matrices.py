@@ -6,7 +6,7 @@ from baseline_checks import draw_graph
 from het_cases import dense, distances, draw_weighted_graph, symmetric
 from torch_geometric.data import Batch
 
-from torch_grama.baselines.hop_rings import HopRings
+from torch_grama.baselines.ring_matrices import RingMatrices
 
 
 def as_matrices(rings):
@@ -20,7 +20,7 @@ def as_matrices(rings):
 def test_one_matrix_for_each_distance(cached, normalize):
     _, edge_index, _ = draw_weighted_graph()
     distance = distances(dense(edge_index, None, 9))
-    rings = HopRings(4, cached, normalize).find(edge_index, 9, torch.float64)
+    rings = RingMatrices(4, cached, normalize).find(edge_index, 9, torch.float64)
     assert len(rings) == 4
     for hops, matrix in enumerate(as_matrices(rings), start=1):
         expected = (distance == hops).double()
@@ -31,7 +31,7 @@ def test_one_matrix_for_each_distance(cached, normalize):
 def test_a_batch_is_never_joined(cached):
     batch = Batch.from_data_list([draw_graph(size, seed) for seed, size in enumerate((6, 1, 9))])
     distance = distances(dense(batch.edge_index, None, 16))
-    finder = HopRings(3, cached, normalize=False)
+    finder = RingMatrices(3, cached, normalize=False)
     for edge_index in (batch.edge_index, batch.edge_index.flip(1)):
         rings = finder.find(edge_index, 16, torch.float64, batch.batch, 3)
         for hops, matrix in enumerate(as_matrices(rings), start=1):
@@ -41,7 +41,7 @@ def test_a_batch_is_never_joined(cached):
 def test_matrices_are_kept_for_the_next_step_on_the_same_graph():
     _, edge_index, _ = draw_weighted_graph()
     batch = torch.zeros(9, dtype=torch.long)
-    finder = HopRings(2, cached=True, normalize=True)
+    finder = RingMatrices(2, cached=True, normalize=True)
     first = finder.find(edge_index, 9, torch.float64)
     assert finder.find(edge_index, 9, torch.float64) is first
     assert finder.find(edge_index.clone(), 9, torch.float64, batch, 1) is first
@@ -52,7 +52,7 @@ def test_matrices_are_kept_for_the_next_step_on_the_same_graph():
 
 def test_matrices_found_in_inference_mode_can_be_trained_with():
     _, edge_index, _ = draw_weighted_graph()
-    finder = HopRings(2, cached=True, normalize=True)
+    finder = RingMatrices(2, cached=True, normalize=True)
     with torch.inference_mode():
         finder.find(edge_index, 9, torch.float64)
     x = torch.ones(9, 2, dtype=torch.float64, requires_grad=True)
@@ -62,7 +62,7 @@ def test_matrices_found_in_inference_mode_can_be_trained_with():
 
 def test_copies_start_empty_and_find_the_same():
     _, edge_index, _ = draw_weighted_graph()
-    finder = HopRings(2, cached=True, normalize=True)
+    finder = RingMatrices(2, cached=True, normalize=True)
     rings = finder.find(edge_index, 9, torch.float64)
     other = copy.deepcopy(finder)
     assert other.memo is not finder.memo
@@ -74,7 +74,7 @@ def test_copies_start_empty_and_find_the_same():
 
 def test_no_pairs_at_any_distance():
     for cached in (True, False):
-        rings = HopRings(3, cached, True).find(
+        rings = RingMatrices(3, cached, True).find(
             torch.zeros(2, 0, dtype=torch.long), 2, torch.float64
         )
         assert [ring.value.numel() for ring in rings] == [0, 0, 0]
