@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 from baseline_checks import call, draw_graph
-from dense_formulas import affine, frame, head, prepare, product_attention
+from dense_formulas import affine, frame, head, prepare
 from torch_geometric.data import Batch
 
 from torch_grama.baselines import SAN, LaplaceEncoder
@@ -51,23 +51,6 @@ def _weighted(query_lin, key_lin, x, cut, edges, value):
         score = (query[i] * key[j] * edge).sum() / math.sqrt(query.size(-1))
         top[i] += factor * score.clamp(-5, 5).exp() * ones[j]
     return top[:, :-1], top[:, -1:]
-
-
-def test_product_attention_of_the_formulas_agrees_with_the_sums():
-    """The reference of the other models and the one above are the same function."""
-    graph = draw_graph(5, 3)
-    model = prepare(SAN(5, 8, 3, 1, heads=1, gamma=0.0))
-    part, x = model.attentions[0], affine(model.node_lin, graph.x)
-    edges = [
-        (j, i, affine(part.edge, model.present_edge.weight)[0], 1.0)
-        for j, i in graph.edge_index.t().tolist()
-    ]
-    expected = product_attention(
-        affine(part.query, x), affine(part.key, x), affine(part.value, x), edges
-    )
-    view = read_batch(graph.x, graph.edge_index)
-    edge = model.present_edge.weight.expand(graph.edge_index.size(1), -1)
-    torch.testing.assert_close(part(x, edge, edge[0], view, None), expected)
 
 
 def test_absent_pairs_are_those_of_one_graph_without_an_edge():
