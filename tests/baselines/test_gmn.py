@@ -51,7 +51,9 @@ def test_gmn_is_its_formula(edge_dim):
                     for place in range(5)
                 ]
             )
-            read[i] = (sequence + both_ways(scan.token_scan, layer_norm(scan.norm, sequence)))[-1]
+            normed = layer_norm(scan.norm, sequence)
+            read[i] = sequence[-1] + mamba(scan.token_scan.forwards, normed)[-1]
+            read[i] += mamba(scan.token_scan.backwards, normed.flip(0))[-1]
         scanned = torch.zeros_like(x)
         scanned[order] = both_ways(scan.node_scan, read[order])
         update, edge = gated_gcn(local.conv, x, graph.edge_index, edge)

@@ -27,13 +27,14 @@ class GMN(StackModel):
     .. math::
         \boldsymbol{\Phi}_i = \left[ \phi(G[T_{m,1}(i)]), \ldots, \phi(G[T_{1,s}(i)]),
         \phi(G[\{i\}]) \right], \qquad
-        \mathbf{y}_i = \mathrm{last} \left( \boldsymbol{\Phi}_i +
+        \mathbf{y}_i = \phi(G[\{i\}]) + \mathrm{last} \left(
         \mathrm{BiMamba}(\mathrm{LN}(\boldsymbol{\Phi}_i)) \right), \qquad
         \mathbf{u} = \pi^{-1} \mathrm{BiMamba}(\pi \mathbf{y}),
 
-    where :math:`T_{\hat m, j}(i)` are the nodes that :math:`M` random walks of :math:`\hat m`
-    steps from :math:`i` have seen, and :math:`\pi` sorts the nodes of a graph by degree. The
-    encoder of a subgraph is one round of message passing and a mean,
+    where each direction is read at its own end, :math:`T_{\hat m, j}(i)` are the nodes that
+    :math:`M` random walks of :math:`\hat m` steps from :math:`i` have seen, and :math:`\pi` sorts
+    the nodes of a graph by degree. The encoder of a subgraph is one round of message passing and
+    a mean,
 
     .. math::
         \phi(G[T]) = \frac{1}{|T|} \sum_{i \in T} \mathrm{ReLU} \Big( \mathbf{W}_1 \mathbf{x}_i +
@@ -51,7 +52,8 @@ class GMN(StackModel):
 
     .. note::
         No code of the authors is public. Readings taken: the walks are drawn once a forward pass
-        and serve all layers; the encoder :math:`\phi` is as above; the frame with its
+        and serve all layers; the encoder :math:`\phi` is as above; the scan over the tokens is
+        read at the end of each direction, where it has seen them all; the frame with its
         feed-forward part is that of GPS; ties between degrees go by number. The walks come from
         PyTorch's global generator in training, and are fixed by the number of a node within its
         graph at test time.
@@ -160,9 +162,9 @@ class _WalkScan(Module):
     ) -> Tensor:
         # [N, F] -> [N, T, F]
         sequence = self.encode(x, edge_attr, tokens)
-        sequence = sequence + self.token_scan(self.norm(sequence))
         # [N, T, F] -> [N, F] -> [B, n, F], in the order of the degrees
-        dense = view.pack(sequence[:, -1][order])
+        summary = sequence[:, -1] + self.token_scan.summarize(self.norm(sequence))
+        dense = view.pack(summary[order])
         scanned = view.unpack(self.node_scan(dense, view.sizes))
         return torch.empty_like(scanned).index_copy(0, order, scanned)
 

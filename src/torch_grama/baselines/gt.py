@@ -117,6 +117,8 @@ class _Layer(Module):
         self.attention = TransformerConv(  # type: ignore[abstract]
             channels, channels // heads, heads, edge_dim=edge_dim, root_weight=False
         )
+        # it makes the map of the skip connection also where it does not use it
+        self.attention.register_module("lin_skip", _NoMap())
         self.out_lin = Linear(2 * channels if separate else channels, channels)
         self.mlp = Sequential(
             LayerNorm(channels),
@@ -140,3 +142,8 @@ class _Layer(Module):
         x = x + F.dropout(self.out_lin(message), self.dropout, self.training)
         out: Tensor = x + self.mlp(x)
         return out
+
+
+class _NoMap(Module):
+    def reset_parameters(self) -> None:
+        """Has none."""

@@ -142,6 +142,12 @@ class BidirectionalMamba(Module):
         out: Tensor = self.forwards(sequence) + turned
         return out
 
+    def summarize(self, sequence: Tensor) -> Tensor:
+        r"""Returns what each direction gives at its end, where it has seen all, summed
+        :math:`(B, F)`."""
+        out: Tensor = self.forwards(sequence)[:, -1] + self.backwards(sequence.flip(1))[:, -1]
+        return out
+
 
 def _turn(sequence: Tensor, lengths: Tensor | None) -> Tensor:
     """Each sequence from its own end to its start; its padding stays at the end."""

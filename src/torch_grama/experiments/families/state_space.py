@@ -56,7 +56,8 @@ ENTRIES: dict[str, ModelEntry] = {
         takes_edge_attr=True,
         departures=(
             "No code of the authors is public; this is a reading of the paper.",
-            "Subgraphs are encoded by one round of message passing and a mean.",
+            "Subgraphs are encoded by one round of message passing and a mean; each direction of "
+            "the scan over them is read at its end.",
             "Walks are drawn once a forward pass for all layers; at test time they are fixed by "
             "the number of a node within its graph.",
             "The frame around the scans, with its feed-forward part, is that of GPS.",
