@@ -80,6 +80,11 @@ class LinearAttention(Module):
 
     with a fixed random orthogonal :math:`\mathbf{P}`. The padding of a batch takes no part.
 
+    .. note::
+        Each head has 64 channels and 266 features, whatever the width of the states, as in the
+        code of the GPS paper; a batch is padded to its largest graph. Four heads on 128 graphs
+        of up to 444 nodes take 0.24 GB for each copy of the features.
+
     Args:
         channels (int): Width of the states.
         heads (int): Number of heads, 64 channels each.

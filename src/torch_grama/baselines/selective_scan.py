@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
+from torch.autograd.function import FunctionCtx, once_differentiable
 
-DEFAULT_CHUNK = 32
+DEFAULT_CHUNK = 64
 DEFAULT_ELEMENTS = 2**24
+# Steps that each of the parallel parts of a chunk takes.
+STEPS = 8
 
 
 def selective_scan(
@@ -30,13 +33,13 @@ def selective_scan(
 
     for each channel on its own. The pairs :math:`(a_t, b_t)` of the recurrence
     :math:`h_t = a_t h_{t-1} + b_t` compose associatively, :math:`(a, b) \circ (a', b') =
-    (a a', a b' + b)`, so that all prefixes within a chunk of the sequence come in
-    :math:`\log_2` of its length steps. There is no division, so that a strong decay costs no
-    accuracy.
+    (a a', a b' + b)`: the parts of a chunk of the sequence are composed side by side, eight steps
+    each, and then joined. There is no division, so that a strong decay costs no accuracy.
 
-    The chunks follow one another, and each is computed again in the backward pass. What is kept
-    is the input and one state a chunk; the largest tensor is :math:`(B', \mathrm{chunk}, F, S)`
-    for as many sequences :math:`B'` at once as :obj:`max_elements` allows.
+    The chunks follow one another. What is kept for the backward pass is the input and one state a
+    chunk; the states are made again there, chunk by chunk, and the gradient is the same recurrence
+    run backwards. The largest tensor is :math:`(B', \mathrm{chunk}, F, S)` for as many sequences
+    :math:`B'` at once as :obj:`max_elements` allows. The gradient has no gradient of its own.
 
     Args:
         x (Tensor): Input :math:`(B, T, F)`.
@@ -45,7 +48,7 @@ def selective_scan(
         input_map (Tensor): :math:`\mathbf{B}` :math:`(B, T, S)`.
         output_map (Tensor): :math:`\mathbf{C}` :math:`(B, T, S)`.
         skip (Tensor, optional): :math:`D` :math:`(F)`. (default: :obj:`None`)
-        chunk_size (int, optional): Steps done at once. (default: :obj:`32`)
+        chunk_size (int, optional): Steps done at once. (default: :obj:`64`)
         max_elements (int, optional): Largest number of elements of a tensor; a batch that needs
             more is done in parts, each at least one sequence. (default: :obj:`2**24`)
 
@@ -58,31 +61,17 @@ def selective_scan(
     _check_shapes(x, delta, decay, input_map, output_map, skip)
     if chunk_size < 1:
         raise ValueError(f"Expected 'chunk_size' to be at least 1 (got {chunk_size})")
-    num_sequences, length, channels = x.size()
-    if length == 0:
+    if x.size(1) == 0:
         return x
-    needs_grad = torch.is_grad_enabled() and any(
-        part.requires_grad for part in (x, delta, decay, input_map, output_map)
+    parts = (x, delta, decay, input_map, output_map)
+    dtype = torch.float32
+    for part in parts:
+        dtype = torch.promote_types(dtype, part.dtype)
+    at_once = max(1, max_elements // (min(x.size(1), chunk_size) * decay.numel()))
+    out: Tensor = _SelectiveScan.apply(  # type: ignore[no-untyped-call]
+        *(part.to(dtype) for part in parts), chunk_size, at_once
     )
-    at_once = max(1, max_elements // (min(length, chunk_size) * decay.numel()))
-    # what fits into one chunk of one part has nothing to save by being computed twice
-    recompute = needs_grad and (length > chunk_size or num_sequences > at_once)
-    parts = []
-    for rows in zip(
-        *(part.split(at_once) for part in (x, delta, input_map, output_map)), strict=True
-    ):
-        state = x.new_zeros(rows[0].size(0), channels, decay.size(1))
-        for pieces in zip(*(part.split(chunk_size, dim=1) for part in rows), strict=True):
-            if recompute:
-                output, state = checkpoint(_scan_chunk, state, decay, *pieces, use_reentrant=False)
-            else:
-                output, state = _scan_chunk(state, decay, *pieces)
-            parts.append(output)
-    num_chunks = -(-length // chunk_size)
-    out = torch.cat(
-        [torch.cat(parts[k : k + num_chunks], dim=1) for k in range(0, len(parts), num_chunks)]
-    )
-    return out if skip is None else out + skip * x
+    return out.to(x.dtype) if skip is None else out.to(x.dtype) + skip * x
 
 
 def selective_scan_reference(
@@ -117,28 +106,125 @@ def selective_scan_reference(
     return torch.stack(outputs, dim=1) if outputs else x
 
 
-def _scan_chunk(
-    state: Tensor,
-    decay: Tensor,
-    x: Tensor,
-    delta: Tensor,
-    input_map: Tensor,
-    output_map: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """The outputs of one chunk and the state after it."""
-    # [B, T, F] -> [B, T, F, S]
-    factor = torch.exp(delta.unsqueeze(-1) * decay)
-    term = (delta * x).unsqueeze(-1) * input_map.unsqueeze(-2)
-    span, length = 1, x.size(1)
-    while span < length:
-        # element t composes with element t - span; both then stand for twice the span
-        head, tail = factor[:, :span], factor[:, span:]
-        term = torch.cat([term[:, :span], tail * term[:, :-span] + term[:, span:]], dim=1)
-        factor = torch.cat([head, tail * factor[:, :-span]], dim=1)
-        span *= 2
-    states = factor * state.unsqueeze(1) + term
-    # [B, T, F, S] -> [B, T, F]
-    return (states * output_map.unsqueeze(-2)).sum(dim=-1), states[:, -1]
+class _SelectiveScan(torch.autograd.Function):
+    """The scan without its skip, with a backward pass that makes the states again."""
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx,
+        x: Tensor,
+        delta: Tensor,
+        decay: Tensor,
+        input_map: Tensor,
+        output_map: Tensor,
+        chunk_size: int,
+        at_once: int,
+    ) -> Tensor:
+        out = torch.empty_like(x, memory_format=torch.contiguous_format)
+        num_chunks = -(-x.size(1) // chunk_size)
+        starts = x.new_zeros(num_chunks, x.size(0), x.size(2), decay.size(1))
+        for rows in _slices(x.size(0), at_once):
+            for number, steps in enumerate(_slices(x.size(1), chunk_size)):
+                chunk = _Chunk(x, delta, decay, input_map, rows, steps)
+                states = chunk.states(starts[number, rows])
+                out[rows, steps] = (states * output_map[rows, steps].unsqueeze(-2)).sum(dim=-1)
+                if number + 1 < num_chunks:
+                    starts[number + 1, rows] = states[:, -1]
+        ctx.save_for_backward(x, delta, decay, input_map, output_map, starts)
+        ctx.sizes = (chunk_size, at_once)  # type: ignore[attr-defined]
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, out_grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, delta, decay, input_map, output_map, starts = ctx.saved_tensors  # type: ignore[attr-defined]
+        chunk_size, at_once = ctx.sizes  # type: ignore[attr-defined]
+        grads = tuple(
+            torch.zeros_like(part, memory_format=torch.contiguous_format)
+            for part in (x, delta, decay, input_map, output_map)
+        )
+        x_grad, delta_grad, decay_grad, input_grad, output_grad = grads
+        for rows in _slices(x.size(0), at_once):
+            from_later = torch.zeros_like(starts[0, rows])
+            for number, steps in reversed(list(enumerate(_slices(x.size(1), chunk_size)))):
+                chunk = _Chunk(x, delta, decay, input_map, rows, steps)
+                start, dy = starts[number, rows], out_grad[rows, steps].unsqueeze(-1)
+                states = chunk.states(start)
+                output_grad[rows, steps] = (states * dy).sum(dim=-2)
+                # g_t = C_t dy_t + a_{t+1} g_{t+1}
+                grad = chunk.adjoints(dy * output_map[rows, steps].unsqueeze(-2), from_later)
+                factor = chunk.factor()
+                from_later = factor[:, 0] * grad[:, 0]
+                input_grad[rows, steps] = (grad * chunk.drive.unsqueeze(-1)).sum(dim=-2)
+                drive_grad = (grad * chunk.input_map.unsqueeze(-2)).sum(dim=-1)
+                # what reaches the exponent delta A of the factor
+                grad = grad.mul_(factor)
+                grad[:, 1:] *= states[:, :-1]
+                grad[:, 0] *= start
+                decay_grad += (grad * chunk.delta.unsqueeze(-1)).sum(dim=(0, 1))
+                x_grad[rows, steps] = drive_grad * chunk.delta
+                delta_grad[rows, steps] = drive_grad * chunk.x + (grad * decay).sum(dim=-1)
+        return (*grads, None, None)
+
+
+class _Chunk:
+    """Some steps of some sequences."""
+
+    def __init__(
+        self,
+        x: Tensor,
+        delta: Tensor,
+        decay: Tensor,
+        input_map: Tensor,
+        rows: slice,
+        steps: slice,
+    ) -> None:
+        self.x, self.delta, self.input_map = (
+            x[rows, steps],
+            delta[rows, steps],
+            input_map[rows, steps],
+        )
+        self.decay = decay
+        self.drive = self.delta * self.x
+
+    def factor(self) -> Tensor:
+        """What a state is multiplied with at each step, ``[B, T, F, S]``."""
+        return (self.delta.unsqueeze(-1) * self.decay).exp_()
+
+    def states(self, start: Tensor) -> Tensor:
+        """The states after each step, ``[B, T, F, S]``."""
+        term = self.drive.unsqueeze(-1) * self.input_map.unsqueeze(-2)
+        return _compose(self.factor(), term, start)
+
+    def adjoints(self, term: Tensor, from_later: Tensor) -> Tensor:
+        """The recurrence from the last step to the first, ``[B, T, F, S]``."""
+        # a step is multiplied with the factor of the one that comes after it in the sequence
+        factor = torch.ones_like(term)
+        factor[:, 1:] = self.factor()[:, 1:].flip(1)
+        return _compose(factor, term.flip(1), from_later).flip(1)
+
+
+def _compose(factor: Tensor, term: Tensor, start: Tensor) -> Tensor:
+    """Solves h_t = a_t h_{t-1} + b_t; uses up both of its first arguments."""
+    length = term.size(1)
+    steps = min(STEPS, length)
+    missing = -length % steps
+    if missing > 0:
+        term = F.pad(term, (0, 0, 0, 0, 0, missing))
+        factor = F.pad(factor, (0, 0, 0, 0, 0, missing))
+    # [B, T, F, S] -> [B, P, steps, F, S]: all parts take their steps side by side
+    term, factor = (part.unflatten(1, (-1, steps)) for part in (term, factor))
+    for step in range(1, steps):
+        term[:, :, step].addcmul_(factor[:, :, step], term[:, :, step - 1])
+        factor[:, :, step].mul_(factor[:, :, step - 1])
+    for part in range(term.size(1)):
+        term[:, part].addcmul_(factor[:, part], start.unsqueeze(1))
+        start = term[:, part, -1]
+    return term.flatten(1, 2)[:, :length]
+
+
+def _slices(length: int, step: int) -> list[slice]:
+    return [slice(start, min(start + step, length)) for start in range(0, length, step)]
 
 
 def _check_shapes(
