@@ -38,3 +38,5 @@ def test_nodes_are_sorted_within_their_graph():
 def test_input_is_checked():
     with pytest.raises(ValueError, match="'batch'"):
         read_batch(torch.ones(6, 1), EDGES, batch=torch.tensor([0, 0]))
+    with pytest.raises(ValueError, match="sorted"):
+        read_batch(torch.ones(6, 1), EDGES, batch=torch.tensor([0, 0, 1, 0, 1, 1]))

@@ -52,6 +52,7 @@ def test_exphormer_is_its_formula(edge_dim, degree, num_virtual):
     torch.testing.assert_close(call(model, graph), head(model, x))
 
 
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad=True")
 def test_without_an_expander_the_numbering_does_not_matter():
     assert permutation_error(Exphormer(5, 8, 3, 2, expander_degree=0), "node") < 1e-9
     assert permutation_error(Exphormer(5, 8, 3, 2, expander_degree=2), "node") > 1e-3

@@ -163,7 +163,7 @@ def test_edge_weights_are_read_by_those_that_say_so(word):
 
 @each_word
 def test_training_lowers_the_loss(word):
-    """Which of two features is larger, summed over the graph or at the node."""
+    """Which of two features of a node is larger."""
     torch.manual_seed(0)
     model = build(word)
     batch = draw_batch(sizes=(10, 12, 14))

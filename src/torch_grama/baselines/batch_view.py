@@ -86,7 +86,7 @@ def read_batch(
 
     Raises:
         TypeError: If a tensor has the wrong type.
-        ValueError: If a tensor has the wrong size.
+        ValueError: If a tensor has the wrong size, or the batch vector is not sorted.
     """
     num_nodes = x.size(0)
     given = read_graph_input(num_nodes, edge_index, edge_weight, edge_attr, batch, batch_size)
@@ -101,7 +101,13 @@ def read_batch(
             sizes=torch.full((1,), num_nodes, device=x.device),
             max_size=num_nodes,
         )
-    _, graph, sizes = torch.unique_consecutive(batch, return_inverse=True, return_counts=True)
+    numbers, graph, sizes = torch.unique_consecutive(batch, return_inverse=True, return_counts=True)
+    # dense layouts would mix graphs without a word
+    if bool((numbers[1:] < numbers[:-1]).any()):
+        raise ValueError(
+            "Expected 'batch' to be sorted: the nodes of a graph must lie together, in the order "
+            "of the graphs (torch_geometric.data.Batch makes it so)"
+        )
     first = sizes.cumsum(0) - sizes
     return BatchView(
         num_nodes,
