@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import LayerNorm, Linear, Module, ModuleList
+from torch.utils.checkpoint import checkpoint
 from torch_geometric.utils import scatter
 
 from torch_grama.baselines.batch_view import BatchView
@@ -56,7 +57,7 @@ class GMN(StackModel):
         read at the end of each direction, where it has seen them all; the frame with its
         feed-forward part is that of GPS; ties between degrees go by number. The walks come from
         PyTorch's global generator in training, and are fixed by the number of a node within its
-        graph at test time.
+        graph at test time. Memory is that of a model on :math:`m s + 1` times as many nodes.
 
     Args:
         in_channels (int): Width of the node features.
@@ -160,8 +161,8 @@ class _WalkScan(Module):
         order: Tensor,
         view: BatchView,
     ) -> Tensor:
-        # [N, F] -> [N, T, F]
-        sequence = self.encode(x, edge_attr, tokens)
+        # [N, F] -> [N, T, F]; the members of the tokens are many and soon gathered again
+        sequence: Tensor = checkpoint(self.encode, x, edge_attr, tokens, use_reentrant=False)
         # [N, T, F] -> [N, F] -> [B, n, F], in the order of the degrees
         summary = sequence[:, -1] + self.token_scan.summarize(self.norm(sequence))
         dense = view.pack(summary[order])
