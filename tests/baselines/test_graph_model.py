@@ -1,4 +1,4 @@
-"""What must hold of every message-passing and tuned model, by word."""
+"""What must hold of every message-passing, tuned and differential-equation model, by word."""
 
 import inspect
 
@@ -17,9 +17,9 @@ from baseline_checks import (
 from dense_graphs import draw_weighted_graph
 from torch_geometric.data import Batch
 
-from torch_grama.experiments.families import message_passing, tuned
+from torch_grama.experiments.families import differential_equation, message_passing, tuned
 
-ENTRIES = message_passing.ENTRIES | tuned.ENTRIES
+ENTRIES = message_passing.ENTRIES | tuned.ENTRIES | differential_equation.ENTRIES
 EDGE_DIM = 3
 WITH_EDGES = [word for word, entry in ENTRIES.items() if entry.takes_edge_attr]
 CASES = [(word, None) for word in ENTRIES] + [(word, EDGE_DIM) for word in WITH_EDGES]
@@ -31,6 +31,11 @@ WEIGHTED = [
     "co-gnn-mean",
     "co-gnn-sum",
     "tuned-gcn",
+    "dgc",
+    "graphcon-gcn",
+    "adgn-sum",
+    "adgn-gcn",
+    "swan",
 ]
 
 
@@ -161,6 +166,20 @@ def test_training_lowers_the_loss_on_a_tiny_task(word):
     assert sum(losses[-5:]) < 0.5 * sum(losses[:5])
 
 
+@pytest.mark.parametrize(("word", "edge_dim"), CASES)
+def test_mixed_precision_trains(word, edge_dim):
+    model = build(word, "graph", edge_dim)
+    batch = Batch.from_data_list([draw_graph(8, seed, edge_dim) for seed in range(2)])
+    batch.x = batch.x.float()
+    batch.edge_attr = None if edge_dim is None else batch.edge_attr.float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = call(model, batch)
+        loss = out.float().square().mean()
+    loss.backward()
+    assert loss.isfinite()
+    assert all(value.grad is None or value.grad.isfinite().all() for value in model.parameters())
+
+
 @pytest.mark.parametrize("word", ENTRIES)
 def test_state_dict_round_trip(word):
     first, second = build(word), build(word)
@@ -172,7 +191,9 @@ def test_state_dict_round_trip(word):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("word", ["gcn", "gatedgcn", "co-gnn-mean", "tuned-gcn"])
+@pytest.mark.parametrize(
+    "word", ["gcn", "gatedgcn", "co-gnn-mean", "tuned-gcn", "grand-linear", "adgn-sum", "swan"]
+)
 def test_compiled_equals_eager(word):
     model = randomize(build(word, "graph").double()).eval()
     compiled = torch.compile(model, backend="aot_eager", dynamic=True)
@@ -218,3 +239,5 @@ def test_wrong_features_say_what_is_expected():
 def test_repr_names_sizes_and_variant():
     assert str(build("gcn")) == "GCN(5, 8, 3, num_layers=2)"
     assert str(build("co-gnn-sum")) == "CoGNN(5, 8, 3, num_layers=2, aggregation='sum')"
+    assert str(build("graphcon-gat")) == "GraphCON(5, 8, 3, num_layers=2, coupling='gat')"
+    assert str(build("dgc")) == "DGC(5, 8, 3, num_layers=2, step_size=0.5)"
