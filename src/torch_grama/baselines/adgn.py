@@ -16,7 +16,7 @@ from torch_grama.baselines.layer_stack import require_hidden_width
 from torch_grama.baselines.neighbor_sum import sum_neighbors
 from torch_grama.nn.activation import Activation, resolve_activation
 from torch_grama.nn.choices import choose
-from torch_grama.nn.grama_arguments import check_input_sizes, check_positive
+from torch_grama.nn.grama_arguments import check_positive
 from torch_grama.nn.graph_input import GraphInput
 
 AGGREGATIONS = {"sum": "sum of the mapped neighbours", "gcn": "graph convolution"}
@@ -76,7 +76,6 @@ class ADGN(GraphModel):
         readout_layers: int = 2,
     ) -> None:
         check_positive(num_layers=num_layers)
-        check_input_sizes(in_channels, 0, dropout)
         choose("aggregation", aggregation, AGGREGATIONS)
         require_hidden_width("ADGN", in_channels, hidden_channels, pre_linear)
         super().__init__(

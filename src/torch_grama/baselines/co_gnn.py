@@ -16,7 +16,7 @@ from torch_grama.baselines.graph_model import GraphModel
 from torch_grama.baselines.layer_stack import require_hidden_width
 from torch_grama.nn.activation import Activation, resolve_activation
 from torch_grama.nn.choices import choose
-from torch_grama.nn.grama_arguments import check_input_sizes, check_positive
+from torch_grama.nn.grama_arguments import check_positive
 from torch_grama.nn.graph_input import GraphInput
 
 AGGREGATIONS = {"mean": "mean over the neighbours", "sum": "sum over the neighbours"}
@@ -84,7 +84,6 @@ class CoGNN(GraphModel):
     ) -> None:
         check_positive(num_layers=num_layers)
         check_positive(action_channels=action_channels, action_layers=action_layers)
-        check_input_sizes(in_channels, 0, dropout)
         choose("aggregation", aggregation, AGGREGATIONS)
         require_hidden_width("CoGNN", in_channels, hidden_channels, pre_linear)
         if min_sharpness <= 0:

@@ -7,6 +7,8 @@ from torch import Tensor
 from torch.nn import Dropout, Linear, Module, Parameter
 from torch_geometric.nn.inits import reset
 
+from torch_grama.nn.grama_arguments import check_input_sizes, check_positive
+
 
 class FeatureEncoder(Module):
     r"""A linear map of the node features and, for models with edge states, one of the edge
@@ -45,6 +47,8 @@ class FeatureEncoder(Module):
         edge_states: bool = False,
     ) -> None:
         super().__init__()
+        check_positive(in_channels=in_channels, hidden_channels=channels, edge_dim=edge_dim)
+        check_input_sizes(in_channels, 0, dropout)
         if not pre_linear and edge_dim not in (None, channels):
             raise ValueError(
                 f"Expected edge attributes of the hidden width for pre_linear=False "

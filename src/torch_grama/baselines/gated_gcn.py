@@ -69,7 +69,7 @@ class GatedGCN(LayerStack):
         edge_dim: int | None = None,
     ) -> None:
         require_hidden_width("GatedGCN", in_channels, hidden_channels, pre_linear)
-        check_positive(num_layers=num_layers)
+        check_positive(hidden_channels=hidden_channels, num_layers=num_layers)
         super().__init__(
             in_channels,
             hidden_channels,

@@ -11,7 +11,7 @@ from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.graph_model import GraphModel
 from torch_grama.baselines.layer_stack import require_hidden_width
 from torch_grama.nn.activation import Activation, resolve_activation
-from torch_grama.nn.grama_arguments import check_input_sizes, check_positive
+from torch_grama.nn.grama_arguments import check_positive
 from torch_grama.nn.graph_input import GraphInput
 
 
@@ -29,7 +29,7 @@ class GCNII(GraphModel):
 
     .. note::
         ``theta=None`` sets :math:`\beta_l = 1`, the form of the Long Range Graph Benchmark (there
-        with ``alpha=0.2`` and ``residual=True``) and of the synthetic tasks. Dropout follows each
+        with ``alpha=0.2``) and of the synthetic tasks. Dropout follows each
         activation, where the paper drops out the input of each layer.
 
     Args:
@@ -67,7 +67,6 @@ class GCNII(GraphModel):
         readout_layers: int = 2,
     ) -> None:
         check_positive(num_layers=num_layers)
-        check_input_sizes(in_channels, 0, dropout)
         require_hidden_width("GCNII", in_channels, hidden_channels, pre_linear)
         super().__init__(
             FeatureEncoder(in_channels, hidden_channels, pre_linear, dropout),

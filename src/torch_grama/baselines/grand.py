@@ -18,7 +18,7 @@ from torch_grama.baselines.layer_stack import require_hidden_width
 from torch_grama.baselines.neighbor_sum import sum_neighbors
 from torch_grama.nn.activation import Activation
 from torch_grama.nn.choices import choose
-from torch_grama.nn.grama_arguments import check_input_sizes, check_positive
+from torch_grama.nn.grama_arguments import check_positive
 from torch_grama.nn.graph_input import GraphInput
 
 
@@ -84,7 +84,6 @@ class GRAND(GraphModel):
         readout_layers: int = 2,
     ) -> None:
         check_positive(num_layers=num_layers)
-        check_input_sizes(in_channels, 0, dropout)
         require_hidden_width("GRAND", in_channels, hidden_channels, pre_linear)
         super().__init__(
             FeatureEncoder(in_channels, hidden_channels, pre_linear, dropout),

@@ -12,7 +12,7 @@ from torch_grama.baselines.graph_model import GraphModel
 from torch_grama.baselines.layer_stack import require_hidden_width
 from torch_grama.nn.activation import Activation, resolve_activation
 from torch_grama.nn.choices import choose
-from torch_grama.nn.grama_arguments import check_input_sizes, check_positive
+from torch_grama.nn.grama_arguments import check_positive
 from torch_grama.nn.graph_input import GraphInput
 
 COUPLINGS = {"gcn": "graph convolution", "gat": "graph attention"}
@@ -34,7 +34,7 @@ class GraphCON(GraphModel):
         The linear term :math:`\mathbf{R}` is in the released code and not in the paper's equation
         (``residual=False``). The released attention model averages neighbouring channels of the
         concatenated heads; here the heads are averaged. With :math:`\Delta t = \alpha = \gamma =
-        1`, settings that the paper's search includes, the oscillator is lost: the update is
+        1`, the defaults of the released code, the oscillator is lost: the update is
         :math:`\mathbf{X} \leftarrow \sigma(\mathrm{F}(\mathbf{X}) + \mathbf{R} \mathbf{X})`.
 
     Args:
@@ -77,7 +77,6 @@ class GraphCON(GraphModel):
         readout_layers: int = 2,
     ) -> None:
         check_positive(num_layers=num_layers, heads=heads)
-        check_input_sizes(in_channels, 0, dropout)
         choose("coupling", coupling, COUPLINGS)
         require_hidden_width("GraphCON", in_channels, hidden_channels, pre_linear)
         if coupling == "gcn" and heads != 1:

@@ -13,7 +13,7 @@ from torch_grama.baselines.feature_encoder import FeatureEncoder
 from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.graph_model import GraphModel
 from torch_grama.nn.activation import Activation
-from torch_grama.nn.grama_arguments import check_input_sizes, check_positive
+from torch_grama.nn.grama_arguments import check_positive
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.sequence_norm import NormLike
 
@@ -72,7 +72,6 @@ class LayerStack(GraphModel):
         conv_normalizes: bool = False,
     ) -> None:
         check_positive(num_layers=len(convs))
-        check_input_sizes(in_channels, 0, dropout)
         super().__init__(
             FeatureEncoder(
                 in_channels, hidden_channels, pre_linear, dropout, edge_dim, edge_states

@@ -18,7 +18,7 @@ from torch_grama.baselines.neighbor_sum import sum_neighbors
 from torch_grama.baselines.swan_edges import EdgeWeights, antisymmetric_edges, symmetric_edges
 from torch_grama.nn.activation import Activation, resolve_activation
 from torch_grama.nn.choices import choose
-from torch_grama.nn.grama_arguments import check_input_sizes, check_positive
+from torch_grama.nn.grama_arguments import check_positive
 from torch_grama.nn.graph_input import GraphInput
 
 AGGREGATIONS = {
@@ -90,7 +90,6 @@ class SWAN(GraphModel):
         readout_layers: int = 2,
     ) -> None:
         check_positive(num_layers=num_layers)
-        check_input_sizes(in_channels, 0, dropout)
         choose("aggregation", aggregation, AGGREGATIONS)
         require_hidden_width("SWAN", in_channels, hidden_channels, pre_linear)
         super().__init__(

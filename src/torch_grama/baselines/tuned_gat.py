@@ -25,7 +25,8 @@ class TunedGAT(LayerStack):
         ``residual="linear"``, layer or batch norm, dropout, one linear layer as readout. Graph
         tasks (Luo et al., 2025): ``residual="identity"``, batch norm, dropout, often
         ``feed_forward=True``, edge attributes and positional encodings. The second paper has no
-        graph attention network.
+        graph attention network. Graphs are read out by their mean, where the second paper takes the
+        sum or the maximum for some data sets.
 
     Args:
         in_channels (int): Width of the node features.

@@ -24,7 +24,8 @@ class TunedGatedGCN(LayerStack):
         ``residual="linear"``, layer or batch norm, dropout, one linear layer as readout. Graph
         tasks (Luo et al., 2025): ``residual="identity"``, batch norm, dropout, often
         ``feed_forward=True``, edge attributes and positional encodings. The first paper has no
-        gated network. The feed-forward part is normalised as the layer is.
+        gated network. The feed-forward part is normalised as the layer is. Graphs are read out by
+        their mean, where the second paper takes the sum or the maximum for some data sets.
 
     Args:
         in_channels (int): Width of the node features.
@@ -71,7 +72,7 @@ class TunedGatedGCN(LayerStack):
         edge_dim: int | None = None,
     ) -> None:
         require_hidden_width("TunedGatedGCN", in_channels, hidden_channels, pre_linear)
-        check_positive(num_layers=num_layers)
+        check_positive(hidden_channels=hidden_channels, num_layers=num_layers)
         super().__init__(
             in_channels,
             hidden_channels,

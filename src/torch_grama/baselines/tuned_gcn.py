@@ -25,9 +25,11 @@ class TunedGCN(LayerStack):
         ``residual="linear"``, layer or batch norm, dropout, one linear layer as readout. Graph
         tasks (Luo et al., 2025): ``residual="identity"``, batch norm, dropout, often
         ``feed_forward=True``, edge attributes and positional encodings.
-        Encoded edge attributes are added to each message inside the sum, as the second paper's
-        formula has it, without the factor :math:`\hat{a}_{ij}`; its released layer applies ReLU
-        to the sum of both.
+
+        Encoded edge attributes are added to each message inside the sum, which is how we read the
+        second paper, without the factor :math:`\hat{a}_{ij}`; its released layer applies ReLU to
+        each message and leaves the factor out everywhere. Graphs are read out by their mean, where
+        the second paper takes the sum or the maximum for some data sets.
 
     Args:
         in_channels (int): Width of the node features.

@@ -24,10 +24,11 @@ class TunedSAGE(LayerStack):
         The two recipes differ, and options say which one is meant. Node tasks (Luo et al., 2024):
         ``residual="linear"``, layer or batch norm, dropout, one linear layer as readout. Graph
         tasks (Luo et al., 2025): ``residual="identity"``, batch norm, dropout, often
-        ``feed_forward=True``, edge attributes and positional encodings.
-        The first paper's released code adds self-loops to the graph also for GraphSAGE; here the
-        mean is over the neighbours alone. The second paper has no GraphSAGE; edge attributes are
-        added in the same way as for the graph convolutional network.
+        ``feed_forward=True``, edge attributes and positional encodings. The first paper's released
+        code adds self-loops to the graph also for GraphSAGE; here the mean is over the neighbours
+        alone. The second paper has no GraphSAGE; edge attributes are added in the same way as for
+        the graph convolutional network. Graphs are read out by their mean, where the second paper
+        takes the sum or the maximum for some data sets.
 
     Args:
         in_channels (int): Width of the node features.
