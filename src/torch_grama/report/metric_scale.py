@@ -1,0 +1,44 @@
+"""How a metric is printed: its short name, its unit, its direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class MetricScale:
+    r"""How a metric is printed.
+
+    Attributes:
+        label: The short name used in tables.
+        higher_is_better: The direction in which it improves.
+        factor: What a stored value is multiplied with; 100 for shares, which are printed in
+            percent.
+        digits: Decimals of a fixed-point number, or :obj:`None` for a number in scientific form.
+    """
+
+    label: str
+    higher_is_better: bool
+    factor: float
+    digits: int | None
+
+    def text(self, value: float) -> str:
+        r"""Prints a value that already has the table's unit."""
+        return f"{value:.2e}" if self.digits is None else f"{value:.{self.digits}f}"
+
+
+SCALES = {
+    "accuracy": MetricScale("Acc", True, 100, 2),
+    "roc_auc": MetricScale("AUC", True, 100, 2),
+    "average_precision": MetricScale("AP", True, 100, 2),
+    "mae": MetricScale("MAE", False, 1, 4),
+    "mse": MetricScale("MSE", False, 1, None),
+    "log10_mse": MetricScale("log10 MSE", False, 1, 4),
+    "training_ms": MetricScale("training ms", False, 1, 2),
+    "inference_ms": MetricScale("inference ms", False, 1, 2),
+}
+
+
+def scale_of(metric: str) -> MetricScale:
+    r"""Returns how a metric is printed; an unknown one in four decimals, lower being better."""
+    return SCALES.get(metric, MetricScale(metric, False, 1, 4))
