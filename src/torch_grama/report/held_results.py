@@ -120,7 +120,9 @@ def parse_run(record: Mapping[str, object], path: Path) -> RunResult:
     """
     for key in ("data", "model", "metric"):
         if not isinstance(record.get(key), str):
-            raise ResultFileError(f"{path}: expected '{key}' to be a word (got {record.get(key)!r})")
+            raise ResultFileError(
+                f"{path}: expected '{key}' to be a word (got {record.get(key)!r})"
+            )
     hardware = record.get("hardware")
     if isinstance(hardware, Mapping):
         hardware = hardware.get("device", hardware.get("name", ""))
