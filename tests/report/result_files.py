@@ -31,7 +31,7 @@ def write_result(
         "hardware": "test bench",
     }
     record.update(changes)
-    path = folder / suite / budget / f"{data}-{model}" / f"fold{fold}-seed{seed}" / "result.json"
+    path = folder / suite / budget / data / model / f"fold{fold}-seed{seed}" / "result.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record))
     return path

@@ -33,10 +33,18 @@ def test_a_run_in_two_folders_counts_once(tmp_path):
 
 def test_committed_files_lie_flat(tmp_path):
     path = write_result(tmp_path)
-    flat = tmp_path / "hetero" / "paper" / "minesweeper-gcn" / "fold4-seed0.json"
+    flat = tmp_path / "hetero" / "paper" / "minesweeper" / "gcn" / "fold4-seed0.json"
     flat.write_text(path.read_text().replace('"fold": 0', '"fold": 4'))
     (number,), _ = gather([tmp_path])
     assert [run.fold for run in number.runs] == [0, 4]
+
+
+def test_other_files_of_a_run_are_passed_over(tmp_path):
+    path = write_result(tmp_path)
+    (path.parent / "analysis.json").write_text("not a result")
+    (number,), faults = gather([tmp_path])
+    assert len(number.runs) == 1
+    assert faults == []
 
 
 def test_a_run_without_test_value_has_no_mean(tmp_path):

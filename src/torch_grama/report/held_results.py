@@ -148,7 +148,8 @@ def _number(record: Mapping[str, object], key: str, path: Path) -> float:
 
 
 def gather(folders: Iterable[Path]) -> tuple[list[HeldNumber], list[str]]:
-    r"""Gathers result files that lie as ``<suite>/<budget>/<data>-<model>/.../*.json``.
+    r"""Gathers result files that lie as ``<suite>/<budget>/<data>/<model>/<run>/result.json``, or,
+    to be kept, as ``<suite>/<budget>/<data>/<model>/<run>.json``.
 
     A run found in several folders is counted once: the first folder wins.
 
@@ -161,18 +162,16 @@ def gather(folders: Iterable[Path]) -> tuple[list[HeldNumber], list[str]]:
     groups: dict[tuple[str, str, str, str, str], dict[tuple[int, int], RunResult]] = {}
     faults: list[str] = []
     for folder in folders:
-        for path in sorted(folder.glob("*/*/*/**/*.json")):
-            if path.name != RESULT_FILE and path.parent.parent.parent.parent != folder:
+        for path in sorted((*folder.glob("*/*/*/*/*.json"), *folder.glob("*/*/*/*/*/*.json"))):
+            suite, budget, data, model, *inner = path.relative_to(folder).parts
+            if len(inner) == 2 and inner[1] != RESULT_FILE:
                 continue
-            suite, budget = path.relative_to(folder).parts[:2]
             try:
                 record, run = read_run(path)
             except ResultFileError as error:
                 faults.append(str(error))
                 continue
-            label = path.relative_to(folder).parts[2]
-            model = label.removeprefix(f"{record['data']}-")
-            key = (suite, budget, str(record["data"]), model, str(record["metric"]))
+            key = (suite, budget, data, model, str(record["metric"]))
             groups.setdefault(key, {}).setdefault((run.fold, run.seed), run)
     numbers = [
         HeldNumber(*key, runs=tuple(runs[index] for index in sorted(runs)))
