@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
+# What may stand at the end of a word, such as -l16s4, -width64, -depth8.
+SIZES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"-l(\d+)s(\d+)", ("model.seq_len", "model.num_blocks")),
+    (r"-width(\d+)", ("model.hidden_channels",)),
+    (r"-depth(\d+)", ("model.num_layers",)),
+)
 ENCODINGS: dict[str, dict[str, object]] = {
     "rwse": {"data.rwse": 20},
     "lappe": {"data.lap_pe": 10},
@@ -16,7 +23,8 @@ def settings_of_row(row: str, words: Collection[str]) -> dict[str, object]:
     r"""Turns the name of a row into settings.
 
     A row is a word of the catalogue, or ``grama-<backbone>`` with ``-naive`` for coefficients that
-    are free parameters; encodings follow after a plus, as in ``gps+rwse``.
+    are free parameters. Sizes may follow, as in ``grama-gcn-l16s4``, ``gcn-width64`` and
+    ``gcn-depth8``, and encodings after a plus, as in ``gps+rwse``.
 
     Args:
         row (str): The name.
@@ -29,12 +37,17 @@ def settings_of_row(row: str, words: Collection[str]) -> dict[str, object]:
         ValueError: If it names no model or no encoding that is known here.
 
     Example:
-        >>> settings_of_row("grama-gcn-naive+rwse", {"grama"})
-        {'model.name': 'grama', 'model.backbone': 'gcn', 'model.coefficients': 'naive', \
-'data.rwse': 20}
+        >>> settings_of_row("grama-gcn+rwse", {"grama"})
+        {'model.name': 'grama', 'model.backbone': 'gcn', 'data.rwse': 20}
     """
     word, *encodings = row.split("+")
-    settings: dict[str, object]
+    settings: dict[str, object] = {}
+    sizes: dict[str, object] = {}
+    if word not in words:
+        for pattern, names in SIZES:
+            if found := re.search(f"{pattern}$", word):
+                word = word.removesuffix(found.group())
+                sizes |= {name: int(n) for name, n in zip(names, found.groups(), strict=True)}
     if word in words:
         settings = {"model.name": word}
     elif word.startswith(GRAMA):
@@ -46,6 +59,7 @@ def settings_of_row(row: str, words: Collection[str]) -> dict[str, object]:
         raise ValueError(
             f"Expected a model that `grama models` lists, or 'grama-' and a backbone (got {row!r})"
         )
+    settings |= sizes
     for encoding in encodings:
         if encoding not in ENCODINGS:
             raise ValueError(

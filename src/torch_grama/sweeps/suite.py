@@ -45,12 +45,16 @@ class SuiteData:
         name: The name or path of the data set.
         metric: Its metric.
         options: Options of the data set.
+        changes: Settings under dotted names for rows without a configuration of their own.
+        suite: The suite that holds its numbers, for a summary of others.
     """
 
     label: str
     name: str
     metric: str
     options: Mapping[str, object] = field(default_factory=dict)
+    changes: Mapping[str, object] = field(default_factory=dict)
+    suite: str = ""
 
 
 @dataclass(frozen=True)
@@ -167,13 +171,20 @@ def find_suite(name: str, configs: Path) -> Suite:
 
 def _read_data(entry: object, path: Path) -> SuiteData:
     values = _mapping(entry, path, "an entry of 'data'")
-    _check_keys(values, {"label", "name", "metric", "options"}, path, "data.")
+    _check_keys(values, {"label", "name", "metric", "options", "set", "suite"}, path, "data.")
     for key in ("name", "metric"):
         if not isinstance(values.get(key), str):
             raise SuiteError(f"{path}: expected every entry of 'data' to have a '{key}'")
     name = str(values["name"])
     options = _mapping(values.get("options", {}), path, "data.options")
-    return SuiteData(str(values.get("label", name)), name, str(values["metric"]), options)
+    return SuiteData(
+        str(values.get("label", name)),
+        name,
+        str(values["metric"]),
+        options,
+        _flatten(_mapping(values.get("set", {}), path, "data.set")),
+        str(values.get("suite", "")),
+    )
 
 
 def _read_budget(name: str, entry: object, path: Path) -> Budget:
