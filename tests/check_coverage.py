@@ -32,6 +32,7 @@ ROOMS = (
     Room("datasets", 90, required=False),
     # a CUDA graph needs a CUDA device
     Room("training", 90, required=False, except_for="captured_step.py"),
+    Room("experiments", 90, required=False),
 )
 
 
