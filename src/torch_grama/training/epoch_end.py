@@ -105,6 +105,7 @@ class EpochEnd(Checkpoint):
         )
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.watch.take_over()
         if self._loaded is not None:
             self._rate.load_state_dict(self._loaded["learning_rate"])
         if trainer.is_global_zero:

@@ -33,6 +33,13 @@ class SignalWatch:
             self._before = {number: signal.signal(number, self._note) for number in HANDLED}
         return self
 
+    def take_over(self) -> None:
+        r"""Handles signals again after others, such as Lightning, have put themselves before."""
+        if threading.current_thread() is threading.main_thread() and self.received is None:
+            for number in HANDLED:
+                handler = signal.signal(number, self._note)
+                self._before.setdefault(number, handler)
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
