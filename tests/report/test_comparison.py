@@ -109,12 +109,12 @@ def test_formats_by_word(comparison):
 
 def test_errors_print_small_numbers_in_scientific_form(tmp_path):
     write_result(
-        tmp_path, "transfer", data="transfer-ring-50", model="gcn", metric="mse", test=0.0123456
+        tmp_path, "transfer", data="transfer-ring-50", model="gcn", metric="mse", test=0.00123456
     )
     held, _ = gather([tmp_path])
     table = compare(
         "transfer", "Transfer", [Column("transfer-ring-50", "mse")],
         read_paper_numbers("transfer"), held,
     )  # fmt: skip
-    assert "1.23e-02 (1 run, paper)" in to_markdown(table)
-    assert "-1.42e-02" in to_markdown(table)
+    assert "1.23e-03 (1 run, paper)" in to_markdown(table)
+    assert "-0.0253" in to_markdown(table)

@@ -125,7 +125,7 @@ def parse_run(record: Mapping[str, object], path: Path) -> RunResult:
             )
     hardware = record.get("hardware")
     if isinstance(hardware, Mapping):
-        hardware = hardware.get("device", hardware.get("name", ""))
+        hardware = hardware.get("accelerator", hardware.get("processor", ""))
     test = record.get("test")
     return RunResult(
         val=_number(record, "val", path),
@@ -187,13 +187,8 @@ def choose_number(
     numbers: Sequence[HeldNumber], suite: str, data: str, model: str, budget: str | None = None
 ) -> HeldNumber | None:
     r"""Returns the number of one cell: of the wanted budget, or of the largest that was run."""
-    for wanted in (budget,) if budget else BUDGETS:
-        for number in numbers:
-            if (number.suite, number.budget, number.data, number.model) == (
-                suite,
-                wanted,
-                data,
-                model,
-            ):
-                return number
-    return None
+    found = [n for n in numbers if (n.suite, n.data, n.model) == (suite, data, model)]
+    if budget:
+        found = [number for number in found if number.budget == budget]
+    order = {name: place for place, name in enumerate(BUDGETS)}
+    return min(found, key=lambda number: order.get(number.budget, len(order)), default=None)

@@ -14,7 +14,8 @@ class MetricScale:
         higher_is_better: The direction in which it improves.
         factor: What a stored value is multiplied with; 100 for shares, which are printed in
             percent.
-        digits: Decimals of a fixed-point number, or :obj:`None` for a number in scientific form.
+        digits: Decimals of a fixed-point number, or :obj:`None` for errors that span powers of ten:
+            four decimals, and the scientific form below 0.01.
     """
 
     label: str
@@ -24,7 +25,9 @@ class MetricScale:
 
     def text(self, value: float) -> str:
         r"""Prints a value that already has the table's unit."""
-        return f"{value:.2e}" if self.digits is None else f"{value:.{self.digits}f}"
+        if self.digits is None:
+            return f"{value:.4f}" if abs(value) >= 0.01 else f"{value:.2e}"
+        return f"{value:.{self.digits}f}"
 
 
 SCALES = {

@@ -141,7 +141,7 @@ def read_suite(folder: Path) -> Suite:
         data=data,
         models=_words(values.get("models", []), path, "models"),
         repeat=repeat,
-        budgets={name: _read_budget(name, entry, path) for name, entry in budgets.items()},
+        budgets={n: _read_budget(n, budgets[n], path) for n in BUDGETS if n in budgets},
         defaults=_flatten(_mapping(values.get("defaults", {}), path, "defaults")),
         notes=_words(values.get("notes", []), path, "notes"),
         folder=folder,
