@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -132,7 +133,7 @@ def _run(suite: Suite, arguments: argparse.Namespace) -> int:
     from torch_grama.sweeps.reproduction import plan_runs
 
     if not suite.budgets:
-        return _run_other(suite)
+        return _run_other(suite, Path(arguments.results or "results").absolute())
     folds, absent = _look_at_data(suite, arguments)
     runs = plan_runs(
         suite,
@@ -149,7 +150,11 @@ def _run(suite: Suite, arguments: argparse.Namespace) -> int:
         for run in runs:
             print(f"{'to do' if run in missing else 'done '}  {run.name}  {run.folder}")
         return 0
-    say = (lambda text: None) if arguments.quiet else (lambda text: print(text, file=sys.stderr))
+
+    def say(text: str) -> None:
+        if not arguments.quiet:
+            print(text, file=sys.stderr)
+
     say(f"{suite.title}: {len(runs)} runs, {len(runs) - len(missing)} of them done")
     failures = 0
     for count, (run, outcome) in enumerate(_outcomes(missing, arguments), start=1):
@@ -177,30 +182,31 @@ def _outcomes(missing: Sequence[PlannedRun], arguments: argparse.Namespace) -> I
     return run_one_by_one(missing, "quiet" if arguments.quiet else "auto")
 
 
-def _run_other(suite: Suite) -> int:
+def _run_other(suite: Suite, results: Path) -> int:
     """Experiments that are not made of training runs."""
     if any(entry.suite for entry in suite.data):
         names = sorted({entry.suite for entry in suite.data})
         print(f"grama: taken from {', '.join(names)}; reproduce these", file=sys.stderr)
         return 0
-    try:
-        from benchmarks import runtime
-    except ModuleNotFoundError:
+    project = suite.folder.parents[1]
+    if not (project / "benchmarks" / "runtime.py").is_file():
         print(
             "grama: times are measured by `python -m benchmarks.runtime` in a checkout of "
             "torch-grama",
             file=sys.stderr,
         )
         return 0
-    runtime.main([])
-    return 0
+    command = [sys.executable, "-m", "benchmarks.runtime", "--out", str(results / "runtime")]
+    return subprocess.run(command, cwd=project).returncode
 
 
 def _look_at_data(
     suite: Suite, arguments: argparse.Namespace
 ) -> tuple[dict[str, int], dict[str, str]]:
     """The number of folds of each column, and why those that cannot be had cannot be had."""
-    from torch_grama.datasets import DatasetError, load
+    from torch_grama.datasets.errors import DatasetError
+    from torch_grama.datasets.load import load_with
+    from torch_grama.datasets.storage import Storage
 
     budget = suite.budgets.get(arguments.budget or "smoke")
     wanted = arguments.data or (budget.data if budget else ()) or [e.label for e in suite.data]
@@ -209,7 +215,7 @@ def _look_at_data(
     for label in wanted:
         entry = suite.find_data(label)
         try:
-            folds[label] = len(load(entry.name, **entry.options).folds)
+            folds[label] = len(load_with(entry.name, Storage(), entry.options).folds)
         except DatasetError as error:
             absent[label] = str(error)
             print(f"grama: {label} is left out: {error}", file=sys.stderr)
@@ -277,7 +283,8 @@ def _absence(name: str) -> str:
 
 
 def _references(suite: Suite, labels: Sequence[str]) -> dict[str, dict[str, HeldNumber]]:
-    from torch_grama.datasets import load
+    from torch_grama.datasets.load import load_with
+    from torch_grama.datasets.storage import Storage
     from torch_grama.experiments.trivial_references import trivial_references
     from torch_grama.report.held_results import HeldNumber, RunResult
 
@@ -286,7 +293,7 @@ def _references(suite: Suite, labels: Sequence[str]) -> dict[str, dict[str, Held
         entry = suite.find_data(label)
         if entry.suite or suite.name == "runtime" or _absence(entry.name):
             continue
-        data = load(entry.name, **entry.options)
+        data = load_with(entry.name, Storage(), entry.options)
         for name, score in trivial_references(data).items():
             run = RunResult(score, score, 0, 0, 0, 0, 0.0, "", Path())
             rows.setdefault(name, {})[label] = HeldNumber(
