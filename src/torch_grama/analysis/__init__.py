@@ -1,12 +1,16 @@
-"""Theory made computable: poles, stability, memory and the growth of the closed loop."""
+"""Theory made computable: poles, stability, memory, the closed loop; and what a model does."""
 
+from torch_grama.analysis.block_analysis import BlockAnalysis, ClosedLoop, analyze_blocks
 from torch_grama.analysis.closed_loop import closed_loop_radius
 from torch_grama.analysis.closed_loop_bounds import (
     closed_loop_bound,
     closed_loop_gain,
     operator_norm,
 )
+from torch_grama.analysis.hops import hop_distance
 from torch_grama.analysis.impulse import impulse_response, memory_length
+from torch_grama.analysis.influence import Influence, influence_by_distance
+from torch_grama.analysis.model_input import GraphLike, ModelInput, read_input
 from torch_grama.analysis.simulation import simulate_arma, simulate_ssm
 from torch_grama.analysis.stability import (
     characteristic_roots,
@@ -25,17 +29,26 @@ from torch_grama.analysis.state_space import (
 
 __all__ = [
     "ArmaModel",
+    "BlockAnalysis",
+    "ClosedLoop",
+    "GraphLike",
+    "Influence",
+    "ModelInput",
     "StateSpace",
+    "analyze_blocks",
     "arma_to_ssm",
     "characteristic_roots",
     "closed_loop_bound",
     "closed_loop_gain",
     "closed_loop_radius",
+    "hop_distance",
     "impulse_response",
+    "influence_by_distance",
     "is_bibo_stable",
     "is_stable",
     "memory_length",
     "operator_norm",
+    "read_input",
     "satisfies_sufficient_condition",
     "simulate_arma",
     "simulate_ssm",
