@@ -25,6 +25,21 @@ functions = {
 }
 of_theory = {"ArmaModel", "StateSpace", "operator_norm", "simulate_ssm", "ssm_to_arma"}
 of_models = {
+    "influence_spread",
+    "measure_smoothness",
+    "dirichlet_energy",
+    "Smoothness",
+    "regression_errors",
+    "label_errors",
+    "errors_by_distance",
+    "class_errors",
+    "RegressionErrors",
+    "LabelErrors",
+    "DistanceErrors",
+    "ClassErrors",
+    "summarize_coefficients",
+    "CoefficientSummary",
+    "CoefficientLog",
     "BlockAnalysis",
     "ClosedLoop",
     "GraphLike",

@@ -105,9 +105,10 @@ class NodeJacobian:
         r"""Squared norms ``[N]`` of the derivatives of the weighted outputs of some nodes."""
         cotangent = torch.zeros_like(self.y)
         cotangent[nodes] = weights
-        (gradient,) = torch.autograd.grad(
+        gradients: tuple[Tensor | None, ...] = torch.autograd.grad(
             self.y, self.x, cotangent, retain_graph=True, allow_unused=True
         )
+        gradient = gradients[0]
         if gradient is None:
             return torch.zeros(self.num_nodes, dtype=torch.float64, device=self.y.device)
         squares: Tensor = gradient.detach().double().flatten(1).square().sum(1)
