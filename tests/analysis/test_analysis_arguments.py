@@ -25,6 +25,19 @@ functions = {
 }
 of_theory = {"ArmaModel", "StateSpace", "operator_norm", "simulate_ssm", "ssm_to_arma"}
 of_models = {
+    "write_analysis",
+    "read_analysis",
+    "analyze",
+    "AnalysisSettings",
+    "Analysis",
+    "influence_by_resistance",
+    "effective_resistance",
+    "ResistanceInfluence",
+    "summarize_errors",
+    "Predictions",
+    "ErrorSummary",
+    "draw_example",
+    "ExampleGraph",
     "influence_spread",
     "measure_smoothness",
     "dirichlet_energy",

@@ -12,6 +12,7 @@ from torch_grama.analysis.coefficient_log import (
     CoefficientSummary,
     summarize_coefficients,
 )
+from torch_grama.analysis.example_graph import ExampleGraph, draw_example
 from torch_grama.analysis.hops import hop_distance
 from torch_grama.analysis.impulse import impulse_response, memory_length
 from torch_grama.analysis.influence import Influence, influence_by_distance
@@ -25,6 +26,19 @@ from torch_grama.analysis.prediction_errors import (
     errors_by_distance,
     label_errors,
     regression_errors,
+)
+from torch_grama.analysis.prediction_summary import ErrorSummary, Predictions, summarize_errors
+from torch_grama.analysis.resistance import (
+    ResistanceInfluence,
+    effective_resistance,
+    influence_by_resistance,
+)
+from torch_grama.analysis.run_analysis import (
+    Analysis,
+    AnalysisSettings,
+    analyze,
+    read_analysis,
+    write_analysis,
 )
 from torch_grama.analysis.simulation import simulate_arma, simulate_ssm
 from torch_grama.analysis.smoothness import Smoothness, dirichlet_energy, measure_smoothness
@@ -45,6 +59,8 @@ from torch_grama.analysis.state_space import (
 )
 
 __all__ = [
+    "Analysis",
+    "AnalysisSettings",
     "ArmaModel",
     "BlockAnalysis",
     "ClassErrors",
@@ -52,13 +68,18 @@ __all__ = [
     "CoefficientLog",
     "CoefficientSummary",
     "DistanceErrors",
+    "ErrorSummary",
+    "ExampleGraph",
     "GraphLike",
     "Influence",
     "LabelErrors",
     "ModelInput",
+    "Predictions",
     "RegressionErrors",
+    "ResistanceInfluence",
     "Smoothness",
     "StateSpace",
+    "analyze",
     "analyze_blocks",
     "arma_to_ssm",
     "characteristic_roots",
@@ -67,10 +88,13 @@ __all__ = [
     "closed_loop_gain",
     "closed_loop_radius",
     "dirichlet_energy",
+    "draw_example",
+    "effective_resistance",
     "errors_by_distance",
     "hop_distance",
     "impulse_response",
     "influence_by_distance",
+    "influence_by_resistance",
     "influence_spread",
     "is_bibo_stable",
     "is_stable",
@@ -78,6 +102,7 @@ __all__ = [
     "measure_smoothness",
     "memory_length",
     "operator_norm",
+    "read_analysis",
     "read_input",
     "regression_errors",
     "satisfies_sufficient_condition",
@@ -87,4 +112,6 @@ __all__ = [
     "ssm_to_arma",
     "state_matrix",
     "summarize_coefficients",
+    "summarize_errors",
+    "write_analysis",
 ]

@@ -193,7 +193,7 @@ class _Loop:
             self.point,
             self.graph,
             self.num_graphs,
-            num_iterations=dimension,
+            num_iterations=8 if self.point.numel() > _LARGE else 32,
             seed=seed,
         )
 
