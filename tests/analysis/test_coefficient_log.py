@@ -21,6 +21,10 @@ def test_summary_equals_independent_means():
     ]
     assert found.radius == pytest.approx(sum(roots) / 5, rel=1e-3)
     assert found.max_radius == pytest.approx(max(roots), rel=1e-3)
+    mean = phi.mean(0).tolist()
+    for real, imaginary in found.poles:
+        pole = complex(real, imaginary)
+        assert abs(pole**3 - sum(c * pole ** (2 - i) for i, c in enumerate(mean))) < 1e-3
 
 
 def _companion(phi):

@@ -94,6 +94,18 @@ def test_graph_tasks_are_differentiated_before_the_pooling():
     assert not any(module._forward_hooks for module in [*model.modules(), head])
 
 
+@pytest.mark.parametrize("options", [{}, {"backbone": "gatedgcn"}, {"seq_len": 8}])
+def test_recomputed_blocks_are_kept_for_many_backward_passes(options):
+    model, inputs = grama(checkpoint_blocks=True, **options), graph(4)
+    plain = grama(**options)
+    pairs = zip(
+        NodeJacobian(model, inputs).draw_all(), NodeJacobian(plain, inputs).draw_all(), strict=True
+    )
+    for draw, expected in pairs:
+        assert torch.allclose(draw.squares, expected.squares)
+    assert model.checkpoint_blocks
+
+
 def test_what_cannot_be_differentiated_is_refused():
     class Frozen(MessagePassingStack):
         def forward(self, x, edge_index, *rest):

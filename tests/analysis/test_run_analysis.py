@@ -137,7 +137,7 @@ def test_a_large_graph_is_sampled():
     assert influence.total_error[1] > 0
     assert not found.resistance["model"].exact
     assert len(found.example.nodes) == 60
-    assert found.example.num_probes == 1
+    assert found.example.num_probes == 2
     assert found.blocks[0].closed_loop.num_iterations == 100  # few channels
 
 

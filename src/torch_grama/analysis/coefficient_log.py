@@ -13,8 +13,8 @@ from torch.nn import Module
 from torch.utils.hooks import RemovableHandle
 
 from torch_grama.analysis.block_trace import demand_grama
-from torch_grama.analysis.plain_numbers import Row, plain_number, plain_row
-from torch_grama.analysis.stability import spectral_radius
+from torch_grama.analysis.plain_numbers import Matrix, Row, plain_matrix, plain_number, plain_row
+from torch_grama.analysis.stability import characteristic_roots, spectral_radius
 from torch_grama.nn import ARMACoefficients
 
 # Sets of coefficients whose poles are looked for; the others take part in the means alone.
@@ -31,6 +31,8 @@ class CoefficientSummary:
         phi_spread: Their standard deviations.
         theta: Mean moving-average coefficients ``[q]``, newest first.
         theta_spread: Their standard deviations.
+        poles: Poles ``[p][2]`` of the mean coefficients, as real and imaginary part, in order of
+            falling modulus.
         sum_abs_phi: Mean of the sum of :math:`|\phi_i|`.
         radius: Mean largest modulus of the poles.
         max_radius: Largest modulus of all poles.
@@ -42,6 +44,7 @@ class CoefficientSummary:
     phi_spread: Row
     theta: Row
     theta_spread: Row
+    poles: Matrix
     sum_abs_phi: float
     radius: float
     max_radius: float
@@ -73,6 +76,7 @@ def _summarize(index: int, phi: Tensor, theta: Tensor) -> CoefficientSummary:
         phi_spread=plain_row(phi.std(0, correction=0)),
         theta=plain_row(theta.mean(0)),
         theta_spread=plain_row(theta.std(0, correction=0)),
+        poles=plain_matrix(torch.view_as_real(characteristic_roots(phi.mean(0)))),
         sum_abs_phi=plain_number(phi.abs().sum(-1).mean()),
         radius=plain_number(radius.mean()),
         max_radius=plain_number(radius.max()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch.nn import Module
 
 from torch_grama.analysis._checks import check_batch
 from torch_grama.analysis.model_input import ModelInput, evaluation_mode
+from torch_grama.nn import GRAMA
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +51,12 @@ class NodeJacobian:
 
     def __init__(self, model: Module, inputs: ModelInput) -> None:
         num_nodes = inputs.num_nodes
-        with evaluation_mode(model), torch.inference_mode(False), torch.enable_grad():
+        with (
+            evaluation_mode(model),
+            _without_checkpoints(model),
+            torch.inference_mode(False),
+            torch.enable_grad(),
+        ):
             self.x, out = _run_from_leaf(model, inputs)
             if out.size(0) != num_nodes:
                 self.x, out = _run_to_node_states(model, inputs)
@@ -118,6 +125,19 @@ class NodeJacobian:
                 "the model's weights, or analyse an earlier checkpoint"
             )
         return squares
+
+
+@contextmanager
+def _without_checkpoints(model: Module) -> Iterator[None]:
+    r"""Blocks that are recomputed for the backward pass allow but one; here there are many."""
+    models = [m for m in model.modules() if isinstance(m, GRAMA) and m.checkpoint_blocks]
+    for module in models:
+        module.checkpoint_blocks = False
+    try:
+        yield
+    finally:
+        for module in models:
+            module.checkpoint_blocks = True
 
 
 def _run_from_leaf(model: Module, inputs: ModelInput) -> tuple[Tensor, Tensor]:

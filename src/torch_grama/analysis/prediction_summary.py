@@ -87,7 +87,9 @@ def summarize_errors(
         raise ValueError(f"Expected 'kind' to be one of {', '.join(kinds)} (got {kind!r})")
     if kind != "classification" and prediction.shape != target.shape:
         target = target.reshape(prediction.shape)
-    rows = predictions.evaluated
+    # the numbers are few: all meet on the CPU, wherever the graphs are
+    prediction, target = prediction.detach().cpu(), target.cpu()
+    rows = None if predictions.evaluated is None else predictions.evaluated.cpu()
     some = (prediction, target) if rows is None else (prediction[rows], target[rows])
     by_distance = None
     if predictions.anchors is not None:
@@ -98,7 +100,10 @@ def summarize_errors(
                 f"(got {len(prediction)} for {joined.num_nodes} nodes)"
             )
         by_distance = errors_by_distance(
-            _error_of_rows(kind, prediction, target), joined.edge_index, predictions.anchors, rows
+            _error_of_rows(kind, prediction, target),
+            joined.edge_index.cpu(),
+            predictions.anchors.cpu(),
+            rows,
         )
     is_quantity = kind in ("regression", "forecast")
     return ErrorSummary(

@@ -92,6 +92,7 @@ def effective_resistance(
     check_count("num_projections", num_projections, minimum=1)
     edges, weight = _undirected(edge_index, num_nodes, edge_weight)
     exact = num_nodes <= _DENSE_NODES if exact is None else exact
+    resistance: Tensor
     component = _components(edges, num_nodes)
     if exact:
         laplacian = torch.zeros(num_nodes, num_nodes, dtype=torch.float64, device=edges.device)

@@ -21,16 +21,18 @@ from torch_grama.analysis.model_input import GraphLike, ModelInput, evaluation_m
 from torch_grama.analysis.prediction_summary import ErrorSummary, Predictions, summarize_errors
 from torch_grama.analysis.record_file import read_record, write_record
 from torch_grama.analysis.resistance import ResistanceInfluence, influence_by_resistance
-from torch_grama.analysis.smoothness import Smoothness, measure_smoothness, smoothness_of_traces
+from torch_grama.analysis.smoothness import Smoothness, smoothness_if_any, smoothness_of_traces
 
 SCHEMA_VERSION = 1
 
 # The name under which the analysed model stands beside those it is compared with.
 MODEL = "model"
 
-# Nodes and edges up to which everything is computed as it is defined; larger graphs are sampled
-# in proportion.
-_COMFORTABLE_SIZE = 20_000
+# Nodes and edges up to which the spread of influence is exact, and given for many nodes.
+_DRAWN_SIZE = 20_000
+
+# Nodes and edges up to which as many nodes are differentiated; fewer, in proportion, in larger ones.
+_SAMPLED_SIZE = 50_000
 _NUM_SAMPLES = 32
 _MIN_SAMPLES = 8
 
@@ -171,7 +173,7 @@ def analyze(
     with clock.time("smoothness"):
         for name, other in models.items():
             if name not in smoothness:
-                found = _smoothness_if_any(other, batch)
+                found = smoothness_if_any(other, batch)
                 smoothness.update({} if found is None else {name: found})
     influence = {}
     for name, other in models.items():
@@ -273,15 +275,8 @@ def _size(graph: ModelInput) -> int:
 def _num_samples(inputs: ModelInput, settings: AnalysisSettings) -> int:
     if settings.num_samples is not None:
         return settings.num_samples
-    affordable = _NUM_SAMPLES * _COMFORTABLE_SIZE // max(_size(inputs), 1)
+    affordable = _NUM_SAMPLES * _SAMPLED_SIZE // max(_size(inputs), 1)
     return min(_NUM_SAMPLES, max(_MIN_SAMPLES, affordable))
-
-
-def _smoothness_if_any(model: Module, inputs: ModelInput) -> Smoothness | None:
-    try:
-        return measure_smoothness(model, inputs)
-    except ValueError:  # no layer that returns one row a node
-        return None
 
 
 def _example(
@@ -294,13 +289,13 @@ def _example(
     fitting = [i for i in chosen if graphs[i].num_nodes <= settings.example_nodes]
     by_size = sorted(fitting or chosen, key=lambda i: graphs[i].num_nodes, reverse=bool(fitting))
     graph = graphs[by_size[0]]
-    large = _size(graph) > _COMFORTABLE_SIZE
+    large = _size(graph) > _DRAWN_SIZE
     return draw_example(
         model,
         graph,
         graph=by_size[0],
         max_nodes=settings.example_nodes,
-        num_probes=1 if large else None,
+        num_probes=2 if large else None,
         max_sources=1 if large else None,
         seed=settings.seed,
     )

@@ -120,7 +120,19 @@ def measure_smoothness(
     Raises:
         ValueError: If no layer returns one row a node.
     """
-    inputs = read_input(data)
+    found = smoothness_if_any(model, read_input(data), layers)
+    if found is None:
+        raise ValueError(
+            f"Expected layers that return one row a node (got none in {type(model).__name__}); "
+            f"name them with 'layers'"
+        )
+    return found
+
+
+def smoothness_if_any(
+    model: Module, inputs: ModelInput, layers: Sequence[Module] | None = None
+) -> Smoothness | None:
+    r"""Likewise, :obj:`None` for a model none of whose layers returns one row a node."""
     with evaluation_mode(model), torch.no_grad():
         if layers is None and find_grama(model) is not None:
             encoded = encode_input(model, inputs)
@@ -128,10 +140,7 @@ def measure_smoothness(
         groups = [list(layers)] if layers is not None else _find_lists(model)
         outputs = _listen(model, inputs, groups)
     if not outputs:
-        raise ValueError(
-            f"Expected layers that return one row a node (got none in {type(model).__name__}); "
-            f"name them with 'layers'"
-        )
+        return None
     labels = [f"layer {index + 1}" for index in range(len(outputs))]
     return _summarize(labels, outputs, inputs)
 
