@@ -73,25 +73,33 @@ def test_integer_features_are_differentiated_behind_their_encoder(wrapped):
         NodeJacobian(MessagePassingStack(1), inputs)
 
 
-def test_graph_tasks_are_differentiated_before_the_pooling():
-    inputs = read_input([graph(4), graph(3)])
+def assert_alike(model, other, inputs):
     pairs = zip(
-        NodeJacobian(MessagePassingStack(2, readout="graph"), inputs).draw_all(),
-        NodeJacobian(MessagePassingStack(2), inputs).draw_all(),
-        strict=True,
+        NodeJacobian(model, inputs).draw_all(), NodeJacobian(other, inputs).draw_all(), strict=True
     )
     for draw, expected in pairs:
         assert torch.allclose(draw.squares, expected.squares)
 
-    model = grama(readout="graph")
-    jacobian = NodeJacobian(Stage(model), inputs)
-    assert jacobian.num_outputs == model.hidden_channels
-    model.readout, head, model.head = "node", model.head, nn.Identity()
-    for draw, expected in zip(
-        jacobian.draw_all(), NodeJacobian(Stage(model), inputs).draw_all(), strict=True
-    ):
-        assert torch.allclose(draw.squares, expected.squares)
-    assert not any(module._forward_hooks for module in [*model.modules(), head])
+
+def test_graph_tasks_are_read_out_node_by_node():
+    inputs = read_input([graph(4), graph(3)])
+    assert_alike(MessagePassingStack(2, readout="graph"), MessagePassingStack(2), inputs)
+    for_graphs, for_nodes = grama(readout="graph"), grama()
+    assert_alike(Stage(for_graphs), Stage(for_nodes), inputs)
+    assert for_graphs.readout == "graph"
+
+
+def test_other_graph_tasks_are_read_before_the_pooling():
+    class Pooled(MessagePassingStack):
+        def forward(self, x, edge_index, *rest):
+            states = super().forward(x, edge_index)
+            return self.head(states).sum(0, keepdim=True)
+
+    inputs = graph(4)
+    model = Pooled(2)
+    assert_alike(model, MessagePassingStack(2), inputs)
+    assert not any(module._forward_hooks for module in model.modules())
+    assert not any(module._forward_pre_hooks for module in model.modules())
 
 
 @pytest.mark.parametrize("options", [{}, {"backbone": "gatedgcn"}, {"seq_len": 8}])

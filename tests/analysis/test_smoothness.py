@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from torch_grama.analysis import ModelInput, dirichlet_energy, measure_smoothness, read_input
+from torch_grama.nn.readout import Readout
 
 
 def dense_energy(X, edge_index, weight):
@@ -91,6 +92,21 @@ def test_layers_of_a_plain_stack_are_found():
     named = measure_smoothness(model, graph(6), layers=list(model.layers)[:2])
     assert named.energy == found.energy[:2]
     assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_the_readout_is_no_layer():
+    class Headed(MessagePassingStack):
+        def __init__(self):
+            super().__init__(1)
+            self.readout = Readout(3, 3, 4, torch.relu, 0.0).double()
+
+        def forward(self, x, edge_index, *_):
+            return self.readout(self.layers[0](x))
+
+    found = measure_smoothness(Headed(), graph(4))
+    assert found.labels == ["layer 1"]
+    expected = dirichlet_energy(graph(4).x, graph(4).edge_index)
+    assert found.energy == [pytest.approx(float(expected), rel=1e-4)]
 
 
 def test_unusable_arguments():

@@ -108,6 +108,8 @@ def test_unusable_arguments():
     model = grama()
     with pytest.raises(ValueError, match=r"between 0 and 3 \(got 4\)"):
         influence_spread(model, graph(4), 4)
+    with pytest.raises(ValueError, match="at least one 'source'"):
+        influence_spread(model, graph(4), [])
     with pytest.raises(ValueError, match="Expected one graph"):
         influence_spread(model, read_input([graph(4), graph(3)]), 0)
     with pytest.raises(ValueError, match="'num_probes' to be at least 1"):

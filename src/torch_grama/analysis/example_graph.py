@@ -28,7 +28,8 @@ class ExampleGraph:
         sources: Places in ``nodes`` of the nodes whose influence is given.
         labels: What each step is, ``"embedding"`` or such as ``"block 1, step 3"``.
         spread: Influence ``[sources][steps][n]``, see :func:`influence_spread`.
-        num_probes: Random directions behind the estimate; :obj:`None` where it is exact.
+        num_probes: Random directions behind the estimate; :obj:`None` for the default of
+            :func:`influence_spread`, which is exact for up to 32 input channels.
     """
 
     graph: int

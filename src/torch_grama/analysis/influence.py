@@ -85,7 +85,7 @@ def influence_by_distance(
         model (Module): Any model with the common call ``model(x, edge_index, edge_weight,
             edge_attr, batch, batch_size)``, in any mode; it is run in evaluation mode. Integer
             features are differentiated behind its ``node_encoder``, and a model with one output a
-            graph at the last states of its nodes.
+            graph is read out node by node.
         data (ModelInput, Data, Batch or sequence): The graphs.
         exact (bool, optional): Whether to differentiate every node. (default: whether that takes at
             most 512 backward passes)

@@ -13,7 +13,6 @@ from torch.nn import Module
 
 from torch_grama.analysis._checks import check_batch
 from torch_grama.analysis.model_input import ModelInput, evaluation_mode
-from torch_grama.nn import GRAMA
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +37,10 @@ class NodeJacobian:
     differentiated at a time, which presumes that the graphs of a batch do not mix.
 
     Inputs that are no floating-point numbers are differentiated behind the first module called
-    ``node_encoder``. The output of a node of a model with one output a graph is its last state
-    before the pooling: the last ``[N, F]`` tensor that any of the model's modules takes or returns.
+    ``node_encoder``. Modules with ``readout="graph"`` are run with ``readout="node"``: the output
+    of a node is what the model would say of it alone. Of other models with one output a graph it
+    is the last ``[N, F]`` tensor that any of their modules takes or returns, the last state before
+    the pooling in most.
 
     Args:
         model (Module): Any model with the common call.
@@ -53,7 +54,9 @@ class NodeJacobian:
         num_nodes = inputs.num_nodes
         with (
             evaluation_mode(model),
-            _without_checkpoints(model),
+            # blocks that are recomputed for the backward pass allow but one
+            _changed(model, "checkpoint_blocks", True, False),
+            _changed(model, "readout", "graph", "node"),
             torch.inference_mode(False),
             torch.enable_grad(),
         ):
@@ -128,16 +131,21 @@ class NodeJacobian:
 
 
 @contextmanager
-def _without_checkpoints(model: Module) -> Iterator[None]:
-    r"""Blocks that are recomputed for the backward pass allow but one; here there are many."""
-    models = [m for m in model.modules() if isinstance(m, GRAMA) and m.checkpoint_blocks]
-    for module in models:
-        module.checkpoint_blocks = False
+def _changed(model: Module, name: str, old: str | bool, new: str | bool) -> Iterator[None]:
+    r"""Gives an attribute of all modules that have it another value for a while."""
+    modules = [m for m in model.modules() if _has(m, name, old)]
+    for module in modules:
+        setattr(module, name, new)
     try:
         yield
     finally:
-        for module in models:
-            module.checkpoint_blocks = True
+        for module in modules:
+            setattr(module, name, old)
+
+
+def _has(module: Module, name: str, value: str | bool) -> bool:
+    found = getattr(module, name, None)
+    return isinstance(found, str | bool) and found == value
 
 
 def _run_from_leaf(model: Module, inputs: ModelInput) -> tuple[Tensor, Tensor]:

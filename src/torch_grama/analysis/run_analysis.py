@@ -31,7 +31,7 @@ MODEL = "model"
 # Nodes and edges up to which the spread of influence is exact, and given for many nodes.
 _DRAWN_SIZE = 20_000
 
-# Nodes and edges up to which as many nodes are differentiated; fewer, in proportion, in larger ones.
+# Nodes and edges up to which as many nodes are differentiated; fewer, in proportion, beyond.
 _SAMPLED_SIZE = 50_000
 _NUM_SAMPLES = 32
 _MIN_SAMPLES = 8

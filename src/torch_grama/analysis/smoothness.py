@@ -14,6 +14,7 @@ from torch_grama.analysis._checks import check_batch
 from torch_grama.analysis.block_trace import BlockTrace, encode_input, find_grama, trace_blocks
 from torch_grama.analysis.model_input import GraphLike, ModelInput, evaluation_mode, read_input
 from torch_grama.analysis.plain_numbers import Row, plain_row
+from torch_grama.nn.readout import Readout
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def measure_smoothness(
         data (ModelInput, Data, Batch or sequence): The graphs.
         layers (sequence of Module, optional): The layers whose outputs ``[N, F]`` are looked at.
             (default: the recurrences of a GRAMA model; for others the :class:`~torch.nn.ModuleList`
-            that has the most such outputs)
+            that has the most such outputs, but for a readout's)
 
     Raises:
         ValueError: If no layer returns one row a node.
@@ -166,7 +167,10 @@ def _summarize(labels: list[str], states: Sequence[Tensor], inputs: ModelInput) 
 
 
 def _find_lists(model: Module) -> list[list[Module]]:
-    return [list(module) for module in model.modules() if isinstance(module, ModuleList)]
+    # the layers of a readout come after the last state
+    heads = [module for module in model.modules() if isinstance(module, Readout)]
+    after = {part for head in heads for part in head.modules()}
+    return [list(m) for m in model.modules() if isinstance(m, ModuleList) and m not in after]
 
 
 def _listen(model: Module, inputs: ModelInput, groups: Sequence[Sequence[Module]]) -> list[Tensor]:

@@ -97,6 +97,8 @@ class _Copier:
             raise ValueError(
                 "Expected one graph (got a batch of several); pass one of ModelInput.split()"
             )
+        if not sources:
+            raise ValueError("Expected at least one 'source' (got none)")
         wrong = [node for node in sources if not 0 <= node < self.num_nodes]
         if wrong:
             raise ValueError(
