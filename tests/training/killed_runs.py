@@ -55,7 +55,7 @@ CASES = {
 def run_in_process(
     case: str, folder: Path, kill_at: int | None = None, send: int = signal.SIGKILL
 ) -> int | None:
-    """Begins or resumes a run; sends itself a signal at event ``kill_at``. Returns the exit code."""
+    """Begins or resumes a run, which signals itself at event ``kill_at``; returns its exit code."""
     process = _CONTEXT.Process(target=_run, args=(case, folder, kill_at, send))
     process.start()
     process.join(120)
