@@ -10,6 +10,7 @@ import argparse
 import statistics
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -119,7 +120,7 @@ def accelerator(device: torch.device) -> str:
 
 
 def differences(moments: list[float]) -> list[float]:
-    return [late - early for early, late in zip(moments, moments[1:], strict=False)]
+    return [late - early for early, late in pairwise(moments)]
 
 
 def main() -> None:

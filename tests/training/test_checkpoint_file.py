@@ -1,5 +1,6 @@
 """Checkpoints are whole or refused."""
 
+import contextlib
 import errno
 import io
 import os
@@ -164,9 +165,7 @@ def test_a_failed_link_step_leaves_something_to_read(path, monkeypatch):
 
         with monkeypatch.context() as patch:
             patch.setattr(type(path), "replace", replace)
-            try:
+            with contextlib.suppress(KeyboardInterrupt):
                 replace_checkpoint(path, {"epoch": 10 + stop_at})
-            except KeyboardInterrupt:
-                pass
         content, _, _ = read_latest(path)
         assert content["epoch"] in (2, 10, 11, 12, 13)

@@ -149,7 +149,7 @@ def test_processes_share_every_batch_out():
     shared = [BatchPlan(10, 4, 5, True, rank, 3) for rank in range(3)]
     for number, whole in enumerate(alone.parts(2)):
         parts = [plan.parts(2)[number].tolist() for plan in shared]
-        assert sorted(sum(parts, [])) == sorted(whole.tolist())
+        assert sorted(number for part in parts for number in part) == sorted(whole.tolist())
     # the last batch has two samples for three processes: the third gets one that counts nothing
     data = graph_task()
     source = GraphBatches(data.graphs, torch.arange(10), "graph", shared[2])
@@ -194,7 +194,7 @@ def test_evaluation_and_prediction_loaders():
     assert all(batch.y is None for batch in everything)
     (whole,) = list(prediction_loader(node_task()))
     assert (whole.rows, whole.y) == (None, None)
-    with pytest.raises(ValueError, match="'test', .*got 'tets'"):
+    with pytest.raises(ValueError, match=r"'test', .*got 'tets'"):
         evaluation_loader(data, 0, "tets")
 
 
@@ -202,9 +202,9 @@ def test_what_does_not_fit_is_refused():
     data = node_task()
     with pytest.raises(ValueError, match="'fold' to lie from 0 to 0, 'nodes' has 1"):
         GraphDataModule(data, 1)
-    with pytest.raises(ValueError, match="'trainer.loader' for one graph"):
+    with pytest.raises(ValueError, match=r"'trainer\.loader' for one graph"):
         GraphDataModule(data, 0, TrainerSettings(loader="graphs"))
-    with pytest.raises(ValueError, match="'trainer.loader' for 24 graphs"):
+    with pytest.raises(ValueError, match=r"'trainer\.loader' for 24 graphs"):
         GraphDataModule(graph_task(), 0, TrainerSettings(loader="subgraphs"))
     with pytest.raises(ValueError, match="mini-batches for 2 devices"):
         GraphDataModule(data, 0, TrainerSettings(devices=2))

@@ -153,5 +153,5 @@ def test_metrics_that_do_not_fit_are_refused():
         build_metric("mae", "classification", 2)
     with pytest.raises(ValueError, match="metric of quantities for regression"):
         build_metric("roc_auc", "regression", 1)
-    with pytest.raises(ValueError, match="'roc_auc', .*got 'rocauc'"):
+    with pytest.raises(ValueError, match=r"'roc_auc', .*got 'rocauc'"):
         build_metric("rocauc", "classification", 2)

@@ -150,5 +150,5 @@ def test_learning_rate_goes_on_from_its_state(name):
 
 
 def test_warmup_must_end_before_the_run():
-    with pytest.raises(ValueError, match="'schedule.warmup_epochs' below 'max_epochs'"):
+    with pytest.raises(ValueError, match=r"'schedule\.warmup_epochs' below 'max_epochs'"):
         build_rate(ScheduleSettings("cosine", warmup_epochs=10))

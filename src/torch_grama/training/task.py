@@ -199,7 +199,7 @@ class GraphTask(pl.LightningModule):
         if self._trainer is not None:
             step += self.current_epoch * int(self._trainer.num_training_batches)
         report = diagnose(lambda: self(batch), self.model)
-        raise NonFiniteLossError(step, float(total), report, self.last_good_checkpoint())
+        raise NonFiniteLossError(step, float(total.detach()), report, self.last_good_checkpoint())
 
     def _publish(self, values: dict[str, float]) -> None:
         # Lightning rounds what is logged to float32; the exact values are for our own files
