@@ -64,8 +64,8 @@ class GraphTask(pl.LightningModule):
         self.schedule_settings = schedule or ScheduleSettings()
         self.loss = build_loss(kind, metric.name, num_outputs, loss, class_weights)
         self.val_metric = build_metric(metric.name, kind, num_outputs)
-        # sums of loss and weight over the epoch; no buffers, for the first process would copy its own
-        # over those of the others
+        # sums of loss and weight over the epoch; no buffers, which DDP would copy from the first
+        # process over those of the others
         self._train_sums = torch.zeros(2, dtype=torch.float64)
         self._val_sums = torch.zeros(2, dtype=torch.float64)
         self._takes_pe = "pe" in inspect.signature(model.forward).parameters
