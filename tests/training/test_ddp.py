@@ -27,7 +27,7 @@ class PartlyUsed(GRAMA):
         self.unused = Parameter(torch.zeros(3))
 
 
-def train(folder, devices, resume=False, **options):
+def train(folder, devices, resume=False, report="json", **options):
     data = graph_task()
     torch.manual_seed(0)
     task = GraphTask.for_data(PartlyUsed().double(), data, OptimizerSettings(lr=0.02))
@@ -38,7 +38,7 @@ def train(folder, devices, resume=False, **options):
         devices=devices, batch_size=17, accelerator="cpu", seed=1, **{"max_epochs": 3, **options}
     )
     module = GraphDataModule(data, 0, settings)
-    outcome = fit(task, module, folder, resume=resume, report="json", tensorboard=False)
+    outcome = fit(task, module, folder, resume=resume, report=report, tensorboard=False)
     return outcome, task, evaluate(task, evaluation_loader(data, 0, "test"))
 
 
