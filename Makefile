@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint types unit clean
+.PHONY: demo test lint types unit docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/long_range_transfer.py
@@ -23,6 +23,10 @@ unit: $(VENV)/.installed
 		--cov --cov-report=json:$(VENV)/coverage.json --cov-report=term:skip-covered
 	$(BIN)/python tests/check_coverage.py $(VENV)/coverage.json
 
+# Pages in docs/_build/html; a warning is an error.
+docs: $(VENV)/.installed
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
 # Brought up to date when one of the two files changes; marked only when all of it is there.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
@@ -33,4 +37,4 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build docs/_generated src/*.egg-info .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
