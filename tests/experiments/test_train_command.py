@@ -6,12 +6,19 @@ from pathlib import Path
 
 import pytest
 import yaml
-
 from sample_data import write_graph_file, write_node_folder
+
 from torch_grama.cli import main
 from torch_grama.experiments.result import Result
 
-SHORT = ["--trainer.max_epochs", "3", "--model.hidden_channels", "8", "--trainer.accelerator", "cpu"]
+SHORT = [
+    "--trainer.max_epochs",
+    "3",
+    "--model.hidden_channels",
+    "8",
+    "--trainer.accelerator",
+    "cpu",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +32,9 @@ def trained(tmp_path_factory) -> Path:
     """A finished run on own data, with its data beside it."""
     folder = tmp_path_factory.mktemp("trained")
     data = write_node_folder(folder / "data")
-    assert main(["train", "--data", str(data), "--run", str(folder / "run"), "--quiet", *SHORT]) == 0
+    assert (
+        main(["train", "--data", str(data), "--run", str(folder / "run"), "--quiet", *SHORT]) == 0
+    )
     return folder
 
 
@@ -192,6 +201,7 @@ def test_mistakes_are_one_sentence(words, message, capsys):
     assert captured.err.count("\n") == 1
     assert re.search(message, captured.err), captured.err
     assert captured.out == ""
+    assert not list(Path().glob("runs/*/config.yaml"))
 
 
 def test_a_deleted_data_file_is_named(trained, tmp_path, capsys):

@@ -119,12 +119,16 @@ class DataFacts:
             ) from error
 
 
-def load_data(config: DataConfig, report: Report | None = None) -> GraphTaskData:
+def load_data(
+    config: DataConfig, report: Report | None = None, *, needs_fold: bool = True
+) -> GraphTaskData:
     r"""Loads the data set of a configuration, with its encodings.
 
     Args:
         config (DataConfig): Which data.
         report (callable, optional): Told about the progress. (default: :obj:`None`)
+        needs_fold (bool, optional): Whether the fold must be there; for predictions none is
+            needed. (default: :obj:`True`)
 
     Raises:
         DatasetError: The data is not there or cannot be used.
@@ -145,8 +149,10 @@ def load_data(config: DataConfig, report: Report | None = None) -> GraphTaskData
         if type(error) is ValueError:
             raise ConfigError(str(error)) from error
         raise
-    if config.fold >= len(data.folds):
-        count = len(data.folds)
+    count = len(data.folds)
+    if needs_fold and count == 0:
+        raise ConfigError(f"Expected labels in '{data.name}' (its labels were not read)")
+    if needs_fold and config.fold >= count:
         raise ConfigError(
             f"Expected 'data.fold' to be {'0' if count == 1 else f'between 0 and {count - 1}'}: "
             f"'{data.name}' has {count} fold{'s' if count > 1 else ''} (got {config.fold})"

@@ -95,7 +95,14 @@ def run_experiment(
         if data is None:
             data = load_data(config.data, data_report)
         facts = DataFacts.of(data)
+        # what cannot be is told before a run exists
         task = build_task(config, facts, data)
+        settings = dataclasses.replace(config.trainer, seed=config.seed)
+        try:
+            choose_device(settings)
+            module = GraphDataModule(data, config.data.fold, settings)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
         if resume:
             if DataFacts.load(run.facts) != facts:
                 raise RunError(
@@ -105,11 +112,10 @@ def run_experiment(
         else:
             facts.save(run.facts)
             save_config(config, run.config)
-        settings = dataclasses.replace(config.trainer, seed=config.seed)
         try:
             outcome = fit(
                 task,
-                GraphDataModule(data, config.data.fold, settings),
+                module,
                 run.path,
                 settings,
                 resume=resume,
