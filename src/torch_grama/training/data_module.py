@@ -108,6 +108,9 @@ class GraphDataModule(pl.LightningDataModule):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.data.name}, fold={self.fold}, loader={self.loader})"
 
+    # Lightning's own asks every loader for its length, those that do not exist included
+    __str__ = __repr__
+
 
 def evaluation_loader(
     data: GraphTaskData,

@@ -249,9 +249,9 @@ class EpochEnd(Checkpoint):
 
     def _save(self, trainer: pl.Trainer, final: bool = False) -> None:
         r"""Saves everything; a disk that is full now may not be so the next time."""
-        if trainer.is_global_zero:
-            self.history.flush()
         try:
+            if trainer.is_global_zero:
+                self.history.flush()
             trainer.save_checkpoint(self.folder.last, weights_only=False)
             if trainer.is_global_zero and not self._best_is_written:
                 self._write_best()

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.strategies import DDPStrategy, Strategy
+from pytorch_lightning.strategies import Strategy
 
 from torch_grama.training.checkpoint_file import (
     Checkpoint,
@@ -21,7 +21,7 @@ from torch_grama.training.checkpoint_io import SafeCheckpointIO
 from torch_grama.training.data_module import GraphDataModule
 from torch_grama.training.epoch_end import EpochEnd
 from torch_grama.training.evaluate import choose_device, initialize_lazily, load_weights
-from torch_grama.training.lightning_chatter import quiet_lightning
+from torch_grama.training.lightning_chatter import QuietDDPStrategy, quiet_lightning
 from torch_grama.training.memory import available_memory, estimate_memory, memory_warning
 from torch_grama.training.outcome import FitOutcome, StopReason
 from torch_grama.training.progress import (
@@ -201,7 +201,7 @@ def _train(
         with quiet_lightning(), SignalWatch(forward=several) as watch:
             if not several:
                 callback.watch = watch
-            _build_trainer(files, settings, callback).fit(
+            _build_trainer(files, settings, callback, choose_device(settings)).fit(
                 task, datamodule=data_module, ckpt_path=None if source is None else str(source)
             )
     except TrainingInterruptedError:
@@ -210,12 +210,14 @@ def _train(
         torch.use_deterministic_algorithms(was_deterministic)
 
 
-def _build_trainer(files: RunFolder, settings: TrainerSettings, callback: EpochEnd) -> pl.Trainer:
+def _build_trainer(
+    files: RunFolder, settings: TrainerSettings, callback: EpochEnd, device: torch.device
+) -> pl.Trainer:
     strategy: str | Strategy = "auto"
     if settings.devices > 1:
         # processes are spawned, so that the caller's code runs once; a model may leave parameters
         # without gradient, such as a norm of edges in a block of one recurrence
-        strategy = DDPStrategy(start_method="spawn", find_unused_parameters=True)
+        strategy = QuietDDPStrategy(start_method="spawn", find_unused_parameters=True)
     return pl.Trainer(
         accelerator=settings.accelerator,
         devices=settings.devices,
@@ -233,6 +235,8 @@ def _build_trainer(files: RunFolder, settings: TrainerSettings, callback: EpochE
         enable_model_summary=False,
         num_sanity_val_steps=0,
         use_distributed_sampler=False,
+        # torch has no such norm for CPUs: there, each process normalises its share of a batch
+        sync_batchnorm=settings.devices > 1 and device.type == "cuda",
         # what a model caches in validation must be fit for gradients
         inference_mode=False,
     )
