@@ -58,7 +58,9 @@ def main() -> None:
     arguments = parser.parse_args()
 
     data = make_wave()
-    copied = torch.stack([(graph.x[:, -1] - graph.y).square().mean() for graph in data.graphs[100:]])
+    copied = torch.stack(
+        [(graph.x[:, -1] - graph.y).square().mean() for graph in data.graphs[100:]]
+    )
     config = make_config({"data": "wave", "trainer.max_epochs": arguments.epochs}, data=data)
     with tempfile.TemporaryDirectory() as folder:
         result = run_experiment(config, Path(folder) / "run", data=data)

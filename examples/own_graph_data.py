@@ -1,7 +1,7 @@
 """Your own graphs: one graph a line, one answer a graph.
 
 Each line of a file is a graph in JSON: features of its nodes, pairs of nodes, a label. Here a
-graph is a ring or a line, which no node can tell from its neighbours alone.
+graph is a ring of black and white pearls, half of each, either sorted by colour or mixed.
 
     python examples/own_graph_data.py --graphs 200 --epochs 30
 """
@@ -18,16 +18,14 @@ from torch_grama.experiments import evaluate_run, make_config, predict_run, run_
 
 
 def make_graph(draw: random.Random) -> dict[str, object]:
-    """A ring or a line of five to nine nodes, with one random feature a node."""
-    size = draw.randint(5, 9)
-    edges = [[node, node + 1] for node in range(size - 1)]
-    is_ring = draw.random() < 0.5
-    if is_ring:
-        edges.append([size - 1, 0])
+    """A ring of eight to sixteen pearls, with their colour and weight."""
+    half = draw.randint(4, 8)
+    is_sorted = draw.random() < 0.5
+    colours = [0.0] * half + [1.0] * half if is_sorted else [0.0, 1.0] * half
     return {
-        "nodes": [[1.0, draw.random()] for _ in range(size)],
-        "edges": edges,
-        "label": "ring" if is_ring else "line",
+        "nodes": [[colour, draw.gauss(50, 5)] for colour in colours],
+        "edges": [[node, (node + 1) % len(colours)] for node in range(len(colours))],
+        "label": "sorted" if is_sorted else "mixed",
     }
 
 

@@ -1,5 +1,8 @@
 """Defaults by task, what they leave to the user, and the models they assemble."""
 
+import dataclasses
+import json
+
 import pytest
 import torch
 from sample_data import write_graph_file, write_node_folder
@@ -11,6 +14,7 @@ from torch_grama.experiments.config import DataConfig, ModelConfig
 from torch_grama.experiments.data_facts import DataFacts, count_sizes, load_data
 from torch_grama.experiments.defaults import default_settings, resolve_config
 from torch_grama.experiments.errors import ConfigError, RunError
+from torch_grama.experiments.run import build_task
 
 FLOAT = FeatureEncoding("float", 5)
 NONE = FeatureEncoding("none", 0)
@@ -176,3 +180,32 @@ def test_bad_folds_and_options_are_named(tmp_path):
         load_data(DataConfig(folder, fold=2))
     with pytest.raises(ConfigError, match="Expected 'level' to be one of"):
         load_data(DataConfig(folder, options={"level": "knot"}))
+
+
+def test_own_features_and_quantities_are_standardised(tmp_path):
+    path = tmp_path / "graphs.jsonl"
+    lines = [
+        {"x": [[1000.0 + i, 1.0], [2000.0 - i, 0.0]], "edges": [[0, 1]], "label": 1e6 + 500.5 * i}
+        for i in range(12)
+    ]
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    data = load_data(DataConfig(str(path)))
+    facts = DataFacts.of(data)
+    config = resolve_config({"data.name": str(path), "model.hidden_channels": 8}, facts)
+    assert config.data.standardize
+    stage = build_task(config, facts, data).model
+    train = data.folds[0].train
+    targets = torch.cat([data.graphs[int(i)].y for i in train])
+    features = torch.cat([data.graphs[int(i)].x for i in train])
+    torch.testing.assert_close(stage.output_scale.mean, targets.mean(0), rtol=1e-5, atol=1e-3)
+    torch.testing.assert_close(stage.node_scale.mean[0], features[:, 0].mean())
+    assert (stage.node_scale.mean[1], stage.node_scale.scale[1]) == (0, 1)  # a flag
+    assert not resolve_config({"data.name": "cora"}, NODES).data.standardize
+
+
+def test_graphs_without_edge_features_get_a_backbone_that_sees_degrees():
+    small = DataFacts("graph", "classification", Metric("accuracy", True), 2, FLOAT, NONE, 9, 20.0)
+    large = dataclasses.replace(small, mean_nodes=5000.0)
+    found = [resolve_config({"data.name": "x"}, facts).model.options["backbone"]
+             for facts in (small, large, MOLECULES)]  # fmt: skip
+    assert found == ["gps", "gcn", "gatedgcn"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import torch
 from torch.nn import Module
 
-from torch_grama.datasets.task_data import FeatureEncoding
+from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 from torch_grama.experiments.catalogue import build_model, find_model, model_options
 from torch_grama.experiments.config import ModelConfig
 from torch_grama.experiments.data_facts import DataFacts
@@ -15,19 +16,24 @@ from torch_grama.nn import (
     CategoricalEncoder,
     InputStage,
     PositionEncoder,
+    Standardize,
 )
 
 MOST_PE_CHANNELS = 16
 """Width to which positional encodings are mapped before they join the features."""
 
 
-def assemble_model(config: ModelConfig, facts: DataFacts, out_channels: int) -> InputStage:
+def assemble_model(
+    config: ModelConfig, facts: DataFacts, out_channels: int, *, standardize: bool = False
+) -> InputStage:
     r"""Builds a model by word for a data set.
 
     Args:
         config (ModelConfig): Which model, and its options.
         facts (DataFacts): What the data set is like.
         out_channels (int): Width of the output.
+        standardize (bool, optional): Whether features and quantities are brought to a common
+            scale, which :func:`measure_scales` then measures. (default: :obj:`False`)
 
     Raises:
         ConfigError: An option has a value that it cannot have, or the data has no features.
@@ -90,7 +96,30 @@ def assemble_model(config: ModelConfig, facts: DataFacts, out_channels: int) -> 
         flatten,
         drop_edge_attr=not uses_attr,
         weight_as_attr=weight_as_attr,
+        node_scale=_scale(facts.node_encoding.num_columns, standardize and node_encoder is None),
+        output_scale=_scale(out_channels, standardize and facts.kind in ("regression", "forecast")),
     )
+
+
+def measure_scales(stage: InputStage, data: GraphTaskData, fold: int) -> None:
+    r"""Measures the scales of features and targets on the training part of a fold.
+
+    Args:
+        stage (InputStage): The model, assembled with ``standardize=True``.
+        data (GraphTaskData): The data set.
+        fold (int): Which fold.
+    """
+    part = data.folds[fold].train
+    if part.dtype == torch.bool:
+        graph = data.graphs[0]
+        x, y = graph["x"][part], graph["y"][part]
+    else:
+        graphs = [data.graphs[int(number)] for number in part]
+        x, y = (torch.cat([graph[name] for graph in graphs]) for name in ("x", "y"))
+    if stage.node_scale is not None:
+        stage.node_scale.fit(x)
+    if stage.output_scale is not None:
+        stage.output_scale.fit(y)
 
 
 def count_parameters(model: Module) -> int:
@@ -100,6 +129,10 @@ def count_parameters(model: Module) -> int:
         model (Module): The model.
     """
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+
+
+def _scale(channels: int, wanted: bool) -> Standardize | None:
+    return Standardize(channels) if wanted else None
 
 
 def _encode(

@@ -36,6 +36,7 @@ class DataFacts:
         node_encoding: How node features are to be read.
         edge_encoding: How edge features are to be read.
         num_graphs: Number of graphs.
+        mean_nodes: Nodes of a graph, on average.
         seq_len: Length of the sequence of node features; 0 if there is none.
         has_edge_weight: Whether edges have weights.
         pe_channels: Columns of positional encodings.
@@ -51,6 +52,7 @@ class DataFacts:
     node_encoding: FeatureEncoding
     edge_encoding: FeatureEncoding
     num_graphs: int
+    mean_nodes: float = 0.0
     seq_len: int = 0
     has_edge_weight: bool = False
     pe_channels: int = 0
@@ -75,6 +77,7 @@ class DataFacts:
             node_encoding=data.node_encoding,
             edge_encoding=data.edge_encoding,
             num_graphs=len(data.graphs),
+            mean_nodes=count_sizes(data)[0] / max(1, len(data.graphs)),
             seq_len=int(graph.x.size(1)) if graph.x is not None and graph.x.dim() == 3 else 0,
             has_edge_weight=graph.get("edge_weight") is not None,
             pe_channels=sum(int(pe.size(1)) for pe in encodings if pe is not None),

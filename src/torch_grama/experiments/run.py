@@ -11,7 +11,7 @@ import yaml
 from torch_grama.datasets import GraphTaskData
 from torch_grama.datasets.atomic_file import write_atomically
 from torch_grama.datasets.storage import Report
-from torch_grama.experiments.assembly import assemble_model, count_parameters
+from torch_grama.experiments.assembly import assemble_model, count_parameters, measure_scales
 from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.environment import describe_environment
@@ -143,7 +143,11 @@ def build_task(config: RunConfig, facts: DataFacts, data: GraphTaskData | None =
         ConfigError: A setting cannot be.
     """
     torch.manual_seed(config.seed)
-    model = assemble_model(config.model, facts, facts.num_outputs)
+    model = assemble_model(
+        config.model, facts, facts.num_outputs, standardize=config.data.standardize
+    )
+    if config.data.standardize and data is not None:
+        measure_scales(model, data, config.data.fold)
     weights = config.task.class_weights
     try:
         if weights == "balanced":
