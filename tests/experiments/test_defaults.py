@@ -8,7 +8,7 @@ import torch
 from sample_data import write_graph_file, write_node_folder
 
 from torch_grama.datasets import FeatureEncoding, Metric
-from torch_grama.experiments.assembly import assemble_model, count_parameters
+from torch_grama.experiments.assembly import assemble_model, count_parameters, reads_series_alone
 from torch_grama.experiments.catalogue import MODELS
 from torch_grama.experiments.config import DataConfig, ModelConfig
 from torch_grama.experiments.data_facts import DataFacts, count_sizes, load_data
@@ -18,7 +18,7 @@ from torch_grama.experiments.run import build_task
 
 FLOAT = FeatureEncoding("float", 5)
 NONE = FeatureEncoding("none", 0)
-NODES = DataFacts("node", "classification", Metric("accuracy", True), 3, FLOAT, NONE, 1)
+NODES = DataFacts("node", "classification", Metric("accuracy", True), 3, FLOAT, NONE, 1, 5.0)
 MOLECULES = DataFacts(
     "graph",
     "multilabel",
@@ -34,7 +34,7 @@ SERIES = DataFacts(
     has_edge_weight=True,
 )  # fmt: skip
 WEIGHTED = DataFacts(
-    "node", "regression", Metric("mae", False), 1, FLOAT, FLOAT, 1, has_edge_weight=True
+    "node", "regression", Metric("mae", False), 1, FLOAT, FLOAT, 1, 5.0, has_edge_weight=True
 )
 ENCODED = DataFacts(
     "graph", "regression", Metric("mae", False), 1, FeatureEncoding("categorical", 1, (28,)),
@@ -69,6 +69,13 @@ def inputs(facts: DataFacts):
     }
 
 
+def _is_for_other_data(word: str, facts: DataFacts) -> bool:
+    """Weights for each node need one graph, a compatibility matrix needs classes."""
+    return (word == "resnet-adj" and facts.num_graphs > 1) or (
+        word == "cpgnn" and facts.num_outputs == 1
+    )
+
+
 @pytest.mark.parametrize("word", MODELS)
 @pytest.mark.parametrize("kind", ALL)
 def test_every_model_reads_every_kind_of_data(word, kind):
@@ -77,6 +84,14 @@ def test_every_model_reads_every_kind_of_data(word, kind):
         {"data.name": "x", "model.name": word, "model.hidden_channels": 8}, facts
     )
     torch.manual_seed(0)
+    if reads_series_alone(word) and not facts.seq_len:
+        with pytest.raises(ConfigError, match="Expected a series on every node"):
+            assemble_model(config.model, facts, facts.num_outputs)
+        return
+    if _is_for_other_data(word, facts):
+        with pytest.raises(ConfigError, match=f"the model '{word}'"):
+            assemble_model(config.model, facts, facts.num_outputs)
+        return
     stage = assemble_model(config.model, facts, facts.num_outputs)
     out = stage(**inputs(facts))
     rows = 2 if facts.level == "graph" else 5

@@ -6,8 +6,14 @@ import torch
 from torch.nn import Module
 
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
-from torch_grama.experiments.catalogue import build_model, find_model, model_options
+from torch_grama.experiments.catalogue import (
+    DEFAULT_MODEL,
+    build_model,
+    find_model,
+    model_options,
+)
 from torch_grama.experiments.config import ModelConfig
+from torch_grama.experiments.constructor_options import constructor_options
 from torch_grama.experiments.data_facts import DataFacts
 from torch_grama.experiments.errors import ConfigError
 from torch_grama.nn import (
@@ -50,6 +56,11 @@ def assemble_model(
             "`--data.local_degrees true`"
         )
     # a sequence goes to a model that reads one; to others its elements are laid side by side
+    if facts.seq_len == 0 and reads_series_alone(config.name):
+        raise ConfigError(
+            f"Expected a series on every node for the model '{config.name}' (the data set has "
+            f"none); choose another word of `grama models`"
+        )
     flatten = facts.seq_len > 0 and not entry.takes_sequence
     if flatten:
         in_channels *= facts.seq_len
@@ -66,28 +77,32 @@ def assemble_model(
         pe_width = min(MOST_PE_CHANNELS, width)
         pe_encoder = PositionEncoder(facts.pe_channels, pe_width)
         in_channels += pe_width
-    # edges
+    # edges: weights go where the model looks for them, or become one more attribute
     uses_attr = entry.takes_edge_attr and options.get("backbone") != "gcn"
     edge_dim, edge_encoder = 0, None
     if uses_attr:
         edge_dim, edge_encoder = _encode(facts.edge_encoding, width, BondEncoder)
     weight_as_attr = facts.has_edge_weight and uses_attr and _reads_no_weights(options, edge_dim)
-    edge_dim += int(weight_as_attr)
-    if uses_attr and edge_dim > 0:
-        options["edge_dim"] = edge_dim
+    if "num_nodes" in constructor_options(entry.build) and facts.num_graphs == 1:
+        options["num_nodes"] = round(facts.mean_nodes)
     num_layers = options.pop("num_layers", None)
-    try:
-        model = build_model(
-            config.name,
-            in_channels,
-            width,
-            out_channels,
-            num_layers if num_layers is None else int(str(num_layers)),
-            facts.level,
-            **options,
-        )
-    except (ValueError, TypeError) as error:
-        raise ConfigError(f"{error} (the model '{config.name}')") from error
+    depth = num_layers if num_layers is None else int(str(num_layers))
+
+    def build() -> Module:
+        if uses_attr and edge_dim + weight_as_attr > 0:
+            options["edge_dim"] = edge_dim + weight_as_attr
+        try:
+            return build_model(
+                config.name, in_channels, width, out_channels, depth, facts.level, **options
+            )
+        except (ValueError, TypeError) as error:
+            raise ConfigError(f"{error} (the model '{config.name}')") from error
+
+    model = build()
+    has_no_place = getattr(model, "takes_edge_weight", True) is False
+    if facts.has_edge_weight and has_no_place and uses_attr:
+        weight_as_attr = True
+        model = build()
     return InputStage(
         model,
         node_encoder,
@@ -95,10 +110,21 @@ def assemble_model(
         pe_encoder,
         flatten,
         drop_edge_attr=not uses_attr,
+        drop_edge_weight=has_no_place and not weight_as_attr,
         weight_as_attr=weight_as_attr,
         node_scale=_scale(facts.node_encoding.num_columns, standardize and node_encoder is None),
         output_scale=_scale(out_channels, standardize and facts.kind in ("regression", "forecast")),
     )
+
+
+def reads_series_alone(name: str) -> bool:
+    r"""Whether a model is made for series of features and reads nothing else.
+
+    Args:
+        name (str): The word of the model.
+    """
+    entry = find_model(name)
+    return entry.takes_sequence and entry.family != find_model(DEFAULT_MODEL).family
 
 
 def measure_scales(stage: InputStage, data: GraphTaskData, fold: int) -> None:

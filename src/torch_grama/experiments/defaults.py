@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from torch_grama.datasets.load import is_path
-from torch_grama.experiments.catalogue import canonical_name, find_model
+from torch_grama.experiments.catalogue import DEFAULT_MODEL, canonical_name, find_model
 from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import DataFacts
-from torch_grama.experiments.settings import DEFAULT_MODEL, known_options
+from torch_grama.experiments.settings import known_options
 
 # Attention costs the square of a graph's nodes.
 _MOST_ATTENDED_NODES = 1000

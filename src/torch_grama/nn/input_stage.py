@@ -71,6 +71,8 @@ class InputStage(Module):
             (default: :obj:`False`)
         drop_edge_attr (bool, optional): Keep edge attributes from a model that cannot use them.
             (default: :obj:`False`)
+        drop_edge_weight (bool, optional): Keep edge weights from a model that has no place for
+            them. (default: :obj:`False`)
         weight_as_attr (bool, optional): Hand edge weights over as one more edge attribute, for a
             model that takes attributes and no weights. (default: :obj:`False`)
         node_scale (Standardize, optional): Brings node features to a common scale first.
@@ -101,6 +103,7 @@ class InputStage(Module):
         flatten_sequence: bool = False,
         *,
         drop_edge_attr: bool = False,
+        drop_edge_weight: bool = False,
         weight_as_attr: bool = False,
         node_scale: Standardize | None = None,
         output_scale: Standardize | None = None,
@@ -118,6 +121,7 @@ class InputStage(Module):
         self.pe_encoder = pe_encoder
         self.flatten_sequence = flatten_sequence
         self.drop_edge_attr = drop_edge_attr
+        self.drop_edge_weight = drop_edge_weight
         self.weight_as_attr = weight_as_attr
         self.model = model
 
@@ -163,6 +167,8 @@ class InputStage(Module):
             edge_attr = self.edge_encoder(edge_attr)
         if self.weight_as_attr:
             edge_attr, edge_weight = _append_weight(edge_attr, edge_weight), None
+        elif self.drop_edge_weight:
+            edge_weight = None
         # 3. the model
         out: Tensor = self.model(x, edge_index, edge_weight, edge_attr, batch, batch_size)
         return out if self.output_scale is None else self.output_scale.invert(out)
@@ -181,7 +187,7 @@ class InputStage(Module):
         for name in ("node_scale", "node_encoder", "edge_encoder", "pe_encoder", "output_scale"):
             if getattr(self, name) is not None:
                 parts.append(f"{name}={getattr(self, name)!r}")
-        for name in ("flatten_sequence", "drop_edge_attr", "weight_as_attr"):
+        for name in ("flatten_sequence", "drop_edge_attr", "drop_edge_weight", "weight_as_attr"):
             if getattr(self, name):
                 parts.append(f"{name}=True")
         return f"{type(self).__name__}({', '.join(parts)})"
