@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from torch_grama import __version__
 from torch_grama.data_cli import add_data_commands
 from torch_grama.models_cli import add_models_commands
+from torch_grama.reproduce_cli import add_reproduce_commands
+from torch_grama.results_cli import add_results_commands
 from torch_grama.run_cli import add_run_commands
 from torch_grama.train_cli import add_train_commands
 
@@ -55,6 +57,8 @@ def build_parser() -> argparse.ArgumentParser:
     add_models_commands(subparsers)
     add_train_commands(subparsers)
     add_run_commands(subparsers)
+    add_reproduce_commands(subparsers)
+    add_results_commands(subparsers)
     return parser
 
 

@@ -73,6 +73,8 @@ class TestBuild:
         [
             ("gcn", GCNConv),
             ("gatedgcn", GatedGCNConv),
+            ("gatedgcn-plain", GatedGCNConv),
+            ("gatedgcn-sum", GatedGCNConv),
             ("gps", GPSLayer),
             ("gps-performer", GPSLayer),
         ],
@@ -84,10 +86,18 @@ class TestBuild:
         assert build_backbone("gps-performer", 8, 3).attn_type == "performer"
         assert build_backbone("gps", 8, 3).attn_type == "multihead"
 
+    def test_gated_words_differ_in_norm_and_in_the_sum(self):
+        gated, plain, sums = (
+            build_backbone(word, 8, 3) for word in ("gatedgcn", "gatedgcn-plain", "gatedgcn-sum")
+        )
+        assert (gated.norm, gated.normalize_gates) == ("batch_norm", True)
+        assert (plain.norm, plain.normalize_gates) == (None, True)
+        assert (sums.norm, sums.normalize_gates) == (None, False)
+
     def test_gated_statistics_are_as_many_as_recurrences(self):
         assert build_backbone("gatedgcn", 8, 3).node_norm.num_steps == 3
 
-    @pytest.mark.parametrize("word", ["gatedgcn", "gps", "gps-performer"])
+    @pytest.mark.parametrize("word", ["gatedgcn", "gatedgcn-sum", "gps", "gps-performer"])
     def test_words_that_can_use_edge_attributes(self, word):
         assert BackboneCall.inspect(build_backbone(word, 8, 3, has_edge_attr=True)).edge_attr
 

@@ -7,18 +7,18 @@ from torch.nn import Module
 
 from torch_grama.nn.activation import Activation, resolve_activation
 from torch_grama.nn.choices import choose
-from torch_grama.nn.graph_mean import graph_mean
+from torch_grama.nn.graph_pooling import pool_graphs, pooled_channels
 from torch_grama.nn.readout import Readout
 
 READOUTS = {"node": "one output a node", "graph": "one output a graph"}
 
 
 class GraphHead(Module):
-    r"""A readout MLP over the nodes, or over the mean of the nodes of each graph.
+    r"""A readout MLP over the nodes, or over the pooled nodes of each graph.
 
     .. math::
         \mathbf{y}_i = \mathrm{MLP}(\mathbf{x}_i) \qquad \text{or} \qquad
-        \mathbf{y}_b = \mathrm{MLP} \Big( \frac{1}{|b|} \sum_{i \in b} \mathbf{x}_i \Big),
+        \mathbf{y}_b = \mathrm{MLP} \big( \mathrm{pool}_{i \in b} \, \mathbf{x}_i \big),
 
     the same readout as that of :class:`~torch_grama.nn.GRAMA`, so that a comparison is one of what
     comes before it.
@@ -30,6 +30,8 @@ class GraphHead(Module):
         num_layers (int, optional): Number of linear layers. (default: :obj:`2`)
         act (str or callable, optional): Activation between them. (default: :obj:`"relu"`)
         dropout (float, optional): Dropout after each activation. (default: :obj:`0.0`)
+        pooling (str, optional): What a graph readout takes of the nodes; see
+            :func:`~torch_grama.nn.graph_pooling.pool_graphs`. (default: :obj:`"mean"`)
 
     Shapes:
         - **input:** node states :math:`(N, F)`, batch vector :math:`(N)` *(optional)*
@@ -44,11 +46,14 @@ class GraphHead(Module):
         num_layers: int = 2,
         act: str | Activation | None = "relu",
         dropout: float = 0.0,
+        pooling: str = "mean",
     ) -> None:
         super().__init__()
         choose("readout", readout, READOUTS)
         self.readout = readout
-        self.mlp = Readout(channels, out_channels, num_layers, resolve_activation(act), dropout)
+        self.pooling = pooling
+        width = pooled_channels(channels, pooling) if readout == "graph" else channels
+        self.mlp = Readout(width, out_channels, num_layers, resolve_activation(act), dropout)
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
@@ -59,8 +64,8 @@ class GraphHead(Module):
     ) -> Tensor:
         r"""Returns one row a node or a graph."""
         if self.readout == "graph":
-            # [N, F] -> [B, F]
-            x = graph_mean(x.unsqueeze(0), batch, batch_size).squeeze(1)
+            # [N, F] -> [B, F], or [B, 3 F]
+            x = pool_graphs(x, batch, batch_size, self.pooling)
         out: Tensor = self.mlp(x)
         return out
 

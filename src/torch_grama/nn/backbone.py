@@ -35,6 +35,14 @@ def _gated_gcn(channels: int, num_recurrences: int, has_edge_attr: bool) -> Modu
     return GatedGCNConv(channels, has_edge_attr=has_edge_attr, num_recurrences=num_recurrences)
 
 
+def _gated_gcn_plain(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
+    return GatedGCNConv(channels, has_edge_attr, num_recurrences, norm=None)
+
+
+def _gated_gcn_sum(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
+    return GatedGCNConv(channels, has_edge_attr, num_recurrences, norm=None, normalize_gates=False)
+
+
 def _gps(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
     del num_recurrences
     return GPSLayer(channels, _local_convolution(channels, has_edge_attr))
@@ -57,6 +65,8 @@ def _local_convolution(channels: int, has_edge_attr: bool) -> MessagePassing:
 BACKBONES: dict[str, Callable[[int, int, bool], Module]] = {
     "gcn": _gcn,
     "gatedgcn": _gated_gcn,
+    "gatedgcn-plain": _gated_gcn_plain,
+    "gatedgcn-sum": _gated_gcn_sum,
     "gps": _gps,
     "gps-performer": _gps_performer,
 }

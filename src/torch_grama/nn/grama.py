@@ -22,6 +22,7 @@ from torch_grama.nn.feature_checks import check_edge_attr, check_positions, coun
 from torch_grama.nn.grama_arguments import check_input_sizes, check_orders, check_positive
 from torch_grama.nn.grama_block import GRAMABlock
 from torch_grama.nn.graph_input import GraphInput, check_values, read_graph_input
+from torch_grama.nn.graph_pooling import pool_graphs, pooled_channels
 from torch_grama.nn.node_sequence import NodeSequence
 from torch_grama.nn.readout import Readout
 from torch_grama.nn.sequence_embedding import SequenceEmbedding
@@ -70,8 +71,10 @@ class GRAMA(Module):
         seq_len (int, optional): Length :math:`L` of the sequence. (default: :obj:`4`)
         num_blocks (int, optional): Number :math:`S` of blocks. (default: :obj:`2`)
         backbone (str, Module or callable, optional): ``"gcn"`` (linear graph convolution),
-            ``"gatedgcn"`` (gates and edge states), ``"gps"`` (convolution plus attention),
-            ``"gps-performer"`` (the same with linear attention), a module such as any PyG
+            ``"gatedgcn"`` (gates, edge states and batch norm), ``"gatedgcn-plain"`` (the same
+            without batch norm), ``"gatedgcn-sum"`` (without it and with gated sums instead of
+            means), ``"gps"`` (convolution plus attention), ``"gps-performer"`` (the same with
+            linear attention), a module such as any PyG
             convolution (cloned and re-initialised for each block), or a callable from the number
             of channels to a module. (default: :obj:`"gcn"`)
         num_recurrences (int, optional): Number :math:`R` of recurrences of a block.
@@ -93,6 +96,8 @@ class GRAMA(Module):
         dropout (float, optional): Dropout after the embedding, between blocks and in the readout.
             (default: :obj:`0.0`)
         readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
+        pooling (str, optional): What a graph readout takes of the nodes: ``"mean"``, ``"sum"``,
+            ``"max"``, or all three side by side as ``"sum-max-mean"``. (default: :obj:`"mean"`)
         edge_dim (int, optional): Width of the edge attributes (after :obj:`edge_encoder`), if the
             model is to use them. (default: :obj:`None`)
         gain (float or str, optional): Where the learned gain :math:`\gamma` of each block starts:
@@ -174,9 +179,15 @@ class GRAMA(Module):
         checkpoint_blocks: bool = False,
         cached: bool = False,
         check_input: bool = True,
+        pooling: str = "mean",
     ) -> None:
         super().__init__()
         choose("readout", readout, READOUTS)
+        if pooling != "mean" and readout != "graph":
+            raise ValueError(
+                f"Expected 'pooling' only with readout='graph' (got pooling={pooling!r}, "
+                f"readout={readout!r})"
+            )
         num_recurrences = seq_len if num_recurrences is None else num_recurrences
         check_input_sizes(in_channels, pe_channels, dropout)
         check_positive(
@@ -196,6 +207,7 @@ class GRAMA(Module):
         self.num_recurrences = num_recurrences
         self.num_blocks = num_blocks
         self.readout = readout
+        self.pooling = pooling
         self.edge_dim = edge_dim
         self.pe_channels = pe_channels
         self.checkpoint_blocks = checkpoint_blocks
@@ -255,7 +267,11 @@ class GRAMA(Module):
         # of the last block only the state is read: a norm without gradient would hold up DDP
         cast(GRAMABlock, self.blocks[-1]).residual_norm = None
         self.head = Readout(
-            hidden_channels, out_channels, readout_layers, resolve_activation(act), dropout
+            pooled_channels(hidden_channels, pooling),
+            out_channels,
+            readout_layers,
+            resolve_activation(act),
+            dropout,
         )
 
     @property
@@ -333,9 +349,12 @@ class GRAMA(Module):
         # 3. the last state of the last block, [N, F]
         state, used = self._run(last_block, last_block.advance_to_last, given, graph)
         coefficients.append(used)
-        # 4. [N, F] -> [B, F] for graph tasks
+        # 4. [N, F] -> [B, F] for graph tasks, or [B, 3 F]
         if self.readout == "graph":
-            state = mean_of_graphs(state, graph.groups)
+            if self.pooling == "mean":
+                state = mean_of_graphs(state, graph.groups)
+            else:
+                state = pool_graphs(state, graph.batch, graph.batch_size, self.pooling)
         out: Tensor = self.head(state)
         return (out, coefficients) if return_coefficients else out
 

@@ -1,0 +1,125 @@
+"""Predictors that learn next to nothing, to be printed beside every model."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.utils import degree
+
+from torch_grama.datasets.task_data import Fold, GraphTaskData
+
+RIDGE = 1e-3
+
+
+def trivial_references(data: GraphTaskData, fold: int = 0) -> dict[str, float]:
+    r"""Scores the trivial predictors that make sense for a data set.
+
+    They are fitted on the training part (a forecast's on all that comes before the test part, since
+    nothing is selected) and scored on the test part, by the data set's own metric:
+
+    - ``constant``: the most frequent class, the mean (the median for an absolute error), or the
+      share of each label;
+    - ``copy``: the input feature, where it has the width of the target (regression of nodes);
+    - ``degree table``: the mean target of training nodes of the same degree (regression of nodes);
+    - ``zero``, ``last value`` and ``AR(n)``: for forecasts; the last is one ridge regression on the
+      :math:`n` lags, shared by all nodes.
+
+    Args:
+        data (GraphTaskData): The data set.
+        fold (int, optional): Which division. (default: :obj:`0`)
+
+    Returns:
+        The score of each, in the unit in which results are stored.
+    """
+    train, test = _split(data, data.folds[fold])
+    metric = data.metric.name
+    if data.kind == "classification":
+        share = torch.bincount(train.y.long(), minlength=data.num_outputs).double()
+        if metric == "roc_auc":
+            return {"constant": 0.5}
+        return {"constant": float((test.y == int(share.argmax())).double().mean())}
+    if data.kind == "multilabel":
+        if metric == "roc_auc":
+            return {"constant": 0.5}
+        positive = (test.y == 1).double().sum(0) / (~test.y.isnan()).sum(0)
+        return {"constant": float(positive[(positive > 0) & (positive < 1)].mean())}
+    if data.kind == "forecast":
+        lags = test.x.size(1)
+        return {
+            "zero": _score(metric, torch.zeros_like(test.y), test.y),
+            "last value": _score(metric, test.x[:, -1], test.y),
+            f"AR({lags})": _score(metric, _autoregress(train, test), test.y),
+        }
+    center = train.y.median(0).values if metric == "mae" else train.y.mean(0)
+    scores = {"constant": _score(metric, center.expand_as(test.y), test.y)}
+    if data.level == "node":
+        if test.x.dim() == 2 and test.x.size(1) == test.y.size(1):
+            scores["copy"] = _score(metric, test.x, test.y)
+        scores["degree table"] = _score(metric, _look_up_degree(train, test), test.y)
+    return scores
+
+
+class _Part:
+    """Inputs, targets and degrees of one split, one row a scored node or graph."""
+
+    def __init__(self, x: Tensor, y: Tensor, degrees: Tensor) -> None:
+        self.x, self.y, self.degrees = x.double(), y, degrees
+
+
+def _split(data: GraphTaskData, fold: Fold) -> tuple[_Part, _Part]:
+    if fold.train.dtype == torch.bool:
+        graph = data.graphs[0]
+        return _rows(graph, fold.train, data), _rows(graph, fold.test, data)
+    parts = []
+    known = torch.cat([fold.train, fold.val]) if data.kind == "forecast" else fold.train
+    for indices in (known, fold.test):
+        rows = [_rows(data.graphs[index], None, data) for index in indices.tolist()]
+        parts.append(
+            _Part(
+                torch.cat([row.x for row in rows]),
+                torch.cat([row.y for row in rows]),
+                torch.cat([row.degrees for row in rows]),
+            )
+        )
+    return parts[0], parts[1]
+
+
+def _rows(graph: Data, mask: Tensor | None, data: GraphTaskData) -> _Part:
+    y = graph.y if data.kind == "classification" else graph.y.double()
+    if data.level == "graph":
+        return _Part(torch.zeros(1, 1), y, torch.zeros(1, dtype=torch.long))
+    degrees = degree(graph.edge_index[1], graph.num_nodes, dtype=torch.long)
+    chosen = torch.ones(int(graph.num_nodes or 0), dtype=torch.bool) if mask is None else mask
+    if getattr(graph, "label_mask", None) is not None:
+        chosen = chosen & graph.label_mask
+    return _Part(graph.x[chosen], y[chosen], degrees[chosen])
+
+
+def _autoregress(train: _Part, test: _Part) -> Tensor:
+    def design(x: Tensor) -> Tensor:
+        flat = x.flatten(1)
+        return torch.cat([flat, flat.new_ones(flat.size(0), 1)], dim=1)
+
+    inputs = design(train.x)
+    gram = inputs.T @ inputs + RIDGE * torch.eye(inputs.size(1), dtype=inputs.dtype)
+    return design(test.x) @ torch.linalg.solve(gram, inputs.T @ train.y)
+
+
+def _look_up_degree(train: _Part, test: _Part) -> Tensor:
+    size = int(max(train.degrees.max(), test.degrees.max())) + 1
+    total = train.y.new_zeros(size, train.y.size(1)).index_add_(0, train.degrees, train.y)
+    count = torch.bincount(train.degrees, minlength=size).unsqueeze(1)
+    table = torch.where(count > 0, total / count.clamp(min=1), train.y.mean(0))
+    return table[test.degrees]
+
+
+def _score(metric: str, prediction: Tensor, target: Tensor) -> float:
+    known = ~target.isnan()
+    error = (prediction - target)[known]
+    if metric == "mae":
+        return float(error.abs().mean())
+    mean_square = float(error.square().mean())
+    if metric == "log10_mse":
+        return float(torch.tensor(mean_square, dtype=torch.float64).log10())
+    return mean_square

@@ -1,0 +1,194 @@
+"""The numbers we hold: result files of finished runs, gathered by what they measure."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch_grama.report.metric_scale import scale_of
+
+RESULT_FILE = "result.json"
+
+
+class ResultFileError(ValueError):
+    r"""A result file that cannot be read; the message names it and what is wrong."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    r"""What one finished run measured.
+
+    Attributes:
+        val: The metric on the validation split, at the selected epoch, as stored.
+        test: The metric on the test split, read once after selection, or :obj:`None`.
+        seed: The seed.
+        fold: The fold.
+        best_epoch: The selected epoch.
+        parameters: Number of trainable parameters.
+        seconds: How long it took.
+        hardware: The device it ran on.
+        path: The file it was read from.
+    """
+
+    val: float
+    test: float | None
+    seed: int
+    fold: int
+    best_epoch: int
+    parameters: int
+    seconds: float
+    hardware: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class HeldNumber:
+    r"""All runs of one model on one data set within one suite and budget.
+
+    Attributes:
+        suite: The experiment, such as ``hetero``.
+        budget: ``smoke``, ``short`` or ``paper``.
+        data: The data set.
+        model: The row, such as ``grama-gatedgcn``.
+        metric: The metric.
+        runs: Its runs, by fold and seed.
+    """
+
+    suite: str
+    budget: str
+    data: str
+    model: str
+    metric: str
+    runs: tuple[RunResult, ...]
+
+    @property
+    def tests(self) -> list[float]:
+        r"""The test values in the unit of the tables."""
+        factor = scale_of(self.metric).factor
+        return [factor * run.test for run in self.runs if run.test is not None]
+
+    @property
+    def mean(self) -> float | None:
+        r"""The mean over runs in the unit of the tables, or :obj:`None` without a test value."""
+        return statistics.fmean(self.tests) if self.tests else None
+
+    @property
+    def deviation(self) -> float | None:
+        r"""The sample deviation over runs, or :obj:`None` for fewer than two."""
+        return statistics.stdev(self.tests) if len(self.tests) > 1 else None
+
+    @property
+    def validation(self) -> float:
+        r"""The mean validation value in the unit of the tables."""
+        return scale_of(self.metric).factor * statistics.fmean(run.val for run in self.runs)
+
+
+def read_run(path: Path) -> tuple[Mapping[str, object], RunResult]:
+    r"""Reads the result file of a run.
+
+    Args:
+        path (Path): The file.
+
+    Returns:
+        Everything in it, and the part that the tables use.
+
+    Raises:
+        ResultFileError: If it is not a result file.
+    """
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise ResultFileError(f"{path}: not a readable result file ({error})") from error
+    if not isinstance(record, dict):
+        raise ResultFileError(f"{path}: expected an object (got {type(record).__name__})")
+    return record, parse_run(record, path)
+
+
+def parse_run(record: Mapping[str, object], path: Path) -> RunResult:
+    r"""Takes what the tables use from the record of a run.
+
+    Args:
+        record (mapping): What a result file holds.
+        path (Path): Where it came from, for messages.
+
+    Raises:
+        ResultFileError: If something is missing or no number.
+    """
+    for key in ("data", "model", "metric"):
+        if not isinstance(record.get(key), str):
+            raise ResultFileError(
+                f"{path}: expected '{key}' to be a word (got {record.get(key)!r})"
+            )
+    hardware = record.get("hardware")
+    if isinstance(hardware, Mapping):
+        hardware = hardware.get("accelerator", hardware.get("processor", ""))
+    test = record.get("test")
+    return RunResult(
+        val=_number(record, "val", path),
+        test=None if test is None else _number(record, "test", path),
+        seed=int(_number(record, "seed", path)),
+        fold=int(_number(record, "fold", path)),
+        best_epoch=int(_number(record, "best_epoch", path)),
+        parameters=int(_number(record, "parameters", path)),
+        seconds=_number(record, "seconds", path),
+        hardware=str(hardware or ""),
+        path=path,
+    )
+
+
+def _number(record: Mapping[str, object], key: str, path: Path) -> float:
+    value = record.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ResultFileError(f"{path}: expected '{key}' to be a number (got {value!r})")
+    return float(value)
+
+
+def gather(folders: Iterable[Path]) -> tuple[list[HeldNumber], list[str]]:
+    r"""Gathers result files that lie as ``<suite>/<budget>/<data>/<model>/<run>/result.json``, or,
+    to be kept, as ``<suite>/<budget>/<data>/<model>/<run>.json``.
+
+    A run found in several folders is counted once: the first folder wins.
+
+    Args:
+        folders (iterable of Path): Where to look; a folder that is not there is passed over.
+
+    Returns:
+        The numbers, sorted, and one sentence for each file that could not be read.
+    """
+    groups: dict[tuple[str, str, str, str, str], dict[tuple[int, int], RunResult]] = {}
+    faults: list[str] = []
+    for folder in folders:
+        for path in sorted((*folder.glob("*/*/*/*/*.json"), *folder.glob("*/*/*/*/*/*.json"))):
+            suite, budget, data, model, *inner = path.relative_to(folder).parts
+            if len(inner) == 2 and inner[1] != RESULT_FILE:
+                continue
+            try:
+                record, run = read_run(path)
+            except ResultFileError as error:
+                faults.append(str(error))
+                continue
+            key = (suite, budget, data, model, str(record["metric"]))
+            groups.setdefault(key, {}).setdefault((run.fold, run.seed), run)
+    numbers = [
+        HeldNumber(*key, runs=tuple(runs[index] for index in sorted(runs)))
+        for key, runs in sorted(groups.items())
+    ]
+    return numbers, faults
+
+
+BUDGETS = ("paper", "short", "smoke")
+
+
+def choose_number(
+    numbers: Sequence[HeldNumber], suite: str, data: str, model: str, budget: str | None = None
+) -> HeldNumber | None:
+    r"""Returns the number of one cell: of the wanted budget, or of the largest that was run."""
+    found = [n for n in numbers if (n.suite, n.data, n.model) == (suite, data, model)]
+    if budget:
+        found = [number for number in found if number.budget == budget]
+    order = {name: place for place, name in enumerate(BUDGETS)}
+    return min(found, key=lambda number: order.get(number.budget, len(order)), default=None)

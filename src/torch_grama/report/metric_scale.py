@@ -1,0 +1,47 @@
+"""How a metric is printed: its short name, its unit, its direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class MetricScale:
+    r"""How a metric is printed.
+
+    Attributes:
+        label: The short name used in tables.
+        higher_is_better: The direction in which it improves.
+        factor: What a stored value is multiplied with; 100 for shares, which are printed in
+            percent.
+        digits: Decimals of a fixed-point number, or :obj:`None` for errors that span powers of ten:
+            four decimals, and the scientific form below 0.01.
+    """
+
+    label: str
+    higher_is_better: bool
+    factor: float
+    digits: int | None
+
+    def text(self, value: float) -> str:
+        r"""Prints a value that already has the table's unit."""
+        if self.digits is None:
+            return f"{value:.4f}" if abs(value) >= 0.01 else f"{value:.2e}"
+        return f"{value:.{self.digits}f}"
+
+
+SCALES = {
+    "accuracy": MetricScale("Acc", True, 100, 2),
+    "roc_auc": MetricScale("AUC", True, 100, 2),
+    "average_precision": MetricScale("AP", True, 100, 2),
+    "mae": MetricScale("MAE", False, 1, 4),
+    "mse": MetricScale("MSE", False, 1, None),
+    "log10_mse": MetricScale("log10 MSE", False, 1, 4),
+    "training_ms": MetricScale("training ms", False, 1, 2),
+    "inference_ms": MetricScale("inference ms", False, 1, 2),
+}
+
+
+def scale_of(metric: str) -> MetricScale:
+    r"""Returns how a metric is printed; an unknown one in four decimals, lower being better."""
+    return SCALES.get(metric, MetricScale(metric, False, 1, 4))

@@ -1,0 +1,74 @@
+"""The numbers printed in the paper, read from data files that name table and row."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+FOLDER = "paper"
+
+
+@dataclass(frozen=True)
+class PaperNumber:
+    r"""One cell of one table of the paper.
+
+    Attributes:
+        table: Its title and its label in the paper's source.
+        row: The row as printed.
+        model: The word by which this project calls that model, with its encodings after a plus.
+        data: The word by which this project calls the data set.
+        metric: The metric.
+        mean: The printed mean, in the printed unit (shares in percent), or :obj:`None`.
+        deviation: The printed deviation, if there is one.
+        note: What stands in the cell instead of a number, or what is known to be wrong with it.
+    """
+
+    table: str
+    row: str
+    model: str
+    data: str
+    metric: str
+    mean: float | None
+    deviation: float | None
+    note: str
+
+
+def list_paper_tables() -> list[str]:
+    r"""Returns the names of the tables of which there is a file."""
+    return sorted(
+        entry.name.removesuffix(".csv")
+        for entry in (files(__package__) / FOLDER).iterdir()
+        if entry.name.endswith(".csv")
+    )
+
+
+def read_paper_numbers(table: str) -> Sequence[PaperNumber]:
+    r"""Reads the numbers of one table, in the order of the paper.
+
+    Args:
+        table (str): One of :func:`list_paper_tables`.
+
+    Raises:
+        ValueError: If there is no such table.
+    """
+    if table not in list_paper_tables():
+        raise ValueError(
+            f"Expected a table of the paper, one of {', '.join(list_paper_tables())} "
+            f"(got {table!r})"
+        )
+    text = (files(__package__) / FOLDER / f"{table}.csv").read_text(encoding="utf-8")
+    return [
+        PaperNumber(
+            row["table"],
+            row["row"],
+            row["model"],
+            row["data"],
+            row["metric"],
+            float(row["mean"]) if row["mean"] else None,
+            float(row["deviation"]) if row["deviation"] else None,
+            row["note"],
+        )
+        for row in csv.DictReader(text.splitlines())
+    ]

@@ -1,0 +1,95 @@
+"""The table of results in the README, made from the result files and from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch_grama.report.held_results import HeldNumber
+from torch_grama.report.metric_scale import scale_of
+from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
+
+BEGIN = "<!-- results: made by `grama results --readme README.md` -->"
+END = "<!-- end of results -->"
+GRAMA = "grama"
+
+
+class MarkerMissingError(ValueError):
+    r"""A text without the two lines between which the table stands."""
+
+
+def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str:
+    r"""One row a data set: GRAMA, the best other model, the paper's GRAMA.
+
+    Among our variants of a data set the one with the best validation score is shown, whatever its
+    test score; likewise among the other models.
+
+    Args:
+        held (sequence of HeldNumber): Our numbers.
+        budget (str, optional): The budget whose numbers count. (default: :obj:`"paper"`)
+    """
+    lines = [
+        "| data | metric | GRAMA, ours | its variant | best other model, ours | paper's GRAMA | "
+        "runs | hardware |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    cells = {(n.suite, n.data): n.metric for n in held if n.budget == budget}
+    for (suite, data), metric in sorted(cells.items()):
+        scale = scale_of(metric)
+        own = [n for n in held if (n.suite, n.data, n.budget) == (suite, data, budget)]
+        grama = _best([n for n in own if n.model.startswith(GRAMA)], metric)
+        other = _best([n for n in own if not n.model.startswith(GRAMA)], metric)
+        shown = grama or other
+        assert shown is not None
+        arrow = "↑" if scale.higher_is_better else "↓"
+        lines.append(
+            f"| {data} | {scale.label} {arrow} | {_text(grama)} | "
+            f"{grama.model if grama else '-'} | "
+            f"{f'{_text(other)} ({other.model})' if other else 'not run'} | "
+            f"{_paper(suite, data, metric)} | {len(shown.runs)} | {shown.runs[0].hardware} |"
+        )
+    return "\n".join(lines)
+
+
+def replace_table(text: str, table: str) -> str:
+    r"""Puts the table between its two markers.
+
+    Args:
+        text (str): A text with the markers.
+        table (str): The table.
+
+    Raises:
+        MarkerMissingError: If a marker is missing.
+    """
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise MarkerMissingError(f"Expected the lines '{BEGIN}' and '{END}' in the text")
+    return f"{before}{BEGIN}\n{table}\n{END}{after}"
+
+
+def _best(numbers: Sequence[HeldNumber], metric: str) -> HeldNumber | None:
+    known = [number for number in numbers if number.mean is not None]
+    choose = max if scale_of(metric).higher_is_better else min
+    return choose(known, key=lambda number: number.validation, default=None)
+
+
+def _text(number: HeldNumber | None) -> str:
+    if number is None or number.mean is None:
+        return "not run"
+    scale = scale_of(number.metric)
+    deviation = "" if number.deviation is None else f" ± {scale.text(number.deviation)}"
+    return f"{scale.text(number.mean)}{deviation}"
+
+
+def _paper(suite: str, data: str, metric: str) -> str:
+    if suite not in list_paper_tables():
+        return "-"
+    scale = scale_of(metric)
+    numbers = [
+        number.mean
+        for number in read_paper_numbers(suite)
+        if number.data == data and number.model.startswith(GRAMA) and number.mean is not None
+    ]
+    if not numbers:
+        return "-"
+    return scale.text(max(numbers) if scale.higher_is_better else min(numbers))

@@ -1,0 +1,302 @@
+"""``grama reproduce``: the experiments of the paper, run and shown."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from torch_grama.errors_cli import guarded
+
+if TYPE_CHECKING:
+    from torch_grama.report.comparison import Comparison
+    from torch_grama.report.held_results import HeldNumber
+    from torch_grama.sweeps.reproduction import PlannedRun
+    from torch_grama.sweeps.run_many import Outcome
+    from torch_grama.sweeps.suite import Suite
+
+Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
+
+RUNS = Path("runs/reproduce")
+_EPILOG = """\
+examples:
+  grama reproduce list
+  grama reproduce transfer --budget smoke
+  grama reproduce hetero --data minesweeper --models grama-gatedgcn gatedgcn --jobs 4
+  grama reproduce hetero --show --format latex
+"""
+
+
+def add_reproduce_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
+    r"""Adds ``reproduce`` to a parser.
+
+    Args:
+        subparsers: What ``ArgumentParser.add_subparsers`` returned.
+    """
+    parser = subparsers.add_parser(
+        "reproduce",
+        help="run an experiment of the paper and print its table beside ours",
+        description="Runs what is missing of an experiment of the paper, skips what is done, and "
+        "prints the paper's table with our numbers. It may be stopped at any moment; the same "
+        "command goes on.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", metavar="NAME", help="an experiment, or `list` to name them all")
+    parser.add_argument("--models", nargs="+", default=[], metavar="ROW", help="only these rows")
+    parser.add_argument("--data", nargs="+", default=[], metavar="DATA", help="only these columns")
+    parser.add_argument(
+        "--budget", metavar="WORD", help="smoke, short or paper [smoke; the largest for --show]"
+    )
+    parser.add_argument(
+        "--seeds",
+        nargs="+",
+        type=int,
+        default=[],
+        metavar="N",
+        help="these folds, or seeds where there is one fold [as the budget says]",
+    )
+    parser.add_argument("--show", action="store_true", help="print the table and run nothing")
+    parser.add_argument("--plan", action="store_true", help="list the runs and run nothing")
+    parser.add_argument(
+        "--format", default="text", metavar="WORD", help="text, markdown, latex or csv [text]"
+    )
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs side by side [1]")
+    parser.add_argument("--ray", action="store_true", help="run on Ray on this machine")
+    parser.add_argument("--ray-address", metavar="ADDRESS", help="run on this Ray cluster")
+    parser.add_argument("--cpus-per-run", type=float, default=1, metavar="X", help="Ray: cores [1]")
+    parser.add_argument("--gpus-per-run", type=float, default=0, metavar="X", help="Ray: GPUs [0]")
+    parser.add_argument(
+        "--runs", type=Path, default=RUNS, metavar="DIR", help=f"the run folders [{RUNS}]"
+    )
+    parser.add_argument("--results", metavar="DIR", help="numbers that are kept [results]")
+    parser.add_argument("--configs", metavar="DIR", help="the configurations [configs]")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the table to a file too")
+    parser.add_argument("--json", action="store_true", help="list: print JSON")
+    parser.add_argument("--quiet", action="store_true", help="print the table only")
+    parser.set_defaults(run=guarded(_reproduce))
+
+
+def _reproduce(arguments: argparse.Namespace) -> int:
+    from torch_grama.sweeps.config_files import CONFIGS, find_project_folder
+    from torch_grama.sweeps.suite import find_suite, list_suites
+
+    try:
+        configs = find_project_folder(CONFIGS, arguments.configs)
+        if arguments.name == "list":
+            return _list(list_suites(configs), arguments.json)
+        suite = find_suite(arguments.name, configs)
+        failures = 0 if arguments.show else _run(suite, arguments)
+        table = _table(suite, arguments)
+    except ValueError as error:
+        print(f"grama: {error}", file=sys.stderr)
+        return 2
+    from torch_grama.report.comparison_text import FORMATS
+
+    if arguments.format not in FORMATS:
+        print(f"grama: --format is one of {', '.join(FORMATS)}", file=sys.stderr)
+        return 2
+    text = FORMATS[arguments.format](table)
+    print(text, end="")
+    if arguments.out:
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        arguments.out.write_text(text, encoding="utf-8")
+    return 1 if failures else 0
+
+
+def _list(suites: Sequence[Suite], as_json: bool) -> int:
+    if as_json:
+        facts = [
+            {
+                "name": suite.name,
+                "title": suite.title,
+                "about": suite.about,
+                "data": [entry.label for entry in suite.data],
+                "models": list(suite.models),
+                "budgets": {name: budget.runs for name, budget in suite.budgets.items()},
+            }
+            for suite in suites
+        ]
+        print(json.dumps(facts, indent=2))
+        return 0
+    width = max(len(suite.name) for suite in suites)
+    for suite in suites:
+        print(f"{suite.name:{width}}  {suite.about}")
+    return 0
+
+
+def _run(suite: Suite, arguments: argparse.Namespace) -> int:
+    from torch_grama.sweeps.reproduction import plan_runs
+
+    if not suite.budgets:
+        return _run_other(suite, Path(arguments.results or "results").absolute())
+    folds, absent = _look_at_data(suite, arguments)
+    runs = plan_runs(
+        suite,
+        arguments.budget or "smoke",
+        arguments.runs,
+        arguments.models,
+        arguments.data,
+        arguments.seeds,
+        absent,
+        folds,
+    )
+    missing = [run for run in runs if not run.is_finished]
+    if arguments.plan:
+        for run in runs:
+            print(f"{'to do' if run in missing else 'done '}  {run.name}  {run.folder}")
+        return 0
+
+    def say(text: str) -> None:
+        if not arguments.quiet:
+            print(text, file=sys.stderr)
+
+    say(f"{suite.title}: {len(runs)} runs, {len(runs) - len(missing)} of them done")
+    failures = 0
+    for count, (run, outcome) in enumerate(_outcomes(missing, arguments), start=1):
+        if isinstance(outcome, Exception):
+            failures += 1
+            say(f"[{count}/{len(missing)}] {run.name}: failed: {outcome}")
+        else:
+            score = outcome.val if outcome.test is None else outcome.test
+            say(
+                f"[{count}/{len(missing)}] {run.name}: {outcome.metric} {score:.5g} "
+                f"({outcome.seconds:.0f} s)"
+            )
+    return failures
+
+
+def _outcomes(missing: Sequence[PlannedRun], arguments: argparse.Namespace) -> Iterator[Outcome]:
+    from torch_grama.sweeps.run_many import run_in_processes, run_on_cluster, run_one_by_one
+
+    if arguments.ray or arguments.ray_address:
+        return run_on_cluster(
+            missing, arguments.ray_address, arguments.cpus_per_run, arguments.gpus_per_run
+        )
+    if arguments.jobs > 1:
+        return run_in_processes(missing, arguments.jobs)
+    return run_one_by_one(missing, "quiet" if arguments.quiet else "auto")
+
+
+def _run_other(suite: Suite, results: Path) -> int:
+    """Experiments that are not made of training runs."""
+    if any(entry.suite for entry in suite.data):
+        names = sorted({entry.suite for entry in suite.data})
+        print(f"grama: taken from {', '.join(names)}; reproduce these", file=sys.stderr)
+        return 0
+    project = suite.folder.parents[1]
+    if not (project / "benchmarks" / "runtime.py").is_file():
+        print(
+            "grama: times are measured by `python -m benchmarks.runtime` in a checkout of "
+            "torch-grama",
+            file=sys.stderr,
+        )
+        return 0
+    command = [sys.executable, "-m", "benchmarks.runtime", "--out", str(results / "runtime")]
+    return subprocess.run(command, cwd=project).returncode
+
+
+def _look_at_data(
+    suite: Suite, arguments: argparse.Namespace
+) -> tuple[dict[str, int], dict[str, str]]:
+    """The number of folds of each column, and why those that cannot be had cannot be had."""
+    from torch_grama.datasets.errors import DatasetError
+    from torch_grama.datasets.load import load_with
+    from torch_grama.datasets.storage import Storage
+
+    budget = suite.budgets.get(arguments.budget or "smoke")
+    wanted = arguments.data or (budget.data if budget else ()) or [e.label for e in suite.data]
+    folds: dict[str, int] = {}
+    absent: dict[str, str] = {}
+    for label in wanted:
+        entry = suite.find_data(label)
+        try:
+            folds[label] = len(load_with(entry.name, Storage(), entry.options).folds)
+        except DatasetError as error:
+            absent[label] = str(error)
+            print(f"grama: {label} is left out: {error}", file=sys.stderr)
+    return folds, absent
+
+
+def _table(suite: Suite, arguments: argparse.Namespace) -> Comparison:
+    from torch_grama.report.comparison import Column
+    from torch_grama.report.suite_table import build_table
+
+    held = gather_numbers(arguments.runs, arguments.results)
+    labels = arguments.data or [entry.label for entry in suite.data]
+    entries = [suite.find_data(label) for label in labels]
+    columns = [Column(e.label, e.metric, _absence(e.name)) for e in entries]
+    return build_table(
+        suite.name,
+        suite.title,
+        columns,
+        suite.tables,
+        held,
+        arguments.models or suite.models,
+        {entry.label: entry.suite for entry in entries if entry.suite},
+        _references(suite, labels),
+        arguments.budget,
+        suite.notes,
+        arguments.models,
+    )
+
+
+def gather_numbers(runs: Path, results: str | None) -> list[HeldNumber]:
+    r"""Gathers the numbers of local runs and those that are kept.
+
+    Args:
+        runs (Path): The run folders.
+        results (str, optional): The folder of numbers that are kept.
+    """
+    from torch_grama.report.held_results import gather
+    from torch_grama.report.runtime_numbers import read_runtime
+    from torch_grama.sweeps.config_files import RESULTS, FolderMissingError, find_project_folder
+
+    folders = [runs]
+    try:
+        folders.append(find_project_folder(RESULTS, results))
+    except FolderMissingError:
+        if results:
+            raise
+    held, faults = gather(folders)
+    for fault in faults:
+        print(f"grama: {fault}", file=sys.stderr)
+    for folder in folders[1:]:
+        for path in sorted((folder / "runtime").glob("*.json")):
+            held += read_runtime(path)
+    return held
+
+
+def _absence(name: str) -> str:
+    """Why a data set cannot be used offline; empty if it can."""
+    from torch_grama.datasets.catalogue import find
+    from torch_grama.datasets.storage import Storage
+
+    entry = find(name)
+    if not entry.sources or Storage().find_source(entry.sources):
+        return ""
+    return "data not here"
+
+
+def _references(suite: Suite, labels: Sequence[str]) -> dict[str, dict[str, HeldNumber]]:
+    from torch_grama.datasets.load import load_with
+    from torch_grama.datasets.storage import Storage
+    from torch_grama.experiments.trivial_references import trivial_references
+    from torch_grama.report.held_results import HeldNumber, RunResult
+
+    rows: dict[str, dict[str, HeldNumber]] = {}
+    for label in labels:
+        entry = suite.find_data(label)
+        if entry.suite or suite.name == "runtime" or _absence(entry.name):
+            continue
+        data = load_with(entry.name, Storage(), entry.options)
+        for name, score in trivial_references(data).items():
+            run = RunResult(score, score, 0, 0, 0, 0, 0.0, "", Path())
+            rows.setdefault(name, {})[label] = HeldNumber(
+                suite.name, "", label, name, entry.metric, (run,)
+            )
+    return rows

@@ -1,0 +1,129 @@
+"""``grama results``: every number that is held, and the table in the README."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from torch_grama.errors_cli import guarded
+from torch_grama.reproduce_cli import RUNS, gather_numbers
+
+if TYPE_CHECKING:
+    from torch_grama.report.held_results import HeldNumber
+
+Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
+
+
+def add_results_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
+    r"""Adds ``results`` to a parser.
+
+    Args:
+        subparsers: What ``ArgumentParser.add_subparsers`` returned.
+    """
+    parser = subparsers.add_parser(
+        "results",
+        help="list every number that is held",
+        description="Lists every number of finished experiments: suite, data, model, metric, mean "
+        "and deviation over runs, and the paper's value.",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
+    parser.add_argument(
+        "--runs", type=Path, default=RUNS, metavar="DIR", help=f"the run folders [{RUNS}]"
+    )
+    parser.add_argument("--results", metavar="DIR", help="numbers that are kept [results]")
+    parser.add_argument(
+        "--keep", action="store_true", help="copy the results of finished runs to the kept numbers"
+    )
+    parser.add_argument("--readme", type=Path, metavar="FILE", help="renew the table in this file")
+    parser.set_defaults(run=guarded(_results))
+
+
+def _results(arguments: argparse.Namespace) -> int:
+    try:
+        if arguments.keep:
+            _keep(arguments.runs, Path(arguments.results or "results"))
+        held = gather_numbers(arguments.runs, arguments.results)
+        if arguments.readme:
+            return _renew(arguments.readme, arguments.results)
+    except ValueError as error:
+        print(f"grama: {error}", file=sys.stderr)
+        return 2
+    facts = [_facts(number) for number in held]
+    if arguments.json:
+        print(json.dumps(facts, indent=2))
+        return 0
+    if not facts:
+        print("No results yet: `grama reproduce transfer --budget smoke` makes some.")
+        return 0
+    head = ("suite", "budget", "data", "model", "metric", "mean", "deviation", "runs", "paper")
+    lines = [head, *(tuple(_word(fact[key]) for key in head) for fact in facts)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    for line in lines:
+        print(
+            "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        )
+    return 0
+
+
+def _facts(number: HeldNumber) -> dict[str, object]:
+    from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
+
+    paper = None
+    if number.suite in list_paper_tables():
+        for printed in read_paper_numbers(number.suite):
+            if (printed.model, printed.metric) == (number.model, number.metric) and (
+                printed.data == number.data or number.suite == "runtime"
+            ):
+                paper = printed.mean
+    run = number.runs[0]
+    return {
+        "suite": number.suite,
+        "budget": number.budget,
+        "data": number.data,
+        "model": number.model,
+        "metric": number.metric,
+        "mean": number.mean,
+        "deviation": number.deviation,
+        "validation": number.validation,
+        "runs": len(number.runs),
+        "parameters": run.parameters,
+        "hardware": run.hardware,
+        "config": str(run.path.with_name("config.yaml")),
+        "paper": paper,
+    }
+
+
+def _word(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+def _keep(runs: Path, results: Path) -> None:
+    """Copies result and configuration of each finished run to the folder of kept numbers."""
+    count = 0
+    for path in sorted(runs.glob("*/*/*/*/*/result.json")):
+        place = results / path.parent.relative_to(runs).with_suffix(".json")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, place)
+        config = path.with_name("config.yaml")
+        if config.is_file():
+            shutil.copyfile(config, place.with_name("config.yaml"))
+        count += 1
+    print(f"{count} results kept in {results}", file=sys.stderr)
+
+
+def _renew(readme: Path, results: str | None) -> int:
+    from torch_grama.report.held_results import gather
+    from torch_grama.report.readme_table import build_readme_table, replace_table
+    from torch_grama.sweeps.config_files import RESULTS, find_project_folder
+
+    held, _ = gather([find_project_folder(RESULTS, results)])
+    text = readme.read_text(encoding="utf-8")
+    readme.write_text(replace_table(text, build_readme_table(held)), encoding="utf-8")
+    print(f"the table in {readme} is up to date", file=sys.stderr)
+    return 0

@@ -1,0 +1,70 @@
+"""What the name of a row says about the model: ``grama-gcn-naive``, ``gps+rwse``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+# What may stand at the end of a word, such as -l16s4, -width64, -depth8.
+SIZES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"-l(\d+)s(\d+)", ("model.seq_len", "model.num_blocks")),
+    (r"-width(\d+)", ("model.hidden_channels",)),
+    (r"-depth(\d+)", ("model.num_layers",)),
+)
+ENCODINGS: dict[str, dict[str, object]] = {
+    "rwse": {"data.rwse": 20},
+    "lappe": {"data.lap_pe": 10},
+}
+GRAMA = "grama-"
+NAIVE = "-naive"
+
+
+def settings_of_row(row: str, words: Collection[str]) -> dict[str, object]:
+    r"""Turns the name of a row into settings.
+
+    A row is a word of the catalogue, or ``grama-<backbone>`` with ``-naive`` for coefficients that
+    are free parameters. Sizes may follow, as in ``grama-gcn-l16s4``, ``gcn-width64`` and
+    ``gcn-depth8``, and encodings after a plus, as in ``gps+rwse``.
+
+    Args:
+        row (str): The name.
+        words (collection of str): The words of the catalogue.
+
+    Returns:
+        Settings under dotted names.
+
+    Raises:
+        ValueError: If it names no model or no encoding that is known here.
+
+    Example:
+        >>> settings_of_row("grama-gcn+rwse", {"grama"})
+        {'model.name': 'grama', 'model.backbone': 'gcn', 'data.rwse': 20}
+    """
+    word, *encodings = row.split("+")
+    settings: dict[str, object] = {}
+    sizes: dict[str, object] = {}
+    if word not in words:
+        for pattern, names in SIZES:
+            if found := re.search(f"{pattern}$", word):
+                word = word.removesuffix(found.group())
+                sizes |= {name: int(n) for name, n in zip(names, found.groups(), strict=True)}
+    if word in words:
+        settings = {"model.name": word}
+    elif word.startswith(GRAMA):
+        backbone = word.removeprefix(GRAMA)
+        settings = {"model.name": "grama", "model.backbone": backbone.removesuffix(NAIVE)}
+        if backbone.endswith(NAIVE):
+            settings["model.coefficients"] = "naive"
+    else:
+        raise ValueError(
+            f"Expected a model that `grama models` lists, or 'grama-' and a backbone (got {row!r})"
+        )
+    settings |= sizes
+    for encoding in encodings:
+        if encoding not in ENCODINGS:
+            raise ValueError(
+                f"Expected the encoding of {row!r} to be one of {', '.join(ENCODINGS)} "
+                f"(got {encoding!r})"
+            )
+        settings |= ENCODINGS[encoding]
+    return settings

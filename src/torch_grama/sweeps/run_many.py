@@ -1,0 +1,111 @@
+"""Many runs, one after the other, side by side in processes, or on Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+
+from torch_grama.experiments.result import Result
+from torch_grama.experiments.run import RunInterrupted
+from torch_grama.sweeps.reproduction import PlannedRun, run_planned
+from torch_grama.training.progress import ReportName
+
+Outcome = tuple[PlannedRun, Result | Exception]
+
+
+def run_one_by_one(runs: Sequence[PlannedRun], report: ReportName) -> Iterator[Outcome]:
+    r"""Does the runs in this process, in their order.
+
+    Args:
+        runs (sequence of PlannedRun): The runs.
+        report (str): How the progress of each is shown.
+
+    Yields:
+        Each run with its result, or with what it failed of.
+
+    Raises:
+        RunInterrupted: If a run was asked to stop; the others are not begun.
+    """
+    for run in runs:
+        yield run, _attempt(run, report)
+
+
+def run_in_processes(runs: Sequence[PlannedRun], jobs: int) -> Iterator[Outcome]:
+    r"""Does the runs in several processes, as they become free.
+
+    A process that dies, such as one without memory, takes its own run with it and no other: those
+    that were under way beside it are begun again, one at a time.
+
+    Args:
+        runs (sequence of PlannedRun): The runs.
+        jobs (int): Number of processes.
+
+    Yields:
+        Each run with its result, or with what it failed of.
+    """
+    waiting = list(runs)
+    together = True
+    while waiting:
+        batch = waiting if together else waiting[:1]
+        died = False
+        with ProcessPoolExecutor(
+            min(jobs, len(batch)), get_context("spawn"), _use_one_thread
+        ) as pool:
+            futures = {pool.submit(run_planned, run): run for run in batch}
+            for future in as_completed(futures):
+                run = futures[future]
+                try:
+                    outcome: Result | Exception = future.result()
+                except BrokenProcessPool as error:
+                    died = True
+                    if together:
+                        continue
+                    outcome = error
+                except RunInterrupted:
+                    pool.shutdown(cancel_futures=True)
+                    raise
+                except Exception as error:
+                    outcome = error
+                waiting.remove(run)
+                yield run, outcome
+        # after a death, each of the runs that were left is tried alone once
+        together = not died if together else True
+
+
+def run_on_cluster(
+    runs: Sequence[PlannedRun], address: str | None, cpus: float, gpus: float
+) -> Iterator[Outcome]:
+    r"""Does the runs as tasks of Ray.
+
+    Args:
+        runs (sequence of PlannedRun): The runs; their folders must be on a disk that all machines
+            of the cluster see.
+        address (str, optional): Address of a cluster; :obj:`None` starts one on this machine.
+        cpus (float): Cores a run.
+        gpus (float): GPUs a run; a fraction shares one.
+
+    Yields:
+        Each run with its result, or with what it failed of.
+    """
+    from torch_grama.sweeps.ray_tasks import run_on_ray
+
+    calls = [(run_planned, (run,)) for run in runs]
+    for index, outcome in run_on_ray(calls, address, cpus, gpus):
+        yield runs[index], outcome
+
+
+def _attempt(run: PlannedRun, report: ReportName) -> Result | Exception:
+    try:
+        return run_planned(run, report)
+    except RunInterrupted:
+        raise
+    except Exception as error:
+        return error
+
+
+def _use_one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)

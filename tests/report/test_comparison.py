@@ -1,0 +1,120 @@
+import csv
+import io
+
+import pytest
+from result_files import write_result
+
+from torch_grama.report.comparison import Column, compare
+from torch_grama.report.comparison_text import FORMATS, to_csv, to_latex, to_markdown, to_text
+from torch_grama.report.held_results import HeldNumber, gather
+from torch_grama.report.paper_numbers import read_paper_numbers
+
+COLUMNS = (
+    Column("minesweeper", "roc_auc"),
+    Column("questions", "roc_auc", absent="data not here"),
+)
+
+
+@pytest.fixture
+def comparison(tmp_path):
+    for fold, test in enumerate((0.981, 0.985)):
+        write_result(tmp_path, model="grama-gcn", fold=fold, test=test)
+    write_result(tmp_path, model="gcn", test=0.5, budget="smoke")
+    write_result(tmp_path, model="mine_own", test=0.6)
+    write_result(tmp_path, suite="other", model="gat", test=0.99)
+    held, _ = gather([tmp_path])
+    constant = HeldNumber("hetero", "", "minesweeper", "constant", "roc_auc", held[0].runs)
+    return compare(
+        "hetero",
+        "Heterophilic graphs",
+        COLUMNS,
+        read_paper_numbers("hetero"),
+        held,
+        models=["tuned-gcn"],
+        references={"constant": {"minesweeper": constant}},
+        notes=["A note."],
+    )
+
+
+def row_of(comparison, model):
+    return next(row for row in comparison.rows if row.model == model)
+
+
+def test_rows_keep_the_order_of_the_paper_and_end_with_ours(comparison):
+    labels = [row.label for row in comparison.rows]
+    assert labels[0] == "GCN"
+    assert labels[-2:] == ["tuned-gcn", "mine_own"]
+
+
+def test_ours_stands_beside_the_paper(comparison):
+    cell = row_of(comparison, "grama-gcn").cells[0]
+    assert cell.ours.mean == pytest.approx(98.3)
+    assert cell.paper.mean == 95.27
+    assert cell.difference == pytest.approx(98.3 - 95.27)
+    assert comparison.best_of_ours(0) == pytest.approx(98.3)
+    assert comparison.best_of_paper(0) == 98.33
+
+
+def test_nothing_is_filled_in(comparison):
+    gat = row_of(comparison, "gat").cells
+    assert gat[0].ours is None  # run in another suite only
+    assert gat[0].absent == "not run"
+    assert gat[1].absent == "data not here"
+    assert row_of(comparison, "tuned-gcn").cells[0].paper is None
+    assert comparison.best_of_ours(1) is None
+
+
+def test_markdown(comparison):
+    lines = to_markdown(comparison).splitlines()
+    grama = next(line for line in lines if line.startswith("| GRAMA (GCN)"))
+    assert "**98.30 ± 0.28 (2 runs, paper)**" in grama
+    assert "95.27 ± 0.71" in grama
+    assert "+3.03" in grama
+    assert "data not here" in grama
+    assert len({line.count(" | ") for line in lines if line.startswith("| ")}) == 1
+    assert lines[-1] == "A note."
+
+
+def test_latex_escapes_what_latex_reads(comparison):
+    text = to_latex(comparison)
+    assert r"mine\_own" in text
+    assert r"CO-GNN($\mu$, $\mu$)" in text
+    assert r"$\pm$" in text
+    body = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert all(line.count("&") == 6 for line in body[1:])
+
+
+def test_csv_holds_every_cell(comparison):
+    rows = list(csv.DictReader(io.StringIO(to_csv(comparison))))
+    assert len(rows) == 2 * (len(comparison.rows) + 1)
+    found = next(r for r in rows if (r["model"], r["data"]) == ("grama-gcn", "minesweeper"))
+    assert float(found["mean"]) == pytest.approx(98.3)
+    assert (found["runs"], found["budget"], found["paper_mean"]) == ("2", "paper", "95.27")
+    missing = next(r for r in rows if (r["model"], r["data"]) == ("gat", "minesweeper"))
+    assert (missing["mean"], missing["absent"]) == ("", "not run")
+
+
+def test_plain_text_lines_up(comparison):
+    lines = to_text(comparison).splitlines()
+    assert "constant" in to_text(comparison)
+    rule = next(line for line in lines if line.startswith("---"))
+    assert all(len(line) <= len(rule) for line in lines[2 : 4 + len(comparison.rows)])
+    assert any("*98.30" in line for line in lines)
+
+
+def test_formats_by_word(comparison):
+    assert sorted(FORMATS) == ["csv", "latex", "markdown", "text"]
+    assert all(form(comparison) for form in FORMATS.values())
+
+
+def test_errors_print_small_numbers_in_scientific_form(tmp_path):
+    write_result(
+        tmp_path, "transfer", data="transfer-ring-50", model="gcn", metric="mse", test=0.00123456
+    )
+    held, _ = gather([tmp_path])
+    table = compare(
+        "transfer", "Transfer", [Column("transfer-ring-50", "mse")],
+        read_paper_numbers("transfer"), held,
+    )  # fmt: skip
+    assert "1.23e-03 (1 run, paper)" in to_markdown(table)
+    assert "-0.0253" in to_markdown(table)
