@@ -231,6 +231,17 @@ def test_a_finished_run_is_not_run_again(tmp_path):
     assert torch.equal(task.model.head.weight, again.model.head.weight)
 
 
+def test_a_kill_between_the_two_files_leaves_no_old_best(tmp_path):
+    first, task = run(tmp_path)
+    write_checkpoint(first.best_checkpoint, {"state_dict": {}, "epoch": 0, "value": -1.0})
+    again, other = run(tmp_path, resume=True)
+    assert read_checkpoint(again.best_checkpoint)["epoch"] == first.best_epoch
+    assert torch.equal(task.model.head.weight, other.model.head.weight)
+    first.best_checkpoint.unlink()
+    run(tmp_path, resume=True)
+    assert read_checkpoint(again.best_checkpoint)["value"] == first.best_value
+
+
 def test_a_finished_run_can_be_made_longer(tmp_path):
     run(tmp_path, max_epochs=3)
     outcome, _ = run(tmp_path, max_epochs=6, resume=True)

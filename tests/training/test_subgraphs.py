@@ -59,9 +59,9 @@ def test_every_neighbour_is_drawn_as_often():
     edge_index = torch.stack([torch.arange(1, 11), torch.zeros(10, dtype=torch.long)])
     table = NeighborTable(edge_index, 11)
     generator = torch.Generator().manual_seed(0)
-    drawn = torch.cat([table.draw(torch.zeros(1).long(), 3, generator)[2] for _ in range(4000)])
-    share = torch.bincount(drawn, minlength=10) / 4000
-    assert torch.allclose(share, torch.full((10,), 0.3), atol=0.035)
+    drawn = torch.cat([table.draw(torch.zeros(1).long(), 3, generator)[2] for _ in range(1000)])
+    share = torch.bincount(drawn, minlength=10) / 1000
+    assert torch.allclose(share, torch.full((10,), 0.3), atol=0.07)
 
 
 def build_source(count, hops, **options):

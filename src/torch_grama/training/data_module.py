@@ -86,8 +86,9 @@ class GraphDataModule(pl.LightningDataModule):
         r"""Moves a batch; one that is handed out every epoch stays there."""
         if batch.x.device != device:
             for source in self._sources.values():
-                if isinstance(source, FixedBatches):
-                    source.move(device)
+                moved = source.move(batch, device) if isinstance(source, FixedBatches) else None
+                if moved is not None:
+                    return moved
         return batch.to(device)
 
     def _current_epoch(self) -> int:

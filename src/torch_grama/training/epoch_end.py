@@ -188,6 +188,11 @@ class EpochEnd(Checkpoint):
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         self.history.close()
 
+    def on_exception(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
+    ) -> None:
+        self.history.close()
+
     def state_dict(self) -> dict[str, Any]:
         return {
             "run": vars(self.state).copy(),
@@ -266,15 +271,7 @@ class EpochEnd(Checkpoint):
 
     def _write_best(self) -> None:
         if self._best_weights:
-            write_checkpoint(
-                self.folder.best,
-                {
-                    "state_dict": self._best_weights,
-                    "epoch": self.selection.epoch,
-                    "metric": self._metric,
-                    "value": self.selection.value,
-                },
-            )
+            write_checkpoint(self.folder.best, best_checkpoint(self._metric, self.state_dict()))
         self._best_is_written = True
 
     def _is_due(self) -> bool:
@@ -290,3 +287,18 @@ class EpochEnd(Checkpoint):
     def _rate(self) -> LearningRate:
         assert self._learning_rate is not None
         return self._learning_rate
+
+
+def best_checkpoint(metric: str, state: Mapping[str, Any]) -> dict[str, object]:
+    r"""What the file of the best weights holds.
+
+    Args:
+        metric (str): Name of the metric.
+        state (mapping): The state of :class:`EpochEnd`.
+    """
+    return {
+        "state_dict": state["best_weights"],
+        "epoch": state["best_epoch"],
+        "metric": metric,
+        "value": state["best_value"],
+    }
