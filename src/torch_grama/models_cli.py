@@ -60,9 +60,9 @@ def _models(arguments: argparse.Namespace) -> int:
         print(
             f"\nParameters at width {arguments.hidden_channels} and depth {arguments.num_layers}, "
             "64 features, 10 outputs.\n"
-            "* departs from its paper, ! depends on the numbering of nodes: `grama models WORD` says "
-            "how,\nwith reference and cost; `grama train --model WORD --help-all` lists its "
-            "options."
+            "* departs from its paper, ! depends on the numbering of nodes; `grama models WORD` "
+            "says how, with\nreference and cost, and `grama train --model WORD --help-all` lists "
+            "its options."
         )
     return 0
 
