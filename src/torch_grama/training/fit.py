@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.strategies import Strategy
+from torch.multiprocessing.spawn import ProcessRaisedException
 
 from torch_grama.training.checkpoint_file import (
     Checkpoint,
@@ -73,6 +74,7 @@ def fit(
         ValueError: If settings do not fit together, or the folder has a run and :obj:`resume` is
             not set.
         NonFiniteLossError: If the loss is no finite number.
+        RuntimeError: If one of several processes fails; the message is that of its error.
         CheckpointError: If there is a run to resume but no good checkpoint of it, or the last one
             could not be written.
     """
@@ -237,6 +239,9 @@ def _train(
             )
     except TrainingInterruptedError:
         pass  # saved, and said in the outcome
+    except ProcessRaisedException as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise RuntimeError(f"A training process failed: {reason}") from error
     finally:
         torch.use_deterministic_algorithms(was_deterministic)
 
