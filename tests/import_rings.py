@@ -36,12 +36,14 @@ LIBRARIES = {
     "baselines": {"torch", "torch_geometric", "numpy"},
     "analysis": {"torch", "numpy"},
     "datasets": {"torch", "torch_geometric", "numpy", "networkx", "scipy"},
+    "training": {"torch", "torch_geometric", "numpy", "pytorch_lightning", "torchmetrics"},
     "cli": set[str](),
 }
 # What it may load besides when one of its functions is called.
 LAZY_LIBRARIES = {
     "analysis": {"matplotlib"},
     "datasets": {"rdkit", "ogb", "matplotlib", "rich"},
+    "training": {"rich"},
     "cli": {"matplotlib", "rich"},
 }
 # What single files may load besides.

@@ -14,6 +14,7 @@ from torch_grama import data_cli
 from torch_grama.cli import main
 from torch_grama.datasets import graph_property
 from torch_grama.datasets.catalogue import CATALOGUE
+from torch_grama.loading_cli import LoadingProgress
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +87,7 @@ class TestGet:
         screen = Terminal()
         monkeypatch.setattr(sys, "stderr", screen)
         monkeypatch.setenv("TERM", "xterm")
-        with data_cli._Progress() as progress:
+        with LoadingProgress() as progress:
             progress.report("fetching", 5, 10)
             progress.report("fetching", 10, 10)
         assert "fetching" in screen.getvalue()
@@ -96,7 +97,7 @@ class TestGet:
     ) -> None:
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
         monkeypatch.setitem(sys.modules, "rich.progress", None)
-        with data_cli._Progress() as progress:
+        with LoadingProgress() as progress:
             progress.report("fetching", 5, 10)
             progress.report("fetching", 10, 10)
         assert capsys.readouterr().err == "fetching ...\n"

@@ -1,13 +1,22 @@
-"""GRAMA: adaptive graph autoregressive moving-average models for PyTorch Geometric."""
+"""GRAMA: adaptive graph autoregressive moving-average models for PyTorch Geometric.
 
-from torch_grama.nn import (
-    GRAMA,
-    GatedGCNConv,
-    GRAMABlock,
-    NaiveCoefficients,
-    SelectiveCoefficients,
-    SequenceEmbedding,
-)
+The names below are loaded when they are first asked for, so that the ``grama`` command can print
+its help without waiting for torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch_grama.nn import (
+        GRAMA,
+        GatedGCNConv,
+        GRAMABlock,
+        NaiveCoefficients,
+        SelectiveCoefficients,
+        SequenceEmbedding,
+    )
 
 __version__ = "0.1.0"
 
@@ -20,3 +29,17 @@ __all__ = [
     "SequenceEmbedding",
     "__version__",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name == "nn" or name in __all__:
+        import torch_grama.nn as nn
+
+        value: object = nn if name == "nn" else getattr(nn, name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "nn"})

@@ -8,7 +8,18 @@ from collections.abc import Sequence
 
 from torch_grama import __version__
 from torch_grama.data_cli import add_data_commands
-from torch_grama.nn.choices import list_nearest_first
+from torch_grama.models_cli import add_models_commands
+from torch_grama.run_cli import add_run_commands
+from torch_grama.train_cli import add_train_commands
+
+_EPILOG = """\
+from a folder with nodes.csv and edges.csv to predictions:
+  grama data check my_folder
+  grama train --data my_folder --run runs/first
+  grama predict runs/first --out predictions.csv
+
+`grama COMMAND --help` says more.
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,21 +46,37 @@ def build_parser() -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = CommandParser(
         prog="grama",
         description="GRAMA: adaptive graph autoregressive moving-average models.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"grama {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
     add_data_commands(subparsers)
+    add_models_commands(subparsers)
+    add_train_commands(subparsers)
+    add_run_commands(subparsers)
     return parser
 
 
 class CommandParser(argparse.ArgumentParser):
     """A parser whose complaint about an unknown command lists the commands, nearest first.
 
-    The parsers that its subparsers make are of the same class.
+    The parsers that its subparsers make are of the same class. One with the default
+    ``keep_unknown`` hands over what it does not know as ``settings``.
     """
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if self.get_default("keep_unknown"):
+            parsed.settings, unknown = unknown, []
+        return parsed, unknown
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            from torch_grama.nn.choices import list_nearest_first
+
             raise argparse.ArgumentError(
                 None,
                 f"Expected a command, one of {list_nearest_first(str(value), action.choices)} "

@@ -10,9 +10,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+from torch_grama.loading_cli import LoadingProgress
 
+if TYPE_CHECKING:
     from torch_grama.datasets.entry import Entry, Option
     from torch_grama.datasets.statistics import Comparison
     from torch_grama.datasets.storage import Storage
@@ -136,7 +136,7 @@ def _get(arguments: argparse.Namespace) -> int:
 
     wanted = [resolve(name, _parse_options(arguments.option)) for name in arguments.names]
     for entry, options in wanted:
-        with _Progress() as progress:
+        with LoadingProgress() as progress:
             storage = Storage(arguments.root, progress.report)
             task = entry.load(storage, **options)
         here = storage.find_source(entry.sources)
@@ -157,7 +157,7 @@ def _show(arguments: argparse.Namespace) -> int:
     from torch_grama.datasets.statistics import compare, measure
     from torch_grama.datasets.storage import Storage
 
-    with _Progress() as progress:
+    with LoadingProgress() as progress:
         storage = Storage(arguments.root, progress.report)
         task = load_with(arguments.name, storage, _parse_options(arguments.option))
     published = Published() if is_path(arguments.name) else find(task.name).published
@@ -295,38 +295,3 @@ def _print_table(table: Sequence[Sequence[str]], right: Sequence[int]) -> None:
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         print("  ".join(cells).rstrip())
-
-
-class _Progress:
-    """A rich progress bar on a terminal; elsewhere one line for each thing that is done."""
-
-    def __init__(self) -> None:
-        self._started: dict[str, TaskID | None] = {}
-        self._bars: Progress | None = None
-        if sys.stderr.isatty():
-            try:
-                from rich.console import Console
-                from rich.progress import Progress
-            except ImportError:
-                return
-            self._bars = Progress(console=Console(stderr=True), transient=True)
-
-    def __enter__(self) -> _Progress:
-        if self._bars is not None:
-            self._bars.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._bars is not None:
-            self._bars.stop()
-
-    def report(self, what: str, done: int, total: int | None) -> None:
-        """Takes what :class:`~torch_grama.datasets.storage.Storage` reports."""
-        if what not in self._started:
-            bars = self._bars
-            self._started[what] = None if bars is None else bars.add_task(what, total=total)
-            if bars is None:
-                print(f"{what} ...", file=sys.stderr, flush=True)
-        task = self._started[what]
-        if self._bars is not None and task is not None:
-            self._bars.update(task, completed=done, total=total)

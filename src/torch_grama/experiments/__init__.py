@@ -1,1 +1,39 @@
 """One configuration into one run folder; the only room that knows models and data sets by name."""
+
+from torch_grama.experiments.catalogue import MODELS, build_model
+from torch_grama.experiments.config import DataConfig, ModelConfig, RunConfig, TaskConfig
+from torch_grama.experiments.errors import ConfigError, RunError
+from torch_grama.experiments.export import export_run, load_exported
+from torch_grama.experiments.finished_run import describe_run, evaluate_run, load_run
+from torch_grama.experiments.folds import resume_folds, run_folds
+from torch_grama.experiments.make_config import make_config
+from torch_grama.experiments.model_list import list_models
+from torch_grama.experiments.predictions import Predictions, predict_run
+from torch_grama.experiments.result import Result
+from torch_grama.experiments.run import RunInterrupted, load_config, run_experiment
+
+__all__ = [
+    "MODELS",
+    "ConfigError",
+    "DataConfig",
+    "ModelConfig",
+    "Predictions",
+    "Result",
+    "RunConfig",
+    "RunError",
+    "RunInterrupted",
+    "TaskConfig",
+    "build_model",
+    "describe_run",
+    "evaluate_run",
+    "export_run",
+    "list_models",
+    "load_config",
+    "load_exported",
+    "load_run",
+    "make_config",
+    "predict_run",
+    "resume_folds",
+    "run_experiment",
+    "run_folds",
+]

@@ -11,6 +11,7 @@ from torch_grama.nn.gated_gcn_conv import GatedGCNConv
 from torch_grama.nn.gps_layer import GPSLayer
 from torch_grama.nn.grama import GRAMA
 from torch_grama.nn.grama_block import GRAMABlock
+from torch_grama.nn.input_stage import InputStage, PositionEncoder
 from torch_grama.nn.linear_backbone import LinearBackbone, LinearMap
 from torch_grama.nn.sequence_embedding import SequenceEmbedding
 
@@ -23,9 +24,11 @@ __all__ = [
     "GPSLayer",
     "GRAMABlock",
     "GatedGCNConv",
+    "InputStage",
     "LinearBackbone",
     "LinearMap",
     "NaiveCoefficients",
+    "PositionEncoder",
     "SelectiveCoefficients",
     "SequenceEmbedding",
     "functional",

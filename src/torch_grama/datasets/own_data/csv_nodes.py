@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.own_data.csv_table import CsvTable
 from torch_grama.datasets.own_data.feature_column import FeatureColumn, join_columns
-from torch_grama.datasets.own_data.labels import Labels, Where, labels_from_numbers
+from torch_grama.datasets.own_data.labels import (
+    Labels,
+    Where,
+    labels_from_numbers,
+    no_labels,
+)
 from torch_grama.datasets.own_data.options import Options
 from torch_grama.datasets.own_data.text_labels import labels_from_text, parse_number
 
@@ -59,6 +64,8 @@ def read_nodes(table: CsvTable, options: Options) -> NodeTable:
         DatasetError: A column is missing, a node is listed twice, or a cell cannot be read.
     """
     label_names = _label_columns(table, options)
+    if not options.targets:  # a label column is no feature, whether there is one or not
+        label_names = tuple(name for name in label_names if name in table.columns)
     wanted = ["id", *label_names, *(["split"] if "split" in table.columns else [])]
     plain: dict[str, list[str]] = {name: [] for name in wanted}
     positions = {name: table.position(name) for name in wanted}
@@ -82,13 +89,16 @@ def read_nodes(table: CsvTable, options: Options) -> NodeTable:
     def where(row: int) -> str:
         return f"'{table.path}', line {lines[row]}"
 
-    labels = _read_labels([plain[name] for name in label_names], where, options)
+    if options.targets:
+        labels = _read_labels([plain[name] for name in label_names], where, options)
+    else:
+        labels = no_labels(len(names), options)
     if columns:
         x, feature_names, notes = join_columns(list(columns.values()))
     else:
         x, feature_names = np.ones((len(lines), 1), dtype=np.float32), ("constant",)
         notes = ("The nodes have no features: each got the constant 1.",)
-    parts = plain.get("split")
+    parts = plain.get("split") if options.targets else None
     return NodeTable(table.path, names, lines, label_names, labels, parts, x, feature_names, notes)
 
 
@@ -96,6 +106,8 @@ def _label_columns(table: CsvTable, options: Options) -> tuple[str, ...]:
     if options.label:
         return options.label
     found = [name for name in ("label", "y") if name in table.columns]
+    if len(found) == 2 and not options.targets:
+        return ("label", "y")
     if len(found) == 2:
         raise DatasetError(
             f"'{table.path}', line 1 names both 'label' and 'y': say which holds the target with "

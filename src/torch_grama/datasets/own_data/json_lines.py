@@ -17,6 +17,7 @@ from torch_grama.datasets.own_data.csv_table import read_text
 from torch_grama.datasets.own_data.edges import check_edges, complete_edges, direction_note
 from torch_grama.datasets.own_data.features import check_alike, check_features
 from torch_grama.datasets.own_data.json_labels import read_json_labels
+from torch_grama.datasets.own_data.labels import no_labels
 from torch_grama.datasets.own_data.options import Options
 from torch_grama.datasets.own_data.parsed import ParsedGraphs
 from torch_grama.datasets.own_data.stated_splits import parts_from_words, split_from_parts
@@ -68,7 +69,10 @@ def read_json_lines(path: Path, options: Options) -> ParsedGraphs:
         return lines[graph].place
 
     label_key = _label_key(lines, options)
-    labels = read_json_labels([line.table.get(label_key) for line in lines], where, options)
+    if options.targets:
+        labels = read_json_labels([line.table.get(label_key) for line in lines], where, options)
+    else:
+        labels = no_labels(len(lines), options)
     graphs: list[Data] = []
     listed: list[NDArray[np.int64]] = []
     for line in lines:
@@ -85,7 +89,7 @@ def read_json_lines(path: Path, options: Options) -> ParsedGraphs:
     if "nodes" not in lines[0].table and "x" not in lines[0].table:
         notes.append("The nodes have no features: each got the constant 1.")
     splits = []
-    if any(line.table.get("split") is not None for line in lines):
+    if options.targets and any(line.table.get("split") is not None for line in lines):
         parts = parts_from_words([_split_word(line) for line in lines], where)
         splits.append(split_from_parts(parts, labels, where, f"The key 'split' in '{path}'"))
     beside = path / "splits.json" if path.is_dir() else path.with_name(f"{path.name}.splits.json")

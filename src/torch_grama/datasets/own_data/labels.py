@@ -100,6 +100,22 @@ def labels_from_numbers(
     return Labels("multilabel", y, labelled, y.size(1), _flag_names(y.size(1), options))
 
 
+def no_labels(count: int, options: Options) -> Labels:
+    r"""Stands for the targets of items whose labels are not read.
+
+    Args:
+        count (int): Number of items.
+        options (Options): What the user said.
+    """
+    return Labels(
+        options.kind or "classification",
+        torch.full((count,), -1),
+        np.zeros(count, dtype=bool),
+        max(1, len(options.classes)),
+        options.classes,
+    )
+
+
 def labels_from_tags(
     tags: Sequence[Sequence[str] | None], where: Where, options: Options
 ) -> Labels:

@@ -35,6 +35,7 @@ def load_path(
     fractions: Fractions = DEFAULT_FRACTIONS,
     seed: int = 0,
     stratify: bool = True,
+    targets: bool = True,
 ) -> GraphTaskData:
     r"""Loads a user's own graphs.
 
@@ -71,6 +72,8 @@ def load_path(
         seed (int, optional): Which split is made. (default: :obj:`0`)
         stratify (bool, optional): Whether each class is split in the same proportions. (default:
             :obj:`True`)
+        targets (bool, optional): Whether labels and splits are read. If not, the data set has no
+            ``y`` and no fold, and is good for predictions alone. (default: :obj:`True`)
 
     Returns:
         The data set.
@@ -92,6 +95,7 @@ def load_path(
         fractions=fractions,
         seed=seed,
         stratify=stratify,
+        targets=targets,
     )
     path = Path(path)
     if not path.exists():

@@ -12,7 +12,12 @@ from torch_geometric.data import Data
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.own_data.edges import check_edges, complete_edges, direction_note
 from torch_grama.datasets.own_data.features import check_features
-from torch_grama.datasets.own_data.labels import Labels, Where, labels_from_numbers
+from torch_grama.datasets.own_data.labels import (
+    Labels,
+    Where,
+    labels_from_numbers,
+    no_labels,
+)
 from torch_grama.datasets.own_data.options import Options
 from torch_grama.datasets.own_data.parsed import ParsedGraphs
 from torch_grama.datasets.own_data.stated_splits import splits_from_masks
@@ -50,14 +55,16 @@ def read_npz_file(path: Path, options: Options) -> ParsedGraphs:
         )
     arrays = _load(path)
     for name in _REQUIRED:
-        if name not in arrays:
+        if name not in arrays and (options.targets or name != "node_labels"):
             found = ", ".join(f"'{other}'" for other in arrays) or "nothing"
             raise DatasetError(f"'{path}' has no array '{name}', only {found}: add it.")
-    features, raw_labels = arrays["node_features"], arrays["node_labels"]
+    features, raw_labels = arrays["node_features"], arrays.get("node_labels")
     count = len(features) if features.ndim else 0
     if not count:
         raise DatasetError(f"'{path}' has no nodes: 'node_features' needs one row a node.")
-    if not raw_labels.ndim or len(raw_labels) != count:
+    if raw_labels is None or not options.targets:
+        raw_labels = None
+    elif not raw_labels.ndim or len(raw_labels) != count:
         raise DatasetError(
             f"'{path}' has {count} rows of 'node_features' but labels of the shape "
             f"{tuple(raw_labels.shape)}: store one label a node."
@@ -67,7 +74,10 @@ def read_npz_file(path: Path, options: Options) -> ParsedGraphs:
         return f"'{path}', node {node}"
 
     x = check_features(features, (), where, options)
-    labels = labels_from_numbers(raw_labels, where, options)
+    if raw_labels is None:
+        labels = no_labels(count, options)
+    else:
+        labels = labels_from_numbers(raw_labels, where, options)
     pairs = check_edges(
         arrays["edges"], count, lambda edge: f"'{path}', row {edge} of 'edges'", f"'{path}'"
     )
@@ -77,7 +87,7 @@ def read_npz_file(path: Path, options: Options) -> ParsedGraphs:
         graphs=[Data(x=x, edge_index=torch.from_numpy(edges.index))],
         level="node",
         labels=labels,
-        splits=_splits(path, arrays, labels, where),
+        splits=_splits(path, arrays, labels, where) if options.targets else [],
         splits_path=path.with_name(f"{path.name}.splits.json"),
         identity=fingerprint(["nodes", pairs, np.array(count)]),
         notes=(direction_note(f"'{path.name}'", edges.num_added, options.directed),),

@@ -42,6 +42,7 @@ class Options:
         fractions: Parts of train, validation and test where splits are made.
         seed: Seed of the splits that are made.
         stratify: Whether each class is divided in the same proportions.
+        targets: Whether labels and splits are read; if not, there are none.
     """
 
     level: Level | None = None
@@ -55,6 +56,7 @@ class Options:
     fractions: Fractions = DEFAULT_FRACTIONS
     seed: int = 0
     stratify: bool = True
+    targets: bool = True
 
     def __post_init__(self) -> None:
         _check_word("level", self.level, ("node", "graph"))

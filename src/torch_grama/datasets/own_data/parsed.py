@@ -59,11 +59,14 @@ class ParsedGraphs:
         """
         notes = list(self.notes)
         splits = list(self.splits)
-        if not splits:
+        if not options.targets:
+            notes.append("Labels were not read.")
+        elif not splits:
             split, note = self._make_split(options)
             splits.append(split)
             notes.append(note)
-        self._attach_targets()
+        if options.targets:
+            self._attach_targets()
         single = self.level == "node" and len(self.graphs) == 1
         nodes = self.graphs[0].num_nodes or 0
         folds: list[Fold] = [

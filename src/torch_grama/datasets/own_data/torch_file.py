@@ -76,7 +76,9 @@ def read_torch_file(path: Path, options: Options) -> ParsedGraphs:
         for graph, count in zip(graphs, counts, strict=True):
             graph.x = torch.ones(count, 1)
     splits: list[Split] = []
-    if level == "node" and len(graphs) == 1:
+    if not options.targets:
+        pass
+    elif level == "node" and len(graphs) == 1:
         masks = [attributes[0].get(name) for name in _MASKS]
         if any(mask is not None for mask in masks):
             splits = splits_from_masks(_masks(path, masks), labels, place, f"'{path}'")

@@ -9,7 +9,12 @@ from numpy.typing import NDArray
 
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.own_data.dense_tensor import as_array
-from torch_grama.datasets.own_data.labels import Labels, Where, labels_from_numbers
+from torch_grama.datasets.own_data.labels import (
+    Labels,
+    Where,
+    labels_from_numbers,
+    no_labels,
+)
 from torch_grama.datasets.own_data.options import Options
 from torch_grama.datasets.task_data import Level
 
@@ -31,6 +36,9 @@ def read_targets(
     Raises:
         DatasetError: The targets fit neither the nodes nor the graphs.
     """
+    if not options.targets:
+        level = options.level or _guess(False, counts)
+        return level, no_labels(sum(counts) if level == "node" else len(counts), options), where
     arrays = [
         None if y is None else as_array(y, where(number), "y") for number, y in enumerate(stored)
     ]
@@ -41,7 +49,7 @@ def read_targets(
         array is None or (array.ndim > 0 and len(array) == count)
         for array, count in zip(arrays, counts, strict=True)
     )
-    level: Level = options.level or _guess(per_node, counts)
+    level = options.level or _guess(per_node, counts)
     if level == "node":
         if not per_node or len(present) < len(arrays):
             odd = next(

@@ -1,0 +1,191 @@
+"""The configuration of one run: plain data, typed by what it configures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Literal, TypeVar
+
+from torch_grama.experiments.constructor_options import Value
+from torch_grama.experiments.errors import ConfigError
+from torch_grama.training.losses import LossName
+from torch_grama.training.optimizer import OptimizerSettings
+from torch_grama.training.schedule import ScheduleSettings
+from torch_grama.training.trainer_settings import TrainerSettings
+
+Settings = Mapping[str, object]
+"""Values under dotted names, such as ``optimizer.lr``."""
+
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    r"""Which data, and which encodings of structure to add.
+
+    Attributes:
+        name: A name that ``grama data list`` prints, or the path of your own files.
+        fold: Which of the official train / validation / test divisions.
+        root: Folder for raw files and prepared forms.
+        rwse: Steps of the random-walk structural encoding; 0: none.
+        lap_pe: Eigenvectors of the Laplacian positional encoding; 0: none.
+        local_degrees: Append the degrees of each node and its neighbours to the features.
+        options: Options of the data set, such as the variant; ``--data.options.variant carry``.
+    """
+
+    name: str
+    fold: int = 0
+    root: str | None = None
+    rwse: int = 0
+    lap_pe: int = 0
+    local_degrees: bool = False
+    options: dict[str, str | int | float | bool | list[str] | list[float]] = field(
+        default_factory=dict
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("fold", "rwse", "lap_pe"):
+            if getattr(self, name) < 0:
+                raise ConfigError(
+                    f"Expected 'data.{name}' to be at least 0 (got {getattr(self, name)})"
+                )
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    r"""Which model, and its options.
+
+    Attributes:
+        name: A word that ``grama models`` lists.
+        hidden_channels: Width inside.
+        options: Its other options, by the names of the constructor.
+    """
+
+    name: str = "grama"
+    hidden_channels: int = 64
+    options: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TaskConfig:
+    r"""What is minimised.
+
+    Attributes:
+        loss: The loss; left out, the one that belongs to the task.
+        class_weights: What each class counts in the loss, or ``balanced`` for all the same.
+    """
+
+    loss: LossName | None = None
+    class_weights: Literal["balanced"] | list[float] | None = None
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    r"""All that decides what a run computes.
+
+    Attributes:
+        data: The data set.
+        model: The model.
+        task: The loss.
+        optimizer: The optimiser.
+        schedule: The course of the learning rate.
+        trainer: Epochs, batches, device and the like.
+        seed: Where all randomness starts: weights, order of batches, dropout.
+        test: Whether the test part is read, once, at the end.
+    """
+
+    data: DataConfig
+    model: ModelConfig = field(default_factory=ModelConfig)
+    task: TaskConfig = field(default_factory=TaskConfig)
+    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
+    schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
+    trainer: TrainerSettings = field(default_factory=TrainerSettings)
+    seed: int = 0
+    test: bool = True
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> RunConfig:
+        r"""Makes a configuration of checked values under dotted names.
+
+        Args:
+            settings (mapping): Values as :func:`~torch_grama.experiments.settings.check_settings`
+                returns them; what is missing takes its default.
+
+        Raises:
+            ConfigError: There is no data set.
+        """
+        if not settings.get("data.name"):
+            raise ConfigError(
+                "Expected a data set: give `--data` a name that `grama data list` prints or the "
+                "path of your own files"
+            )
+        model = _section(settings, "model")
+        name, width = model.pop("name", "grama"), model.pop("hidden_channels", 64)
+        return cls(
+            data=_make(DataConfig, settings, "data"),
+            model=ModelConfig(str(name), int(str(width)), model),  # type: ignore[arg-type]
+            task=_make(TaskConfig, settings, "task"),
+            optimizer=_make(OptimizerSettings, settings, "optimizer"),
+            schedule=_make(ScheduleSettings, settings, "schedule"),
+            trainer=_make(TrainerSettings, settings, "trainer"),
+            seed=int(str(settings.get("seed", 0))),
+            test=settings.get("test", True) is not False,
+        )
+
+    def to_settings(self) -> dict[str, object]:
+        r"""Returns the values under dotted names, all of them."""
+        settings: dict[str, object] = {}
+        for section, values in self.to_dict().items():
+            if isinstance(values, dict):
+                settings |= {f"{section}.{name}": value for name, value in values.items()}
+            else:
+                settings[section] = values
+        return settings
+
+    def to_dict(self) -> dict[str, object]:
+        r"""Returns the values as nested plain data, in the layout of a configuration file."""
+        model: dict[str, object] = {
+            "name": self.model.name,
+            "hidden_channels": self.model.hidden_channels,
+            **self.model.options,
+        }
+        return {
+            "data": _as_data(self.data),
+            "model": model,
+            "task": _as_data(self.task),
+            "optimizer": _as_data(self.optimizer),
+            "schedule": _as_data(self.schedule),
+            "trainer": {
+                name: value for name, value in _as_data(self.trainer).items() if name != "seed"
+            },
+            "seed": self.seed,
+            "test": self.test,
+        }
+
+
+def _section(settings: Settings, section: str) -> dict[str, object]:
+    start = f"{section}."
+    return {
+        name.removeprefix(start): value
+        for name, value in settings.items()
+        if name.startswith(start)
+    }
+
+
+def _make(part: type[Part], settings: Settings, section: str) -> Part:
+    try:
+        return part(**_section(settings, section))
+    except ConfigError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{error} (in the section '{section}')") from error
+
+
+def _as_data(part: object) -> dict[str, object]:
+    values = asdict(part)  # type: ignore[call-overload]
+    return {
+        item.name: list(values[item.name])
+        if isinstance(values[item.name], tuple)
+        else values[item.name]
+        for item in fields(part)  # type: ignore[arg-type]
+    }

@@ -1,0 +1,109 @@
+"""Good settings for a task when none are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch_grama.experiments.catalogue import canonical_name, find_model
+from torch_grama.experiments.config import RunConfig
+from torch_grama.experiments.data_facts import DataFacts
+from torch_grama.experiments.settings import DEFAULT_MODEL, known_options
+
+_DEPTH = ("num_layers", "seq_len", "num_blocks", "num_recurrences")
+
+
+def resolve_config(settings: Mapping[str, object], facts: DataFacts) -> RunConfig:
+    r"""Completes what a user set with good settings for the task.
+
+    Args:
+        settings (mapping): Checked settings, as
+            :func:`~torch_grama.experiments.settings.check_settings` returns them.
+        facts (DataFacts): What the data set is like.
+
+    Returns:
+        A configuration in which every option of the model is stated.
+    """
+    model = canonical_name(str(settings.get("model.name", DEFAULT_MODEL)))
+    stated = {
+        name: option.default
+        for name, option in known_options(model).items()
+        if name.startswith("model.") and name != "model.name"
+    }
+    chosen = default_settings(facts, model)
+    if settings.get("model.num_layers") is not None:
+        # a depth that is asked for is not mixed with the blocks of another one
+        chosen = {
+            name: value
+            for name, value in chosen.items()
+            if name.removeprefix("model.") not in _DEPTH
+        }
+    warmup = settings.get("trainer.max_epochs")
+    if isinstance(warmup, int) and "schedule.warmup_epochs" in chosen:
+        # a short run must not end in its warm-up
+        usual = int(str(chosen["schedule.warmup_epochs"]))
+        chosen["schedule.warmup_epochs"] = min(usual, warmup // 10)
+    if settings.get("schedule.name") in ("onecycle", "plateau"):
+        chosen.pop("schedule.warmup_epochs", None)
+    return RunConfig.from_settings({**stated, **chosen, **settings, "model.name": model})
+
+
+def default_settings(facts: DataFacts, model: str = DEFAULT_MODEL) -> dict[str, object]:
+    r"""Returns settings that suit a task and a model.
+
+    Args:
+        facts (DataFacts): What the data set is like.
+        model (str, optional): The word of the model. (default: :obj:`"grama"`)
+    """
+    chosen = dict(_of_task(facts))
+    family = find_model(model).family
+    known = known_options(model)
+    if family == find_model(DEFAULT_MODEL).family:
+        chosen |= _of_grama(facts)
+    elif "model.num_layers" in known:
+        chosen["model.num_layers"] = 4
+    return {
+        name: value
+        for name, value in chosen.items()
+        if not name.startswith("model.") or name in known
+    }
+
+
+def _of_task(facts: DataFacts) -> dict[str, object]:
+    """Optimiser, schedule and epochs: the same for every model."""
+    settings: dict[str, object] = {
+        "optimizer.name": "adamw",
+        "optimizer.lr": 1e-3,
+        "schedule.name": "cosine",
+        "schedule.warmup_epochs": 10,
+        "trainer.max_epochs": 300,
+        "trainer.patience": 100,
+        "trainer.gradient_clip": 1.0,
+        "model.hidden_channels": 64,
+        "model.dropout": 0.2,
+    }
+    if facts.kind == "forecast":
+        settings |= {
+            "optimizer.lr": 5e-3,
+            "schedule.name": "constant",
+            "schedule.warmup_epochs": 0,
+            "trainer.max_epochs": 200,
+            "trainer.patience": 50,
+            "model.hidden_channels": 32,
+            "model.dropout": 0.0,
+        }
+    elif facts.level == "node" and facts.num_graphs == 1:
+        settings |= {"optimizer.lr": 3e-3, "optimizer.weight_decay": 1e-4}
+    elif facts.kind == "regression":
+        settings |= {"trainer.batch_size": 128, "model.dropout": 0.0}
+    else:
+        settings |= {"trainer.batch_size": 128, "model.dropout": 0.1}
+    return settings
+
+
+def _of_grama(facts: DataFacts) -> dict[str, object]:
+    """Few recurrences and more blocks for graph targets; the series itself for forecasts."""
+    if facts.kind == "forecast":
+        return {"model.num_blocks": 2, "model.backbone": "gcn"}
+    if facts.level == "graph":
+        return {"model.seq_len": 2, "model.num_blocks": 4, "model.norm": "batch_norm"}
+    return {"model.seq_len": 4, "model.num_blocks": 2}

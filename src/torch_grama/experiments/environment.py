@@ -1,0 +1,99 @@
+"""Where a run ran: versions, machine, revision of the code."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+import torch_grama
+
+LIBRARIES = ("torch", "torch_geometric", "pytorch_lightning", "torchmetrics", "numpy")
+
+
+@dataclass(frozen=True)
+class Environment:
+    r"""What a run depended on besides its configuration.
+
+    Attributes:
+        versions: Library to version.
+        hardware: Processor, cores, and graphics cards in words.
+        revision: The revision of the code, if it runs from a repository.
+    """
+
+    versions: Mapping[str, str]
+    hardware: Mapping[str, str]
+    revision: str | None
+
+    def to_dict(self) -> dict[str, object]:
+        r"""Returns it as plain data."""
+        return {
+            "versions": dict(self.versions),
+            "hardware": dict(self.hardware),
+            "revision": self.revision,
+        }
+
+
+def describe_environment() -> Environment:
+    r"""Looks at the machine and the installed libraries."""
+    versions = {"torch_grama": torch_grama.__version__, "python": platform.python_version()}
+    for library in LIBRARIES:
+        try:
+            versions[library] = version(library)
+        except PackageNotFoundError:
+            continue
+    hardware = {
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "cores": str(os.cpu_count() or 1),
+        "threads": str(torch.get_num_threads()),
+    }
+    if torch.cuda.is_available():
+        names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+        hardware["accelerator"] = ", ".join(names)
+        hardware["cuda"] = str(torch.version.cuda)
+    return Environment(versions, hardware, find_revision(Path(torch_grama.__file__).parent))
+
+
+def find_revision(package: Path) -> str | None:
+    r"""Returns the revision of the repository that a package's folder belongs to, if any.
+
+    A package that is installed inside somebody else's repository does not belong to it.
+
+    Args:
+        package (Path): Folder of the package.
+    """
+    project = package.parents[1] if len(package.parents) > 1 else package
+    if package.parent.name != "src" or not (project / ".git").exists():
+        return None
+
+    def ask(*words: str) -> str:
+        result = subprocess.run(
+            ["git", "-C", str(project), *words], capture_output=True, text=True, timeout=10
+        )
+        return result.stdout.strip() if result.returncode == 0 else ""
+
+    try:
+        revision = ask("rev-parse", "HEAD")
+        changed = bool(ask("status", "--porcelain", "--untracked-files=no", "--", "src"))
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if not revision:
+        return None
+    return f"{revision} with changes" if changed else revision
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

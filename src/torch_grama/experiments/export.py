@@ -1,0 +1,192 @@
+"""The best weights of a run in a form that others can load."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from torch_grama.datasets.atomic_file import write_atomically
+from torch_grama.datasets.task_data import FeatureEncoding
+from torch_grama.experiments.assembly import count_parameters
+from torch_grama.experiments.catalogue import find_model
+from torch_grama.experiments.data_facts import DataFacts
+from torch_grama.experiments.errors import RunError
+from torch_grama.experiments.finished_run import LoadedRun, load_run
+from torch_grama.experiments.result import Result
+from torch_grama.experiments.run import build_task, load_config
+from torch_grama.experiments.run_folder import CONFIG, FACTS
+from torch_grama.nn.choices import choose
+
+FORMATS = {
+    "safetensors": "the weights, to be loaded into the same model",
+    "pt2": "a program of torch.export, which runs without this library",
+}
+WEIGHTS = "model.safetensors"
+PROGRAM = "model.pt2"
+# Sizes of the graph that a program is traced on; no two are equal, and none is special.
+_NODES, _EDGES = 7, 11
+
+
+def export_run(
+    folder: str | Path,
+    format: Literal["safetensors", "pt2"] = "safetensors",
+    out: str | Path | None = None,
+) -> list[Path]:
+    r"""Writes the best weights of a run together with a card that says what they are.
+
+    Args:
+        folder (str or Path): The folder of the run.
+        format (str, optional): ``"safetensors"`` (weights, loaded by :func:`load_exported`) or
+            ``"pt2"`` (a program for one graph of any size, loaded by ``torch.export.load``).
+            (default: :obj:`"safetensors"`)
+        out (str or Path, optional): The folder to write to. (default: a folder in the run)
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        RunError: There is no run, it has no weights, or its model cannot be exported.
+    """
+    choose("format", format, FORMATS)
+    run = load_run(folder)
+    target = run.folder.path / f"export-{format}" if out is None else Path(out)
+    if (target / CONFIG).exists() and not (target / "README.md").exists():
+        raise RunError(f"'{target}' holds a run: choose another folder with `--out`")
+    target.mkdir(parents=True, exist_ok=True)
+    model = run.task.model
+    if format == "safetensors":
+        from safetensors.torch import save
+
+        weights = {name: value.contiguous() for name, value in model.state_dict().items()}
+        path = target / WEIGHTS
+        write_atomically(path, save(weights, metadata={"format": "pt"}))
+        for name in (CONFIG, FACTS):
+            shutil.copyfile(run.folder.path / name, target / name)
+        written = [path, target / CONFIG, target / FACTS]
+    else:
+        path = target / PROGRAM
+        torch.export.save(_trace(model, run.facts), path)
+        written = [path]
+    card = target / "README.md"
+    write_atomically(card, _card(run, format, path.name).encode())
+    return [*written, card]
+
+
+def load_exported(folder: str | Path) -> Module:
+    r"""Loads a model that :func:`export_run` wrote as safetensors.
+
+    Args:
+        folder (str or Path): The folder that was written.
+
+    Returns:
+        The model with its input stage, ready to be called as ``model(x, edge_index, edge_weight,
+        edge_attr, batch, batch_size, pe)``.
+
+    Raises:
+        RunError: Something is missing, or the weights belong to another model.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    folder = Path(folder)
+    task = build_task(load_config(folder), DataFacts.load(folder / FACTS))
+    path = folder / WEIGHTS
+    try:
+        task.model.load_state_dict(load_file(path))
+    except (OSError, SafetensorError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise RunError(f"'{path}' cannot be loaded ({reason}): export the run again") from error
+    return task.model.eval()
+
+
+def example_inputs(facts: DataFacts) -> dict[str, Tensor]:
+    r"""Returns a small graph of the form that a model takes, by the names of the arguments.
+
+    Args:
+        facts (DataFacts): What the model was trained on.
+    """
+    generator = torch.Generator().manual_seed(0)
+    inputs = {
+        "x": _features(
+            facts.node_encoding, (_NODES, facts.seq_len) if facts.seq_len else (_NODES,)
+        ),
+        "edge_index": torch.randint(_NODES, (2, _EDGES), generator=generator),
+    }
+    if facts.has_edge_weight:
+        inputs["edge_weight"] = torch.ones(_EDGES)
+    if facts.edge_encoding.kind != "none":
+        inputs["edge_attr"] = _features(facts.edge_encoding, (_EDGES,))
+    if facts.pe_channels:
+        inputs["pe"] = torch.ones(_NODES, facts.pe_channels)
+    return inputs
+
+
+def _features(encoding: FeatureEncoding, rows: tuple[int, ...]) -> Tensor:
+    dtype = torch.float if encoding.kind == "float" else torch.long
+    return torch.zeros(*rows, encoding.num_columns, dtype=dtype)
+
+
+def _trace(model: Module, facts: DataFacts) -> torch.export.ExportedProgram:
+    inputs = example_inputs(facts)
+    nodes, edges = torch.export.Dim("nodes", min=2), torch.export.Dim("edges", min=2)
+    shapes: dict[str, Mapping[int, object]] = {
+        name: {1: edges} if name == "edge_index" else {0: edges if "edge" in name else nodes}
+        for name in inputs
+    }
+    try:
+        return torch.export.export(model, (), inputs, dynamic_shapes=shapes)
+    except Exception as error:  # torch.export raises nearly every type on what it cannot trace
+        reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error)
+        raise RunError(
+            f"The model cannot be turned into a program ({reason}): export it with `--format "
+            f"safetensors`"
+        ) from error
+
+
+def _card(run: LoadedRun, format: str, file: str) -> str:
+    config, facts = run.config, run.facts
+    entry = find_model(config.model.name)
+    lines = [
+        f"# {config.model.name} on {Path(config.data.name).name}",
+        "",
+        f"A model for {facts.level} {facts.kind}, trained with torch-grama.",
+        "",
+        f"- model: `{config.model.name}`: {entry.equation}",
+        f"- reference: {entry.reference}",
+        f"- parameters: {count_parameters(run.task.model):,}",
+        f"- data: {config.data.name}, fold {config.data.fold}",
+    ]
+    if facts.class_names:
+        lines.append(f"- classes, in the order of the outputs: {', '.join(facts.class_names)}")
+    if facts.feature_names:
+        lines.append(f"- node features, in order: {', '.join(facts.feature_names)}")
+    if run.folder.is_finished:
+        result = Result.load(run.folder.result)
+        test = "not read" if result.test is None else f"{result.test:.4f}"
+        lines.append(f"- {result.metric}: validation {result.val:.4f}, test {test}")
+        lines.append(f"- seed {result.seed}, {result.epochs} epochs, best {result.best_epoch + 1}")
+    call = ", ".join(f"{name}={name}" for name in example_inputs(facts))
+    if format == "safetensors":
+        code = [
+            "from torch_grama.experiments import load_exported",
+            "",
+            'model = load_exported("path of this folder")',
+            f"out = model({call})",
+        ]
+    else:
+        code = [
+            "import torch",
+            "",
+            f'program = torch.export.load("{file}").module()',
+            f"out = program({call})",
+        ]
+    lines += ["", "## Use", "", "```python", *code, "```"]
+    if format == "pt2":
+        lines += ["", "The program takes one graph at a time, of any number of nodes and edges."]
+    return "\n".join(lines) + "\n"

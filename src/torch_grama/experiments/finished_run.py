@@ -1,0 +1,143 @@
+"""What can be done with a run once it has weights: measure it again, describe it."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from torch_grama.datasets.storage import Report
+from torch_grama.experiments.assembly import count_parameters
+from torch_grama.experiments.config import RunConfig
+from torch_grama.experiments.data_facts import DataFacts, load_data
+from torch_grama.experiments.errors import RunError
+from torch_grama.experiments.result import Result
+from torch_grama.experiments.run import build_task, describe_model, load_config
+from torch_grama.experiments.run_folder import RunFolder
+from torch_grama.training import GraphTask, evaluate, evaluation_loader, load_weights
+from torch_grama.training.evaluate import choose_device
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    r"""A run with its best weights.
+
+    Attributes:
+        folder: The run.
+        config: Its settings.
+        facts: What its data is like.
+        task: The model with the weights of the best epoch.
+    """
+
+    folder: RunFolder
+    config: RunConfig
+    facts: DataFacts
+    task: GraphTask
+
+
+def load_run(folder: str | Path) -> LoadedRun:
+    r"""Rebuilds the model of a run with its best weights; the data is not needed.
+
+    Args:
+        folder (str or Path): The folder of the run.
+
+    Raises:
+        RunError: There is no run, or it has no weights yet.
+        CheckpointError: The weights are damaged.
+    """
+    run = RunFolder(folder)
+    config = load_config(folder)
+    facts = DataFacts.load(run.facts)
+    best = run.checkpoints / "best.ckpt"
+    if not best.is_file():
+        raise RunError(
+            f"'{run.path}' has no weights yet: go on with `grama train --resume {run.path}`"
+        )
+    task = build_task(config, facts)
+    load_weights(task, best)
+    task.eval()
+    return LoadedRun(run, config, facts, task)
+
+
+def evaluate_run(
+    folder: str | Path,
+    split: Literal["train", "val", "test"] = "test",
+    report: Report | None = None,
+) -> dict[str, float]:
+    r"""Measures the best weights of a run on one part of its data.
+
+    Args:
+        folder (str or Path): The folder of the run.
+        split (str, optional): ``"train"``, ``"val"`` or ``"test"``. (default: :obj:`"test"`)
+        report (callable, optional): Told while data is loaded. (default: :obj:`None`)
+
+    Returns:
+        The metric and the loss, by name.
+
+    Raises:
+        RunError: There is no run, it has no weights, or its data has changed.
+        DatasetError: The data is gone.
+    """
+    run = load_run(folder)
+    data = load_data(run.config.data, report)
+    if DataFacts.of(data) != run.facts:
+        raise RunError(
+            f"The data '{data.name}' is not what the run '{run.folder.path}' was trained on: "
+            f"restore it, or use `grama predict` for other data"
+        )
+    loader = evaluation_loader(data, run.config.data.fold, split, run.config.trainer)
+    return evaluate(run.task, loader, device=choose_device(run.config.trainer))
+
+
+def describe_run(folder: str | Path) -> dict[str, object]:
+    r"""Says what a run is and how far it came, from its files alone.
+
+    Args:
+        folder (str or Path): The folder of the run.
+
+    Raises:
+        RunError: There is no run.
+    """
+    run = RunFolder(folder)
+    config = load_config(folder)
+    rows = _read_metrics(run.metrics)
+    facts: dict[str, object] = {
+        "run": str(run.path),
+        "state": "finished" if run.is_finished else "unfinished",
+        "data": config.data.name,
+        "fold": config.data.fold,
+        "model": describe_model(config),
+        "seed": config.seed,
+        "epochs": len(rows),
+        "max_epochs": config.trainer.max_epochs,
+        "last": rows[-1] if rows else {},
+    }
+    if run.facts.is_file():
+        known = DataFacts.load(run.facts)
+        facts |= {
+            "task": f"{known.level} {known.kind}",
+            "metric": known.metric.name,
+            "parameters": count_parameters(build_task(config, known).model),
+            "parameter_budget": known.parameter_budget,
+        }
+    if run.is_finished:
+        result = Result.load(run.result)
+        facts |= {
+            "val": result.val,
+            "test": result.test,
+            "best_epoch": result.best_epoch,
+            "seconds": result.seconds,
+            "hardware": dict(result.hardware),
+            "versions": dict(result.versions),
+            "revision": result.revision,
+        }
+    facts["config"] = config.to_dict()
+    return facts
+
+
+def _read_metrics(path: Path) -> list[dict[str, str]]:
+    if not path.is_file():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return [row for row in csv.DictReader(file) if None not in row.values()]

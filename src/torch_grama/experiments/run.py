@@ -1,0 +1,244 @@
+"""One configuration into one run folder."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import torch
+import yaml
+
+from torch_grama.datasets import GraphTaskData
+from torch_grama.datasets.atomic_file import write_atomically
+from torch_grama.datasets.storage import Report
+from torch_grama.experiments.assembly import assemble_model, count_parameters
+from torch_grama.experiments.config import RunConfig
+from torch_grama.experiments.data_facts import DataFacts, load_data
+from torch_grama.experiments.environment import describe_environment
+from torch_grama.experiments.errors import ConfigError, RunError
+from torch_grama.experiments.named_reporter import NamedReporter
+from torch_grama.experiments.result import Result
+from torch_grama.experiments.run_folder import RunFolder
+from torch_grama.experiments.settings import ENVIRONMENT, check_settings, read_file
+from torch_grama.training import (
+    FitOutcome,
+    GraphDataModule,
+    GraphTask,
+    Reporter,
+    balanced_class_weights,
+    evaluate,
+    evaluation_loader,
+    fit,
+)
+from torch_grama.training.evaluate import choose_device
+from torch_grama.training.progress import ReportName
+
+
+class RunInterrupted(Exception):
+    r"""A run was asked to stop; it saved its state and can be resumed.
+
+    Attributes:
+        folder: The run.
+        exit_code: What a command exits with: 128 plus the number of the signal.
+    """
+
+    def __init__(self, folder: Path, exit_code: int) -> None:
+        super().__init__(f"The run was interrupted; go on with `grama train --resume {folder}`.")
+        self.folder = folder
+        self.exit_code = exit_code
+
+
+def run_experiment(
+    config: RunConfig,
+    folder: str | Path,
+    *,
+    resume: bool = False,
+    test: bool | None = None,
+    report: ReportName | Reporter = "auto",
+    data: GraphTaskData | None = None,
+    data_report: Report | None = None,
+) -> Result:
+    r"""Trains one model on one data set, evaluates it once, and stores the result.
+
+    Args:
+        config (RunConfig): All settings.
+        folder (str or Path): The folder of the run; made, unless the run is resumed.
+        resume (bool, optional): Go on with the unfinished run in the folder; a finished one is
+            read. (default: :obj:`False`)
+        test (bool, optional): Whether the test part is read at the end. (default: what the
+            configuration says)
+        report (str or Reporter, optional): ``"auto"``, ``"rich"``, ``"plain"``, ``"quiet"``,
+            ``"json"`` or something that is told. (default: :obj:`"auto"`)
+        data (GraphTaskData, optional): The data set of the configuration, if it is loaded
+            already. (default: :obj:`None`)
+        data_report (callable, optional): Told while data is loaded. (default: :obj:`None`)
+
+    Returns:
+        The result, which is in the folder too.
+
+    Raises:
+        ConfigError: A setting cannot be.
+        DatasetError: The data is not there or cannot be used.
+        RunError: The folder is not usable.
+        RunInterrupted: The run was asked to stop.
+    """
+    if test is not None:
+        config = dataclasses.replace(config, test=test)
+    run = RunFolder(folder)
+    if resume:
+        run.check()
+        if run.is_finished:
+            return Result.load(run.result)
+    else:
+        run.make()
+    with run.lock():
+        if data is None:
+            data = load_data(config.data, data_report)
+        facts = DataFacts.of(data)
+        task = build_task(config, facts, data)
+        if resume:
+            if DataFacts.load(run.facts) != facts:
+                raise RunError(
+                    f"The data '{config.data.name}' is not what the run '{run.path}' was started "
+                    f"with: restore it, or start a new run"
+                )
+        else:
+            facts.save(run.facts)
+            save_config(config, run.config)
+        settings = dataclasses.replace(config.trainer, seed=config.seed)
+        try:
+            outcome = fit(
+                task,
+                GraphDataModule(data, config.data.fold, settings),
+                run.path,
+                settings,
+                resume=resume,
+                report=NamedReporter(report, describe_model(config)),
+            )
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        if not outcome.is_finished:
+            raise RunInterrupted(run.path, outcome.exit_code)
+        result = _conclude(config, task, data, outcome)
+        result.save(run.result)
+    return result
+
+
+def build_task(config: RunConfig, facts: DataFacts, data: GraphTaskData | None = None) -> GraphTask:
+    r"""Builds the model of a configuration with its loss and metric, from the seed.
+
+    Args:
+        config (RunConfig): All settings.
+        facts (DataFacts): What the data set is like.
+        data (GraphTaskData, optional): The data set, which balanced class weights are counted on.
+            (default: :obj:`None`)
+
+    Raises:
+        ConfigError: A setting cannot be.
+    """
+    torch.manual_seed(config.seed)
+    model = assemble_model(config.model, facts, facts.num_outputs)
+    weights = config.task.class_weights
+    try:
+        if weights == "balanced":
+            counted = None if data is None else balanced_class_weights(data, config.data.fold)
+        else:
+            counted = None if weights is None else torch.tensor(weights)
+        return GraphTask(
+            model,
+            facts.kind,
+            facts.metric,
+            facts.num_outputs,
+            config.optimizer,
+            config.schedule,
+            loss=config.task.loss,
+            class_weights=counted,
+        )
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+def save_config(config: RunConfig, path: Path) -> None:
+    r"""Writes a configuration, and where it runs, as YAML.
+
+    Args:
+        config (RunConfig): All settings.
+        path (Path): The file.
+    """
+    where = {ENVIRONMENT: describe_environment().to_dict()}
+    text = format_config(config) + yaml.safe_dump(where, sort_keys=False, allow_unicode=True)
+    write_atomically(path, text.encode())
+
+
+def format_config(config: RunConfig) -> str:
+    r"""Returns a configuration as the text of a YAML file.
+
+    Args:
+        config (RunConfig): All settings.
+    """
+    text: str = yaml.safe_dump(config.to_dict(), sort_keys=False, allow_unicode=True)
+    return text
+
+
+def load_config(folder: str | Path) -> RunConfig:
+    r"""Reads the configuration of a run.
+
+    Args:
+        folder (str or Path): The folder of the run, or a file that was saved.
+
+    Raises:
+        RunError: There is no run.
+        ConfigError: Its configuration was changed into something that cannot be.
+    """
+    path = Path(folder)
+    if not path.is_file():
+        run = RunFolder(folder)
+        run.check()
+        path = run.config
+    return RunConfig.from_settings(check_settings((f"in '{path}'", read_file(path))))
+
+
+def describe_model(config: RunConfig) -> str:
+    r"""Names a model in a word or two: GRAMA together with its backbone.
+
+    Args:
+        config (RunConfig): All settings.
+    """
+    backbone = config.model.options.get("backbone")
+    name = config.model.name
+    return name if backbone is None or str(backbone) in name else f"{name} ({backbone})"
+
+
+def _conclude(
+    config: RunConfig, task: GraphTask, data: GraphTaskData, outcome: FitOutcome
+) -> Result:
+    losses: dict[str, float] = {}
+    test: float | None = None
+    if config.test and _has_test_part(data, config.data.fold):
+        loader = evaluation_loader(data, config.data.fold, "test", config.trainer)
+        values = evaluate(task, loader, device=choose_device(config.trainer))
+        test, losses["test"] = values[data.metric.name], values["loss"]
+    environment = describe_environment()
+    return Result(
+        data=config.data.name,
+        model=config.model.name,
+        metric=data.metric.name,
+        higher_is_better=data.metric.higher_is_better,
+        val=outcome.best_value,
+        test=test,
+        best_epoch=outcome.best_epoch,
+        epochs=outcome.epochs,
+        seed=config.seed,
+        fold=config.data.fold,
+        parameters=count_parameters(task.model),
+        seconds=outcome.seconds,
+        losses=losses,
+        versions=environment.versions,
+        hardware=environment.hardware,
+        revision=environment.revision,
+    )
+
+
+def _has_test_part(data: GraphTaskData, fold: int) -> bool:
+    part = data.folds[fold].test
+    return bool(part.any()) if part.dtype == torch.bool else part.numel() > 0

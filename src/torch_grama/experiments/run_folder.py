@@ -1,0 +1,149 @@
+"""The folder of one run: its files, who works in it, and whether it is finished."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from torch_grama.experiments.errors import RunError
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - systems without POSIX file locks
+    fcntl = None
+
+CONFIG = "config.yaml"
+FACTS = "data.json"
+RESULT = "result.json"
+
+
+class RunFolder:
+    r"""The folder of one run.
+
+    It holds ``config.yaml`` (all settings, and where the run ran), ``data.json`` (what the model
+    must know of the data), ``metrics.csv``, ``tensorboard/``, ``checkpoints/`` and, last of all,
+    ``result.json``: a folder without it is an unfinished run.
+
+    Args:
+        path (str or Path): The folder.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.config = self.path / CONFIG
+        self.facts = self.path / FACTS
+        self.result = self.path / RESULT
+        self.checkpoints = self.path / "checkpoints"
+        self.metrics = self.path / "metrics.csv"
+
+    @property
+    def is_run(self) -> bool:
+        r"""Whether a run was started here."""
+        return self.config.is_file()
+
+    @property
+    def is_finished(self) -> bool:
+        r"""Whether the run here is finished."""
+        return self.is_run and self.result.is_file()
+
+    def make(self) -> None:
+        r"""Makes the folder of a new run.
+
+        Raises:
+            RunError: There is something here already, or the folder cannot be made.
+        """
+        if self.is_finished:
+            raise RunError(
+                f"'{self.path}' holds a finished run: choose another folder with `--run`, or read "
+                f"it with `grama info {self.path}`"
+            )
+        if self.is_run:
+            raise RunError(
+                f"'{self.path}' holds an unfinished run: finish it with `grama train --resume "
+                f"{self.path}`, or choose another folder with `--run`"
+            )
+        if self.path.is_file() or (self.path.is_dir() and self._has_content()):
+            raise RunError(
+                f"'{self.path}' is not empty and holds no run: choose another folder with `--run`"
+            )
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(
+                f"'{self.path}' cannot be made ({error.strerror}): choose another folder with "
+                f"`--run`"
+            ) from error
+
+    def check(self) -> None:
+        r"""Makes sure that a run was started here.
+
+        Raises:
+            RunError: There is none; runs nearby are named.
+        """
+        if self.is_run:
+            return
+        if not self.path.exists():
+            near = sorted(found.parent for found in self.path.parent.glob(f"*/{CONFIG}"))
+            hint = f"; the newest run beside it is '{near[-1]}'" if near else ""
+            raise RunError(f"There is no run '{self.path}'{hint}")
+        inside = sorted(found.parent for found in self.path.glob(f"*/{CONFIG}"))
+        hint = f"; the runs in it: {', '.join(map(str, inside[:5]))}" if inside else ""
+        raise RunError(f"'{self.path}' holds no run (it has no '{CONFIG}'){hint}")
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        r"""Keeps other processes from working on the run as long as a ``with`` block runs.
+
+        The lock of a process that died is free.
+
+        Raises:
+            RunError: Another process works on it.
+        """
+        if fcntl is None:  # pragma: no cover - systems without POSIX file locks
+            yield
+            return
+        handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                owner = os.read(handle, 32).decode(errors="replace").strip() or "unknown"
+                raise RunError(
+                    f"'{self.path}' is being worked on by another process (number {owner}): wait "
+                    f"for it, or end it first"
+                ) from error
+            except OSError:  # a file system that knows no locks
+                pass
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+            yield
+        finally:
+            os.close(handle)
+
+    def _has_content(self) -> bool:
+        # a run that died before its configuration was written left no more than these
+        return any(found.name not in (".lock", FACTS) for found in self.path.iterdir())
+
+
+def propose_folder(data: str, model: str, parent: str | Path = "runs") -> Path:
+    r"""Returns a folder for a new run that does not exist yet: time, data and model.
+
+    Args:
+        data (str): Name or path of the data set.
+        model (str): Word of the model.
+        parent (str or Path, optional): Where runs lie. (default: :obj:`"runs"`)
+    """
+    stem = Path(data).resolve().name if "/" in data or data in (".", "..") else Path(data).name
+    words = [re.sub(r"[^\w.]+", "-", word).strip("-.") for word in (stem, model)]
+    base = "-".join([time.strftime("%Y%m%d-%H%M%S"), *filter(None, words)])
+    path, number = Path(parent) / base, 1
+    while path.exists():
+        number += 1
+        path = Path(parent) / f"{base}-{number}"
+    return path

@@ -1,0 +1,290 @@
+"""Settings as users write them, checked against the types of what they configure."""
+
+from __future__ import annotations
+
+import re
+import types
+from argparse import ArgumentError
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from inspect import Parameter
+from pathlib import Path
+from typing import Literal, Union, get_args, get_origin
+
+import yaml
+from jsonargparse import ArgumentParser, Namespace
+
+from torch_grama.experiments.catalogue import canonical_name, find_model, model_options
+from torch_grama.experiments.config import DataConfig, TaskConfig
+from torch_grama.experiments.constructor_options import ConstructorOption, constructor_options
+from torch_grama.experiments.errors import ConfigError
+from torch_grama.nn.choices import list_nearest_first
+from torch_grama.training.optimizer import OptimizerSettings
+from torch_grama.training.schedule import ScheduleSettings
+from torch_grama.training.trainer_settings import TrainerSettings
+
+DEFAULT_MODEL = "grama"
+ENVIRONMENT = "environment"
+"""The section of a run's file that says where it ran; it configures nothing."""
+_SHORT = {"data": "data.name", "model": "model.name"}
+_FREE = "data.options."
+
+
+def known_options(model: str = DEFAULT_MODEL) -> dict[str, ConstructorOption]:
+    r"""Returns every option of a run with the given model, by its dotted name.
+
+    Args:
+        model (str, optional): The word of the model. (default: :obj:`"grama"`)
+
+    Raises:
+        ConfigError: There is no such model.
+    """
+    try:
+        of_model = model_options(model)
+    except ValueError as error:
+        raise ConfigError(f"{error}; `grama models` prints all") from error
+    width = of_model.pop("hidden_channels", None)
+    text = width.help if width is not None else ""
+    sections = {
+        "data": constructor_options(DataConfig),
+        "model": {
+            "name": ConstructorOption("name", str, DEFAULT_MODEL, "Word of the model."),
+            "hidden_channels": ConstructorOption("hidden_channels", int, 64, text),
+            **of_model,
+        },
+        "task": constructor_options(TaskConfig),
+        "optimizer": constructor_options(OptimizerSettings),
+        "schedule": constructor_options(ScheduleSettings),
+        "trainer": constructor_options(TrainerSettings, skip=["seed"]),
+    }
+    found = {
+        f"{section}.{name}": option
+        for section, options in sections.items()
+        for name, option in options.items()
+    }
+    found["seed"] = ConstructorOption("seed", int, 0, "Where all randomness starts.")
+    found["test"] = ConstructorOption(
+        "test", bool, True, "Whether the test part is read, once, at the end."
+    )
+    return found
+
+
+def option_parser(model: str = DEFAULT_MODEL) -> ArgumentParser:
+    r"""Builds the parser of all options of a run with the given model.
+
+    Args:
+        model (str, optional): The word of the model. (default: :obj:`"grama"`)
+    """
+    parser = ArgumentParser(prog="grama train", exit_on_error=False, add_help=False)
+    groups = {}
+    for name, option in known_options(model).items():
+        section = name.partition(".")[0]
+        if section not in groups:
+            groups[section] = parser.add_argument_group(section)
+        default = option.default
+        groups[section].add_argument(
+            f"--{name}",
+            type=option.annotation,
+            default=None if default is Parameter.empty else default,
+            help=(option.help or " ").replace("%", "%%"),
+        )
+    return parser
+
+
+def read_arguments(words: Sequence[str]) -> dict[str, str]:
+    r"""Reads options off a command line: ``--optimizer.lr 0.01`` or ``--optimizer.lr=0.01``.
+
+    ``--data`` and ``--model`` are short for their names. An option without value is a switch.
+
+    Args:
+        words (sequence of str): The words of the command line.
+
+    Returns:
+        Dotted names and values as written.
+
+    Raises:
+        ConfigError: A word belongs to no option.
+    """
+    settings: dict[str, str] = {}
+    name: str | None = None
+    for word in words:
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            name = name.replace("-", "_") if not name.startswith(_FREE) else name
+            name = _SHORT.get(name, name)
+            settings[name] = value if equals else "true"
+            name = None if equals else name
+        elif name is not None:
+            settings[name], name = word, None
+        else:
+            raise ConfigError(
+                f"Expected an option such as `--data {word}` (got '{word}', which belongs to none)"
+            )
+    return settings
+
+
+def read_file(path: str | Path) -> dict[str, object]:
+    r"""Reads settings from a YAML file.
+
+    Args:
+        path (str or Path): The file.
+
+    Returns:
+        Dotted names and values.
+
+    Raises:
+        ConfigError: The file cannot be read, or holds something other than data.
+    """
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"'{path}' cannot be read ({reason}): give a YAML file") from error
+    except yaml.constructor.ConstructorError as error:
+        raise ConfigError(
+            f"'{path}' asks for an object to be made ({error.problem}): a configuration holds data "
+            f"only, write numbers, words and lists"
+        ) from error
+    except yaml.YAMLError as error:
+        where = getattr(error, "problem_mark", None)
+        line = f", line {where.line + 1}" if where is not None else ""
+        raise ConfigError(f"'{path}'{line} is no valid YAML: correct it") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigError(
+            f"'{path}' holds no settings: write sections such as 'data:' and 'model:'"
+        )
+    return flatten(content)
+
+
+def flatten(content: Mapping[str, object]) -> dict[str, object]:
+    r"""Turns nested settings, dotted ones, or a mixture into dotted ones.
+
+    Args:
+        content (mapping): The settings.
+    """
+    settings: dict[str, object] = {}
+    for key, value in content.items():
+        name = str(key)
+        if name == ENVIRONMENT:
+            continue
+        if isinstance(value, Mapping) and name != "data.options":
+            settings |= flatten({f"{name}.{inner}": item for inner, item in value.items()})
+        else:
+            settings[_SHORT.get(name, name)] = value
+    return settings
+
+
+def check_settings(*layers: tuple[str, Mapping[str, object]]) -> dict[str, object]:
+    r"""Joins layers of settings, later ones over earlier ones, and checks every value.
+
+    Args:
+        *layers (tuple): What to call the layer in an error, and its settings. A value written as
+            text, as on a command line, is read as its option's type.
+
+    Returns:
+        Dotted names and values of their options' types.
+
+    Raises:
+        ConfigError: A name is unknown (the nearest is named), or a value cannot be.
+    """
+    words = [settings["model.name"] for _, settings in layers if "model.name" in settings]
+    model = canonical_name(str(words[-1])) if words else DEFAULT_MODEL
+    known = known_options(model)
+    parser = option_parser(model)
+    checked: dict[str, object] = {}
+    for source, settings in layers:
+        for name, value in settings.items():
+            if name.startswith(_FREE):
+                options = dict(checked.get("data.options", {}))  # type: ignore[call-overload]
+                checked["data.options"] = options | {name.removeprefix(_FREE): _guess(value)}
+            elif name not in known:
+                raise _unknown(name, value, known, source, model)
+            else:
+                checked[name] = _read(parser, known[name], name, value, source)
+    if words:
+        checked["model.name"] = model
+        find_model(model)
+    return checked
+
+
+def _read(
+    parser: ArgumentParser, option: ConstructorOption, name: str, value: object, source: str
+) -> object:
+    try:
+        if isinstance(value, str):
+            parsed = parser.parse_args([f"--{name}={value}"], defaults=False)
+        else:
+            parsed = parser.parse_object(_nest(name, value), defaults=False)
+    except (ArgumentError, SystemExit) as error:
+        raise ConfigError(
+            f"Expected '{name}' to be {describe_type(option.annotation, value)} (got {value!r}, "
+            f"{source})"
+        ) from error
+    result: object = parsed[name]
+    return result.as_dict() if isinstance(result, Namespace) else result
+
+
+def _unknown(
+    name: str, value: object, known: Mapping[str, object], source: str, model: str
+) -> ConfigError:
+    last = name.rpartition(".")[2]
+    if last in ("class_path", "init_args", "_target_", "py/object"):
+        return ConfigError(
+            f"Expected plain values (got '{name}', {source}): a configuration names no classes and "
+            f"runs no code; choose a model by its word with 'model.name'"
+        )
+    if name in {key.partition(".")[0] for key in known} - {"seed", "test"}:
+        return ConfigError(
+            f"Expected settings in the section '{name}' (got {value!r}, {source}): write "
+            f"`{name}:` with lines such as `{next(key for key in known if key.startswith(name))}` "
+            f"below it"
+        )
+    # the same last part in another section, then the nearest spelling
+    near = [key for key in known if key.rpartition(".")[2] == last]
+    near = near or get_close_matches(name, known, n=1, cutoff=0.0)
+    of_model = f" of the model '{model}'" if name.startswith("model.") else ""
+    return ConfigError(
+        f"There is no setting '{name}'{of_model} ({source}); did you mean '{near[0]}'? "
+        f"`grama train --help-all` prints all"
+    )
+
+
+def describe_type(annotation: object, value: object = "") -> str:
+    r"""Says in words what a type allows, the choices nearest to a value first.
+
+    Args:
+        annotation (type): The type.
+        value (object, optional): What was given. (default: nothing)
+    """
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return f"one of {list_nearest_first(str(value), map(str, get_args(annotation)))}"
+    if origin in (Union, types.UnionType):
+        return " or ".join(describe_type(part, value) for part in get_args(annotation))
+    names = {
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        str: "a word",
+        type(None): "null",
+    }
+    return names.get(annotation, "") or re.sub(r"^typing\.", "", str(annotation))  # type: ignore[call-overload]
+
+
+def _nest(name: str, value: object) -> dict[str, object]:
+    for part in reversed(name.split(".")):
+        value = {part: value}
+    assert isinstance(value, dict)
+    return value
+
+
+def _guess(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        read = yaml.safe_load(value)
+    except yaml.YAMLError:
+        return value
+    return read if isinstance(read, str | int | float | bool | list) else value

@@ -1,0 +1,185 @@
+"""What a data set's features need before any model can read them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import Linear, Module, ReLU
+from torch_geometric.nn.inits import reset
+
+from torch_grama.nn.stepwise_batch_norm import StepwiseBatchNorm
+
+
+class PositionEncoder(Module):
+    r"""Encodes positional and structural encodings: batch norm, then an MLP of two layers.
+
+    Args:
+        in_channels (int): Number of columns of the encodings.
+        channels (int): Width of the result.
+
+    Shapes:
+        - **input:** encodings :math:`(N, K)`
+        - **output:** :math:`(N, F)`
+    """
+
+    def __init__(self, in_channels: int, channels: int) -> None:
+        super().__init__()
+        if in_channels < 1 or channels < 1:
+            raise ValueError(
+                f"Expected 'in_channels' and 'channels' to be at least 1 (got {in_channels} and "
+                f"{channels})"
+            )
+        self.in_channels = in_channels
+        self.channels = channels
+        self.norm = StepwiseBatchNorm(in_channels)
+        self.first = Linear(in_channels, 2 * channels)
+        self.act = ReLU()
+        self.second = Linear(2 * channels, channels)
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        for module in self.children():
+            reset(module)
+
+    def forward(self, pe: Tensor) -> Tensor:
+        r"""Returns the encoded positions."""
+        out: Tensor = self.second(self.act(self.first(self.norm(pe))))
+        return out
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.in_channels}, {self.channels})"
+
+
+class InputStage(Module):
+    r"""A model together with what must happen to the features of a data set first.
+
+    The same for every model, so that a comparison is one of models: categories are embedded,
+    positional encodings are encoded and join the node features, a sequence is laid side by side
+    for a model that reads none, and edge features go to the place where the model looks for them.
+
+    Args:
+        model (Module): Called as ``model(x, edge_index, edge_weight, edge_attr, batch,
+            batch_size)``.
+        node_encoder (Module, optional): Applied to the node features, such as
+            :class:`AtomEncoder`. (default: :obj:`None`)
+        edge_encoder (Module, optional): Applied to the edge attributes, such as
+            :class:`BondEncoder`. (default: :obj:`None`)
+        pe_encoder (Module, optional): Applied to positional encodings; the result is appended to
+            the node features. Without it, encodings are not looked at. (default: :obj:`None`)
+        flatten_sequence (bool, optional): Lay the elements of a sequence side by side.
+            (default: :obj:`False`)
+        drop_edge_attr (bool, optional): Keep edge attributes from a model that cannot use them.
+            (default: :obj:`False`)
+        weight_as_attr (bool, optional): Hand edge weights over as one more edge attribute, for a
+            model that takes attributes and no weights. (default: :obj:`False`)
+
+    Shapes:
+        - **input:** node features :math:`(N, C)` or a sequence :math:`(N, L, C)`, edges
+          :math:`(2, E)`, edge weights :math:`(E)` *(optional)*, edge attributes :math:`(E, D)`
+          *(optional)*, batch vector :math:`(N)` *(optional)*, encodings :math:`(N, K)`
+          *(optional)*
+        - **output:** that of the model
+
+    Example:
+        >>> from torch_grama.nn import GRAMA, CategoricalEncoder
+        >>> stage = InputStage(GRAMA(16, 16, 2), node_encoder=CategoricalEncoder([5], 16))
+        >>> stage(torch.tensor([[4], [0]]), torch.tensor([[0, 1], [1, 0]])).size()
+        torch.Size([2, 2])
+    """
+
+    def __init__(
+        self,
+        model: Module,
+        node_encoder: Module | None = None,
+        edge_encoder: Module | None = None,
+        pe_encoder: Module | None = None,
+        flatten_sequence: bool = False,
+        *,
+        drop_edge_attr: bool = False,
+        weight_as_attr: bool = False,
+    ) -> None:
+        super().__init__()
+        if drop_edge_attr and (weight_as_attr or edge_encoder is not None):
+            raise ValueError(
+                "Expected no 'edge_encoder' and no 'weight_as_attr' beside drop_edge_attr=True: "
+                "nothing would read what they make"
+            )
+        self.node_encoder = node_encoder
+        self.edge_encoder = edge_encoder
+        self.pe_encoder = pe_encoder
+        self.flatten_sequence = flatten_sequence
+        self.drop_edge_attr = drop_edge_attr
+        self.weight_as_attr = weight_as_attr
+        self.model = model
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        for module in self.children():
+            reset(module)
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+        pe: Tensor | None = None,
+    ) -> Tensor:
+        r"""Prepares the features and calls the model.
+
+        Args:
+            x (Tensor): Node features, or a sequence of them.
+            edge_index (Tensor): Edges, from source to target.
+            edge_weight (Tensor, optional): Edge weights. (default: :obj:`None`)
+            edge_attr (Tensor, optional): Edge attributes. (default: :obj:`None`)
+            batch (Tensor, optional): The graph of each node. (default: :obj:`None`, one graph)
+            batch_size (int, optional): Number of graphs. (default: :obj:`None`)
+            pe (Tensor, optional): Positional encodings. (default: :obj:`None`)
+        """
+        # 1. nodes: categories -> [N, F]; [N, L, C] -> [N, L C]; positions are appended
+        if self.node_encoder is not None:
+            x = self.node_encoder(x)
+        if self.flatten_sequence and x.dim() == 3:
+            x = x.flatten(1)
+        if self.pe_encoder is not None:
+            x = torch.cat([x, self._encode_positions(x, pe)], dim=-1)
+        # 2. edges
+        if self.drop_edge_attr:
+            edge_attr = None
+        elif edge_attr is not None and self.edge_encoder is not None:
+            edge_attr = self.edge_encoder(edge_attr)
+        if self.weight_as_attr:
+            edge_attr, edge_weight = _append_weight(edge_attr, edge_weight), None
+        # 3. the model
+        out: Tensor = self.model(x, edge_index, edge_weight, edge_attr, batch, batch_size)
+        return out
+
+    def _encode_positions(self, x: Tensor, pe: Tensor | None) -> Tensor:
+        assert self.pe_encoder is not None
+        if pe is None:
+            raise ValueError(
+                "Expected positional encodings 'pe' (the model was built with an encoder for them)"
+            )
+        encoded: Tensor = self.pe_encoder(pe)
+        return encoded if x.dim() == 2 else encoded.unsqueeze(1).expand(-1, x.size(1), -1)
+
+    def __repr__(self) -> str:
+        parts = [repr(self.model)]
+        for name in ("node_encoder", "edge_encoder", "pe_encoder"):
+            if getattr(self, name) is not None:
+                parts.append(f"{name}={getattr(self, name)!r}")
+        for name in ("flatten_sequence", "drop_edge_attr", "weight_as_attr"):
+            if getattr(self, name):
+                parts.append(f"{name}=True")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def _append_weight(edge_attr: Tensor | None, edge_weight: Tensor | None) -> Tensor:
+    if edge_weight is None:
+        raise ValueError("Expected 'edge_weight' (the model reads it as an edge attribute)")
+    column = edge_weight.unsqueeze(-1)
+    if edge_attr is None:
+        return column
+    return torch.cat([edge_attr, column.to(edge_attr.dtype)], dim=-1)

@@ -1,0 +1,149 @@
+"""``grama evaluate``, ``predict``, ``info`` and ``export``: what is done with a run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TypeVar
+
+from torch_grama.errors_cli import guarded
+from torch_grama.loading_cli import LoadingProgress
+
+Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
+
+
+def add_run_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
+    r"""Adds ``evaluate``, ``predict``, ``info`` and ``export`` to a parser.
+
+    Args:
+        subparsers: What ``ArgumentParser.add_subparsers`` returned.
+    """
+    evaluate = _add(
+        subparsers,
+        "evaluate",
+        "measure the best weights of a run again",
+        "grama evaluate runs/first\n  grama evaluate runs/first --split val --json",
+    )
+    evaluate.add_argument(
+        "--split", choices=["train", "val", "test"], default="test", help="which part [test]"
+    )
+    evaluate.add_argument("--json", action="store_true", help="print JSON")
+    evaluate.set_defaults(run=guarded(_evaluate))
+
+    predict = _add(
+        subparsers,
+        "predict",
+        "predict every node or graph with the best weights of a run",
+        "grama predict runs/first --out predictions.csv\n"
+        "  grama predict runs/first --data new_folder --out predictions.json",
+    )
+    predict.add_argument(
+        "--data",
+        metavar="NAME_OR_PATH",
+        help="other data of the same form, labels not needed [the run's own]",
+    )
+    predict.add_argument(
+        "--out",
+        type=Path,
+        default=Path("predictions.csv"),
+        metavar="FILE",
+        help=".csv, .json, .jsonl or .parquet [predictions.csv]",
+    )
+    predict.set_defaults(run=guarded(_predict))
+
+    info = _add(
+        subparsers, "info", "say what a run is and how far it came", "grama info runs/first"
+    )
+    info.add_argument("--json", action="store_true", help="print JSON, all settings included")
+    info.set_defaults(run=guarded(_info))
+
+    export = _add(
+        subparsers,
+        "export",
+        "write the best weights of a run in a form others can load",
+        "grama export runs/first --format safetensors\n"
+        "  grama export runs/first --format pt2 --out model",
+    )
+    export.add_argument(
+        "--format",
+        choices=["safetensors", "pt2"],
+        default="safetensors",
+        help="weights with their settings, or a program of torch.export [safetensors]",
+    )
+    export.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="where to write [RUN/export-FORMAT]"
+    )
+    export.set_defaults(run=guarded(_export))
+
+
+def _add(
+    subparsers: argparse._SubParsersAction[Parser], name: str, summary: str, examples: str
+) -> argparse.ArgumentParser:
+    parser = subparsers.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog=f"examples:\n  {examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folder", type=Path, metavar="RUN", help="the folder of the run")
+    return parser
+
+
+def _evaluate(arguments: argparse.Namespace) -> int:
+    from torch_grama.experiments.finished_run import evaluate_run
+
+    with LoadingProgress(silent=arguments.json) as progress:
+        values = evaluate_run(arguments.folder, arguments.split, progress.report)
+    if arguments.json:
+        print(json.dumps({"run": str(arguments.folder), "split": arguments.split, **values}))
+    else:
+        for name, value in values.items():
+            print(f"{arguments.split} {name}  {value:.6g}")
+    return 0
+
+
+def _predict(arguments: argparse.Namespace) -> int:
+    from torch_grama.experiments.predictions import predict_run
+
+    with LoadingProgress() as progress:
+        table = predict_run(arguments.folder, arguments.data, arguments.out, progress.report)
+    what = "graphs" if table.columns[0] == "graph" and "node" not in table.columns else "nodes"
+    print(f"{len(table.rows):,} {what} predicted: {arguments.out}")
+    return 0
+
+
+def _info(arguments: argparse.Namespace) -> int:
+    from torch_grama.experiments.finished_run import describe_run
+
+    facts = describe_run(arguments.folder)
+    if arguments.json:
+        print(json.dumps(facts, indent=2, ensure_ascii=False))
+        return 0
+    facts.pop("config")
+    facts.pop("versions", None)
+    last, hardware = facts.pop("last"), facts.pop("hardware", None)
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        if value is not None:
+            text = f"{value:,}" if name.startswith("parameter") else str(value)
+            text = f"{value:.4g}" if isinstance(value, float) else text
+            print(f"{name.replace('_', ' '):{width}s}  {text}")
+    if isinstance(last, dict) and last:
+        shown = ", ".join(f"{name} {float(value):.4g}" for name, value in last.items() if value)
+        print(f"{'last epoch':{width}s}  {shown}")
+    if isinstance(hardware, dict):
+        print(f"{'hardware':{width}s}  {', '.join(map(str, hardware.values()))}")
+    if facts["state"] == "unfinished":
+        print(f"\nFinish it with `grama train --resume {arguments.folder}`.")
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from torch_grama.experiments.export import export_run
+
+    paths = export_run(arguments.folder, arguments.format, arguments.out)
+    for path in paths:
+        print(path)
+    return 0

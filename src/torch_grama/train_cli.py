@@ -1,0 +1,234 @@
+"""``grama train``: from data to a trained and evaluated model in a run folder."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from torch_grama.errors_cli import guarded
+from torch_grama.loading_cli import LoadingProgress
+
+if TYPE_CHECKING:
+    from torch_grama.datasets.task_data import GraphTaskData
+    from torch_grama.experiments.config import RunConfig
+    from torch_grama.experiments.folds import Summary
+    from torch_grama.experiments.result import Result
+
+Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
+
+_EPILOG = """\
+common settings (all of them: grama train --help-all, for one model: --model WORD --help-all):
+  --data NAME_OR_PATH        a name of `grama data list`, or your own files
+  --model WORD               a word of `grama models` [grama]
+  --model.backbone WORD      gcn, gatedgcn, gps or gps-performer
+  --model.num_layers N       depth: how many hops information travels
+  --model.hidden_channels N  width
+  --model.dropout P
+  --optimizer.lr RATE
+  --trainer.max_epochs N
+  --trainer.patience N       epochs without improvement before the run stops
+  --trainer.batch_size N
+  --data.fold N              which of the official splits
+  --data.rwse N              random-walk encodings of N steps as extra features
+  --data.options.KEY VALUE   an option of the data set, such as label or variant
+  --task.class_weights balanced
+  --seed N
+
+A setting that is left out has a good value for the task. Every setting can stand in a YAML file:
+`grama train --data X --print-config > my.yaml`, then `grama train --config my.yaml`; what the
+command line says wins over the file.
+
+examples:
+  grama train --data my_folder
+  grama train --data minesweeper --model.backbone gcn --trainer.max_epochs 500
+  grama train --data cora --folds all --run runs/cora
+  grama train --resume runs/cora
+"""
+
+
+def add_train_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
+    r"""Adds ``train`` to a parser.
+
+    Args:
+        subparsers: What ``ArgumentParser.add_subparsers`` returned.
+    """
+    train = subparsers.add_parser(
+        "train",
+        help="train a model on a data set or your own files, or resume a run",
+        usage="grama train --data NAME_OR_PATH [--model WORD] [options] [--SECTION.SETTING VALUE]"
+        "\n       grama train --resume RUN",
+        description="Trains a model, keeps the weights of the best validation epoch, and evaluates "
+        "them once on test.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    train.set_defaults(run=guarded(_train), keep_unknown=True)
+    train.add_argument(
+        "--run", dest="folder", type=Path, metavar="PATH", help="run folder [runs/TIME-DATA-MODEL]"
+    )
+    train.add_argument("--resume", type=Path, metavar="RUN", help="finish an unfinished run")
+    train.add_argument(
+        "--config", action="append", default=[], metavar="FILE", help="YAML file with settings"
+    )
+    train.add_argument(
+        "--folds", metavar="FOLDS", help="run several folds in turn: all, 0-4 or 0,2,5"
+    )
+    train.add_argument("--no-test", action="store_true", help="leave the test part unread")
+    train.add_argument("--quiet", action="store_true", help="print the result only")
+    train.add_argument("--json", action="store_true", help="print the result as JSON only")
+    train.add_argument(
+        "--print-config",
+        "--print_config",
+        action="store_true",
+        help="print all settings as YAML and stop",
+    )
+    train.add_argument(
+        "--help-all", action="store_true", help="print every setting with its type and stop"
+    )
+
+
+def _train(arguments: argparse.Namespace) -> int:
+    from torch_grama.experiments.settings import check_settings, option_parser, read_arguments
+    from torch_grama.experiments.settings import read_file as read
+
+    given = read_arguments(arguments.settings)
+    if arguments.no_test:
+        given["test"] = "false"
+    if arguments.help_all:
+        print(option_parser(given.get("model.name", "grama")).format_help())
+        return 0
+    if arguments.resume is not None:
+        return _resume(arguments, given)
+    layers = [(f"in '{path}'", read(path)) for path in arguments.config]
+    settings = check_settings(*layers, ("on the command line", given))
+    return _start(arguments, settings)
+
+
+def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int:
+    from torch_grama.experiments.config import RunConfig
+    from torch_grama.experiments.data_facts import DataFacts, load_data
+    from torch_grama.experiments.defaults import resolve_config
+    from torch_grama.experiments.folds import parse_folds, run_folds
+    from torch_grama.experiments.run import run_experiment
+    from torch_grama.experiments.run_folder import RunFolder, propose_folder
+
+    first = RunConfig.from_settings(settings)
+    if arguments.folder is not None and not arguments.print_config:
+        RunFolder(arguments.folder).make()  # a folder that is taken is told before data is read
+    with LoadingProgress(silent=arguments.quiet or arguments.json) as progress:
+        data = load_data(first.data, progress.report)
+    config = resolve_config(settings, DataFacts.of(data))
+    if arguments.print_config:
+        _print_config(config)
+        return 0
+    folder = arguments.folder or propose_folder(config.data.name, config.model.name)
+    _say_notes(arguments, data)
+    if arguments.folds is not None:
+        folds = parse_folds(arguments.folds, len(data.folds))
+        summary = run_folds(config, folder, folds, report=_report(arguments), data=data)
+        _print_summary(arguments, summary, folder)
+        return 0
+    result = run_experiment(config, folder, report=_report(arguments), data=data)
+    _print_result(arguments, result, folder)
+    return 0
+
+
+def _resume(arguments: argparse.Namespace, given: Mapping[str, str]) -> int:
+    from torch_grama.experiments.errors import ConfigError
+    from torch_grama.experiments.folds import is_folds_folder, resume_folds
+    from torch_grama.experiments.result import Result
+    from torch_grama.experiments.run import load_config, run_experiment
+    from torch_grama.experiments.run_folder import RunFolder
+
+    if given or arguments.config or arguments.folder is not None or arguments.folds is not None:
+        words = [*given, *(["config"] if arguments.config else [])] or ["run"]
+        raise ConfigError(
+            f"Expected nothing beside '--resume' (got '{words[0]}'): a run goes on with the "
+            f"settings it was started with; start a new one for others"
+        )
+    folder = arguments.resume
+    if is_folds_folder(folder):
+        _print_summary(arguments, resume_folds(folder, report=_report(arguments)), folder)
+        return 0
+    run = RunFolder(folder)
+    run.check()
+    if run.is_finished:
+        if not arguments.json:
+            print(f"The run '{folder}' is finished: there is nothing to do.", file=sys.stderr)
+        _print_result(arguments, Result.load(run.result), folder)
+        return 0
+    config = load_config(folder)
+    with LoadingProgress(silent=arguments.quiet or arguments.json) as progress:
+        result = run_experiment(
+            config, folder, resume=True, report=_report(arguments), data_report=progress.report
+        )
+    _print_result(arguments, result, folder)
+    return 0
+
+
+def _report(arguments: argparse.Namespace) -> Literal["auto", "quiet", "json"]:
+    if arguments.json:
+        return "json"
+    return "quiet" if arguments.quiet else "auto"
+
+
+def _say_notes(arguments: argparse.Namespace, data: GraphTaskData) -> None:
+    """What was decided while reading one's own files."""
+    if not arguments.quiet and not arguments.json and data.licence == "the user's own":
+        for note in data.notes:
+            print(f"- {note}", file=sys.stderr)
+
+
+def _print_config(config: RunConfig) -> None:
+    from torch_grama.experiments.run import format_config
+
+    print(format_config(config), end="")
+
+
+def _print_result(arguments: argparse.Namespace, result: Result, folder: Path) -> None:
+    if arguments.json:
+        print(json.dumps({**result.to_dict(), "run": str(folder)}, ensure_ascii=False))
+        return
+    rows = [
+        ("data", f"{result.data}, fold {result.fold}"),
+        ("model", f"{result.model}, {result.parameters:,} parameters"),
+        (
+            f"val {result.metric}",
+            f"{result.val:.4f}, epoch {result.best_epoch + 1} of {result.epochs}",
+        ),
+        (f"test {result.metric}", "not read" if result.test is None else f"{result.test:.4f}"),
+        ("time", f"{result.seconds:.1f} s"),
+        ("run", str(folder)),
+    ]
+    _print_rows(rows)
+
+
+def _print_summary(arguments: argparse.Namespace, summary: Summary, folder: Path) -> None:
+    if arguments.json:
+        print(json.dumps({**summary.to_dict(), "run": str(folder)}, ensure_ascii=False))
+        return
+    metric = summary.results[0].metric
+    rows = []
+    for result in summary.results:
+        test = "not read" if result.test is None else f"{result.test:.4f}"
+        rows.append((f"fold {result.fold}", f"val {result.val:.4f}  test {test}"))
+    for name, mean, deviation in (
+        ("val", summary.val, summary.val_deviation),
+        ("test", summary.test, summary.test_deviation),
+    ):
+        if mean is not None:
+            spread = "" if deviation is None else f" ± {deviation:.4f}"
+            rows.append((f"{name} {metric}", f"{mean:.4f}{spread}"))
+    rows.append(("runs", str(folder)))
+    _print_rows(rows)
+
+
+def _print_rows(rows: Sequence[tuple[str, str]]) -> None:
+    width = max(len(label) for label, _ in rows)
+    for label, text in rows:
+        print(f"{label:{width}s}  {text}")

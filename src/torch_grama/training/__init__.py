@@ -1,0 +1,49 @@
+"""Trains any model on any task: settings, loop, checkpoints, evaluation."""
+
+from torch_grama.training.checkpoint_file import CheckpointError, read_checkpoint
+from torch_grama.training.data_module import (
+    GraphDataModule,
+    evaluation_loader,
+    prediction_loader,
+)
+from torch_grama.training.diagnosis import NonFiniteLossError
+from torch_grama.training.evaluate import evaluate, load_weights, predict
+from torch_grama.training.fit import fit
+from torch_grama.training.graph_batch import GraphBatch
+from torch_grama.training.losses import balanced_class_weights, build_loss
+from torch_grama.training.metrics import build_metric
+from torch_grama.training.optimizer import OptimizerSettings
+from torch_grama.training.outcome import FitOutcome
+from torch_grama.training.positional_encoding import count_positions
+from torch_grama.training.progress import EpochReport, FitStart, Reporter
+from torch_grama.training.run_folder import RunFolder
+from torch_grama.training.schedule import ScheduleSettings
+from torch_grama.training.task import GraphTask
+from torch_grama.training.trainer_settings import TrainerSettings
+
+__all__ = [
+    "CheckpointError",
+    "EpochReport",
+    "FitOutcome",
+    "FitStart",
+    "GraphBatch",
+    "GraphDataModule",
+    "GraphTask",
+    "NonFiniteLossError",
+    "OptimizerSettings",
+    "Reporter",
+    "RunFolder",
+    "ScheduleSettings",
+    "TrainerSettings",
+    "balanced_class_weights",
+    "build_loss",
+    "build_metric",
+    "count_positions",
+    "evaluate",
+    "evaluation_loader",
+    "fit",
+    "load_weights",
+    "predict",
+    "prediction_loader",
+    "read_checkpoint",
+]

@@ -1,0 +1,166 @@
+"""Checkpoints that are whole or not there, and hold data alone."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import pickle
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+import torch
+
+from torch_grama.datasets.atomic_file import write_atomically
+
+Checkpoint: TypeAlias = dict[str, object]
+
+# A file of torch.save is a zip archive. The checksum of all before its end record stands in the
+# comment of that record, so that torch.load still reads the file.
+_END_RECORD = b"PK\x05\x06"
+_END_LENGTH = 22
+_LABEL = b"sha256:"
+_COMMENT_LENGTH = len(_LABEL) + 64
+
+
+class CheckpointError(RuntimeError):
+    r"""A checkpoint that cannot be used: damaged, of another format, or not there."""
+
+
+def write_checkpoint(path: Path, content: Mapping[str, object]) -> None:
+    r"""Writes a checkpoint so that it appears whole or not at all.
+
+    Args:
+        path (Path): The file to write or replace.
+        content (mapping): Tensors and plain Python values, as ``weights_only=True`` loads them.
+
+    Raises:
+        OSError: If it cannot be written; an older file of that name is untouched.
+    """
+    buffer = io.BytesIO()
+    torch.save(dict(content), buffer)
+    archive = buffer.getvalue()
+    body, end = archive[:-_END_LENGTH], bytearray(archive[-_END_LENGTH:])
+    assert end.startswith(_END_RECORD), "torch.save no longer ends with a plain end record"
+    end[-2:] = struct.pack("<H", _COMMENT_LENGTH)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    checksum = hashlib.sha256(body).hexdigest().encode()
+    write_atomically(path, b"".join((body, end, _LABEL, checksum)))
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    r"""Reads a checkpoint after checking that it is the one that was written.
+
+    Args:
+        path (Path): The file.
+
+    Raises:
+        CheckpointError: If it is missing, cut short, changed, or holds more than data.
+    """
+    try:
+        archive = path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(
+            f"Expected a checkpoint at '{path}' (got {type(error).__name__}); train again, or name "
+            "another run"
+        ) from error
+    tail = _END_LENGTH + _COMMENT_LENGTH
+    body, end = archive[:-tail], archive[-tail:]
+    if not end.startswith(_END_RECORD) or end[_END_LENGTH : _END_LENGTH + len(_LABEL)] != _LABEL:
+        raise CheckpointError(
+            f"Expected '{path}' to end with its checksum (got a file of {len(archive)} bytes "
+            "without, so it was cut short or is not a checkpoint of a run); it was not loaded"
+        )
+    if hashlib.sha256(body).hexdigest().encode() != end[-64:]:
+        raise CheckpointError(
+            f"Expected '{path}' to match its checksum (got other content); it was not loaded"
+        )
+    try:
+        content = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+        raise CheckpointError(
+            f"Expected tensors and plain values alone in '{path}' (got something else: "
+            f"{str(error).splitlines()[0]}); it was not loaded"
+        ) from error
+    if not isinstance(content, dict):
+        raise CheckpointError(
+            f"Expected a dictionary in '{path}' (got {type(content).__name__}); it was not loaded"
+        )
+    return content
+
+
+def replace_checkpoint(path: Path, content: Mapping[str, object]) -> None:
+    r"""Writes a checkpoint and keeps the one before under the name of :func:`previous_path`.
+
+    Args:
+        path (Path): The file to write or replace.
+        content (mapping): As in :func:`write_checkpoint`.
+
+    Raises:
+        OSError: If it cannot be written; both older files are untouched.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.new")
+    try:
+        write_checkpoint(new, content)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
+    if path.exists():
+        _keep(path)
+    new.replace(path)
+
+
+def previous_path(path: Path) -> Path:
+    r"""Where the checkpoint before the one at :obj:`path` is kept."""
+    return path.with_name(f"previous-{path.name}")
+
+
+def read_latest(path: Path) -> tuple[Checkpoint, Path, str]:
+    r"""Reads the newest good one of a checkpoint and the one kept before it.
+
+    A file that is refused is renamed, so that it is never kept in place of a good one.
+
+    Args:
+        path (Path): The file.
+
+    Returns:
+        tuple: The content, the file it comes from, and one sentence on what was refused, or an
+        empty string.
+
+    Raises:
+        CheckpointError: If neither is good.
+    """
+    previous = previous_path(path)
+    refused: list[str] = []
+    for candidate in (path, previous):
+        if not candidate.exists():
+            continue
+        try:
+            content = read_checkpoint(candidate)
+        except CheckpointError as error:
+            refused.append(str(error))
+            continue
+        note = f"{refused[0]}; going on from '{candidate}'" if refused else ""
+        if refused:
+            path.replace(path.with_name(f"refused-{path.name}"))
+        return content, candidate, note
+    found = "; ".join(refused) or "neither is there"
+    raise CheckpointError(
+        f"Expected a good checkpoint at '{path}' or '{previous}' (got none: {found}); start the "
+        "run again"
+    )
+
+
+def _keep(path: Path) -> None:
+    # a second name first, so that there is a file under the usual name at every moment
+    second = path.with_name(f".{path.name}.kept")
+    second.unlink(missing_ok=True)
+    try:
+        os.link(path, second)
+    except OSError:  # a file system without links: a short moment without the usual name
+        path.replace(previous_path(path))
+        return
+    second.replace(previous_path(path))

@@ -1,0 +1,236 @@
+"""Hands a data set to the training loop, and to nobody its test part."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor
+
+from torch_grama.datasets.task_data import GraphTaskData
+from torch_grama.nn.choices import choose
+from torch_grama.training.graph_batch import GraphBatch, batch_of_one
+from torch_grama.training.loaders import (
+    BatchPlan,
+    BatchSource,
+    EpochLoader,
+    FixedBatches,
+    GraphBatches,
+)
+from torch_grama.training.subgraphs import SubgraphBatches
+from torch_grama.training.trainer_settings import TrainerSettings
+from torch_grama.training.training_view import choose_fold, is_masked, without_test
+
+Split = Literal["train", "val", "test"]
+# Fixed draws of subgraphs for evaluation; training epochs count from 0.
+_EVALUATION_EPOCH = 2**40
+
+
+class GraphDataModule(pl.LightningDataModule):
+    r"""Training and validation batches of one division of a data set.
+
+    The test part is gone before anything else happens, see
+    :func:`~torch_grama.training.training_view.without_test`; :func:`evaluation_loader` alone reads
+    it. A single graph is moved to the device once and handed out as it is, every epoch.
+
+    Args:
+        data (GraphTaskData): The data set.
+        fold (int, optional): Which division. (default: :obj:`0`)
+        settings (TrainerSettings, optional): Loader, batch size, seed and so on.
+            (default: :obj:`TrainerSettings()`)
+
+    Raises:
+        ValueError: If the division does not exist, has an empty part, or the loader does not fit.
+    """
+
+    def __init__(
+        self,
+        data: GraphTaskData,
+        fold: int = 0,
+        settings: TrainerSettings | None = None,
+    ) -> None:
+        super().__init__()
+        self.settings = settings or TrainerSettings()
+        self.fold = fold
+        self.data = without_test(data, fold)
+        self.loader = choose_loader(self.data, self.settings)
+        if self.loader == "full" and self.settings.devices > 1:
+            raise ValueError(
+                f"Expected mini-batches for {self.settings.devices} devices, one whole graph "
+                "cannot be shared out (got loader='full'); set trainer.devices to 1 or "
+                "trainer.loader to 'subgraphs'"
+            )
+        self._sources: dict[str, BatchSource] = {}
+
+    @property
+    def steps_per_epoch(self) -> int:
+        r"""Optimiser steps an epoch."""
+        return len(self._source("train"))
+
+    def example(self) -> GraphBatch:
+        r"""The first training batch of the first epoch."""
+        return next(iter(self._source("train").batches(0, 0)))
+
+    def train_dataloader(self) -> EpochLoader:
+        r"""The training batches of the trainer's current epoch."""
+        return EpochLoader(self._source("train"), self._current_epoch)
+
+    def val_dataloader(self) -> EpochLoader:
+        r"""The validation batches, the same every epoch."""
+        return EpochLoader(self._source("val"))
+
+    def transfer_batch_to_device(
+        self, batch: GraphBatch, device: torch.device, dataloader_idx: int
+    ) -> GraphBatch:
+        r"""Moves a batch; one that is handed out every epoch stays there."""
+        if batch.x.device != device:
+            for source in self._sources.values():
+                if isinstance(source, FixedBatches):
+                    source.move(device)
+        return batch.to(device)
+
+    def _current_epoch(self) -> int:
+        return self.trainer.current_epoch if self.trainer is not None else 0
+
+    def _source(self, split: Literal["train", "val"]) -> BatchSource:
+        world = (0, 1)
+        if self.trainer is not None:
+            world = (self.trainer.global_rank, self.trainer.world_size)
+        key = f"{split} {world}"
+        if key not in self._sources:
+            part = getattr(self.data.folds[0], split)
+            self._sources[key] = _build_source(
+                self.data, part, self.settings, training=split == "train", world=world
+            )
+        return self._sources[key]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.data.name}, fold={self.fold}, loader={self.loader})"
+
+
+def evaluation_loader(
+    data: GraphTaskData,
+    fold: int = 0,
+    split: Split = "test",
+    settings: TrainerSettings | None = None,
+) -> EpochLoader:
+    r"""The batches of one part of a division, the test part included.
+
+    Args:
+        data (GraphTaskData): The data set.
+        fold (int, optional): Which division. (default: :obj:`0`)
+        split (str, optional): ``"train"``, ``"val"`` or ``"test"``. (default: :obj:`"test"`)
+        settings (TrainerSettings, optional): Loader and batch size.
+            (default: :obj:`TrainerSettings()`)
+    """
+    part = getattr(choose_fold(data, fold), choose("split", split, {s: s for s in _SPLITS}))
+    return EpochLoader(
+        _build_source(data, part, settings or TrainerSettings(), training=False, world=(0, 1))
+    )
+
+
+def prediction_loader(data: GraphTaskData, settings: TrainerSettings | None = None) -> EpochLoader:
+    r"""The batches of a whole data set, without targets: every node of a single graph, or every
+    graph, in order.
+
+    Args:
+        data (GraphTaskData): The data set; targets and divisions are not read.
+        settings (TrainerSettings, optional): Loader and batch size.
+            (default: :obj:`TrainerSettings()`)
+    """
+    settings = settings or TrainerSettings()
+    if len(data.graphs) == 1 and data.level == "node":
+        if _evaluates_by_subgraphs(data, settings):
+            everywhere = torch.ones(data.graphs[0]["x"].size(0), dtype=torch.bool)
+            return EpochLoader(
+                _subgraphs(data, everywhere, settings, training=False, targets=False)
+            )
+        return EpochLoader(FixedBatches([batch_of_one(data.graphs[0], None)]))
+    numbers = torch.arange(len(data.graphs))
+    plan = BatchPlan(len(numbers), settings.batch_size)
+    return EpochLoader(GraphBatches(data.graphs, numbers, data.level, plan, targets=False))
+
+
+def choose_loader(
+    data: GraphTaskData, settings: TrainerSettings
+) -> Literal["full", "graphs", "subgraphs"]:
+    r"""Which loader a data set gets.
+
+    Args:
+        data (GraphTaskData): The data set.
+        settings (TrainerSettings): What was asked for.
+
+    Raises:
+        ValueError: If it does not fit.
+    """
+    one_graph = is_masked(data.folds[0])
+    if settings.loader == "auto":
+        return "full" if one_graph else "graphs"
+    if (settings.loader == "graphs") == one_graph:
+        have = "one graph" if one_graph else f"{len(data.graphs)} graphs"
+        raise ValueError(
+            f"Expected a 'trainer.loader' for {have} (got '{settings.loader}'); set it to 'auto'"
+        )
+    return settings.loader
+
+
+_SPLITS = ("train", "val", "test")
+
+
+def _build_source(
+    data: GraphTaskData,
+    part: Tensor,
+    settings: TrainerSettings,
+    *,
+    training: bool,
+    world: tuple[int, int],
+) -> BatchSource:
+    if part.dtype == torch.bool:
+        if training and choose_loader(data, settings) == "subgraphs":
+            return _subgraphs(data, part, settings, training=True, world=world)
+        if not training and _evaluates_by_subgraphs(data, settings):
+            return _subgraphs(data, part, settings, training=False, world=world)
+        return FixedBatches([batch_of_one(data.graphs[0], part)])
+    shuffle = data.kind != "forecast" if settings.shuffle is None else settings.shuffle
+    plan = BatchPlan(
+        len(part), settings.batch_size, settings.seed, training and shuffle, world[0], world[1]
+    )
+    return GraphBatches(
+        data.graphs,
+        part,
+        data.level,
+        plan,
+        each_graph_counts=data.level == "node" and data.kind in ("regression", "forecast"),
+        num_workers=settings.num_workers,
+    )
+
+
+def _evaluates_by_subgraphs(data: GraphTaskData, settings: TrainerSettings) -> bool:
+    return settings.loader == "subgraphs" and settings.subgraph_evaluation == "subgraphs"
+
+
+def _subgraphs(
+    data: GraphTaskData,
+    part: Tensor,
+    settings: TrainerSettings,
+    *,
+    training: bool,
+    targets: bool = True,
+    world: tuple[int, int] = (0, 1),
+) -> SubgraphBatches:
+    graph = data.graphs[0]
+    if targets and graph.get("label_mask") is not None:
+        part = part & graph["label_mask"]
+    shuffle = training and settings.shuffle is not False
+    starts = part.nonzero().reshape(-1)
+    plan = BatchPlan(len(starts), settings.batch_size, settings.seed, shuffle, world[0], world[1])
+    return SubgraphBatches(
+        graph,
+        starts,
+        plan,
+        settings.num_neighbors,
+        sampler=settings.subgraph_sampler,
+        targets=targets,
+        fixed_epoch=None if training else _EVALUATION_EPOCH,
+    )

@@ -1,0 +1,292 @@
+"""What happens around the steps of a run: seeds, schedule, selection, files, the end."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytorch_lightning as pl
+from pytorch_lightning.callbacks import Checkpoint
+from torch import Tensor
+
+from torch_grama.training.checkpoint_file import CheckpointError, write_checkpoint
+from torch_grama.training.history import History
+from torch_grama.training.outcome import Selection, StopReason
+from torch_grama.training.progress import EpochReport, Reporter
+from torch_grama.training.random_state import random_state, restore_random_state, seed_all
+from torch_grama.training.run_folder import RunFolder
+from torch_grama.training.schedule import LearningRate
+from torch_grama.training.signals import SignalWatch, TrainingInterruptedError
+from torch_grama.training.task import GraphTask
+from torch_grama.training.trainer_settings import TrainerSettings
+
+
+@dataclass
+class RunState:
+    r"""What of a run is neither model nor optimiser.
+
+    Attributes:
+        stop_reason: Why it ended; empty while it goes on.
+        signal: The signal that interrupted it; 0 for none.
+        epochs: Epochs that are over.
+        seconds: Time spent in them.
+        mid_epoch: Whether the state was taken between two steps of an epoch.
+    """
+
+    stop_reason: StopReason | str = ""
+    signal: int = 0
+    epochs: int = 0
+    seconds: float = 0.0
+    mid_epoch: bool = False
+
+
+class EpochEnd(Checkpoint):
+    r"""Does in one place, in a fixed order, what must happen once an epoch is over: choose the best
+    weights, move the learning rate, write the row, tell the user, decide whether to stop, save.
+
+    It is a :class:`~pytorch_lightning.callbacks.Checkpoint` because Lightning calls those last. All
+    of its state is in each checkpoint, the best weights included: one file is the whole truth.
+
+    Args:
+        folder (RunFolder): Where files go.
+        settings (TrainerSettings): How the run is set.
+        steps_per_epoch (int): Optimiser steps an epoch.
+        metric (str): Name of the metric.
+        higher_is_better (bool): Its direction.
+        reporter (Reporter): Is told.
+        tensorboard (bool): Whether to write TensorBoard events.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        settings: TrainerSettings,
+        steps_per_epoch: int,
+        metric: str,
+        higher_is_better: bool,
+        reporter: Reporter,
+        tensorboard: bool = True,
+    ) -> None:
+        self.folder = folder
+        self.settings = settings
+        self.state = RunState()
+        self.selection = Selection(higher_is_better)
+        self.history = History(
+            ["epoch", "step", "train/loss", "val/loss", f"val/{metric}", "lr", "seconds"]
+        )
+        self.watch = SignalWatch()
+        self._steps_per_epoch = steps_per_epoch
+        self._metric = metric
+        self._reporter = reporter
+        self._tensorboard = tensorboard
+        self._learning_rate: LearningRate | None = None
+        self._best_weights: dict[str, Tensor] = {}
+        self._best_is_written = True
+        self._loaded: Mapping[str, Any] | None = None
+        self._saved_at = -math.inf
+        self._begun_at = 0.0
+        self._epoch_begun_at = 0.0
+        self._epochs_here = 0
+
+    # Lightning's hooks, in the order in which they are called
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        task = cast(GraphTask, pl_module)
+        # before the optimiser's state is loaded, so that the schedule sees the rate it starts from
+        self._learning_rate = LearningRate(
+            task.schedule_settings,
+            trainer.optimizers[0],
+            self.settings.max_epochs,
+            self._steps_per_epoch,
+            self.selection.higher_is_better,
+        )
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.watch.take_over()
+        if self._loaded is not None:
+            self._rate.load_state_dict(self._loaded["learning_rate"])
+        if trainer.is_global_zero:
+            self.folder.path.mkdir(parents=True, exist_ok=True)
+            board = self.folder.board if self._tensorboard else None
+            self.history.open(self.folder.metrics, board)
+        self._begun_at = self._epoch_begun_at = time.monotonic()
+        if self._loaded is None:
+            self._save(trainer)
+        elif self.state.mid_epoch:
+            restore_random_state(self._loaded["random"])
+        self.state.mid_epoch = False
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        # random numbers belong to the epoch: it comes out the same whatever ran before it
+        seed_all(self.settings.seed, trainer.current_epoch, trainer.global_rank)
+        self._epoch_begun_at = time.monotonic()
+
+    def on_train_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: object,
+        batch: object,
+        batch_idx: int,
+    ) -> None:
+        self._rate.end_step()
+        # between two steps one process alone can save: others would have random states of their own
+        if trainer.world_size > 1 or trainer.is_last_batch:
+            return
+        if self.watch.received is None and not self._is_due():
+            return
+        self.state.mid_epoch = True
+        self.state.seconds += time.monotonic() - self._epoch_begun_at
+        self._epoch_begun_at = time.monotonic()
+        if self.watch.received is not None:
+            self.state.stop_reason, self.state.signal = "signal", self.watch.received
+        self._save(trainer, final=self.watch.received is not None)
+        self.state.mid_epoch = False
+        if self.watch.received is not None:
+            raise TrainingInterruptedError
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        epoch = trainer.current_epoch
+        validated = (epoch + 1) % self.settings.check_val_every == 0
+        measured = cast(GraphTask, pl_module).epoch_values
+        loss = measured["val/loss"] if validated else None
+        value = measured[f"val/{self._metric}"] if validated else None
+        rate = self._rate.value
+        if value is not None and self.selection.offer(value, epoch):
+            self._best_weights = {
+                name: weights.detach().to("cpu", copy=True)
+                for name, weights in pl_module.state_dict().items()
+            }
+            self._best_is_written = False
+        self._rate.end_epoch(loss, value)
+        now = time.monotonic()
+        self.state.epochs = epoch + 1
+        self.state.seconds += now - self._epoch_begun_at
+        self._epoch_begun_at = now
+        self._epochs_here += 1
+        nan = math.nan
+        self.history.add(
+            [
+                epoch,
+                (epoch + 1) * self._steps_per_epoch,
+                measured["train/loss"],
+                nan if loss is None else loss,
+                nan if value is None else value,
+                rate,
+                self.state.seconds,
+            ]
+        )
+        if trainer.is_global_zero:
+            self._report(epoch, measured["train/loss"], value)
+        self._stop(trainer, epoch)
+        if self.state.stop_reason or self._agree(trainer, self._is_due()):
+            self._save(trainer, final=bool(self.state.stop_reason))
+
+    def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        self.history.close()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "run": vars(self.state).copy(),
+            "best_value": self.selection.value,
+            "best_epoch": self.selection.epoch,
+            "best_weights": self._best_weights,
+            "history": self.history.state_dict(),
+            "learning_rate": self._rate.state_dict(),
+            "random": random_state(),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._loaded = state_dict
+        self.state = RunState(**state_dict["run"])
+        self.state.stop_reason, self.state.signal = "", 0
+        self.selection.value = state_dict["best_value"]
+        self.selection.epoch = state_dict["best_epoch"]
+        self._best_weights = dict(state_dict["best_weights"])
+        self._best_is_written = False
+        self.history.load_state_dict(state_dict["history"])
+
+    # what the hooks are made of
+
+    def _stop(self, trainer: pl.Trainer, epoch: int) -> None:
+        settings, state = self.settings, self.state
+        waited = epoch - self.selection.epoch
+        received = self.watch.received or 0
+        if trainer.world_size > 1:
+            received = max(trainer.strategy.broadcast(received), received)
+            received = received if self._agree(trainer, received > 0) else 0
+        if epoch + 1 >= settings.max_epochs:
+            state.stop_reason = "max_epochs"
+        elif epoch + 1 >= settings.min_epochs and self._rate.is_spent:
+            state.stop_reason = "min_lr"
+        elif (
+            epoch + 1 >= settings.min_epochs
+            and settings.patience is not None
+            and waited >= settings.patience
+        ):
+            state.stop_reason = "patience"
+        elif received:
+            state.stop_reason, state.signal = "signal", received
+        trainer.should_stop = bool(state.stop_reason)
+
+    def _report(self, epoch: int, train_loss: float, value: float | None) -> None:
+        mean = (time.monotonic() - self._begun_at) / self._epochs_here
+        self._reporter.epoch(
+            EpochReport(
+                epoch=epoch,
+                max_epochs=self.settings.max_epochs,
+                train_loss=train_loss,
+                metric=self._metric,
+                value=value,
+                best_value=self.selection.value,
+                best_epoch=self.selection.epoch,
+                seconds_left=mean * (self.settings.max_epochs - epoch - 1),
+            )
+        )
+
+    def _save(self, trainer: pl.Trainer, final: bool = False) -> None:
+        r"""Saves everything; a disk that is full now may not be so the next time."""
+        if trainer.is_global_zero:
+            self.history.flush()
+        try:
+            trainer.save_checkpoint(self.folder.last, weights_only=False)
+            if trainer.is_global_zero and not self._best_is_written:
+                self._write_best()
+        except OSError as error:
+            problem = f"The checkpoint '{self.folder.last}' could not be written ({error})"
+            if final:
+                raise CheckpointError(
+                    f"{problem}; make room and resume from the one before"
+                ) from error
+            self._reporter.note(f"{problem}; the one before is untouched and training goes on")
+        self._saved_at = time.monotonic()
+
+    def _write_best(self) -> None:
+        if self._best_weights:
+            write_checkpoint(
+                self.folder.best,
+                {
+                    "state_dict": self._best_weights,
+                    "epoch": self.selection.epoch,
+                    "metric": self._metric,
+                    "value": self.selection.value,
+                },
+            )
+        self._best_is_written = True
+
+    def _is_due(self) -> bool:
+        return time.monotonic() - self._saved_at >= self.settings.save_every
+
+    def _agree(self, trainer: pl.Trainer, wish: bool) -> bool:
+        r"""Whether any process wishes it, so that all do the same."""
+        if trainer.world_size == 1:
+            return wish
+        return trainer.strategy.reduce_boolean_decision(wish, all=False)
+
+    @property
+    def _rate(self) -> LearningRate:
+        assert self._learning_rate is not None
+        return self._learning_rate

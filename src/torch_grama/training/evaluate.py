@@ -1,0 +1,144 @@
+"""Measures a trained model, and lets it predict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+from torch.nn.parameter import is_lazy
+
+from torch_grama.training.checkpoint_file import CheckpointError, read_checkpoint
+from torch_grama.training.graph_batch import GraphBatch
+from torch_grama.training.task import GraphTask
+from torch_grama.training.trainer_settings import TrainerSettings
+
+
+def evaluate(
+    task: GraphTask, loader: Iterable[GraphBatch], *, device: torch.device | None = None
+) -> dict[str, float]:
+    r"""Loss and metric of a model over all targets of a loader.
+
+    Args:
+        task (GraphTask): The model, with the weights to measure.
+        loader (iterable of GraphBatch): What
+            :func:`~torch_grama.training.evaluation_loader` returns.
+        device (torch.device, optional): Where to run. (default: where the model is)
+
+    Returns:
+        dict: The values under ``"loss"`` and the name of the metric.
+    """
+    with _evaluating(task, device) as place:
+        task.on_validation_epoch_start()
+        for index, batch in enumerate(loader):
+            task.validation_step(batch.to(place), index)
+        loss, value = task.read_validation()
+    return {"loss": loss, task.metric.name: value}
+
+
+def predict(
+    task: GraphTask, loader: Iterable[GraphBatch], *, device: torch.device | None = None
+) -> Tensor:
+    r"""The raw outputs of a model, in the order of the loader.
+
+    Args:
+        task (GraphTask): The model, with the weights to use.
+        loader (iterable of GraphBatch): What :func:`~torch_grama.training.prediction_loader` or
+            :func:`~torch_grama.training.evaluation_loader` returns; of the latter, only rows with
+            targets are predicted.
+        device (torch.device, optional): Where to run. (default: where the model is)
+
+    Returns:
+        Tensor: One row a node or graph, on the CPU: logits of classes or labels, or quantities.
+    """
+    parts = []
+    with _evaluating(task, device) as place:
+        for batch in loader:
+            moved = batch.to(place)
+            parts.append(moved.select(task(moved)).float().cpu())
+    return torch.cat(parts)
+
+
+def load_weights(task: GraphTask, path: str | Path) -> None:
+    r"""Loads the weights of a checkpoint, best or last.
+
+    Args:
+        task (GraphTask): The task that gets them.
+        path (str or Path): The file.
+
+    Raises:
+        CheckpointError: If the file is damaged, or of another model.
+    """
+    weights = read_checkpoint(Path(path)).get("state_dict")
+    if not isinstance(weights, dict):
+        raise CheckpointError(f"Expected weights in '{path}' (got a checkpoint without any)")
+    try:
+        task.load_state_dict(weights)
+    except RuntimeError as error:
+        raise CheckpointError(
+            f"Expected weights of {type(task.model).__name__} with the same settings in '{path}' "
+            f"(got others: {' '.join(str(error).split())[:300]})"
+        ) from error
+
+
+def choose_device(settings: TrainerSettings) -> torch.device:
+    r"""The device that settings stand for on this machine.
+
+    Args:
+        settings (TrainerSettings): With the word for it.
+
+    Raises:
+        ValueError: If it is not there.
+    """
+    wanted = settings.accelerator
+    has_cuda, has_mps = torch.cuda.is_available(), torch.backends.mps.is_available()
+    if wanted in ("auto", "gpu"):
+        found = "cuda" if has_cuda else "mps" if has_mps else "cpu"
+        missing = wanted == "gpu" and found == "cpu"
+    else:
+        found = wanted
+        missing = (wanted == "cuda" and not has_cuda) or (wanted == "mps" and not has_mps)
+    if missing:
+        raise ValueError(
+            f"Expected a device for trainer.accelerator='{wanted}' (got none on this machine); set "
+            "it to 'auto' or 'cpu'"
+        )
+    if settings.precision == "16" and found == "cpu":
+        raise ValueError(
+            "Expected 'trainer.precision' of '32' or 'bf16' on a CPU (got '16'); set it to 'bf16'"
+        )
+    return torch.device(found, 0) if found == "cuda" else torch.device(found)
+
+
+def initialize_lazily(task: GraphTask, batch: GraphBatch) -> None:
+    r"""Runs a model once if parameters take their size from the first input.
+
+    Args:
+        task (GraphTask): The model.
+        batch (GraphBatch): A batch of its data.
+    """
+    if any(is_lazy(parameter) for parameter in task.model.parameters()):
+        with _evaluating(task, None) as place:
+            task(batch.to(place))
+
+
+@contextmanager
+def _evaluating(task: GraphTask, device: torch.device | None) -> Iterator[torch.device]:
+    """Switches to evaluation on a device, and back to the mode before."""
+    modes = [(module, module.training) for module in task.modules()]
+    if device is not None:
+        task.to(device)
+    task.eval()
+    try:
+        with torch.no_grad():
+            yield _device_of(task)
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def _device_of(module: Module) -> torch.device:
+    return next((parameter.device for parameter in module.parameters()), torch.device("cpu"))

@@ -1,0 +1,268 @@
+"""Trains a model into a run folder, or goes on where a run was left."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any, cast
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.strategies import DDPStrategy, Strategy
+
+from torch_grama.training.checkpoint_file import (
+    Checkpoint,
+    CheckpointError,
+    previous_path,
+    read_checkpoint,
+    read_latest,
+)
+from torch_grama.training.checkpoint_io import SafeCheckpointIO
+from torch_grama.training.data_module import GraphDataModule
+from torch_grama.training.epoch_end import EpochEnd
+from torch_grama.training.evaluate import choose_device, initialize_lazily, load_weights
+from torch_grama.training.lightning_chatter import quiet_lightning
+from torch_grama.training.memory import available_memory, estimate_memory, memory_warning
+from torch_grama.training.outcome import FitOutcome, StopReason
+from torch_grama.training.progress import (
+    FitStart,
+    Reporter,
+    ReportName,
+    build_reporter,
+)
+from torch_grama.training.run_folder import RunFolder
+from torch_grama.training.signals import SignalWatch, TrainingInterruptedError
+from torch_grama.training.task import GraphTask
+from torch_grama.training.trainer_settings import PRECISIONS, TrainerSettings
+
+
+def fit(
+    task: GraphTask,
+    data_module: GraphDataModule,
+    folder: str | Path,
+    settings: TrainerSettings | None = None,
+    *,
+    resume: bool = False,
+    report: ReportName | Reporter = "auto",
+    tensorboard: bool = True,
+) -> FitOutcome:
+    r"""Trains a task on the training part of a data set and selects by its validation part.
+
+    The folder receives ``checkpoints/last.ckpt`` (and the one before), ``checkpoints/best.ckpt``,
+    ``metrics.csv`` and ``tensorboard/``. On a CPU, a run that was killed at any moment and resumed
+    ends with the numbers, weights and predictions of one that was not, bit for bit. SIGTERM and
+    Ctrl-C end it after the current step, saved. In the end the task has the best weights.
+
+    Args:
+        task (GraphTask): Model, loss and metric.
+        data_module (GraphDataModule): Training and validation batches.
+        folder (str or Path): The run folder.
+        settings (TrainerSettings, optional): Must be those of the data module.
+            (default: those of the data module)
+        resume (bool, optional): Whether to go on with the run in the folder; where there is none
+            yet, it begins. (default: :obj:`False`)
+        report (str or Reporter, optional): ``"auto"``, ``"rich"``, ``"plain"``, ``"quiet"``,
+            ``"json"`` or something with the methods of :class:`Reporter`. (default: :obj:`"auto"`)
+        tensorboard (bool, optional): Whether to write TensorBoard events. (default: :obj:`True`)
+
+    Returns:
+        FitOutcome: Why it ended, the best epoch and its value, and the files.
+
+    Raises:
+        ValueError: If settings do not fit together, or the folder has a run and :obj:`resume` is
+            not set.
+        NonFiniteLossError: If the loss is no finite number.
+        CheckpointError: If there is a run to resume but no good checkpoint of it, or the last one
+            could not be written.
+    """
+    settings = data_module.settings if settings is None else settings
+    if settings != data_module.settings:
+        raise ValueError("Expected the settings of the data module (got others); pass one of them")
+    device = choose_device(settings)
+    files = RunFolder(Path(folder))
+    reporter = build_reporter(report)
+    found, source, notes = _find_run(files, resume)
+    try:
+        for text in notes:
+            reporter.note(text)
+        state = _read_state(found)
+        if state is not None and _is_over(state, settings):
+            load_weights(task, _best_or_last(files))
+            return _outcome(task, files, state, source, notes)
+        _prepare(task, data_module, settings, device)
+        start, warning = _describe(task, data_module, device, state)
+        if warning is not None:
+            notes.append(warning)
+            warnings.warn(warning, stacklevel=2)
+        reporter.begin(start)
+        _train(task, data_module, files, settings, source, reporter, tensorboard)
+    finally:
+        reporter.end()
+    final = _read_state(read_checkpoint(files.last))
+    assert final is not None
+    load_weights(task, _best_or_last(files))
+    return _outcome(task, files, final, source, notes)
+
+
+def _find_run(files: RunFolder, resume: bool) -> tuple[Checkpoint | None, Path | None, list[str]]:
+    there = [path for path in (files.last, previous_path(files.last)) if path.exists()]
+    if not there:
+        return None, None, []
+    if not resume:
+        raise ValueError(
+            f"Expected a folder without a run (got '{files.path}' with '{there[0].name}'); resume "
+            "it, or name another folder"
+        )
+    content, source, note = read_latest(files.last)
+    return content, source, [note] if note else []
+
+
+def _read_state(checkpoint: Checkpoint | None) -> dict[str, Any] | None:
+    if checkpoint is None:
+        return None
+    callbacks = checkpoint.get("callbacks")
+    state = callbacks.get(EpochEnd.__qualname__) if isinstance(callbacks, dict) else None
+    if not isinstance(state, dict):
+        raise CheckpointError(
+            "Expected a checkpoint with the state of a run (got one without, such as weights "
+            "alone); start the run again"
+        )
+    return state
+
+
+def _is_over(state: dict[str, Any], settings: TrainerSettings) -> bool:
+    run = state["run"]
+    return run["stop_reason"] in ("patience", "min_lr") or run["epochs"] >= settings.max_epochs
+
+
+def _best_or_last(files: RunFolder) -> Path:
+    return files.best if files.best.exists() else files.last
+
+
+def _prepare(
+    task: GraphTask, data_module: GraphDataModule, settings: TrainerSettings, device: torch.device
+) -> None:
+    initialize_lazily(task, data_module.example())
+    if not settings.capture:
+        return
+    if device.type != "cuda" or data_module.loader != "full" or settings.devices > 1:
+        raise ValueError(
+            "Expected one CUDA device and one whole graph with 'trainer.capture' (got "
+            f"{settings.devices} x {device.type}, loader '{data_module.loader}'); set it to false"
+        )
+    task.capture(settings.gradient_clip, settings.precision)
+
+
+def _describe(
+    task: GraphTask,
+    data_module: GraphDataModule,
+    device: torch.device,
+    state: dict[str, Any] | None,
+) -> tuple[FitStart, str | None]:
+    settings = data_module.settings
+    memory = estimate_memory(
+        task.forward_with, task.model, data_module.example(), task.optimizer_settings.name
+    )
+    start = FitStart(
+        data=data_module.data.name,
+        model=type(task.model).__name__,
+        num_parameters=sum(p.numel() for p in task.model.parameters() if p.requires_grad),
+        parameter_budget=data_module.data.parameter_budget,
+        device=str(device) if settings.devices == 1 else f"{settings.devices} x {device.type}",
+        memory=memory,
+        first_epoch=0 if state is None else state["run"]["epochs"],
+        max_epochs=settings.max_epochs,
+    )
+    return start, memory_warning(memory, available_memory(device), data_module.loader)
+
+
+def _train(
+    task: GraphTask,
+    data_module: GraphDataModule,
+    files: RunFolder,
+    settings: TrainerSettings,
+    source: Path | None,
+    reporter: Reporter,
+    tensorboard: bool,
+) -> None:
+    several = settings.devices > 1
+    callback = EpochEnd(
+        files,
+        settings,
+        data_module.steps_per_epoch,
+        task.metric.name,
+        task.metric.higher_is_better,
+        reporter,
+        tensorboard,
+    )
+    task.last_good_checkpoint = files.describe_last
+    was_deterministic = torch.are_deterministic_algorithms_enabled()
+    try:
+        with quiet_lightning(), SignalWatch(forward=several) as watch:
+            if not several:
+                callback.watch = watch
+            _build_trainer(files, settings, callback).fit(
+                task, datamodule=data_module, ckpt_path=None if source is None else str(source)
+            )
+    except TrainingInterruptedError:
+        pass  # saved, and said in the outcome
+    finally:
+        torch.use_deterministic_algorithms(was_deterministic)
+
+
+def _build_trainer(files: RunFolder, settings: TrainerSettings, callback: EpochEnd) -> pl.Trainer:
+    strategy: str | Strategy = "auto"
+    if settings.devices > 1:
+        # processes are spawned, so that the caller's code runs once; a model may leave parameters
+        # without gradient, such as a norm of edges in a block of one recurrence
+        strategy = DDPStrategy(start_method="spawn", find_unused_parameters=True)
+    return pl.Trainer(
+        accelerator=settings.accelerator,
+        devices=settings.devices,
+        strategy=strategy,
+        precision=cast(Any, PRECISIONS[settings.precision]),
+        max_epochs=settings.max_epochs,
+        check_val_every_n_epoch=settings.check_val_every,
+        gradient_clip_val=None if settings.capture else settings.gradient_clip,
+        deterministic=settings.deterministic,
+        callbacks=[callback],
+        plugins=[SafeCheckpointIO()],
+        default_root_dir=str(files.path),
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        use_distributed_sampler=False,
+        # what a model caches in validation must be fit for gradients
+        inference_mode=False,
+    )
+
+
+def _outcome(
+    task: GraphTask,
+    files: RunFolder,
+    state: dict[str, Any],
+    source: Path | None,
+    notes: list[str],
+) -> FitOutcome:
+    run = state["run"]
+    if state["best_epoch"] < 0:
+        notes = [
+            *notes,
+            f"Validation {task.metric.name} never was a number, so the last weights stand for the "
+            "best",
+        ]
+    return FitOutcome(
+        stop_reason=cast(StopReason, run["stop_reason"] or "max_epochs"),
+        metric=task.metric.name,
+        best_value=state["best_value"],
+        best_epoch=state["best_epoch"],
+        epochs=run["epochs"],
+        seconds=run["seconds"],
+        last_checkpoint=files.last,
+        best_checkpoint=_best_or_last(files),
+        metrics_file=files.metrics,
+        signal=run["signal"] or None,
+        resumed_from=source,
+        notes=tuple(notes),
+    )

@@ -1,0 +1,214 @@
+"""Hands out batches in an order that depends on the seed and the epoch alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+from torch_geometric.data import Data
+
+from torch_grama.datasets.task_data import Level
+from torch_grama.training.graph_batch import GraphBatch, collate
+
+
+class BatchSource(Protocol):
+    r"""Where the batches of an epoch come from."""
+
+    def __len__(self) -> int:
+        r"""Batches an epoch."""
+        ...
+
+    def batches(self, epoch: int, start: int) -> Iterator[GraphBatch]:
+        r"""Yields the batches of an epoch from number :obj:`start` on."""
+        ...
+
+
+class EpochLoader:
+    r"""An iterable over the batches of the current epoch, which can start in the middle of one.
+
+    Args:
+        source (BatchSource): Where they come from.
+        current_epoch (callable, optional): Tells the epoch; always 0 if not given.
+    """
+
+    def __init__(self, source: BatchSource, current_epoch: Callable[[], int] = lambda: 0) -> None:
+        self.source = source
+        self._current_epoch = current_epoch
+        self._served = 0
+        self._start = 0
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __iter__(self) -> Iterator[GraphBatch]:
+        # a generator: epoch and start are read when the first batch is asked for
+        start, self._start = self._start, 0
+        self._served = start
+        for batch in self.source.batches(self._current_epoch(), start):
+            self._served += 1
+            yield batch
+        self._served = 0
+
+    def state_dict(self) -> dict[str, int]:
+        r"""How many batches of the current epoch were handed out."""
+        return {"served": self._served}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        r"""Lets the next iteration leave out the batches that were handed out before."""
+        self._start = state["served"]
+
+
+class FixedBatches:
+    r"""The same batches every epoch, made once: a whole graph, or what is validated on.
+
+    Args:
+        batches (sequence of GraphBatch): The batches; they stay where they are moved to.
+    """
+
+    def __init__(self, batches: Sequence[GraphBatch]) -> None:
+        self._batches = list(batches)
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def batches(self, epoch: int, start: int) -> Iterator[GraphBatch]:
+        r"""Yields the batches from number :obj:`start` on."""
+        yield from self._batches[start:]
+
+    def move(self, device: torch.device) -> None:
+        r"""Moves all batches to a device, for good."""
+        self._batches = [batch.to(device) for batch in self._batches]
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchPlan:
+    r"""Which samples make up each batch of an epoch.
+
+    Attributes:
+        num_samples: Number of samples.
+        batch_size: Samples a batch, over all processes.
+        seed: Seed of the order.
+        shuffle: Whether the order is drawn anew each epoch.
+        rank: Number of this process.
+        world_size: Number of processes.
+    """
+
+    num_samples: int
+    batch_size: int
+    seed: int = 0
+    shuffle: bool = False
+    rank: int = 0
+    world_size: int = 1
+
+    def __len__(self) -> int:
+        return -(-self.num_samples // self.batch_size)
+
+    def parts(self, epoch: int, start: int = 0) -> list[Tensor]:
+        r"""This process's share of each batch of an epoch from number :obj:`start` on.
+
+        A batch smaller than the number of processes leaves some shares empty.
+        """
+        order = torch.arange(self.num_samples)
+        if self.shuffle:
+            order = torch.randperm(self.num_samples, generator=epoch_generator(self.seed, epoch))
+        whole = order.split(self.batch_size)[start:]
+        return [part[self.rank :: self.world_size] for part in whole]
+
+
+class GraphBatches:
+    r"""Mini-batches of graphs.
+
+    Args:
+        graphs (sequence of Data): The graphs.
+        numbers (Tensor): Those to take ``[G]``.
+        level (str): Whether nodes or graphs carry the target.
+        plan (BatchPlan): Which graphs come together, and when.
+        each_graph_counts (bool, optional): See :func:`~torch_grama.training.graph_batch.collate`.
+            (default: :obj:`False`)
+        targets (bool, optional): Whether there are targets. (default: :obj:`True`)
+        num_workers (int, optional): Processes that prepare batches. (default: :obj:`0`)
+    """
+
+    def __init__(
+        self,
+        graphs: Sequence[Data],
+        numbers: Tensor,
+        level: Level,
+        plan: BatchPlan,
+        *,
+        each_graph_counts: bool = False,
+        targets: bool = True,
+        num_workers: int = 0,
+    ) -> None:
+        self._graphs = graphs
+        self._numbers = numbers
+        self._level = level
+        self._plan = plan
+        self._each_graph_counts = each_graph_counts
+        self._targets = targets
+        self._num_workers = num_workers
+
+    def __len__(self) -> int:
+        return len(self._plan)
+
+    def batches(self, epoch: int, start: int) -> Iterator[GraphBatch]:
+        r"""Yields the batches of an epoch from number :obj:`start` on."""
+        parts = self._plan.parts(epoch, start)
+        if self._num_workers == 0:
+            for part in parts:
+                yield self.batch(part)
+            return
+        # an own generator: the loader's draws must not move the model's random numbers
+        yield from DataLoader(
+            _Parts(self, parts),
+            batch_size=None,
+            num_workers=self._num_workers,
+            generator=torch.Generator().manual_seed(0),
+        )
+
+    def batch(self, part: Tensor) -> GraphBatch:
+        r"""Lays some graphs side by side; none become one graph whose targets count nothing."""
+        counts = part.numel() > 0
+        chosen = self._numbers[part if counts else torch.zeros(1, dtype=torch.long)]
+        batch = collate(
+            [self._graphs[int(number)] for number in chosen],
+            self._level,
+            each_graph_counts=self._each_graph_counts,
+            targets=self._targets,
+        )
+        if counts or batch.y is None:
+            return batch
+        return dataclasses.replace(batch, weight=torch.zeros(len(batch.y)))
+
+
+class _Parts(Dataset[GraphBatch]):
+    def __init__(self, source: GraphBatches, parts: list[Tensor]) -> None:
+        self._source = source
+        self._parts = parts
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __getitem__(self, index: int) -> GraphBatch:
+        return self._source.batch(self._parts[index])
+
+
+def epoch_generator(seed: int, epoch: int) -> torch.Generator:
+    r"""Random numbers that belong to one epoch of one seed."""
+    return torch.Generator().manual_seed(mix_seed(seed, epoch))
+
+
+def mix_seed(*parts: int) -> int:
+    r"""One seed from several numbers; neighbours of them give unrelated seeds."""
+    mixed = 0
+    for part in parts:
+        # the finaliser of SplitMix64
+        mixed = (mixed + part + 0x9E3779B97F4A7C15) % 2**64
+        mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) % 2**64
+        mixed ^= mixed >> 31
+    return mixed % 2**63

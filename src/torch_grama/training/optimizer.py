@@ -1,0 +1,96 @@
+"""Which optimiser trains a model, and how it is set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch.nn import Module, Parameter
+from torch.optim import SGD, Adam, AdamW, Optimizer
+
+from torch_grama.nn.choices import choose
+from torch_grama.training.setting_checks import check_number
+
+OptimizerName = Literal["adam", "adamw", "sgd"]
+OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "adamw": AdamW, "sgd": SGD}
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    r"""How parameters are moved.
+
+    Args:
+        name (str, optional): ``"adam"``, ``"adamw"`` or ``"sgd"``. (default: :obj:`"adamw"`)
+        lr (float, optional): Learning rate, before the schedule. (default: :obj:`1e-3`)
+        weight_decay (float, optional): Weight decay: decoupled for ``"adamw"``, an L2 penalty for
+            the others. (default: :obj:`0.0`)
+        betas (tuple of float, optional): Decay rates of the two moments of Adam and AdamW.
+            (default: :obj:`(0.9, 0.999)`)
+        momentum (float, optional): Momentum of SGD. (default: :obj:`0.9`)
+        decay_biases (bool, optional): If :obj:`False`, parameters of fewer than two dimensions
+            (biases, norms, gains) are not decayed. (default: :obj:`True`)
+    """
+
+    name: OptimizerName = "adamw"
+    lr: float = 1e-3
+    weight_decay: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.999)
+    momentum: float = 0.9
+    decay_biases: bool = True
+
+    def __post_init__(self) -> None:
+        choose("optimizer.name", self.name, OPTIMIZERS)
+        check_number("optimizer.lr", self.lr, above=0.0)
+        check_number("optimizer.weight_decay", self.weight_decay)
+        if len(self.betas) != 2 or not all(0.0 <= beta < 1.0 for beta in self.betas):
+            raise ValueError(
+                f"Expected 'optimizer.betas' to be two numbers from 0 to below 1 (got {self.betas})"
+            )
+        if not 0.0 <= self.momentum < 1.0:
+            raise ValueError(
+                f"Expected 'optimizer.momentum' to lie from 0 to below 1 (got {self.momentum})"
+            )
+
+
+def build_optimizer(
+    settings: OptimizerSettings, model: Module, *, capturable: bool = False
+) -> Optimizer:
+    r"""Makes the optimiser of a model's parameters.
+
+    Args:
+        settings (OptimizerSettings): How it is set.
+        model (Module): The model; parameters without gradient are left out.
+        capturable (bool, optional): Whether its step can be recorded in a CUDA graph, with the
+            learning rate in a tensor. (default: :obj:`False`)
+
+    Raises:
+        ValueError: If the model has no parameter to train.
+    """
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not parameters:
+        raise ValueError(
+            f"Expected a model with parameters to train (got {type(model).__name__} with none)"
+        )
+    groups = _group_by_decay(parameters, settings)
+    lr = torch.tensor(settings.lr, device=parameters[0].device) if capturable else settings.lr
+    if settings.name == "sgd":
+        return SGD(groups, lr=lr, momentum=settings.momentum)
+    kind = AdamW if settings.name == "adamw" else Adam
+    return kind(groups, lr=lr, betas=settings.betas, capturable=capturable)
+
+
+def _group_by_decay(
+    parameters: Iterable[Parameter], settings: OptimizerSettings
+) -> list[dict[str, object]]:
+    decayed: list[Parameter] = []
+    kept: list[Parameter] = []
+    for parameter in parameters:
+        (decayed if settings.decay_biases or parameter.dim() > 1 else kept).append(parameter)
+    groups: list[dict[str, object]] = []
+    if decayed:
+        groups.append({"params": decayed, "weight_decay": settings.weight_decay})
+    if kept:
+        groups.append({"params": kept, "weight_decay": 0.0})
+    return groups

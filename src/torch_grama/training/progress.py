@@ -1,0 +1,264 @@
+"""What the user sees while a model trains."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol, TextIO
+
+from torch_grama.nn.choices import choose
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+ReportName = Literal["auto", "rich", "plain", "quiet", "json"]
+_REPORTS = {
+    "auto": "'rich' on a terminal, otherwise 'plain'",
+    "rich": "a progress bar",
+    "plain": "a line now and then",
+    "quiet": "notes alone",
+    "json": "nothing: standard output is for the result",
+}
+
+
+@dataclass(frozen=True)
+class FitStart:
+    r"""What is known before the first step.
+
+    Attributes:
+        data: Name of the data set.
+        model: Name of the model's class.
+        num_parameters: Parameters to train.
+        parameter_budget: Most that the benchmark allows, if it says.
+        device: What it trains on.
+        memory: Estimated bytes of a training step.
+        first_epoch: 0, or the epoch a resumed run goes on with.
+        max_epochs: Most epochs.
+    """
+
+    data: str
+    model: str
+    num_parameters: int
+    parameter_budget: int | None
+    device: str
+    memory: int
+    first_epoch: int
+    max_epochs: int
+
+    def __str__(self) -> str:
+        budget = "" if self.parameter_budget is None else f" of {self.parameter_budget:,}"
+        resumed = f", from epoch {self.first_epoch}" if self.first_epoch else ""
+        return (
+            f"{self.data}: {self.model}, {self.num_parameters:,} parameters{budget}, on "
+            f"{self.device}, about {format_bytes(self.memory)} of memory{resumed}"
+        )
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    r"""What is known after an epoch.
+
+    Attributes:
+        epoch: From 0 on.
+        max_epochs: Most epochs.
+        train_loss: Mean over its training targets.
+        metric: Name of the metric.
+        value: Its value on validation; :obj:`None` in an epoch without.
+        best_value: The best so far; NaN before the first.
+        best_epoch: Its epoch; -1 before the first.
+        seconds_left: Time left if all epochs are run.
+    """
+
+    epoch: int
+    max_epochs: int
+    train_loss: float
+    metric: str
+    value: float | None
+    best_value: float
+    best_epoch: int
+    seconds_left: float
+
+    def __str__(self) -> str:
+        value = "-" if self.value is None else f"{self.value:.4f}"
+        best = f"best {self.best_value:.4f} at {self.best_epoch}" if self.best_epoch >= 0 else ""
+        return (
+            f"epoch {self.epoch + 1}/{self.max_epochs}  loss {self.train_loss:.4f}  "
+            f"val {self.metric} {value}  {best}  {format_seconds(self.seconds_left)} left"
+        )
+
+
+class Reporter(Protocol):
+    r"""Is told how a run goes. Anything with these methods can be passed to ``fit``."""
+
+    def begin(self, start: FitStart) -> None:
+        r"""Called before the first step."""
+        ...
+
+    def epoch(self, report: EpochReport) -> None:
+        r"""Called after every epoch."""
+        ...
+
+    def note(self, text: str) -> None:
+        r"""Called with what the user should know."""
+        ...
+
+    def end(self) -> None:
+        r"""Called once, whatever happened."""
+        ...
+
+
+class SilentReporter:
+    r"""Says nothing, or notes alone.
+
+    Args:
+        notes (TextIO, optional): Where notes go. (default: :obj:`None`)
+    """
+
+    def __init__(self, notes: TextIO | None = None) -> None:
+        self._notes = notes
+
+    def begin(self, start: FitStart) -> None:
+        pass
+
+    def epoch(self, report: EpochReport) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        if self._notes is not None:
+            print(text, file=self._notes, flush=True)
+
+    def end(self) -> None:
+        pass
+
+
+class PlainReporter:
+    r"""A line at the start, at the end and now and then.
+
+    Args:
+        stream (TextIO): Where lines go.
+        interval (float, optional): Least seconds between two lines. (default: :obj:`5.0`)
+    """
+
+    def __init__(self, stream: TextIO, interval: float = 5.0) -> None:
+        self._stream = stream
+        self._interval = interval
+        self._printed = -interval
+        self._waiting: EpochReport | None = None
+
+    def begin(self, start: FitStart) -> None:
+        self._print(str(start))
+
+    def epoch(self, report: EpochReport) -> None:
+        now = time.monotonic()
+        self._waiting = report
+        if now - self._printed >= self._interval:
+            self._printed = now
+            self._flush()
+
+    def note(self, text: str) -> None:
+        self._print(text)
+
+    def end(self) -> None:
+        self._flush()
+
+    def _flush(self) -> None:
+        if self._waiting is not None:
+            self._print(str(self._waiting))
+            self._waiting = None
+
+    def _print(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)
+
+
+class RichReporter:
+    r"""A progress bar with epoch, loss, validation metric, best so far and time left.
+
+    Args:
+        stream (TextIO): The terminal.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._progress: Progress | None = None
+        self._shown = 0.0
+
+    def begin(self, start: FitStart) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        print(start, file=self._stream, flush=True)
+        self._progress = Progress(
+            TextColumn("epoch"),
+            MofNCompleteColumn(),
+            BarColumn(),
+            TextColumn("{task.description}"),
+            console=Console(file=self._stream),
+            auto_refresh=False,
+        )
+        self._progress.add_task("", total=start.max_epochs, completed=start.first_epoch)
+        self._progress.start()
+
+    def epoch(self, report: EpochReport) -> None:
+        now = time.monotonic()
+        if self._progress is None:
+            return
+        words = str(report).split("  ", 1)[1].replace("  ", " · ")
+        self._progress.update(
+            self._progress.task_ids[0], completed=report.epoch + 1, description=words
+        )
+        # drawing costs more than a short epoch
+        if now - self._shown >= 0.2:
+            self._shown = now
+            self._progress.refresh()
+
+    def note(self, text: str) -> None:
+        if self._progress is None:
+            print(text, file=self._stream, flush=True)
+        else:
+            self._progress.console.print(text, markup=False, highlight=False)
+
+    def end(self) -> None:
+        if self._progress is not None:
+            self._progress.refresh()
+            self._progress.stop()
+            self._progress = None
+
+
+def build_reporter(report: ReportName | Reporter, stream: TextIO | None = None) -> Reporter:
+    r"""Makes a reporter from a word; anything else is taken as one.
+
+    Args:
+        report (str or Reporter): ``"auto"``, ``"rich"``, ``"plain"``, ``"quiet"`` or ``"json"``.
+        stream (TextIO, optional): Where progress goes. (default: standard error)
+    """
+    if not isinstance(report, str):
+        return report
+    choose("report", report, _REPORTS)
+    stream = sys.stderr if stream is None else stream
+    if report == "auto":
+        report = "rich" if stream.isatty() else "plain"
+    if report == "rich":
+        return RichReporter(stream)
+    if report == "plain":
+        return PlainReporter(stream)
+    return SilentReporter(stream if report == "quiet" else None)
+
+
+def format_bytes(count: float) -> str:
+    r"""Bytes as a person says them."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"
+
+
+def format_seconds(seconds: float) -> str:
+    r"""A time span as a person says it."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -1,0 +1,66 @@
+"""Lets a run end in good order when it is asked to."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+
+HANDLED = (signal.SIGTERM, signal.SIGINT)
+_Handler = Callable[[int, FrameType | None], object] | int | None
+
+
+class SignalWatch:
+    r"""Notes SIGTERM and Ctrl-C instead of dying from them; a second one acts as usual.
+
+    Outside the main thread signals cannot be caught, and nothing is changed.
+
+    Args:
+        forward (bool, optional): Whether child processes get the signal too. (default:
+            :obj:`False`)
+    """
+
+    def __init__(self, forward: bool = False) -> None:
+        self.received: int | None = None
+        self._forward = forward
+        self._before: dict[int, _Handler] = {}
+
+    def __enter__(self) -> SignalWatch:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._note) for number in HANDLED}
+        return self
+
+    def take_over(self) -> None:
+        r"""Handles signals again after others, such as Lightning, have put themselves before."""
+        if threading.current_thread() is threading.main_thread() and self.received is None:
+            for number in HANDLED:
+                handler = signal.signal(number, self._note)
+                self._before.setdefault(number, handler)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._restore()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        self._restore()
+        if self._forward:
+            for child in multiprocessing.active_children():
+                if child.pid is not None:
+                    os.kill(child.pid, number)
+
+    def _restore(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before = {}
+
+
+class TrainingInterruptedError(Exception):
+    r"""Raised inside the loop to leave an epoch after its state was saved."""

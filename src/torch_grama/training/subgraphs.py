@@ -1,0 +1,213 @@
+"""Mini-batches of subgraphs of one large graph, by neighbour sampling in plain torch."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from torch_grama.training.graph_batch import GraphBatch
+from torch_grama.training.loaders import BatchPlan, mix_seed
+
+
+class NeighborTable:
+    r"""The incoming edges of every node, one after another.
+
+    Args:
+        edge_index (Tensor): Edges ``[2, E]``; messages flow from the first row to the second.
+        num_nodes (int): Number of nodes.
+    """
+
+    def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
+        source, target = edge_index
+        order = target.argsort(stable=True)
+        self.num_nodes = num_nodes
+        self.source = source[order]
+        self.edge = order
+        self.start = torch.zeros(num_nodes + 1, dtype=torch.long)
+        torch.cumsum(torch.bincount(target, minlength=num_nodes), 0, out=self.start[1:])
+
+    def draw(
+        self, nodes: Tensor, count: int, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Draws incoming edges without replacement.
+
+        Args:
+            nodes (Tensor): Whose ``[M]``.
+            count (int): How many a node at most; -1 for all.
+            generator (Generator): Random numbers.
+
+        Returns:
+            tuple of Tensor: The position in :obj:`nodes` of each edge's target ``[K]``, its source
+            node ``[K]`` and its number in ``edge_index`` ``[K]``.
+        """
+        start = self.start[nodes]
+        degree = self.start[nodes + 1] - start
+        if count == -1:
+            owner = torch.arange(len(nodes)).repeat_interleave(degree)
+            rank = torch.arange(len(owner)) - (degree.cumsum(0) - degree).repeat_interleave(degree)
+            place = start[owner] + rank
+            return owner, self.source[place], self.edge[place]
+        few = degree <= count
+        owner, source, edge = self.draw(nodes[few], -1, generator)
+        owner = few.nonzero().reshape(-1)[owner]
+        many = (~few).nonzero().reshape(-1)
+        if len(many):
+            offset = _distinct_offsets(degree[many], count, generator)  # [M', count]
+            place = (start[many].unsqueeze(1) + offset).reshape(-1)
+            owner = torch.cat([owner, many.repeat_interleave(count)])
+            source = torch.cat([source, self.source[place]])
+            edge = torch.cat([edge, self.edge[place]])
+        return owner, source, edge
+
+
+class SubgraphBatches:
+    r"""Mini-batches of the surroundings of some nodes.
+
+    Hop by hop, neighbours of the nodes found last are drawn from their incoming edges; the batch
+    is the graph of the drawn edges, with the starting nodes first, which alone have targets.
+
+    Args:
+        data (Data): The large graph.
+        starts (Tensor): The nodes that have targets ``[T]``.
+        plan (BatchPlan): Which of them come together, and when.
+        num_neighbors (sequence of int): Neighbours drawn a node, hop by hop; -1 for all.
+        sampler (str, optional): ``"auto"``, ``"torch"`` or ``"pyg"``. (default: :obj:`"auto"`)
+        targets (bool, optional): Whether there are targets. (default: :obj:`True`)
+        fixed_epoch (int, optional): The epoch whose draw is used always. (default: :obj:`None`)
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        starts: Tensor,
+        plan: BatchPlan,
+        num_neighbors: Sequence[int],
+        *,
+        sampler: Literal["auto", "torch", "pyg"] = "auto",
+        targets: bool = True,
+        fixed_epoch: int | None = None,
+    ) -> None:
+        self._data = data
+        self._starts = starts
+        self._plan = plan
+        self._num_neighbors = tuple(num_neighbors)
+        self._targets = targets
+        self._fixed_epoch = fixed_epoch
+        self._draw = _choose_sampler(sampler)(data, self._num_neighbors)
+
+    def __len__(self) -> int:
+        return len(self._plan)
+
+    def batches(self, epoch: int, start: int) -> Iterator[GraphBatch]:
+        r"""Yields the batches of an epoch from number :obj:`start` on."""
+        epoch = epoch if self._fixed_epoch is None else self._fixed_epoch
+        for number, part in enumerate(self._plan.parts(epoch, start), start=start):
+            seed = mix_seed(self._plan.seed, epoch, number, self._plan.rank)
+            yield self._batch(part, seed)
+
+    def _batch(self, part: Tensor, seed: int) -> GraphBatch:
+        counts = part.numel() > 0
+        starts = self._starts[part if counts else torch.zeros(1, dtype=torch.long)]
+        nodes, edge_index, edges = self._draw(starts, seed)
+        data = self._data
+        batch = GraphBatch(
+            x=data["x"].index_select(0, nodes),
+            edge_index=edge_index,
+            edge_weight=_select(data.get("edge_weight"), edges),
+            edge_attr=_select(data.get("edge_attr"), edges),
+            rwse=_select(data.get("rwse"), nodes),
+            lap_vectors=_select(data.get("lap_vectors"), nodes),
+            y=data["y"].index_select(0, starts) if self._targets else None,
+            rows=torch.arange(len(starts)),
+        )
+        return batch if counts else dataclasses.replace(batch, weight=torch.zeros(len(starts)))
+
+
+class _TorchSampler:
+    def __init__(self, data: Data, num_neighbors: tuple[int, ...]) -> None:
+        num_nodes = data["x"].size(0)
+        self._table = NeighborTable(data["edge_index"], num_nodes)
+        self._num_neighbors = num_neighbors
+        # where each node of the large graph lies in the batch; -1 where it is not in it
+        self._place = torch.full((num_nodes,), -1, dtype=torch.long)
+
+    def __call__(self, starts: Tensor, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+        generator = torch.Generator().manual_seed(seed)
+        place = self._place
+        found = [starts]
+        place[starts] = torch.arange(len(starts))
+        total, frontier, offset = len(starts), starts, 0
+        sources, targets, edges = [], [], []
+        for count in self._num_neighbors:
+            owner, source, edge = self._table.draw(frontier, count, generator)
+            new = source[place[source] < 0].unique()
+            place[new] = torch.arange(total, total + len(new))
+            sources.append(source)
+            targets.append(owner + offset)
+            edges.append(edge)
+            found.append(new)
+            offset, total, frontier = total, total + len(new), new
+        edge_index = torch.stack([place[torch.cat(sources)], torch.cat(targets)])
+        nodes = torch.cat(found)
+        place[nodes] = -1
+        return nodes, edge_index, torch.cat(edges)
+
+
+class _PyGSampler:
+    def __init__(self, data: Data, num_neighbors: tuple[int, ...]) -> None:
+        from torch_geometric.sampler import NeighborSampler
+
+        light = Data(edge_index=data["edge_index"], num_nodes=data["x"].size(0))
+        self._sampler = NeighborSampler(light, num_neighbors=list(num_neighbors))
+
+    def __call__(self, starts: Tensor, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+        from torch_geometric.sampler import NodeSamplerInput
+
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            drawn = self._sampler.sample_from_nodes(NodeSamplerInput(None, starts))
+        # starting nodes come first here too
+        assert isinstance(drawn.node, Tensor)
+        assert isinstance(drawn.row, Tensor)
+        assert isinstance(drawn.col, Tensor)
+        assert isinstance(drawn.edge, Tensor)
+        return drawn.node, torch.stack([drawn.row, drawn.col]), drawn.edge
+
+
+def _choose_sampler(name: str) -> type[_TorchSampler] | type[_PyGSampler]:
+    import torch_geometric.typing
+
+    compiled = torch_geometric.typing.WITH_PYG_LIB or torch_geometric.typing.WITH_TORCH_SPARSE
+    if name == "pyg" and not compiled:
+        raise ValueError(
+            "Expected pyg-lib or torch-sparse for subgraph_sampler='pyg' (got neither); install "
+            "one or set trainer.subgraph_sampler to 'torch'"
+        )
+    return _PyGSampler if name == "pyg" or (name == "auto" and compiled) else _TorchSampler
+
+
+def _distinct_offsets(degree: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """Draws ``count`` distinct numbers below each degree, row by row [M, count].
+
+    Floyd's method: in round j of those that end at degree - 1, a number up to j is drawn, and j
+    itself taken where that number was drawn before.
+    """
+    drawn = torch.empty(len(degree), count, dtype=torch.long)
+    for column in range(count):
+        last = degree - count + column
+        number = (
+            torch.rand(len(degree), generator=generator, dtype=torch.float64) * (last + 1)
+        ).long()
+        number = number.clamp(max=last)
+        taken = (drawn[:, :column] == number.unsqueeze(1)).any(dim=1)
+        drawn[:, column] = torch.where(taken, last, number)
+    return drawn
+
+
+def _select(values: Tensor | None, index: Tensor) -> Tensor | None:
+    return None if values is None else values.index_select(0, index)

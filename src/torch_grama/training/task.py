@@ -1,0 +1,219 @@
+"""Any model on any task, as Lightning trains it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+
+import pytorch_lightning as pl
+import torch
+import torch.distributed
+from torch import Tensor
+from torch.nn import Module
+from torch.optim import Optimizer
+
+from torch_grama.datasets.task_data import GraphTaskData, Kind, Metric
+from torch_grama.training.captured_step import CapturedStep
+from torch_grama.training.diagnosis import NonFiniteLossError, diagnose
+from torch_grama.training.graph_batch import GraphBatch
+from torch_grama.training.losses import LossName, build_loss
+from torch_grama.training.metrics import build_metric
+from torch_grama.training.optimizer import OptimizerSettings, build_optimizer
+from torch_grama.training.positional_encoding import collect_positions
+from torch_grama.training.schedule import ScheduleSettings
+
+
+class GraphTask(pl.LightningModule):
+    r"""A model, the loss it learns by and the metric it is judged by.
+
+    Logs ``train/loss``, ``val/loss`` and ``val/<metric>`` once an epoch, each over all targets of
+    the epoch.
+
+    Args:
+        model (Module): Called as ``model(x, edge_index, edge_weight, edge_attr, batch,
+            batch_size)``, and with ``pe`` where it takes that and the data brings encodings.
+        kind (str): Kind of the targets: ``"classification"``, ``"multilabel"``,
+            ``"regression"`` or ``"forecast"``.
+        metric (Metric): What it is judged by.
+        num_outputs (int): Number of classes, labels or quantities.
+        optimizer (OptimizerSettings, optional): (default: :obj:`OptimizerSettings()`)
+        schedule (ScheduleSettings, optional): (default: :obj:`ScheduleSettings()`)
+        loss (str, optional): A loss other than the one that belongs to the task, see
+            :func:`build_loss`. (default: :obj:`None`)
+        class_weights (sequence of float, optional): What classes, or positives, count.
+            (default: :obj:`None`)
+    """
+
+    def __init__(
+        self,
+        model: Module,
+        kind: Kind,
+        metric: Metric,
+        num_outputs: int,
+        optimizer: OptimizerSettings | None = None,
+        schedule: ScheduleSettings | None = None,
+        *,
+        loss: LossName | None = None,
+        class_weights: Sequence[float] | Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.kind = kind
+        self.metric = metric
+        self.optimizer_settings = optimizer or OptimizerSettings()
+        self.schedule_settings = schedule or ScheduleSettings()
+        self.loss = build_loss(kind, metric.name, num_outputs, loss, class_weights)
+        self.val_metric = build_metric(metric.name, kind, num_outputs)
+        # sums of loss and weight, over the epoch
+        self.register_buffer("_train_sums", torch.zeros(2, dtype=torch.float64), persistent=False)
+        self.register_buffer("_val_sums", torch.zeros(2, dtype=torch.float64), persistent=False)
+        self._train_sums: Tensor
+        self._val_sums: Tensor
+        self._takes_pe = "pe" in inspect.signature(model.forward).parameters
+        self._captured: CapturedStep | None = None
+        self.epoch_values: dict[str, float] = {}
+        self.last_good_checkpoint: Callable[[], str] = lambda: "none was written"
+
+    @classmethod
+    def for_data(
+        cls,
+        model: Module,
+        data: GraphTaskData,
+        optimizer: OptimizerSettings | None = None,
+        schedule: ScheduleSettings | None = None,
+        *,
+        loss: LossName | None = None,
+        class_weights: Sequence[float] | Tensor | None = None,
+    ) -> GraphTask:
+        r"""The task of a data set; arguments as in the constructor."""
+        return cls(
+            model,
+            data.kind,
+            data.metric,
+            data.num_outputs,
+            optimizer,
+            schedule,
+            loss=loss,
+            class_weights=class_weights,
+        )
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        r"""The output of the model for every node or graph of a batch."""
+        return self.forward_with(self.model, batch)
+
+    def forward_with(self, model: Module, batch: GraphBatch) -> Tensor:
+        r"""The output of a model called as this task's own, such as a copy of it."""
+        keywords = {}
+        if self._takes_pe and (batch.rwse is not None or batch.lap_vectors is not None):
+            keywords["pe"] = collect_positions(batch, random_signs=self.training)
+        out: Tensor = model(
+            batch.x,
+            batch.edge_index,
+            batch.edge_weight,
+            batch.edge_attr,
+            batch.batch,
+            batch.batch_size,
+            **keywords,
+        )
+        return out
+
+    def training_step(self, batch: GraphBatch, batch_idx: int) -> Tensor | None:
+        r"""Returns the mean loss over the targets of the step, on all devices together."""
+        if self._captured is not None:
+            total, weight = self._captured.run(self, batch)
+            self._check_finite(total, batch, batch_idx)
+            self._train_sums += torch.stack([total, weight]).double()
+            return None
+        total, weight = self.measure(batch)
+        self._check_finite(total, batch, batch_idx)
+        self._train_sums += torch.stack([total.detach(), weight]).double()
+        return total * self._world_size / self._sum_over_devices(weight).clamp(min=1e-12)
+
+    def measure(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        r"""The sum of the loss over the targets of a batch, and their weight."""
+        assert batch.y is not None
+        total, weight = self.loss(batch.select(self(batch)), batch.y, batch.weight)
+        return total, weight
+
+    def validation_step(self, batch: GraphBatch, batch_idx: int) -> None:
+        r"""Takes a batch into the loss and the metric of the epoch."""
+        assert batch.y is not None
+        out = batch.select(self(batch))
+        total, weight = self.loss(out, batch.y, batch.weight)
+        self._val_sums += torch.stack([total, weight]).double()
+        self.val_metric.update(out, batch.y, batch.weight)
+
+    def on_validation_epoch_start(self) -> None:
+        r"""Forgets what was measured before."""
+        self.val_metric.reset()
+        self._val_sums.zero_()
+
+    def on_validation_epoch_end(self) -> None:
+        r"""Logs loss and metric over all targets."""
+        loss, value = self.read_validation()
+        self._publish({"val/loss": loss, f"val/{self.metric.name}": value})
+
+    def read_validation(self) -> tuple[float, float]:
+        r"""Loss and metric over all batches since :meth:`on_validation_epoch_start`."""
+        total, weight = self._sum_over_devices(self._val_sums).tolist()
+        return total / weight if weight else float("nan"), float(self.val_metric.compute())
+
+    def on_train_epoch_end(self) -> None:
+        r"""Logs the loss over all targets of the epoch."""
+        total, weight = self._sum_over_devices(self._train_sums).tolist()
+        self._train_sums.zero_()
+        self._publish({"train/loss": total / weight if weight else float("nan")})
+
+    def configure_optimizers(self) -> Optimizer:
+        r"""The optimiser; the schedule is moved by the loop, see
+        :class:`~torch_grama.training.schedule.LearningRate`.
+        """
+        return build_optimizer(
+            self.optimizer_settings, self.model, capturable=self._captured is not None
+        )
+
+    def capture(self, gradient_clip: float | None, precision: str) -> None:
+        r"""Records the training step in a CUDA graph at its first run and replays it from then on.
+
+        Args:
+            gradient_clip (float, optional): Largest norm of the gradient.
+            precision (str): As in :class:`~torch_grama.training.TrainerSettings`.
+        """
+        self._captured = CapturedStep(gradient_clip, precision)
+        self.automatic_optimization = False
+
+    def on_save_checkpoint(self, checkpoint: dict[str, object]) -> None:
+        r"""Adds what was measured of an epoch that is not over."""
+        checkpoint["train_sums"] = self._train_sums.cpu().clone()
+
+    def on_load_checkpoint(self, checkpoint: Mapping[str, object]) -> None:
+        r"""Goes on with the epoch of the checkpoint."""
+        sums = checkpoint.get("train_sums")
+        if isinstance(sums, Tensor):
+            self._train_sums.copy_(sums)
+
+    def _check_finite(self, total: Tensor, batch: GraphBatch, batch_idx: int) -> None:
+        if bool(torch.isfinite(total)):
+            return
+        step = batch_idx
+        if self._trainer is not None:
+            step += self.current_epoch * int(self._trainer.num_training_batches)
+        report = diagnose(lambda: self(batch), self.model)
+        raise NonFiniteLossError(step, float(total), report, self.last_good_checkpoint())
+
+    def _publish(self, values: dict[str, float]) -> None:
+        # Lightning rounds what is logged to float32; the exact values are for our own files
+        self.epoch_values.update(values)
+        for name, value in values.items():
+            self.log(name, value, logger=False, sync_dist=self._world_size > 1)
+
+    @property
+    def _world_size(self) -> int:
+        return self._trainer.world_size if self._trainer is not None else 1
+
+    def _sum_over_devices(self, values: Tensor) -> Tensor:
+        if self._world_size == 1:
+            return values
+        values = values.detach().clone()
+        torch.distributed.all_reduce(values)
+        return values

@@ -1,0 +1,134 @@
+"""How long, on what and how carefully a model is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch_grama.nn.choices import choose
+from torch_grama.training.setting_checks import check_count, check_number
+
+ACCELERATORS = {"auto": "", "cpu": "", "gpu": "", "cuda": "", "mps": ""}
+PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
+LOADERS = {
+    "auto": "'full' for a node task on one graph, otherwise 'graphs'",
+    "full": "the whole graph in every step",
+    "graphs": "mini-batches of graphs",
+    "subgraphs": "mini-batches of subgraphs of one large graph",
+}
+SAMPLERS = {
+    "auto": "PyG's sampler where its compiled library is installed, otherwise ours",
+    "torch": "ours, in plain torch",
+    "pyg": "PyG's; needs pyg-lib or torch-sparse",
+}
+EVALUATIONS = {
+    "full": "the whole graph at once: exact",
+    "subgraphs": "subgraphs as in training, a fixed draw",
+}
+
+
+@dataclass(frozen=True)
+class TrainerSettings:
+    r"""How a model is trained.
+
+    Args:
+        max_epochs (int, optional): Most epochs. (default: :obj:`300`)
+        min_epochs (int, optional): Fewest epochs, whatever validation says. (default: :obj:`1`)
+        patience (int, optional): Epochs without a better validation metric after which the run
+            stops; :obj:`None` for never. (default: :obj:`100`)
+        batch_size (int, optional): Graphs a step, or starting nodes a step for ``"subgraphs"``,
+            over all devices together. (default: :obj:`32`)
+        accelerator (str, optional): ``"auto"``, ``"cpu"``, ``"gpu"``, ``"cuda"`` or ``"mps"``.
+            (default: :obj:`"auto"`)
+        devices (int, optional): Processes, one a device. (default: :obj:`1`)
+        precision (str, optional): ``"32"``, ``"bf16"`` or ``"16"`` (mixed). (default: :obj:`"32"`)
+        gradient_clip (float, optional): Largest norm of the gradient; :obj:`None` for no limit.
+            (default: :obj:`None`)
+        check_val_every (int, optional): Epochs between validations. (default: :obj:`1`)
+        loader (str, optional): ``"auto"``, ``"full"``, ``"graphs"`` or ``"subgraphs"``.
+            (default: :obj:`"auto"`)
+        shuffle (bool, optional): Whether the order of graphs is drawn anew each epoch;
+            :obj:`None` for always but in forecasts, which keep the order of time.
+            (default: :obj:`None`)
+        num_workers (int, optional): Processes that prepare mini-batches of graphs.
+            (default: :obj:`0`)
+        num_neighbors (tuple of int, optional): Neighbours drawn a node and hop for
+            ``"subgraphs"``; -1 for all. (default: :obj:`(10, 10)`)
+        subgraph_sampler (str, optional): ``"auto"``, ``"torch"`` or ``"pyg"``.
+            (default: :obj:`"auto"`)
+        subgraph_evaluation (str, optional): How a large graph is validated and tested: ``"full"``
+            or ``"subgraphs"``. (default: :obj:`"full"`)
+        seed (int, optional): Seed of order, dropout and every other draw. (default: :obj:`0`)
+        deterministic (bool, optional): Whether operations without a deterministic form are errors.
+            (default: :obj:`False`)
+        capture (bool, optional): Whether the training step on a whole graph is recorded in a CUDA
+            graph and replayed. (default: :obj:`False`)
+        save_every (float, optional): Least seconds between two checkpoints; the last is always
+            written. (default: :obj:`30.0`)
+    """
+
+    max_epochs: int = 300
+    min_epochs: int = 1
+    patience: int | None = 100
+    batch_size: int = 32
+    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
+    devices: int = 1
+    precision: Literal["32", "bf16", "16"] = "32"
+    gradient_clip: float | None = None
+    check_val_every: int = 1
+    loader: Literal["auto", "full", "graphs", "subgraphs"] = "auto"
+    shuffle: bool | None = None
+    num_workers: int = 0
+    num_neighbors: tuple[int, ...] = (10, 10)
+    subgraph_sampler: Literal["auto", "torch", "pyg"] = "auto"
+    subgraph_evaluation: Literal["full", "subgraphs"] = "full"
+    seed: int = 0
+    deterministic: bool = False
+    capture: bool = False
+    save_every: float = 30.0
+
+    def __post_init__(self) -> None:
+        choose("trainer.accelerator", self.accelerator, ACCELERATORS)
+        choose("trainer.precision", self.precision, PRECISIONS)
+        choose("trainer.loader", self.loader, LOADERS)
+        choose("trainer.subgraph_sampler", self.subgraph_sampler, SAMPLERS)
+        choose("trainer.subgraph_evaluation", self.subgraph_evaluation, EVALUATIONS)
+        for name in ("max_epochs", "batch_size", "devices", "check_val_every"):
+            check_count(f"trainer.{name}", getattr(self, name))
+        for name in ("min_epochs", "num_workers", "seed"):
+            check_count(f"trainer.{name}", getattr(self, name), least=0)
+        if self.patience is not None:
+            check_count("trainer.patience", self.patience)
+        if self.gradient_clip is not None:
+            check_number("trainer.gradient_clip", self.gradient_clip, above=0.0)
+        check_number("trainer.save_every", self.save_every)
+        self._check_together()
+
+    def _check_together(self) -> None:
+        if self.min_epochs > self.max_epochs:
+            raise ValueError(
+                f"Expected 'trainer.min_epochs' to be at most 'trainer.max_epochs' (got "
+                f"{self.min_epochs} and {self.max_epochs})"
+            )
+        if self.check_val_every > self.max_epochs:
+            raise ValueError(
+                f"Expected 'trainer.check_val_every' to be at most 'trainer.max_epochs', or no "
+                f"epoch is validated (got {self.check_val_every} and {self.max_epochs})"
+            )
+        if not self.num_neighbors or any(
+            isinstance(count, bool) or count == 0 or count < -1 for count in self.num_neighbors
+        ):
+            raise ValueError(
+                "Expected 'trainer.num_neighbors' to be one whole number a hop, each positive or "
+                f"-1 for all (got {self.num_neighbors})"
+            )
+        if self.capture and self.accelerator in ("cpu", "mps"):
+            raise ValueError(
+                "Expected 'trainer.capture' only on a CUDA device (got accelerator="
+                f"'{self.accelerator}'); set it to false"
+            )
+        if self.precision == "16" and self.accelerator == "cpu":
+            raise ValueError(
+                "Expected 'trainer.precision' of '32' or 'bf16' on a CPU (got '16'); set it to "
+                "'bf16'"
+            )

@@ -1,0 +1,178 @@
+"""Defaults by task, what they leave to the user, and the models they assemble."""
+
+import pytest
+import torch
+from sample_data import write_graph_file, write_node_folder
+
+from torch_grama.datasets import FeatureEncoding, Metric
+from torch_grama.experiments.assembly import assemble_model, count_parameters
+from torch_grama.experiments.catalogue import MODELS
+from torch_grama.experiments.config import DataConfig, ModelConfig
+from torch_grama.experiments.data_facts import DataFacts, count_sizes, load_data
+from torch_grama.experiments.defaults import default_settings, resolve_config
+from torch_grama.experiments.errors import ConfigError, RunError
+
+FLOAT = FeatureEncoding("float", 5)
+NONE = FeatureEncoding("none", 0)
+NODES = DataFacts("node", "classification", Metric("accuracy", True), 3, FLOAT, NONE, 1)
+MOLECULES = DataFacts(
+    "graph",
+    "multilabel",
+    Metric("average_precision", True),
+    10,
+    FeatureEncoding("ogb_atom", 9),
+    FeatureEncoding("ogb_bond", 3),
+    100,
+    parameter_budget=500_000,
+)
+SERIES = DataFacts(
+    "node", "forecast", Metric("mse", False), 1, FeatureEncoding("float", 1), NONE, 50, seq_len=4,
+    has_edge_weight=True,
+)  # fmt: skip
+WEIGHTED = DataFacts(
+    "node", "regression", Metric("mae", False), 1, FLOAT, FLOAT, 1, has_edge_weight=True
+)
+ENCODED = DataFacts(
+    "graph", "regression", Metric("mae", False), 1, FeatureEncoding("categorical", 1, (28,)),
+    FeatureEncoding("categorical", 1, (4,)), 9, pe_channels=6,
+)  # fmt: skip
+ALL = {"nodes": NODES, "molecules": MOLECULES, "series": SERIES, "weighted": WEIGHTED,
+       "encoded": ENCODED}  # fmt: skip
+
+
+def inputs(facts: DataFacts):
+    """Two graphs that look like the data set."""
+    edges = torch.tensor([[0, 1, 2, 3, 4, 1], [1, 0, 3, 2, 3, 0]])
+
+    def features(encoding, rows):
+        if encoding.kind == "none":
+            return None
+        if encoding.kind == "float":
+            return torch.randn(rows, encoding.num_columns)
+        return torch.ones(rows, encoding.num_columns, dtype=torch.long)
+
+    x = features(facts.node_encoding, 5)
+    if facts.seq_len:
+        x = torch.randn(5, facts.seq_len, facts.node_encoding.num_columns)
+    return {
+        "x": x,
+        "edge_index": edges,
+        "edge_weight": torch.rand(6) + 0.5 if facts.has_edge_weight else None,
+        "edge_attr": features(facts.edge_encoding, 6),
+        "batch": torch.tensor([0, 0, 1, 1, 1]),
+        "batch_size": 2,
+        "pe": torch.randn(5, facts.pe_channels) if facts.pe_channels else None,
+    }
+
+
+@pytest.mark.parametrize("word", MODELS)
+@pytest.mark.parametrize("kind", ALL)
+def test_every_model_reads_every_kind_of_data(word, kind):
+    facts = ALL[kind]
+    config = resolve_config(
+        {"data.name": "x", "model.name": word, "model.hidden_channels": 8}, facts
+    )
+    torch.manual_seed(0)
+    stage = assemble_model(config.model, facts, facts.num_outputs)
+    out = stage(**inputs(facts))
+    rows = 2 if facts.level == "graph" else 5
+    assert out.size() == (rows, facts.num_outputs)
+    assert out.isfinite().all()
+
+
+def test_the_default_is_grama_with_gates():
+    config = resolve_config({"data.name": "x"}, NODES)
+    assert (config.model.name, config.model.options["backbone"]) == ("grama", "gatedgcn")
+    assert config.model.options["gain"] == "auto"
+    assert config.model.options["act"] == "gelu"
+    assert config.schedule.name == "cosine"
+
+
+def test_graph_targets_get_few_recurrences_more_blocks_and_a_norm():
+    options = resolve_config({"data.name": "x"}, MOLECULES).model.options
+    assert options["seq_len"] < options["num_blocks"]
+    assert options["norm"] == "batch_norm"
+    model = assemble_model(resolve_config({"data.name": "x"}, MOLECULES).model, MOLECULES, 10)
+    assert count_parameters(model) <= MOLECULES.parameter_budget
+
+
+def test_forecasts_use_the_series_as_the_sequence():
+    config = resolve_config({"data.name": "x"}, SERIES)
+    assert assemble_model(config.model, SERIES, 1).model.seq_len == 4
+    wrong = ModelConfig("grama", 8, {"seq_len": 3, "backbone": "gcn"})
+    with pytest.raises(ConfigError, match=r"'model.seq_len' to be 4, .* \(got 3\)"):
+        assemble_model(wrong, SERIES, 1)
+
+
+def test_what_the_user_sets_stays():
+    settings = {"data.name": "x", "model.num_layers": 6, "optimizer.lr": 0.5, "seed": 7,
+                "trainer.max_epochs": 20}  # fmt: skip
+    config = resolve_config(settings, NODES)
+    assert assemble_model(config.model, NODES, 3).model.num_blocks == 2
+    assert config.model.options["seq_len"] is None
+    assert (config.optimizer.lr, config.seed, config.trainer.max_epochs) == (0.5, 7, 20)
+    assert config.schedule.warmup_epochs == 2
+    plateau = resolve_config({"data.name": "x", "schedule.name": "plateau"}, NODES)
+    assert plateau.schedule.warmup_epochs == 0
+
+
+def test_every_option_of_the_model_is_stated():
+    config = resolve_config({"data.name": "x"}, NODES)
+    again = resolve_config(config.to_settings(), NODES)
+    assert again.model == config.model
+    assert "normalization" in config.model.options
+
+
+@pytest.mark.parametrize("word", MODELS)
+def test_defaults_exist_for_every_model(word):
+    for facts in ALL.values():
+        assert default_settings(facts, word)["trainer.max_epochs"] > 0
+
+
+def test_weights_reach_a_model_that_reads_attributes_alone():
+    config = resolve_config({"data.name": "x", "model.hidden_channels": 8}, WEIGHTED)
+    stage = assemble_model(config.model, WEIGHTED, 1).eval()
+    given = inputs(WEIGHTED)
+    out = stage(**given)
+    assert not torch.allclose(out, stage(**given | {"edge_weight": given["edge_weight"] * 3}))
+
+
+def test_impossible_models_are_named():
+    with pytest.raises(ConfigError, match=r"'model.hidden_channels' to be at least 1"):
+        assemble_model(ModelConfig("grama", 0), NODES, 3)
+    with pytest.raises(ConfigError, match=r"num_blocks times .*\(the model 'grama'\)"):
+        assemble_model(ModelConfig("grama", 8, {"num_layers": 7, "num_blocks": 2}), NODES, 3)
+    bare = DataFacts("node", "classification", Metric("accuracy", True), 2, NONE, NONE, 1)
+    with pytest.raises(ConfigError, match=r"add degrees with `--data.local_degrees true`"):
+        assemble_model(ModelConfig("grama", 8), bare, 2)
+
+
+def test_facts_survive_their_file(tmp_path):
+    path = tmp_path / "data.json"
+    for facts in ALL.values():
+        facts.save(path)
+        assert DataFacts.load(path) == facts
+    path.write_text("{}")
+    with pytest.raises(RunError, match="the run is damaged"):
+        DataFacts.load(path)
+
+
+def test_facts_are_read_off_the_data(tmp_path):
+    folder = write_node_folder(tmp_path / "own", weights=True)
+    data = load_data(DataConfig(str(folder), rwse=3, lap_pe=2, root=str(tmp_path / "cache")))
+    facts = DataFacts.of(data)
+    assert (facts.level, facts.kind, facts.num_outputs) == ("node", "classification", 2)
+    assert (facts.pe_channels, facts.has_edge_weight, facts.seq_len) == (5, True, 0)
+    assert facts.class_names == ("left", "right")
+    assert facts.feature_names == ("height", "colour=blue", "colour=red")
+    assert count_sizes(data)[0] == 60
+    graphs = load_data(DataConfig(str(write_graph_file(tmp_path / "g.jsonl"))))
+    assert DataFacts.of(graphs).num_graphs == 40
+
+
+def test_bad_folds_and_options_are_named(tmp_path):
+    folder = str(write_node_folder(tmp_path / "own"))
+    with pytest.raises(ConfigError, match=r"'data.fold' to be 0: .* has 1 fold \(got 2\)"):
+        load_data(DataConfig(folder, fold=2))
+    with pytest.raises(ConfigError, match="Expected 'level' to be one of"):
+        load_data(DataConfig(folder, options={"level": "knot"}))

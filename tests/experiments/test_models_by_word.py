@@ -1,0 +1,122 @@
+"""Models by word: every entry builds, runs and trains; GRAMA's depth is divided as stated."""
+
+import inspect
+
+import pytest
+import torch
+from sample_data import ring_with_chords
+
+from torch_grama.experiments.catalogue import (
+    MODELS,
+    build_model,
+    canonical_name,
+    find_model,
+    model_options,
+)
+from torch_grama.experiments.families.grama import divide_depth
+from torch_grama.experiments.model_list import list_models
+from torch_grama.nn import GRAMA
+
+
+@pytest.mark.parametrize("word", MODELS)
+@pytest.mark.parametrize("readout", ["node", "graph"])
+def test_every_word_builds_and_runs(word, readout):
+    torch.manual_seed(0)
+    depth = 2
+    model = build_model(word, 5, 8, 3, depth, readout)
+    data = ring_with_chords(9)
+    batch = torch.zeros(9, dtype=torch.long)
+    out = model(data.x.float(), data.edge_index, None, None, batch, 1)
+    assert out.size() == ((9, 3) if readout == "node" else (1, 3))
+    out.square().sum().backward()
+    grads = [p.grad for p in model.parameters() if p.grad is not None]
+    assert grads
+    assert all(grad.isfinite().all() for grad in grads)
+
+
+@pytest.mark.parametrize("word", [word for word, entry in MODELS.items() if entry.takes_edge_attr])
+def test_words_that_take_edge_attributes_use_them(word):
+    torch.manual_seed(0)
+    model = build_model(word, 5, 8, 3, 2, edge_dim=4).eval()
+    data = ring_with_chords(9, edge_dim=4)
+    x, attr = data.x.float(), data.edge_attr.float()
+    first = model(x, data.edge_index, None, attr, None, None)
+    second = model(x, data.edge_index, None, attr.flip(0), None, None)
+    assert not torch.allclose(first, second)
+
+
+@pytest.mark.parametrize("word", MODELS)
+def test_every_entry_says_what_it_is(word):
+    entry = MODELS[word]
+    assert word == canonical_name(word)
+    for text in (entry.family, entry.equation, entry.reference, entry.cost, entry.source):
+        assert text.strip()
+        assert "\n" not in text
+    for sentence in entry.departures:
+        assert sentence.endswith(".")
+    parameters = inspect.signature(entry.build).parameters
+    assert set(entry.defaults) <= set(parameters)
+
+
+@pytest.mark.parametrize("backbone", ["gcn", "gatedgcn", "gps", "gps-performer"])
+def test_grama_with_each_backbone_has_a_word(backbone):
+    by_word = build_model(f"grama-{backbone}", 5, 8, 3, 6)
+    by_option = build_model("grama", 5, 8, 3, 6, backbone=backbone)
+    assert str(by_word) == str(by_option)
+    assert isinstance(by_word, GRAMA)
+    assert by_word.num_blocks * by_word.num_recurrences == 6
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ((None,), (4, 2, 4)),
+        ((8,), (4, 2, 4)),
+        ((5,), (5, 1, 5)),
+        ((1,), (1, 1, 1)),
+        ((32,), (16, 2, 16)),
+        ((None, 3, 5), (3, 5, 3)),
+        ((None, 3), (3, 2, 3)),
+        ((12, 3), (3, 4, 3)),
+        ((12, None, 4), (3, 4, 3)),
+        ((8, 4, 1), (4, 1, 8)),
+        ((6, 4), (4, 2, 3)),
+        ((12, 8, None, 3), (8, 4, 3)),
+        ((None, 4, 2, 6), (4, 2, 6)),
+    ],
+)
+def test_depth_is_blocks_times_recurrences(given, expected):
+    assert divide_depth(*given) == expected
+
+
+@pytest.mark.parametrize("given", [(7, None, 2), (8, None, 2, 3), (2, None, 4), (3, 4, 2)])
+def test_a_depth_that_does_not_divide_is_refused(given):
+    with pytest.raises(ValueError, match="to be num_blocks times num_recurrences"):
+        divide_depth(*given)
+
+
+def test_numbers_below_one_are_refused():
+    for given in ((0,), (None, 0), (None, None, -1)):
+        with pytest.raises(ValueError, match="at least 1"):
+            divide_depth(*given)
+
+
+def test_unknown_words_and_options_name_the_nearest():
+    with pytest.raises(ValueError, match="Expected 'model' to be one of 'grama'"):
+        build_model("gramma", 5, 8, 3)
+    with pytest.raises(ValueError, match="'grama' has no option 'backbon'; its options are 'back"):
+        build_model("grama", 5, 8, 3, backbon="gcn")
+    assert find_model(" GRAMA_GCN ") is MODELS["grama-gcn"]
+
+
+def test_options_of_a_word_start_at_what_the_word_stands_for():
+    assert model_options("grama-gps")["backbone"].default == "gps"
+
+
+def test_the_list_counts_the_parameters_of_the_model_built():
+    listed = {model.name: model for model in list_models(16, 4, in_channels=5, out_channels=3)}
+    assert set(listed) == set(MODELS)
+    model = GRAMA(5, 16, 3, seq_len=2, num_blocks=2, backbone="gcn", act="gelu")
+    expected = sum(parameter.numel() for parameter in model.parameters())
+    assert listed["grama-gcn"].parameters == expected
+    assert all(model.parameters is not None for model in listed.values())

@@ -1,0 +1,173 @@
+"""Settings from files and command lines: types, precedence, and what is said to a mistake."""
+
+import pytest
+import yaml
+
+from torch_grama.experiments.config import RunConfig
+from torch_grama.experiments.errors import ConfigError
+from torch_grama.experiments.settings import (
+    check_settings,
+    describe_type,
+    flatten,
+    known_options,
+    option_parser,
+    read_arguments,
+    read_file,
+)
+
+LINE = "on the command line"
+
+
+def from_words(*words):
+    return check_settings((LINE, read_arguments(words)))
+
+
+def test_words_become_values_of_the_options_types():
+    assert from_words(
+        "--data", "cora", "--model=grama", "--model.backbone", "gcn", "--model.gain", "null",
+        "--optimizer.lr", "1e-2", "--optimizer.betas", "[0.9, 0.99]", "--trainer.max-epochs", "5",
+        "--model.checkpoint_blocks", "--data.fold=3", "--task.class_weights", "balanced",
+    ) == {
+        "data.name": "cora",
+        "model.name": "grama",
+        "model.backbone": "gcn",
+        "model.gain": None,
+        "optimizer.lr": 0.01,
+        "optimizer.betas": (0.9, 0.99),
+        "trainer.max_epochs": 5,
+        "model.checkpoint_blocks": True,
+        "data.fold": 3,
+        "task.class_weights": "balanced",
+    }  # fmt: skip
+
+
+def test_options_of_the_data_are_gathered():
+    found = from_words("--data.options.variant", "carry", "--data.options.seed=3")
+    assert found == {"data.options": {"variant": "carry", "seed": 3}}
+    nested = flatten({"data": {"name": "x", "options": {"classes": ["a", "b"]}}})
+    assert check_settings(("f", nested))["data.options"] == {"classes": ["a", "b"]}
+
+
+def test_later_layers_win():
+    layers = [{"seed": 1, "optimizer.lr": 0.1}, {"optimizer.lr": 0.2}, {"optimizer.lr": "0.3"}]
+    assert check_settings(*[("here", layer) for layer in layers]) == {
+        "seed": 1,
+        "optimizer.lr": 0.3,
+    }
+
+
+def test_the_options_are_those_of_the_chosen_model():
+    assert "model.backbone" in known_options("grama")
+    assert known_options("grama-gcn")["model.backbone"].default == "gcn"
+    assert known_options("grama")["model.backbone"].default == "gatedgcn"
+    for hidden in ("model.in_channels", "model.readout", "model.edge_dim", "trainer.seed"):
+        assert hidden not in known_options("grama")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--model.bacbone", "gcn"], r"no setting 'model.bacbone' of the model 'grama' \(on the "
+         r"command line\); did you mean 'model.backbone'"),
+        (["--lr", "1"], "did you mean 'optimizer.lr'"),
+        (["--trainer.max_epoch", "1"], "did you mean 'trainer.max_epochs'"),
+        (["--model.backbone", "gnc"], "to be one of 'gcn', 'gatedgcn'"),
+        (["--model", "gramma"], "Expected 'model' to be one of 'grama'.*`grama models` prints all"),
+        (["--trainer.max_epochs", "2.5"], r"to be a whole number \(got '2.5', on the command"),
+        (["--model.dropout", "much"], "Expected 'model.dropout' to be a number"),
+        (["--data", "a", "b"], r"Expected an option such as `--data b`"),
+        (["stray"], "belongs to none"),
+        (["--trainer", "5"], "Expected settings in the section 'trainer'"),
+        (["--model.class_path", "os.system"], "names no classes and runs no code"),
+    ],
+)  # fmt: skip
+def test_mistakes_name_the_nearest(words, message):
+    with pytest.raises(ConfigError, match=message):
+        from_words(*words)
+
+
+def test_a_file_is_read_and_its_environment_left_out(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        "data: {name: cora}\nmodel:\n  name: grama\n  dropout: 0.5\nseed: 3\n"
+        "environment: {versions: {torch: '2'}}\n"
+    )
+    assert check_settings((str(path), read_file(path))) == {
+        "data.name": "cora",
+        "model.name": "grama",
+        "model.dropout": 0.5,
+        "seed": 3,
+    }
+    path.write_text("")
+    assert read_file(path) == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a: !!python/object/apply:os.system ['true']", "a configuration holds data only"),
+        ("a: [1", "line 1.* is no valid YAML"),
+        ("- 1\n- 2", "holds no settings"),
+        ("model: {name: {class_path: os.system}}", "names no classes and runs no code"),
+        ("trainer: 3", "Expected settings in the section 'trainer'"),
+        ("model: {name: [1]}", "Expected 'model.name' to be a word|Expected 'model' to be one of"),
+        ("trainer: {max_epochs: many}", r"got 'many', .*config.yaml"),
+    ],
+)
+def test_a_bad_file_is_named(tmp_path, content, message):
+    path = tmp_path / "config.yaml"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=message):
+        check_settings((f"in '{path}'", read_file(path)))
+
+
+def test_a_missing_or_binary_file_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"nothing.yaml' cannot be read \(No such file"):
+        read_file(tmp_path / "nothing.yaml")
+    (tmp_path / "x").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_file(tmp_path / "x")
+
+
+def test_a_configuration_survives_yaml():
+    config = RunConfig.from_settings(
+        from_words("--data", "cora", "--model.gain", "0.5", "--optimizer.betas", "[0.8, 0.9]")
+    )
+    text = yaml.safe_dump(config.to_dict(), sort_keys=False)
+    again = check_settings(("there", flatten(yaml.safe_load(text))))
+    assert RunConfig.from_settings(again) == config
+    dotted = check_settings(("there", config.to_settings()))
+    assert RunConfig.from_settings(dotted) == config
+
+
+def test_data_and_model_may_be_given_by_name_alone():
+    assert check_settings(("there", flatten({"data": "cora", "model": "grama-gcn"}))) == {
+        "data.name": "cora",
+        "model.name": "grama-gcn",
+    }
+
+
+def test_a_configuration_without_data_is_refused():
+    with pytest.raises(ConfigError, match="Expected a data set: give `--data`"):
+        RunConfig.from_settings({"seed": 1})
+
+
+def test_values_that_cannot_be_are_named_with_their_section():
+    for word, message in (
+        ("--data.fold=-1", "Expected 'data.fold' to be at least 0"),
+        ("--optimizer.lr=-1", r"'optimizer.lr' to be greater than 0 .*section 'optimizer'"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            RunConfig.from_settings(from_words("--data", "cora", word))
+
+
+def test_the_help_lists_every_option():
+    text = option_parser("grama").format_help()
+    for name in known_options("grama"):
+        assert f"--{name}" in text
+
+
+def test_types_in_words():
+    assert describe_type(int) == "a whole number"
+    assert describe_type(float | None) == "a number or null"
+    assert describe_type(list[str]) == "list[str]"
