@@ -10,6 +10,7 @@ from torch_grama import __version__
 from torch_grama.data_cli import add_data_commands
 from torch_grama.models_cli import add_models_commands
 from torch_grama.run_cli import add_run_commands
+from torch_grama.sweep_cli import add_sweep_commands
 from torch_grama.train_cli import add_train_commands
 
 _EPILOG = """\
@@ -55,6 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_models_commands(subparsers)
     add_train_commands(subparsers)
     add_run_commands(subparsers)
+    add_sweep_commands(subparsers)
     return parser
 
 
