@@ -7,6 +7,8 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 
+from torch_grama.experiments.errors import RunError
+
 # Read by Ray when it is imported or started: quiet, without network, and leaving files alone.
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -88,5 +90,5 @@ def ray_session(address: str | None = None) -> Iterator[Mapping[str, float]]:
         ray.shutdown()
 
 
-class RayAddressError(ConnectionError):
+class RayAddressError(RunError):
     r"""There is no cluster at an address."""
