@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Literal
 
 from torch.nn import Module
 
 from torch_grama.experiments.constructor_options import ConstructorOption, constructor_options
+from torch_grama.experiments.families import (
+    differential_equation,
+    forecasting,
+    grama,
+    heterophily,
+    message_passing,
+    multi_hop,
+    state_space,
+    transformer,
+    tuned,
+)
 from torch_grama.experiments.model_entry import ModelEntry
-from torch_grama.nn.choices import choose, list_nearest_first
+from torch_grama.nn.choices import list_nearest_first
+
+DEFAULT_MODEL = "grama"
+"""The word of the model that is taken when none is named."""
 
 FAMILIES = (
-    "grama",
-    "message_passing",
-    "tuned",
-    "differential_equation",
-    "heterophily",
-    "transformer",
-    "multi_hop",
-    "state_space",
-    "forecasting",
+    grama,
+    message_passing,
+    tuned,
+    differential_equation,
+    heterophily,
+    transformer,
+    multi_hop,
+    state_space,
+    forecasting,
 )
-"""The files of ``families/``, in the order in which they are listed."""
+"""The files of model words, in the order in which they are listed."""
 
 # What a data set decides, or what cannot be written as data.
 GIVEN_BY_DATA = (
@@ -32,6 +44,7 @@ GIVEN_BY_DATA = (
     "out_channels",
     "readout",
     "edge_dim",
+    "num_nodes",
     "node_encoder",
     "edge_encoder",
     "pe_channels",
@@ -39,12 +52,22 @@ GIVEN_BY_DATA = (
 )
 
 
+def canonical_name(name: str) -> str:
+    r"""Returns the form in which a word stands in the catalogue.
+
+    Args:
+        name (str): The word.
+    """
+    return name.strip().lower().replace("_", "-")
+
+
 def _merge() -> dict[str, ModelEntry]:
     merged: dict[str, ModelEntry] = {}
     for family in FAMILIES:
-        module = f"torch_grama.experiments.families.{family}"
-        if find_spec(module) is not None:
-            merged |= import_module(module).ENTRIES
+        for word, entry in family.ENTRIES.items():
+            name = canonical_name(word)
+            assert name not in merged, f"two models are called '{name}'"
+            merged[name] = entry
     return merged
 
 
@@ -79,16 +102,18 @@ def find_model(name: str) -> ModelEntry:
     Raises:
         ValueError: There is no such model; the nearest are listed first.
     """
-    return choose("model", canonical_name(name), MODELS)
+    word = canonical_name(name)
+    if word in MODELS:
+        return MODELS[word]
+    nearest = list_nearest_first(word, MODELS).split(", ")[:_SHOWN]
+    raise ValueError(
+        f"Expected 'model' to be one of the {len(MODELS)} words that `grama models` prints, such "
+        f"as {', '.join(nearest)} (got {name!r})"
+    )
 
 
-def canonical_name(name: str) -> str:
-    r"""Returns the form in which a word stands in the catalogue.
-
-    Args:
-        name (str): The word.
-    """
-    return name.strip().lower().replace("_", "-")
+# Words that an error names; all of them would fill the screen.
+_SHOWN = 5
 
 
 def build_model(

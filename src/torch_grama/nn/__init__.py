@@ -14,6 +14,7 @@ from torch_grama.nn.grama_block import GRAMABlock
 from torch_grama.nn.input_stage import InputStage, PositionEncoder
 from torch_grama.nn.linear_backbone import LinearBackbone, LinearMap
 from torch_grama.nn.sequence_embedding import SequenceEmbedding
+from torch_grama.nn.standardize import Standardize
 
 __all__ = [
     "GRAMA",
@@ -31,5 +32,6 @@ __all__ = [
     "PositionEncoder",
     "SelectiveCoefficients",
     "SequenceEmbedding",
+    "Standardize",
     "functional",
 ]

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import Linear, Module, ReLU
 from torch_geometric.nn.inits import reset
 
+from torch_grama.nn.standardize import Standardize
 from torch_grama.nn.stepwise_batch_norm import StepwiseBatchNorm
 
 
@@ -70,8 +71,14 @@ class InputStage(Module):
             (default: :obj:`False`)
         drop_edge_attr (bool, optional): Keep edge attributes from a model that cannot use them.
             (default: :obj:`False`)
+        drop_edge_weight (bool, optional): Keep edge weights from a model that has no place for
+            them. (default: :obj:`False`)
         weight_as_attr (bool, optional): Hand edge weights over as one more edge attribute, for a
             model that takes attributes and no weights. (default: :obj:`False`)
+        node_scale (Standardize, optional): Brings node features to a common scale first.
+            (default: :obj:`None`)
+        output_scale (Standardize, optional): Brings the model's output to the units of the
+            targets. (default: :obj:`None`)
 
     Shapes:
         - **input:** node features :math:`(N, C)` or a sequence :math:`(N, L, C)`, edges
@@ -96,7 +103,10 @@ class InputStage(Module):
         flatten_sequence: bool = False,
         *,
         drop_edge_attr: bool = False,
+        drop_edge_weight: bool = False,
         weight_as_attr: bool = False,
+        node_scale: Standardize | None = None,
+        output_scale: Standardize | None = None,
     ) -> None:
         super().__init__()
         if drop_edge_attr and (weight_as_attr or edge_encoder is not None):
@@ -104,11 +114,14 @@ class InputStage(Module):
                 "Expected no 'edge_encoder' and no 'weight_as_attr' beside drop_edge_attr=True: "
                 "nothing would read what they make"
             )
+        self.node_scale = node_scale
+        self.output_scale = output_scale
         self.node_encoder = node_encoder
         self.edge_encoder = edge_encoder
         self.pe_encoder = pe_encoder
         self.flatten_sequence = flatten_sequence
         self.drop_edge_attr = drop_edge_attr
+        self.drop_edge_weight = drop_edge_weight
         self.weight_as_attr = weight_as_attr
         self.model = model
 
@@ -139,6 +152,8 @@ class InputStage(Module):
             pe (Tensor, optional): Positional encodings. (default: :obj:`None`)
         """
         # 1. nodes: categories -> [N, F]; [N, L, C] -> [N, L C]; positions are appended
+        if self.node_scale is not None:
+            x = self.node_scale(x)
         if self.node_encoder is not None:
             x = self.node_encoder(x)
         if self.flatten_sequence and x.dim() == 3:
@@ -152,9 +167,11 @@ class InputStage(Module):
             edge_attr = self.edge_encoder(edge_attr)
         if self.weight_as_attr:
             edge_attr, edge_weight = _append_weight(edge_attr, edge_weight), None
+        elif self.drop_edge_weight:
+            edge_weight = None
         # 3. the model
         out: Tensor = self.model(x, edge_index, edge_weight, edge_attr, batch, batch_size)
-        return out
+        return out if self.output_scale is None else self.output_scale.invert(out)
 
     def _encode_positions(self, x: Tensor, pe: Tensor | None) -> Tensor:
         assert self.pe_encoder is not None
@@ -167,10 +184,10 @@ class InputStage(Module):
 
     def __repr__(self) -> str:
         parts = [repr(self.model)]
-        for name in ("node_encoder", "edge_encoder", "pe_encoder"):
+        for name in ("node_scale", "node_encoder", "edge_encoder", "pe_encoder", "output_scale"):
             if getattr(self, name) is not None:
                 parts.append(f"{name}={getattr(self, name)!r}")
-        for name in ("flatten_sequence", "drop_edge_attr", "weight_as_attr"):
+        for name in ("flatten_sequence", "drop_edge_attr", "drop_edge_weight", "weight_as_attr"):
             if getattr(self, name):
                 parts.append(f"{name}=True")
         return f"{type(self).__name__}({', '.join(parts)})"

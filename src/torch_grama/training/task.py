@@ -64,11 +64,10 @@ class GraphTask(pl.LightningModule):
         self.schedule_settings = schedule or ScheduleSettings()
         self.loss = build_loss(kind, metric.name, num_outputs, loss, class_weights)
         self.val_metric = build_metric(metric.name, kind, num_outputs)
-        # sums of loss and weight, over the epoch
-        self.register_buffer("_train_sums", torch.zeros(2, dtype=torch.float64), persistent=False)
-        self.register_buffer("_val_sums", torch.zeros(2, dtype=torch.float64), persistent=False)
-        self._train_sums: Tensor
-        self._val_sums: Tensor
+        # sums of loss and weight over the epoch; no buffers, which DDP would copy from the first
+        # process over those of the others
+        self._train_sums = torch.zeros(2, dtype=torch.float64)
+        self._val_sums = torch.zeros(2, dtype=torch.float64)
         self._takes_pe = "pe" in inspect.signature(model.forward).parameters
         self._captured: CapturedStep | None = None
         self.epoch_values: dict[str, float] = {}
@@ -122,11 +121,11 @@ class GraphTask(pl.LightningModule):
         if self._captured is not None:
             total, weight = self._captured.run(self, batch)
             self._check_finite(total, batch, batch_idx)
-            self._train_sums += torch.stack([total, weight]).double()
+            self._train_sums = _add(self._train_sums, total, weight)
             return None
         total, weight = self.measure(batch)
         self._check_finite(total, batch, batch_idx)
-        self._train_sums += torch.stack([total.detach(), weight]).double()
+        self._train_sums = _add(self._train_sums, total, weight)
         return total * self._world_size / self._sum_over_devices(weight).clamp(min=1e-12)
 
     def measure(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
@@ -140,13 +139,13 @@ class GraphTask(pl.LightningModule):
         assert batch.y is not None
         out = batch.select(self(batch))
         total, weight = self.loss(out, batch.y, batch.weight)
-        self._val_sums += torch.stack([total, weight]).double()
+        self._val_sums = _add(self._val_sums, total, weight)
         self.val_metric.update(out, batch.y, batch.weight)
 
     def on_validation_epoch_start(self) -> None:
         r"""Forgets what was measured before."""
         self.val_metric.reset()
-        self._val_sums.zero_()
+        self._val_sums = torch.zeros_like(self._val_sums)
 
     def on_validation_epoch_end(self) -> None:
         r"""Logs loss and metric over all targets."""
@@ -161,7 +160,7 @@ class GraphTask(pl.LightningModule):
     def on_train_epoch_end(self) -> None:
         r"""Logs the loss over all targets of the epoch."""
         total, weight = self._sum_over_devices(self._train_sums).tolist()
-        self._train_sums.zero_()
+        self._train_sums = torch.zeros_like(self._train_sums)
         self._publish({"train/loss": total / weight if weight else float("nan")})
 
     def configure_optimizers(self) -> Optimizer:
@@ -190,7 +189,7 @@ class GraphTask(pl.LightningModule):
         r"""Goes on with the epoch of the checkpoint."""
         sums = checkpoint.get("train_sums")
         if isinstance(sums, Tensor):
-            self._train_sums.copy_(sums)
+            self._train_sums = sums.clone()
 
     def _check_finite(self, total: Tensor, batch: GraphBatch, batch_idx: int) -> None:
         if bool(torch.isfinite(total)):
@@ -199,7 +198,7 @@ class GraphTask(pl.LightningModule):
         if self._trainer is not None:
             step += self.current_epoch * int(self._trainer.num_training_batches)
         report = diagnose(lambda: self(batch), self.model)
-        raise NonFiniteLossError(step, float(total), report, self.last_good_checkpoint())
+        raise NonFiniteLossError(step, float(total.detach()), report, self.last_good_checkpoint())
 
     def _publish(self, values: dict[str, float]) -> None:
         # Lightning rounds what is logged to float32; the exact values are for our own files
@@ -217,3 +216,7 @@ class GraphTask(pl.LightningModule):
         values = values.detach().clone()
         torch.distributed.all_reduce(values)
         return values
+
+
+def _add(sums: Tensor, total: Tensor, weight: Tensor) -> Tensor:
+    return sums.to(total.device) + torch.stack([total.detach(), weight]).double()

@@ -1,0 +1,120 @@
+"""The nodes of a batch of graphs, one by one or as one padded row a graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch_geometric.utils import degree
+
+from torch_grama.nn.graph_input import read_graph_input
+
+
+@dataclass(frozen=True, eq=False)
+class BatchView:
+    r"""A batch of graphs as the layers see it, read once a forward pass.
+
+    Graphs without nodes are left out, so that no row of a padded batch is empty.
+
+    Attributes:
+        num_nodes: Number of nodes :math:`N`.
+        edge_index: Edges :math:`(2, E)`, from source to target.
+        edge_weight: Edge weights :math:`(E)`, if any.
+        graph: The row of each node's graph :math:`(N)`.
+        place: The number of each node within its graph :math:`(N)`.
+        sizes: The number of nodes of each graph :math:`(B)`.
+        max_size: The largest of them.
+    """
+
+    num_nodes: int
+    edge_index: Tensor
+    edge_weight: Tensor | None
+    graph: Tensor
+    place: Tensor
+    sizes: Tensor
+    max_size: int
+
+    @property
+    def num_graphs(self) -> int:
+        r"""The number of graphs that have nodes."""
+        return self.sizes.size(0)
+
+    @property
+    def mask(self) -> Tensor | None:
+        r"""Which places of the padded batch hold a node :math:`(B, n)`; :obj:`None` for all."""
+        if self.num_graphs == 1:
+            return None
+        places = torch.arange(self.max_size, device=self.sizes.device)
+        return places < self.sizes.unsqueeze(1)
+
+    @property
+    def slot(self) -> Tensor:
+        r"""The place of each node in the padded batch, its rows laid end to end :math:`(N)`."""
+        return self.graph * self.max_size + self.place
+
+    def pack(self, x: Tensor) -> Tensor:
+        r"""Lays node states :math:`(N, F)` out as :math:`(B, n, F)`, zero where a row is padded."""
+        if self.num_graphs == 1:
+            return x.unsqueeze(0)
+        flat = x.new_zeros(self.num_graphs * self.max_size, x.size(-1))
+        return flat.index_copy(0, self.slot, x).view(self.num_graphs, self.max_size, -1)
+
+    def unpack(self, dense: Tensor) -> Tensor:
+        r"""Takes the node states :math:`(N, F)` out of a padded batch :math:`(B, n, F)`."""
+        return dense.flatten(0, 1)[self.slot] if self.num_graphs != 1 else dense[0]
+
+    def sort_nodes(self, key: Tensor) -> Tensor:
+        r"""Returns the nodes :math:`(N)` in ascending order of :obj:`key` within each graph."""
+        order = torch.argsort(key, stable=True)
+        return order[torch.argsort(self.graph[order], stable=True)]
+
+    def degrees(self) -> Tensor:
+        r"""Returns the number of edges that leave each node :math:`(N)`."""
+        return degree(self.edge_index[0], self.num_nodes, torch.long)
+
+
+def read_batch(
+    x: Tensor,
+    edge_index: Tensor,
+    edge_weight: Tensor | None = None,
+    edge_attr: Tensor | None = None,
+    batch: Tensor | None = None,
+    batch_size: int | None = None,
+) -> BatchView:
+    r"""Checks the graph side of a model's call and reads it.
+
+    Raises:
+        TypeError: If a tensor has the wrong type.
+        ValueError: If a tensor has the wrong size, or the batch vector is not sorted.
+    """
+    num_nodes = x.size(0)
+    given = read_graph_input(num_nodes, edge_index, edge_weight, edge_attr, batch, batch_size)
+    nodes = torch.arange(num_nodes, device=x.device)
+    if batch is None:
+        return BatchView(
+            num_nodes,
+            given.edge_index,
+            given.edge_weight,
+            graph=torch.zeros_like(nodes),
+            place=nodes,
+            sizes=torch.full((1,), num_nodes, device=x.device),
+            max_size=num_nodes,
+        )
+    numbers, graph, sizes = torch.unique_consecutive(batch, return_inverse=True, return_counts=True)
+    # dense layouts would mix graphs without a word
+    if bool((numbers[1:] < numbers[:-1]).any()):
+        raise ValueError(
+            "Expected 'batch' to be sorted: the nodes of a graph must lie together, in the order "
+            "of the graphs (torch_geometric.data.Batch makes it so)"
+        )
+    first = sizes.cumsum(0) - sizes
+    return BatchView(
+        num_nodes,
+        given.edge_index,
+        given.edge_weight,
+        graph=graph,
+        place=nodes - first[graph],
+        sizes=sizes,
+        max_size=int(sizes.max()) if num_nodes > 0 else 0,
+    )

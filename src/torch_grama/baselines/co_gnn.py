@@ -1,0 +1,167 @@
+"""The cooperative graph neural network: nodes choose whether to listen and to broadcast."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn import Dropout, LayerNorm, Linear, Module, ModuleList
+from torch_geometric.nn import GraphConv
+from torch_geometric.nn.inits import reset
+
+from torch_grama.baselines.feature_encoder import FeatureEncoder
+from torch_grama.baselines.graph_head import GraphHead
+from torch_grama.baselines.graph_model import GraphModel
+from torch_grama.baselines.layer_stack import require_hidden_width
+from torch_grama.nn.activation import Activation, resolve_activation
+from torch_grama.nn.choices import choose
+from torch_grama.nn.grama_arguments import check_positive
+from torch_grama.nn.graph_input import GraphInput
+
+AGGREGATIONS = {"mean": "mean over the neighbours", "sum": "sum over the neighbours"}
+
+
+class CoGNN(GraphModel):
+    r"""The model of `"Cooperative Graph Neural Networks" <https://arxiv.org/abs/2310.01267>`_.
+
+    Two action networks :math:`\pi` tell in every layer, for every node, whether it listens and
+    whether it broadcasts, and the environment network :math:`\eta` passes messages along the
+    edges whose source broadcasts and whose target listens:
+
+    .. math::
+        \mathbf{h} &= \mathrm{LayerNorm}(\mathbf{x}), \qquad
+        \ell_i = \mathrm{choice}(\pi_{in}(\mathbf{h})_i), \qquad
+        b_i = \mathrm{choice}(\pi_{out}(\mathbf{h})_i), \\
+        \mathbf{x}'_i &= \mathbf{h}_i + \sigma \Big( \mathbf{W}_1 \mathbf{h}_i + \mathbf{W}_2
+        \bigoplus_{j \in \mathcal{N}(i)} \ell_i \, b_j \, \mathbf{h}_j + \mathbf{b} \Big),
+
+    where :math:`\bigoplus` is the mean over all neighbours, or the sum, in both networks:
+    CO-GNN(:math:`\mu, \mu`) or CO-GNN(:math:`\Sigma, \Sigma`). In training the choice is a hard
+    Gumbel-softmax sample with straight-through gradients and the learned temperature
+    :math:`1 / (\mathrm{softplus}(\mathbf{t}^{\top} \mathbf{h}_i) + \tau_0)`.
+
+    .. note::
+        In evaluation every node takes the likelier action, so that results can be repeated; the
+        released code draws samples there too. Action networks and layer norm are shared by all
+        layers, as in the released code. Edge attributes are left aside.
+
+    Args:
+        in_channels (int): Width of the node features.
+        hidden_channels (int): Width of the states.
+        out_channels (int): Width of the output.
+        num_layers (int): Number of layers of the environment network.
+        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
+        dropout (float, optional): Dropout after the encoder, each layer and in the readout.
+            (default: :obj:`0.0`)
+        act (str or callable, optional): The activation :math:`\sigma`. (default: :obj:`"relu"`)
+        aggregation (str, optional): ``"mean"`` or ``"sum"``. (default: :obj:`"mean"`)
+        action_channels (int, optional): Width of the action networks. (default: :obj:`16`)
+        action_layers (int, optional): Number of their layers. (default: :obj:`1`)
+        min_sharpness (float, optional): The smallest inverse temperature :math:`\tau_0`.
+            (default: :obj:`0.5`)
+        pre_linear (bool, optional): Whether a linear map to the hidden width comes first; without,
+            the features must have that width already. (default: :obj:`True`)
+        readout_layers (int, optional): Linear layers of the readout. (default: :obj:`2`)
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        act: str | Activation | None = "relu",
+        aggregation: str = "mean",
+        action_channels: int = 16,
+        action_layers: int = 1,
+        min_sharpness: float = 0.5,
+        pre_linear: bool = True,
+        readout_layers: int = 2,
+    ) -> None:
+        check_positive(num_layers=num_layers)
+        check_positive(action_channels=action_channels, action_layers=action_layers)
+        choose("aggregation", aggregation, AGGREGATIONS)
+        require_hidden_width("CoGNN", in_channels, hidden_channels, pre_linear)
+        if min_sharpness <= 0:
+            raise ValueError(f"Expected 'min_sharpness' to be positive (got {min_sharpness})")
+        super().__init__(
+            FeatureEncoder(in_channels, hidden_channels, pre_linear, dropout),
+            GraphHead(hidden_channels, out_channels, readout, readout_layers, act, dropout),
+        )
+        self.act = resolve_activation(act)
+        self.dropout = Dropout(dropout)
+        self.aggregation = aggregation
+        self.min_sharpness = min_sharpness
+        self.norm = LayerNorm(hidden_channels)
+        self.convs = ModuleList(
+            [_conv(hidden_channels, hidden_channels, aggregation) for _ in range(num_layers)]
+        )
+        widths = [hidden_channels] + [action_channels] * (action_layers - 1) + [2]
+        self.listen = _ActionNetwork(widths, aggregation, self.act, dropout)
+        self.broadcast = _ActionNetwork(widths, aggregation, self.act, dropout)
+        self.sharpness = Linear(hidden_channels, 1, bias=False)
+
+    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+        r"""Runs the layers of the environment network on the edges that remain in each."""
+        source, target = graph.edge_index
+        x = self.act(x)
+        for conv in self.convs:
+            x = self.norm(x)
+            # [N], [N] -> [E]: 1 for edges that remain, 0 for the others
+            listens, broadcasts = self._choose(x, graph)
+            weight = listens[target] * broadcasts[source]
+            if graph.edge_weight is not None:
+                weight = weight * graph.edge_weight
+            x = x + self.dropout(self.act(conv(x, graph.edge_index, weight)))
+        out: Tensor = self.norm(x)
+        return out
+
+    def _choose(self, x: Tensor, graph: GraphInput) -> tuple[Tensor, Tensor]:
+        # the first of the two logits stands for listening, or for broadcasting
+        listen = self.listen(x, graph)
+        broadcast = self.broadcast(x, graph)
+        if not self.training:
+            return (
+                (listen[:, 0] >= listen[:, 1]).to(x.dtype),
+                (broadcast[:, 0] >= broadcast[:, 1]).to(x.dtype),
+            )
+        # [N, F] -> [N, 1]
+        temperature = 1 / (F.softplus(self.sharpness(x)) + self.min_sharpness)
+        return (
+            F.gumbel_softmax(listen, temperature, hard=True)[:, 0],  # type: ignore[arg-type]
+            F.gumbel_softmax(broadcast, temperature, hard=True)[:, 0],  # type: ignore[arg-type]
+        )
+
+    def _describe(self) -> str:
+        return f", num_layers={len(self.convs)}, aggregation={self.aggregation!r}"
+
+
+class _ActionNetwork(Module):
+    r"""A small message-passing network from node states to the logits of two actions."""
+
+    def __init__(
+        self, widths: list[int], aggregation: str, act: Activation, dropout: float
+    ) -> None:
+        super().__init__()
+        self.convs = ModuleList([_conv(*pair, aggregation) for pair in pairwise(widths)])
+        self.act = act
+        self.dropout = Dropout(dropout)
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        reset(self.convs)
+
+    def forward(self, x: Tensor, graph: GraphInput) -> Tensor:
+        r"""Returns the logits."""
+        for conv in self.convs[:-1]:
+            x = self.dropout(self.act(conv(x, graph.edge_index, graph.edge_weight)))
+        logits: Tensor = self.convs[-1](x, graph.edge_index, graph.edge_weight)
+        return logits
+
+
+def _conv(in_channels: int, out_channels: int, aggregation: str) -> GraphConv:
+    return GraphConv(in_channels, out_channels, aggr=aggregation)  # type: ignore[abstract]

@@ -1,0 +1,109 @@
+"""One layer of a message-passing model: a convolution and what the recipes put around it."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import Dropout, Linear, Module
+from torch_geometric.nn.inits import reset
+
+from torch_grama.baselines.feed_forward import FeedForward
+from torch_grama.nn.activation import Activation, resolve_activation
+from torch_grama.nn.backbone import BackboneCall
+from torch_grama.nn.choices import choose
+from torch_grama.nn.graph_input import GraphInput
+from torch_grama.nn.sequence_norm import NormLike, build_norm, normalize_sequence
+
+RESIDUALS = {
+    "identity": "the input is added to the output",
+    "linear": "a linear map of the input is added before the norm",
+}
+
+
+class ConvLayer(Module):
+    r"""A convolution with residual, norm, activation, dropout and feed-forward part:
+
+    .. math::
+        \mathbf{x}' = \mathrm{FF}\left( [\mathbf{x} \, +] \, \mathrm{Dropout}\left( \sigma \left(
+        \mathrm{Norm}\left( \mathrm{Conv}(\mathbf{x}) \, [+ \, \mathbf{R} \mathbf{x}] \right)
+        \right) \right) \right),
+
+    where the first bracket is the residual ``"identity"`` and the second ``"linear"``. The
+    convolution gets edge weights, and edge states, if it declares them; one that returns a pair
+    hands its second element to the next layer as the edge states.
+
+    Args:
+        conv (Module): The convolution.
+        in_channels (int): Its input width.
+        channels (int): Its output width.
+        act (str or callable, optional): The activation :math:`\sigma`. (default: :obj:`"relu"`)
+        norm (str or callable, optional): ``"batch_norm"``, ``"layer_norm"``, a callable from the
+            number of channels to a module, or :obj:`None`. (default: :obj:`None`)
+        dropout (float, optional): Dropout after the activation. (default: :obj:`0.0`)
+        residual (str, optional): ``"identity"``, ``"linear"`` or :obj:`None`.
+            (default: :obj:`None`)
+        feed_forward (bool, optional): Whether a :class:`FeedForward` part follows.
+            (default: :obj:`False`)
+        conv_normalizes (bool, optional): Whether the norm of the layer lies in the convolution.
+            (default: :obj:`False`)
+
+    Shapes:
+        - **input:** node states :math:`(N, F_{in})`, edge states :math:`(E, F)` or :obj:`None`
+        - **output:** node states :math:`(N, F)`, edge states :math:`(E, F)` or :obj:`None`
+    """
+
+    def __init__(
+        self,
+        conv: Module,
+        in_channels: int,
+        channels: int,
+        act: str | Activation | None = "relu",
+        norm: NormLike = None,
+        dropout: float = 0.0,
+        residual: str | None = None,
+        feed_forward: bool = False,
+        conv_normalizes: bool = False,
+    ) -> None:
+        super().__init__()
+        if residual is not None:
+            choose("residual", residual, RESIDUALS)
+        if residual == "identity" and in_channels != channels:
+            raise ValueError(
+                f"Expected equal widths for residual='identity' (got in_channels={in_channels}, "
+                f"hidden_channels={channels}); use pre_linear=True or residual='linear'"
+            )
+        self.conv = conv
+        self.call = BackboneCall.inspect(conv)
+        self.skip_lin = Linear(in_channels, channels) if residual == "linear" else None
+        self.adds_input = residual == "identity"
+        self.norm = None if conv_normalizes else build_norm(norm, channels)
+        self.act = resolve_activation(act)
+        self.dropout = Dropout(dropout)
+        self.feed_forward = FeedForward(channels, act, norm, dropout) if feed_forward else None
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        for child in self.children():
+            reset(child)
+
+    def forward(
+        self, x: Tensor, graph: GraphInput, edge_state: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        r"""Returns the new node states and edge states."""
+        keywords: dict[str, object] = {}
+        if self.call.edge_weight:
+            keywords["edge_weight"] = graph.edge_weight
+        if self.call.edge_attr and edge_state is not None:
+            keywords["edge_attr"] = edge_state
+        out = self.conv(x, graph.edge_index, **keywords)
+        if self.call.edge_state:
+            out, edge_state = out
+        if self.skip_lin is not None:
+            out = out + self.skip_lin(x)
+        if self.norm is not None:
+            out = normalize_sequence(self.norm, out)
+        out = self.dropout(self.act(out))
+        if self.adds_input:
+            out = x + out
+        if self.feed_forward is not None:
+            out = self.feed_forward(out)
+        return out, edge_state

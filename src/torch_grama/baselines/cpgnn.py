@@ -1,0 +1,196 @@
+"""CPGNN: belief propagation with a learned compatibility of the classes."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn import Parameter
+from torch_geometric.nn.models import MLP
+
+from torch_grama.baselines.fixed_product import propagate
+from torch_grama.baselines.loop_weights import weigh_without_loops
+from torch_grama.baselines.node_output import read_node_output
+from torch_grama.baselines.sized_module import SizedModule
+from torch_grama.nn.engine.adjacency import Adjacency
+from torch_grama.nn.gcn_normalization import gcn_adjacency, sum_adjacency
+
+
+class CPGNN(SizedModule):
+    r"""The MLP form of `"Graph Neural Networks with Heterophily"
+    <https://arxiv.org/abs/2009.13566>`_.
+
+    .. math::
+        \bar{\mathbf{B}}^{(0)} = \mathrm{softmax}(\mathrm{MLP}(\mathbf{X})) - \tfrac{1}{C}, \qquad
+        \bar{\mathbf{B}}^{(k)} = \bar{\mathbf{B}}^{(0)} + \mathbf{A} \bar{\mathbf{B}}^{(k-1)}
+        \bar{\mathbf{H}}, \qquad \mathbf{Y} = \bar{\mathbf{B}}^{(K)},
+
+    where :math:`\mathbf{A}` has no self-loops, and the centred compatibility matrix
+    :math:`\bar{\mathbf{H}}` of the :math:`C` classes is learned. :meth:`fit_labels` trains the MLP
+    alone for a while and then sets
+
+    .. math::
+        \bar{\mathbf{H}} = \tfrac{1}{2} (\mathbf{P} + \mathbf{P}^{\top}) - \tfrac{1}{C}, \qquad
+        \mathbf{P} = \mathrm{Sinkhorn} \big( \mathbf{Y}_{train}^{\top} \mathbf{A}
+        \tilde{\mathbf{B}} \big),
+
+    where :math:`\tilde{\mathbf{B}}` holds the labels of the training nodes and the MLP's beliefs
+    elsewhere. :meth:`auxiliary_loss` is the cross-entropy of the MLP on the training nodes, plus
+    the absolute row sums of :math:`\bar{\mathbf{H}}`. Without the two hooks the model starts from
+    a small random :math:`\bar{\mathbf{H}}` and is still trained end to end.
+
+    Args:
+        in_channels (int): Width of the node features.
+        hidden_channels (int): Width of the hidden layer of the MLP.
+        out_channels (int): Number of classes :math:`C`, at least 2.
+        num_layers (int): Number of rounds :math:`K`.
+        readout (str, optional): ``"node"``, or ``"graph"`` for the mean over the nodes' beliefs.
+            (default: :obj:`"node"`)
+        dropout (float, optional): Dropout of the features and of the hidden layer.
+            (default: :obj:`0.0`)
+        normalize (bool, optional): Whether :math:`\mathbf{A}` is normalised symmetrically, which
+            keeps the beliefs small on graphs of high degree. (default: :obj:`False`)
+        prior_loss_weight (float, optional): Weight of the cross-entropy of the MLP.
+            (default: :obj:`1.0`)
+        pretrain_steps (int, optional): Steps of Adam on the MLP in :meth:`fit_labels`.
+            (default: :obj:`400`)
+        pretrain_lr (float, optional): Their learning rate. (default: :obj:`0.01`)
+
+    Shapes:
+        - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)`, edge weights
+          :math:`(E)` *(optional)*
+        - **output:** :math:`(N, C_{out})` or :math:`(B, C_{out})`
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        normalize: bool = False,
+        prior_loss_weight: float = 1.0,
+        pretrain_steps: int = 400,
+        pretrain_lr: float = 0.01,
+    ) -> None:
+        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
+        if out_channels < 2:
+            raise ValueError(
+                f"Expected at least two classes, each with an output (got "
+                f"out_channels={out_channels}); give a binary task two outputs"
+            )
+        self.normalize = normalize
+        self.prior_loss_weight = prior_loss_weight
+        self.pretrain_steps = pretrain_steps
+        self.pretrain_lr = pretrain_lr
+        self.prior = MLP([in_channels, hidden_channels, out_channels], dropout=dropout, norm=None)
+        self.compatibility = Parameter(torch.empty(out_channels, out_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        self.prior.reset_parameters()
+        torch.nn.init.xavier_uniform_(self.compatibility)
+        with torch.no_grad():
+            # rows that sum to zero, as compatibilities do once they are centred
+            self.compatibility.sub_(self.compatibility.mean(dim=1, keepdim=True))
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        r"""Returns one row a node or a graph; edge attributes are not used."""
+        adjacency = self._adjacency(edge_index, edge_weight, x)
+        # [N, C_in] -> [N, C]
+        first = self._prior_logits(x).softmax(dim=-1) - 1 / self.out_channels
+        belief = first
+        for _ in range(self.num_layers):
+            belief = first + propagate(adjacency, belief @ self.compatibility)
+        return read_node_output(belief, self.readout, batch, batch_size)
+
+    def auxiliary_loss(
+        self,
+        y: Tensor,
+        mask: Tensor,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        r"""Returns the loss of the MLP on its own and the penalty that keeps the matrix centred.
+
+        See :class:`~torch_grama.baselines.training_hooks.AddsLoss`.
+        """
+        prior = F.cross_entropy(self._prior_logits(x)[mask], y[mask])
+        return self.prior_loss_weight * prior + self.compatibility.sum(dim=1).abs().sum()
+
+    def fit_labels(
+        self,
+        y: Tensor,
+        mask: Tensor,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+    ) -> None:
+        r"""Trains the MLP on the training nodes and estimates the compatibility of the classes.
+
+        See :class:`~torch_grama.baselines.training_hooks.FitsLabels`.
+        """
+        optimizer = torch.optim.Adam(self.prior.parameters(), lr=self.pretrain_lr)
+        with torch.enable_grad():
+            for _ in range(self.pretrain_steps):
+                optimizer.zero_grad()
+                F.cross_entropy(self._prior_logits(x)[mask], y[mask]).backward()
+                optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            labels = F.one_hot(y.masked_fill(~mask, 0), self.out_channels).to(x.dtype)
+            labels = labels * mask.unsqueeze(-1)
+            belief = torch.where(mask.unsqueeze(-1), labels, self.prior(x).softmax(dim=-1))
+            weight = weigh_without_loops(edge_index, edge_weight, x.dtype)
+            adjacency = sum_adjacency(edge_index, weight, x.size(0), x.dtype)
+            estimate = balance(labels.t() @ propagate(adjacency, belief))
+            self.compatibility.copy_((estimate + estimate.t()) / 2 - 1 / self.out_channels)
+
+    def _prior_logits(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.prior(F.dropout(x, self.dropout, self.training))
+        return logits
+
+    def _adjacency(self, edge_index: Tensor, edge_weight: Tensor | None, x: Tensor) -> Adjacency:
+        weight = weigh_without_loops(edge_index, edge_weight, x.dtype)
+        if self.normalize:
+            return gcn_adjacency(edge_index, weight, x.size(0), x.dtype, loop_weight=None)
+        return sum_adjacency(edge_index, weight, x.size(0), x.dtype)
+
+
+def balance(matrix: Tensor, max_iterations: int = 3000) -> Tensor:
+    r"""Scales rows and columns until all sum to one (Sinkhorn and Knopp).
+
+    Args:
+        matrix (Tensor): A square matrix without negative entries. A small constant is added, so
+            that the limit exists; a class that was never seen is compatible with all alike.
+        max_iterations (int, optional): When to stop at the latest. (default: :obj:`3000`)
+
+    Returns:
+        Tensor: The doubly stochastic matrix.
+    """
+    mean = matrix.mean()
+    matrix = matrix + torch.where(mean > 0, 1e-4 * mean, 1.0)
+    tolerance = 10 * torch.finfo(matrix.dtype).eps
+    for _ in range(max_iterations):
+        matrix = matrix / matrix.sum(dim=0, keepdim=True)
+        rows = matrix.sum(dim=1, keepdim=True)
+        matrix = matrix / rows
+        if bool((rows - 1).abs().max() < tolerance):
+            break
+    return matrix

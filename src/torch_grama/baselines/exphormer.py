@@ -1,0 +1,190 @@
+"""Attention on a sparse graph: edges, an expander, virtual nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import Embedding, Linear, Module, ModuleList
+
+from torch_grama.baselines.batch_view import BatchView
+from torch_grama.baselines.branch_sum import BranchSum
+from torch_grama.baselines.edge_attention import EPSILON, sum_over_edges
+from torch_grama.baselines.expander import expander_edges
+from torch_grama.baselines.global_attention import check_heads
+from torch_grama.baselines.local_layers import LOCAL_LAYERS
+from torch_grama.baselines.stack_model import StackModel
+from torch_grama.nn.choices import choose
+
+
+@dataclass(frozen=True, eq=False)
+class _Links:
+    """The edges of the attention, those of the graph first, and the states they come with."""
+
+    edge_index: Tensor
+    state: Tensor
+
+
+class Exphormer(StackModel):
+    r"""The sparse transformer of `"Exphormer: Sparse Transformers for Graphs"
+    <https://arxiv.org/abs/2303.06147>`_: a GPS layer whose attention runs along the edges of the
+    graph, of an expander graph on the same nodes, and between each node and a few virtual nodes,
+
+    .. math::
+        \mathbf{u}_i = \frac{\sum_j w_{ij} \mathbf{v}_j}{\sum_j w_{ij} + 10^{-6}}, \qquad
+        w_{ij} = \exp \left( \mathrm{clamp} \left( \frac{1}{\sqrt{d}} \sum_c q_{i,c} k_{j,c}
+        (\mathbf{E} \mathbf{e}_{ij})_c, -5, 5 \right) \right),
+
+    for each head, where :math:`\mathbf{e}_{ij}` is the edge attribute, or a learned vector for
+    edges without one, for those of the expander, and for those from and to each virtual node. The
+    virtual nodes start from learned states and keep what they read from layer to layer.
+
+    .. warning::
+        The expander knows the nodes by their numbers, so that renumbering them changes the result
+        unless :obj:`expander_degree` is 0.
+
+    .. note::
+        There is one expander a seed and a number of nodes, the same in every layer and epoch; the
+        paper's code draws one for each graph of the data set before training. Cost and memory are
+        linear in nodes and edges.
+
+    Args:
+        in_channels (int): Width of the node features.
+        hidden_channels (int): Width of the states.
+        out_channels (int): Width of the output.
+        num_layers (int): Number of layers.
+        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
+        dropout (float, optional): Dropout. (default: :obj:`0.0`)
+        local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"`` or ``"gatedgcn"``. (default:
+            :obj:`"gatedgcn"`)
+        heads (int, optional): Number of attention heads. (default: :obj:`4`)
+        expander_degree (int, optional): Half the degree of the expander; zero for none.
+            (default: :obj:`3`)
+        num_virtual_nodes (int, optional): Virtual nodes a graph. (default: :obj:`1`)
+        expander_seed (int, optional): Seed of the expander. (default: :obj:`0`)
+        edge_dim (int, optional): Width of the edge attributes. (default: :obj:`None`)
+        readout_layers (int, optional): Linear layers of the head. (default: :obj:`2`)
+
+    Shapes:
+        - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)`
+        - **output:** :math:`(N, C_{out})` for node tasks, :math:`(B, C_{out})` for graph tasks
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        local: str = "gatedgcn",
+        heads: int = 4,
+        expander_degree: int = 3,
+        num_virtual_nodes: int = 1,
+        expander_seed: int = 0,
+        edge_dim: int | None = None,
+        readout_layers: int = 2,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            hidden_channels,
+            out_channels,
+            num_layers,
+            readout=readout,
+            dropout=dropout,
+            edge_dim=edge_dim,
+            readout_layers=readout_layers,
+        )
+        check_heads(hidden_channels, heads)
+        for name, size in (
+            ("expander_degree", expander_degree),
+            ("num_virtual_nodes", num_virtual_nodes),
+        ):
+            if size < 0:
+                raise ValueError(f"Expected '{name}' not to be negative (got {size})")
+        build = choose("local", local, LOCAL_LAYERS)
+        self.expander_degree = expander_degree
+        self.expander_seed = expander_seed
+        self.num_virtual_nodes = num_virtual_nodes
+        self.graph_edge = Embedding(1, hidden_channels) if edge_dim is None else None
+        self.expander_edge = Embedding(1, hidden_channels) if expander_degree > 0 else None
+        self.virtual_node = Embedding(num_virtual_nodes, hidden_channels)
+        self.to_virtual = Embedding(num_virtual_nodes, hidden_channels)
+        self.from_virtual = Embedding(num_virtual_nodes, hidden_channels)
+        self.locals = ModuleList(
+            [
+                build(hidden_channels, edge_dim is not None, layer == 0, dropout)
+                for layer in range(num_layers)
+            ]
+        )
+        self.attentions = ModuleList(
+            [_SparseAttention(hidden_channels, heads) for _ in range(num_layers)]
+        )
+        self.frames = ModuleList(
+            [BranchSum(hidden_channels, 2, dropout) for _ in range(num_layers)]
+        )
+        self.reset_parameters()
+
+    def propagate(self, x: Tensor, edge_state: Tensor | None, view: BatchView) -> Tensor:
+        r"""Runs the layers on the node states :math:`(N, F)`."""
+        links = self._link(edge_state, view)
+        # [V, F] -> [V B, F], all graphs' first virtual nodes first
+        virtual = self.virtual_node.weight.repeat_interleave(view.num_graphs, dim=0)
+        for layer, (attention, frame) in enumerate(zip(self.attentions, self.frames, strict=True)):
+            attended = attention(torch.cat([x, virtual]), links)
+            update, edge_state = self.locals[layer](x, edge_state, view)
+            x, virtual = frame(x, [attended[: x.size(0)], update]), attended[x.size(0) :]
+        return x
+
+    def _link(self, edge_state: Tensor | None, view: BatchView) -> _Links:
+        num_edges = view.edge_index.size(1)
+        if edge_state is None:
+            assert self.graph_edge is not None
+            edge_state = self.graph_edge.weight.expand(num_edges, -1)
+        parts, states = [view.edge_index], [edge_state]
+        if self.expander_edge is not None:
+            expander = self._expand(view)
+            parts.append(expander)
+            states.append(self.expander_edge.weight.expand(expander.size(1), -1))
+        nodes = torch.arange(view.num_nodes, device=view.graph.device)
+        for number in range(self.num_virtual_nodes):
+            virtual = view.num_nodes + number * view.num_graphs + view.graph
+            parts += [torch.stack([nodes, virtual]), torch.stack([virtual, nodes])]
+            states += [
+                kind.weight[number].expand(view.num_nodes, -1)
+                for kind in (self.to_virtual, self.from_virtual)
+            ]
+        return _Links(torch.cat(parts, dim=1), torch.cat(states))
+
+    def _expand(self, view: BatchView) -> Tensor:
+        edges, first = [], 0
+        for size in view.sizes.tolist():
+            edges.append(expander_edges(size, self.expander_degree, self.expander_seed) + first)
+            first += size
+        return torch.cat(edges, dim=1).to(view.graph.device)
+
+
+class _SparseAttention(Module):
+    def __init__(self, channels: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.edge, self.value = (
+            Linear(channels, channels, bias=False) for _ in range(4)
+        )
+
+    def forward(self, x: Tensor, links: _Links) -> Tensor:
+        # [N + V B, F] -> [N + V B, H, d], and the same for the edges
+        query, key, value, edge = (
+            lin(part).unflatten(-1, (self.heads, -1))
+            for lin, part in (
+                (self.query, x),
+                (self.key, x),
+                (self.value, x),
+                (self.edge, links.state),
+            )
+        )
+        total, weight = sum_over_edges(query, key, value, edge, links.edge_index)
+        return (total / (weight + EPSILON)).flatten(1)

@@ -1,0 +1,84 @@
+"""FAGCN: signed attention between low and high frequencies."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn import Linear, ModuleList
+from torch_geometric.nn import FAConv
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+from torch_grama.baselines.graph_head import GraphHead
+from torch_grama.baselines.sized_module import SizedModule
+
+
+class FAGCN(SizedModule):
+    r"""The model of `"Beyond Low-Frequency Information in Graph Convolutional Networks"
+    <https://arxiv.org/abs/2101.00797>`_, by PyG's :class:`~torch_geometric.nn.FAConv`.
+
+    .. math::
+        \mathbf{h}_i^{(0)} = \sigma(\mathbf{W}_1 \mathbf{x}_i + \mathbf{b}_1), \qquad
+        \mathbf{h}_i^{(l)} = \epsilon \, \mathbf{h}_i^{(0)} + \sum_{j \in \mathcal{N}(i)}
+        \frac{\tanh \big( \mathbf{g}_l^{\top} [\mathbf{h}_i^{(l-1)} \,\Vert\,
+        \mathbf{h}_j^{(l-1)}] \big)}{\sqrt{d_i d_j}} \, \mathbf{h}_j^{(l-1)}, \qquad
+        \mathbf{y}_i = \mathbf{W}_2 \mathbf{h}_i^{(L)} + \mathbf{b}_2,
+
+    where :math:`d_i` counts the edges of node :math:`i`; no self-loops are added.
+
+    Args:
+        in_channels (int): Width of the node features.
+        hidden_channels (int): Width of the hidden states.
+        out_channels (int): Width of the output.
+        num_layers (int): Number of layers :math:`L`.
+        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
+        dropout (float, optional): Dropout of the features, of the first states and of the
+            attention. (default: :obj:`0.0`)
+        eps (float, optional): How much of the first state is kept. (default: :obj:`0.3`)
+
+    Shapes:
+        - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)`, edge weights
+          :math:`(E)` *(optional)*
+        - **output:** :math:`(N, C_{out})` or :math:`(B, C_{out})`
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        eps: float = 0.3,
+    ) -> None:
+        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
+        self.lin = Linear(in_channels, hidden_channels)
+        self.convs = ModuleList(
+            FAConv(hidden_channels, eps=eps, dropout=dropout, normalize=False)  # type: ignore[abstract]
+            for _ in range(num_layers)
+        )
+        self.head = GraphHead(hidden_channels, out_channels, readout, num_layers=1)
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        r"""Returns one row a node or a graph; edge attributes are not used."""
+        # normalised once for all layers
+        edge_index, edge_weight = gcn_norm(
+            edge_index, edge_weight, x.size(0), add_self_loops=False, dtype=x.dtype
+        )
+        x = F.dropout(x, self.dropout, self.training)
+        # [N, C] -> [N, F]
+        first = F.dropout(F.relu(self.lin(x)), self.dropout, self.training)
+        h = first
+        for conv in self.convs:
+            h = conv(h, first, edge_index, edge_weight)
+        out: Tensor = self.head(h, batch, batch_size)
+        return out

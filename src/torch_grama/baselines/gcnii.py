@@ -1,0 +1,99 @@
+"""The deep graph convolutional network with initial residual and identity mapping."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import Dropout, ModuleList
+from torch_geometric.nn import GCN2Conv
+
+from torch_grama.baselines.feature_encoder import FeatureEncoder
+from torch_grama.baselines.graph_head import GraphHead
+from torch_grama.baselines.graph_model import GraphModel
+from torch_grama.baselines.layer_stack import require_hidden_width
+from torch_grama.nn.activation import Activation, resolve_activation
+from torch_grama.nn.grama_arguments import check_positive
+from torch_grama.nn.graph_input import GraphInput
+
+
+class GCNII(GraphModel):
+    r"""The model of `"Simple and Deep Graph Convolutional Networks"
+    <https://arxiv.org/abs/2007.02133>`_ on PyG's :class:`~torch_geometric.nn.GCN2Conv`:
+
+    .. math::
+        \mathbf{X}^{(l)} = \sigma \left( \left( (1 - \alpha) \hat{\mathbf{A}} \mathbf{X}^{(l-1)} +
+        \alpha \mathbf{X}^{(0)} \right) \left( (1 - \beta_l) \mathbf{I} + \beta_l \mathbf{W}_l
+        \right) \right), \qquad \beta_l = \log \left( \frac{\theta}{l} + 1 \right),
+
+    where :math:`\mathbf{X}^{(0)}` is the encoder's output after the activation and
+    :math:`\hat{\mathbf{A}}` the normalised adjacency matrix with self-loops.
+
+    .. note::
+        ``theta=None`` sets :math:`\beta_l = 1`, the form of the Long Range Graph Benchmark (there
+        with ``alpha=0.2``) and of the synthetic tasks. Dropout follows each
+        activation, where the paper drops out the input of each layer.
+
+    Args:
+        in_channels (int): Width of the node features.
+        hidden_channels (int): Width of the states.
+        out_channels (int): Width of the output.
+        num_layers (int): Number of layers.
+        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
+        dropout (float, optional): Dropout after the encoder, each layer and in the readout.
+            (default: :obj:`0.0`)
+        act (str or callable, optional): The activation :math:`\sigma`. (default: :obj:`"relu"`)
+        alpha (float, optional): Weight of the initial residual. (default: :obj:`0.1`)
+        theta (float, optional): Damping of the weights, or :obj:`None`. (default: :obj:`0.5`)
+        residual (bool, optional): Whether the input of a layer is added to its output.
+            (default: :obj:`False`)
+        pre_linear (bool, optional): Whether a linear map to the hidden width comes first; without,
+            the features must have that width already. (default: :obj:`True`)
+        readout_layers (int, optional): Linear layers of the readout. (default: :obj:`2`)
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        act: str | Activation | None = "relu",
+        alpha: float = 0.1,
+        theta: float | None = 0.5,
+        residual: bool = False,
+        pre_linear: bool = True,
+        readout_layers: int = 2,
+    ) -> None:
+        check_positive(num_layers=num_layers)
+        require_hidden_width("GCNII", in_channels, hidden_channels, pre_linear)
+        super().__init__(
+            FeatureEncoder(in_channels, hidden_channels, pre_linear, dropout),
+            GraphHead(hidden_channels, out_channels, readout, readout_layers, act, dropout),
+        )
+        self.convs = ModuleList(
+            [_conv(hidden_channels, alpha, theta, number) for number in range(1, num_layers + 1)]
+        )
+        self.act = resolve_activation(act)
+        self.dropout = Dropout(dropout)
+        self.residual = residual
+
+    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+        r"""Runs the layers, each of which sees the first state."""
+        x = self.act(x)
+        first = x
+        for conv in self.convs:
+            out = conv(x, first, graph.edge_index, graph.edge_weight)
+            out = self.dropout(self.act(out))
+            x = x + out if self.residual else out
+        return x
+
+    def _describe(self) -> str:
+        return f", num_layers={len(self.convs)}"
+
+
+def _conv(channels: int, alpha: float, theta: float | None, number: int) -> GCN2Conv:
+    if theta is None:
+        return GCN2Conv(channels, alpha)  # type: ignore[abstract]
+    return GCN2Conv(channels, alpha, theta, number)  # type: ignore[abstract]

@@ -1,0 +1,221 @@
+"""Attention to the neighbours and to the centres of clusters of all nodes."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn import Dropout, Embedding, Linear, Module, ModuleList, ReLU, Sequential
+from torch_geometric.nn.inits import reset
+from torch_geometric.utils import degree, scatter, softmax
+
+from torch_grama.baselines.batch_view import BatchView
+from torch_grama.baselines.codebook import Codebook
+from torch_grama.baselines.pairs_within import pairs_within
+from torch_grama.baselines.stack_model import StackModel
+from torch_grama.nn.grama_arguments import check_positive
+from torch_grama.nn.stepwise_batch_norm import StepwiseBatchNorm
+
+
+class GOAT(StackModel):
+    r"""The global transformer of `"GOAT: A Global Transformer on Large-scale Graphs"
+    <https://proceedings.mlr.press/v202/kong23a.html>`_: each layer attends to the nodes nearby and
+    to the centres of clusters that stand for all nodes,
+
+    .. math::
+        \mathbf{l}_i &= \sum_{j : d(i, j) \le K} \mathrm{softmax}_j \left(
+        \frac{\mathbf{q}_i^\top \mathbf{k}_j}{\sqrt{F}} + b_{d(i, j)} - \log |R_{d(i, j)}(i)|
+        \right) \mathbf{v}_j, \\
+        \mathbf{g}_i &= \sum_k \mathrm{softmax}_k \left(
+        \frac{\mathbf{q}'^\top_i \mathbf{W}_k \boldsymbol{\mu}_k}{\sqrt{F}} + \log n_k \right)
+        \mathbf{W}_v \boldsymbol{\mu}_k, \qquad
+        \mathbf{x}'_i = \mathrm{FFN}([\mathbf{l}_i \Vert \mathbf{g}_i]),
+
+    for each head, where :math:`d` is the distance in hops, :math:`R_d(i)` the ring of nodes at
+    distance :math:`d`, :math:`\boldsymbol{\mu}_k` a centre of
+    :class:`~torch_grama.baselines.codebook.Codebook` over projected states and :math:`n_k` the
+    number of nodes of the graph of :math:`i` that are nearest to it. The FFN is linear, batch norm,
+    ReLU, twice.
+
+    .. note::
+        All nodes within :obj:`local_hops` take part where the paper samples some (20, 10 and 5 in
+        three hops), and positional codes are part of the node features rather than beside them.
+        The counts :math:`n_k` are those of the node's own graph at this step, so that the graphs
+        of a batch do not mix; the paper has one graph and counts from earlier steps. The paper's
+        model has one layer. The centres are data, like the running statistics of a batch norm:
+        training moves them, evaluation does not.
+
+    Args:
+        in_channels (int): Width of the node features.
+        hidden_channels (int): Width of the states, and of each head.
+        out_channels (int): Width of the output.
+        num_layers (int): Number of layers.
+        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
+        dropout (float, optional): Dropout. (default: :obj:`0.0`)
+        heads (int, optional): Number of attention heads. (default: :obj:`4`)
+        num_centroids (int, optional): Number of centres. (default: :obj:`1024`)
+        local_hops (int, optional): Distance :math:`K` of the local attention; the number of pairs
+            grows with its power. (default: :obj:`1`)
+        attention_dropout (float, optional): Dropout of the attention weights. (default: :obj:`0.0`)
+        readout_layers (int, optional): Linear layers of the head. (default: :obj:`2`)
+
+    Shapes:
+        - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)`
+        - **output:** :math:`(N, C_{out})` for node tasks, :math:`(B, C_{out})` for graph tasks
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        heads: int = 4,
+        num_centroids: int = 1024,
+        local_hops: int = 1,
+        attention_dropout: float = 0.0,
+        readout_layers: int = 2,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            hidden_channels,
+            out_channels,
+            num_layers,
+            readout=readout,
+            dropout=dropout,
+            readout_layers=readout_layers,
+        )
+        check_positive(heads=heads, local_hops=local_hops)
+        self.local_hops = local_hops
+        self.embedding = Sequential(
+            StepwiseBatchNorm(hidden_channels),
+            ReLU(),
+            Dropout(dropout),
+            Linear(hidden_channels, hidden_channels),
+        )
+        self.local_attentions = ModuleList(
+            [
+                _LocalAttention(hidden_channels, heads, local_hops, attention_dropout)
+                for _ in range(num_layers)
+            ]
+        )
+        self.global_attentions = ModuleList(
+            [
+                _CentroidAttention(hidden_channels, heads, num_centroids, attention_dropout)
+                for _ in range(num_layers)
+            ]
+        )
+        wide = heads * hidden_channels
+        self.mlps = ModuleList(
+            [
+                Sequential(
+                    Linear(2 * wide, wide),
+                    StepwiseBatchNorm(wide),
+                    ReLU(),
+                    Dropout(dropout),
+                    Linear(wide, hidden_channels),
+                    StepwiseBatchNorm(hidden_channels),
+                    ReLU(),
+                    Dropout(dropout),
+                )
+                for _ in range(num_layers)
+            ]
+        )
+        self.reset_parameters()
+
+    def embed(self, x: Tensor, view: BatchView) -> Tensor:
+        r"""Brings the node features to the width of the states."""
+        out: Tensor = self.embedding(super().embed(x, view))
+        return out
+
+    def propagate(self, x: Tensor, edge_state: Tensor | None, view: BatchView) -> Tensor:
+        r"""Runs the layers on the node states :math:`(N, F)`."""
+        pairs, distance = pairs_within(view.edge_index, view.num_nodes, self.local_hops)
+        # for each pair the logarithm of the number of nodes in its ring
+        ring = pairs[1] * (self.local_hops + 1) + distance
+        ring_size = degree(ring, view.num_nodes * (self.local_hops + 1), torch.long)[ring]
+        log_size = ring_size.to(x.dtype).log()
+        for near, far, mlp in zip(
+            self.local_attentions, self.global_attentions, self.mlps, strict=True
+        ):
+            # [N, H F] and [N, H F] -> [N, F]
+            x = mlp(torch.cat([near(x, pairs, distance, log_size), far(x, view)], dim=-1))
+        return x
+
+
+class _LocalAttention(Module):
+    def __init__(self, channels: int, heads: int, hops: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.dropout = dropout
+        self.query, self.key, self.value = (Linear(channels, heads * channels) for _ in range(3))
+        self.distance_bias = Embedding(hops + 1, heads)
+
+    def reset_parameters(self) -> None:
+        for lin in (self.query, self.key, self.value):
+            lin.reset_parameters()
+        torch.nn.init.zeros_(self.distance_bias.weight)
+
+    def forward(self, x: Tensor, pairs: Tensor, distance: Tensor, log_size: Tensor) -> Tensor:
+        source, target = pairs[0], pairs[1]
+        query, key, value = (
+            lin(x).unflatten(-1, (self.heads, -1)) for lin in (self.query, self.key, self.value)
+        )
+        # one score a pair and head
+        score = (query[target] * key[source]).sum(dim=-1) / math.sqrt(query.size(-1))
+        score = score + self.distance_bias(distance) - log_size.unsqueeze(-1)
+        weight = softmax(score, target, num_nodes=x.size(0))
+        weight = F.dropout(weight, self.dropout, self.training)
+        message = weight.unsqueeze(-1) * value[source]
+        return scatter(message, target, dim_size=x.size(0), reduce="sum").flatten(1)
+
+
+class _CentroidAttention(Module):
+    def __init__(self, channels: int, heads: int, num_centroids: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.dropout = dropout
+        self.num_centroids = num_centroids
+        self.project = Linear(channels, channels)
+        self.query, self.key, self.value = (Linear(channels, heads * channels) for _ in range(3))
+        self.codebook = Codebook(num_centroids, channels)
+
+    def reset_parameters(self) -> None:
+        for child in self.children():
+            reset(child)
+
+    def forward(self, x: Tensor, view: BatchView) -> Tensor:
+        points = self.project(x)
+        nearest = self.codebook.assign(points)
+        centres = self.codebook.decode()
+        # [B, K]: how many nodes of each graph stand behind each centre
+        counts = degree(
+            view.graph * self.num_centroids + nearest,
+            view.num_graphs * self.num_centroids,
+            torch.long,
+        )
+        bias = counts.view(view.num_graphs, self.num_centroids)[view.graph]
+        # [N, H F] -> [H, N, F], [K, H F] -> [H, K, F]
+        query, key, value = (
+            lin(part).unflatten(-1, (self.heads, -1)).transpose(0, 1)
+            for lin, part in (
+                (self.query, points),
+                (self.key, centres),
+                (self.value, centres),
+            )
+        )
+        out = F.scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            attn_mask=bias.to(query.dtype).log(),
+            dropout_p=self.dropout if self.training else 0.0,
+        )
+        if self.training:
+            self.codebook.update(points)
+        return out.transpose(0, 1).flatten(1)

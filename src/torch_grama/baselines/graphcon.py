@@ -1,0 +1,125 @@
+"""Graph-coupled oscillators."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import Dropout, Linear
+from torch_geometric.nn import GATConv, GCNConv
+
+from torch_grama.baselines.feature_encoder import FeatureEncoder
+from torch_grama.baselines.graph_head import GraphHead
+from torch_grama.baselines.graph_model import GraphModel
+from torch_grama.baselines.layer_stack import require_hidden_width
+from torch_grama.nn.activation import Activation, resolve_activation
+from torch_grama.nn.choices import choose
+from torch_grama.nn.grama_arguments import check_positive
+from torch_grama.nn.graph_input import GraphInput
+
+COUPLINGS = {"gcn": "graph convolution", "gat": "graph attention"}
+
+
+class GraphCON(GraphModel):
+    r"""The model of `"Graph-Coupled Oscillator Networks" <https://arxiv.org/abs/2202.02296>`_:
+    the nodes are damped oscillators, driven through the graph,
+
+    .. math::
+        \mathbf{Y} &\leftarrow \mathbf{Y} + \Delta t \left( \sigma( \mathrm{F}(\mathbf{X}) +
+        \mathbf{R} \mathbf{X} ) - \gamma \, \mathbf{X} - \alpha \, \mathbf{Y} \right), \\
+        \mathbf{X} &\leftarrow \mathbf{X} + \Delta t \, \mathbf{Y},
+
+    where :math:`\mathrm{F}` is a graph convolution, or a graph attention whose heads are averaged
+    after the activation. All layers share the weights; both states start at the encoder's output.
+
+    .. note::
+        The linear term :math:`\mathbf{R}` is in the released code and not in the paper's equation
+        (``residual=False``). The released attention model averages neighbouring channels of the
+        concatenated heads; here the heads are averaged. With :math:`\Delta t = \alpha = \gamma =
+        1`, the defaults of the released code, the oscillator is lost: the update is
+        :math:`\mathbf{X} \leftarrow \sigma(\mathrm{F}(\mathbf{X}) + \mathbf{R} \mathbf{X})`.
+
+    Args:
+        in_channels (int): Width of the node features.
+        hidden_channels (int): Width of the states.
+        out_channels (int): Width of the output.
+        num_layers (int): Number of steps.
+        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
+        dropout (float, optional): Dropout of both states after the encoder and each step, and in
+            the readout. (default: :obj:`0.0`)
+        act (str or callable, optional): The activation :math:`\sigma`. (default: :obj:`"relu"`)
+        coupling (str, optional): ``"gcn"`` or ``"gat"``. (default: :obj:`"gcn"`)
+        heads (int, optional): Number of heads of the attention. (default: :obj:`1`)
+        step_size (float, optional): The step size :math:`\Delta t`. (default: :obj:`0.5`)
+        alpha (float, optional): The damping. (default: :obj:`1.0`)
+        gamma (float, optional): The squared frequency. (default: :obj:`1.0`)
+        residual (bool, optional): Whether the linear term is added. (default: :obj:`True`)
+        pre_linear (bool, optional): Whether a linear map to the hidden width comes first; without,
+            the features must have that width already. (default: :obj:`True`)
+        readout_layers (int, optional): Linear layers of the readout. (default: :obj:`2`)
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        act: str | Activation | None = "relu",
+        coupling: str = "gcn",
+        heads: int = 1,
+        step_size: float = 0.5,
+        alpha: float = 1.0,
+        gamma: float = 1.0,
+        residual: bool = True,
+        pre_linear: bool = True,
+        readout_layers: int = 2,
+    ) -> None:
+        check_positive(num_layers=num_layers, heads=heads)
+        choose("coupling", coupling, COUPLINGS)
+        require_hidden_width("GraphCON", in_channels, hidden_channels, pre_linear)
+        if coupling == "gcn" and heads != 1:
+            raise ValueError(f"Expected heads=1 for coupling='gcn' (got {heads})")
+        super().__init__(
+            FeatureEncoder(in_channels, hidden_channels, pre_linear, dropout),
+            GraphHead(hidden_channels, out_channels, readout, readout_layers, act, dropout),
+        )
+        self.num_layers = num_layers
+        self.coupling = coupling
+        self.takes_edge_weight = coupling == "gcn"
+        self.heads = heads
+        self.step_size = step_size
+        self.alpha = alpha
+        self.gamma = gamma
+        self.act = resolve_activation(act)
+        self.dropout = Dropout(dropout)
+        self.conv = (
+            GCNConv(hidden_channels, hidden_channels)  # type: ignore[abstract]
+            if coupling == "gcn"
+            else GATConv(hidden_channels, hidden_channels, heads=heads)  # type: ignore[abstract]
+        )
+        self.skip_lin = Linear(hidden_channels, heads * hidden_channels) if residual else None
+
+    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+        r"""Moves positions and velocities."""
+        y = x
+        for _ in range(self.num_layers):
+            force = self._drive(x, graph) - self.gamma * x - self.alpha * y
+            y = y + self.step_size * force
+            x = x + self.step_size * y
+            y, x = self.dropout(y), self.dropout(x)
+        return x
+
+    def _drive(self, x: Tensor, graph: GraphInput) -> Tensor:
+        if self.coupling == "gcn":
+            drive = self.conv(x, graph.edge_index, graph.edge_weight)
+        else:
+            drive = self.conv(x, graph.edge_index)
+        if self.skip_lin is not None:
+            drive = drive + self.skip_lin(x)
+        # [N, H F] -> [N, H, F] -> [N, F]
+        return self.act(drive).view(x.size(0), self.heads, -1).mean(dim=1)
+
+    def _describe(self) -> str:
+        return f", num_layers={self.num_layers}, coupling={self.coupling!r}"

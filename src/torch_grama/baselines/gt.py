@@ -1,0 +1,149 @@
+"""Attention along the edges."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn import GELU, Dropout, LayerNorm, Linear, Module, ModuleList, Sequential
+from torch_geometric.nn import TransformerConv
+from torch_geometric.nn.inits import reset
+from torch_geometric.utils import add_self_loops
+
+from torch_grama.baselines.batch_view import BatchView
+from torch_grama.baselines.global_attention import check_heads
+from torch_grama.baselines.stack_model import StackModel
+
+
+class GT(StackModel):
+    r"""The graph transformer of `"A critical look at the evaluation of GNNs under heterophily"
+    <https://arxiv.org/abs/2302.11640>`_, whose attention is restricted to the edges:
+
+    .. math::
+        \mathbf{a}_i &= \Big\Vert_h \sum_{j \in \mathcal{N}(i) \cup \{i\}} \mathrm{softmax}_j
+        \left( \frac{\mathbf{q}_{h,i}^\top \mathbf{k}_{h,j}}{\sqrt{d}} \right) \mathbf{v}_{h,j}, \\
+        \mathbf{h}_i &= \mathbf{x}_i + \mathbf{W} \mathbf{a}_i, \qquad
+        \mathbf{x}'_i = \mathbf{h}_i + \mathrm{FFN}(\mathrm{LN}(\mathbf{h}_i)),
+
+    where queries, keys and values are maps of :math:`\mathrm{LN}(\mathbf{x})`. The variant with
+    separation (GT-sep) leaves node :math:`i` out of the sum and has
+    :math:`\mathbf{W} [\mathrm{LN}(\mathbf{x}_i) \Vert \mathbf{a}_i]` instead. The attention is
+    PyG's :class:`~torch_geometric.nn.TransformerConv` without its skip connection.
+
+    .. note::
+        Edge attributes, which the paper does not have, are added to keys and values as
+        :class:`~torch_geometric.nn.TransformerConv` does; the loop at a node has zeros. The head is
+        that of all models here, where the paper has one linear map.
+
+    Args:
+        in_channels (int): Width of the node features.
+        hidden_channels (int): Width of the states.
+        out_channels (int): Width of the output.
+        num_layers (int): Number of layers.
+        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
+        dropout (float, optional): Dropout. (default: :obj:`0.0`)
+        heads (int, optional): Number of attention heads. (default: :obj:`8`)
+        separate (bool, optional): Whether a node is kept apart from its neighbours.
+            (default: :obj:`False`)
+        edge_dim (int, optional): Width of the edge attributes. (default: :obj:`None`)
+        readout_layers (int, optional): Linear layers of the head. (default: :obj:`2`)
+
+    Shapes:
+        - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)`
+        - **output:** :math:`(N, C_{out})` for node tasks, :math:`(B, C_{out})` for graph tasks
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        heads: int = 8,
+        separate: bool = False,
+        edge_dim: int | None = None,
+        readout_layers: int = 2,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            hidden_channels,
+            out_channels,
+            num_layers,
+            readout=readout,
+            dropout=dropout,
+            edge_dim=edge_dim,
+            readout_layers=readout_layers,
+        )
+        check_heads(hidden_channels, heads)
+        self.separate = separate
+        state_dim = None if edge_dim is None else hidden_channels
+        self.layers = ModuleList(
+            [
+                _Layer(hidden_channels, heads, dropout, separate, state_dim)
+                for _ in range(num_layers)
+            ]
+        )
+        self.norm = LayerNorm(hidden_channels)
+        self.reset_parameters()
+
+    def embed(self, x: Tensor, view: BatchView) -> Tensor:
+        r"""Brings the node features to the width of the states."""
+        return F.gelu(F.dropout(super().embed(x, view), self.dropout, self.training))
+
+    def propagate(self, x: Tensor, edge_state: Tensor | None, view: BatchView) -> Tensor:
+        r"""Runs the layers on the node states :math:`(N, F)`."""
+        edge_index = view.edge_index
+        if not self.separate:
+            edge_index, edge_state = add_self_loops(
+                edge_index, edge_state, fill_value=0.0, num_nodes=view.num_nodes
+            )
+        for layer in self.layers:
+            x = layer(x, edge_index, edge_state)
+        out: Tensor = self.norm(x)
+        return out
+
+
+class _Layer(Module):
+    def __init__(
+        self, channels: int, heads: int, dropout: float, separate: bool, edge_dim: int | None
+    ) -> None:
+        super().__init__()
+        self.separate = separate
+        self.dropout = dropout
+        self.attention_norm = LayerNorm(channels)
+        self.attention = TransformerConv(  # type: ignore[abstract]
+            channels, channels // heads, heads, edge_dim=edge_dim, root_weight=False
+        )
+        # it makes the map of the skip connection also where it does not use it
+        self.attention.register_module("lin_skip", _NoMap())
+        self.out_lin = Linear(2 * channels if separate else channels, channels)
+        self.mlp = Sequential(
+            LayerNorm(channels),
+            Linear(channels, channels),
+            Dropout(dropout),
+            GELU(),
+            Linear(channels, channels),
+            Dropout(dropout),
+        )
+
+    def reset_parameters(self) -> None:
+        for child in self.children():
+            reset(child)
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_state: Tensor | None) -> Tensor:
+        normed = self.attention_norm(x)
+        message = self.attention(normed, edge_index, edge_state)
+        if self.separate:
+            # [N, F] -> [N, 2 F]
+            message = torch.cat([normed, message], dim=-1)
+        x = x + F.dropout(self.out_lin(message), self.dropout, self.training)
+        out: Tensor = x + self.mlp(x)
+        return out
+
+
+class _NoMap(Module):
+    def reset_parameters(self) -> None:
+        """Has none."""

@@ -1,0 +1,110 @@
+"""Pairs of nodes by their exact distance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+# How many candidate pairs are looked at together; bounds the memory on dense graphs.
+CHUNK = 1 << 24
+# Up to this size a graph is walked as a dense matrix.
+DENSE_NODES = 512
+
+
+def hop_pairs(edge_index: Tensor, num_nodes: int, max_hops: int) -> tuple[Tensor, Tensor]:
+    r"""Returns all ordered pairs of distinct nodes that are 1 to :obj:`max_hops` edges apart.
+
+    The distance of :math:`(j, i)` is the length of the shortest directed walk from :math:`j` to
+    :math:`i`. Self-loops and repeated edges play no part. A batch of graphs may be given as one
+    graph: its parts are never joined.
+
+    Args:
+        edge_index (Tensor): Edges :math:`(2, E)`, from source to target.
+        num_nodes (int): Number of nodes.
+        max_hops (int): The largest distance.
+
+    Returns:
+        tuple: Pairs :math:`(2, P)`, from source to target, and their distances :math:`(P)`, int64,
+        in the order of distance, target, source.
+    """
+    if num_nodes <= DENSE_NODES:
+        return _walk_dense(edge_index, num_nodes, max_hops)
+    source, target = edge_index[:, edge_index[0] != edge_index[1]]
+    # Key of a pair: target * N + source. The same numbers list the sources of each target.
+    ring = (target * num_nodes + source).unique()
+    sources = ring % num_nodes
+    boundaries = torch.arange(num_nodes + 1, device=ring.device) * num_nodes
+    start = torch.searchsorted(ring, boundaries)
+    rings, near = [ring], ring
+    for _ in range(max_hops - 1):
+        if ring.numel() == 0:
+            break
+        parts = [_distinct(keys, num_nodes) for keys in _extend(ring, start, sources, num_nodes)]
+        ring = torch.cat(parts).unique() if parts else ring[:0]
+        ring = ring[ring // num_nodes != ring % num_nodes]
+        ring = ring[~_contains(near, ring)]
+        rings.append(ring)
+        near = torch.cat([near, ring]).sort().values
+    distance = torch.cat([torch.full_like(keys, hops) for hops, keys in enumerate(rings, start=1)])
+    keys = torch.cat(rings)
+    return torch.stack([keys % num_nodes, keys // num_nodes]), distance
+
+
+def _walk_dense(edge_index: Tensor, num_nodes: int, max_hops: int) -> tuple[Tensor, Tensor]:
+    """The same by products of matrices, row for the target and column for the source."""
+    step = torch.zeros(num_nodes, num_nodes, device=edge_index.device)
+    step[edge_index[1], edge_index[0]] = 1
+    ring = torch.eye(num_nodes, device=edge_index.device)
+    near = ring > 0
+    pairs, distances = [edge_index.new_zeros(2, 0)], [edge_index.new_zeros(0)]
+    for hops in range(1, max_hops + 1):
+        ring = ((ring @ step > 0) & ~near).to(step.dtype)
+        found = ring.nonzero().t().flip(0)
+        if found.size(1) == 0:
+            break
+        near = near | (ring > 0)
+        pairs.append(found)
+        distances.append(torch.full_like(found[0], hops))
+    return torch.cat(pairs, dim=1), torch.cat(distances)
+
+
+def _extend(ring: Tensor, start: Tensor, sources: Tensor, num_nodes: int) -> Iterator[Tensor]:
+    """Walks one more edge back from the source of each pair, some pairs at a time."""
+    middle = ring % num_nodes
+    count = start[middle + 1] - start[middle]
+    total = count.cumsum(0)
+    cuts = torch.arange(CHUNK, int(total[-1]) + CHUNK, CHUNK, device=ring.device)
+    begin = 0
+    for end in torch.searchsorted(total, cuts, right=True).tolist():
+        # one pair alone may exceed the chunk
+        end = min(max(end, begin + 1), ring.numel())
+        piece = count[begin:end]
+        owner = torch.repeat_interleave(piece)
+        if owner.numel() > 0:
+            offset = torch.arange(owner.numel(), device=ring.device)
+            offset = offset - (piece.cumsum(0) - piece)[owner]
+            row = (ring[begin:end] // num_nodes)[owner]
+            yield row * num_nodes + sources[start[middle[begin:end]][owner] + offset]
+        begin = end
+
+
+def _distinct(keys: Tensor, num_nodes: int) -> Tensor:
+    """The keys without repetition, sorted; they come in the order of their targets."""
+    first, last = int(keys[0]) // num_nodes, int(keys[-1]) // num_nodes
+    num_cells = (last - first + 1) * num_nodes
+    if num_cells > 4 * keys.numel():
+        distinct: Tensor = keys.unique()
+        return distinct
+    # where a good part of all pairs is met, ticking them off is cheaper than sorting
+    met = torch.zeros(num_cells, dtype=torch.bool, device=keys.device)
+    met[keys - first * num_nodes] = True
+    return met.nonzero().squeeze(1) + first * num_nodes
+
+
+def _contains(sorted_keys: Tensor, keys: Tensor) -> Tensor:
+    """Which keys are among the sorted ones."""
+    place = torch.searchsorted(sorted_keys, keys).clamp(max=sorted_keys.numel() - 1)
+    found: Tensor = sorted_keys[place] == keys
+    return found

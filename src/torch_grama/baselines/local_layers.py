@@ -1,0 +1,127 @@
+"""Local message passing beside a global branch, by word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn import Linear, Module, ReLU, Sequential
+from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv
+
+from torch_grama.baselines.batch_view import BatchView
+from torch_grama.nn.gated_gcn_conv import GatedGCNConv
+
+
+class GCNBranch(Module):
+    r"""A :class:`~torch_geometric.nn.GCNConv`; reads edge weights, hands the edge state on.
+
+    Args:
+        channels (int): Width of the states.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv = GCNConv(channels, channels)  # type: ignore[abstract]
+
+    def forward(
+        self, x: Tensor, edge_state: Tensor | None, view: BatchView
+    ) -> tuple[Tensor, Tensor | None]:
+        r"""Returns the branch and the edge state."""
+        return self.conv(x, view.edge_index, view.edge_weight), edge_state
+
+
+class GATBranch(Module):
+    r"""A :class:`~torch_geometric.nn.GATConv` of up to four heads; reads edge attributes.
+
+    Args:
+        channels (int): Width of the states.
+        has_edge_attr (bool): Whether there are edge attributes.
+    """
+
+    def __init__(self, channels: int, has_edge_attr: bool) -> None:
+        super().__init__()
+        heads = next(heads for heads in (4, 2, 1) if channels % heads == 0)
+        edge_dim = channels if has_edge_attr else None
+        self.conv = GATConv(  # type: ignore[abstract]
+            channels, channels // heads, heads, edge_dim=edge_dim
+        )
+
+    def forward(
+        self, x: Tensor, edge_state: Tensor | None, view: BatchView
+    ) -> tuple[Tensor, Tensor | None]:
+        r"""Returns the branch and the edge state."""
+        return self.conv(x, view.edge_index, edge_state), edge_state
+
+
+class GINEBranch(Module):
+    r"""A :class:`~torch_geometric.nn.GINEConv` with an MLP of two layers; without edge attributes a
+    :class:`~torch_geometric.nn.GINConv` with the same MLP.
+
+    Args:
+        channels (int): Width of the states.
+        has_edge_attr (bool): Whether there are edge attributes.
+    """
+
+    def __init__(self, channels: int, has_edge_attr: bool) -> None:
+        super().__init__()
+        mlp = Sequential(Linear(channels, channels), ReLU(), Linear(channels, channels))
+        conv = GINEConv if has_edge_attr else GINConv
+        self.conv = conv(mlp)  # type: ignore[abstract]
+
+    def forward(
+        self, x: Tensor, edge_state: Tensor | None, view: BatchView
+    ) -> tuple[Tensor, Tensor | None]:
+        r"""Returns the branch and the edge state."""
+        if edge_state is None:
+            return self.conv(x, view.edge_index), None
+        return self.conv(x, view.edge_index, edge_state), edge_state
+
+
+class GatedGCNBranch(Module):
+    r"""A :class:`~torch_grama.nn.GatedGCNConv` with ReLU, which also updates the edge state.
+
+    Args:
+        channels (int): Width of the states.
+        has_edge_state (bool): Whether an edge state is given; if not, the layer starts one.
+        dropout (float): Dropout of the update of the edges.
+    """
+
+    def __init__(self, channels: int, has_edge_state: bool, dropout: float) -> None:
+        super().__init__()
+        self.conv = GatedGCNConv(channels, has_edge_state)
+        self.dropout = dropout
+
+    def forward(
+        self, x: Tensor, edge_state: Tensor | None, view: BatchView
+    ) -> tuple[Tensor, Tensor | None]:
+        r"""Returns the branch and the new edge state."""
+        out, new_state = self.conv(x, view.edge_index, edge_state)
+        if edge_state is not None and self.dropout > 0:
+            update = F.dropout(new_state - edge_state, self.dropout, self.training)
+            new_state = edge_state + update
+        return F.relu(out), new_state
+
+
+def _gcn(channels: int, has_edge_attr: bool, is_first: bool, dropout: float) -> Module:
+    return GCNBranch(channels)
+
+
+def _gat(channels: int, has_edge_attr: bool, is_first: bool, dropout: float) -> Module:
+    return GATBranch(channels, has_edge_attr)
+
+
+def _gine(channels: int, has_edge_attr: bool, is_first: bool, dropout: float) -> Module:
+    return GINEBranch(channels, has_edge_attr)
+
+
+def _gated_gcn(channels: int, has_edge_attr: bool, is_first: bool, dropout: float) -> Module:
+    return GatedGCNBranch(channels, has_edge_attr or not is_first, dropout)
+
+
+LOCAL_LAYERS: dict[str, Callable[[int, bool, bool, float], Module]] = {
+    "gcn": _gcn,
+    "gat": _gat,
+    "gine": _gine,
+    "gatedgcn": _gated_gcn,
+}

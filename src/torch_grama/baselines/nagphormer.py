@@ -1,0 +1,146 @@
+"""A transformer over the hops around each node."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import GELU, Dropout, LayerNorm, Linear, Module, ModuleList, MultiheadAttention
+from torch.nn import Sequential as Chain
+from torch_geometric.nn import SimpleConv
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+from torch_geometric.nn.inits import reset
+
+from torch_grama.baselines.batch_view import BatchView
+from torch_grama.baselines.global_attention import check_heads, reset_multihead
+from torch_grama.baselines.stack_model import StackModel
+from torch_grama.nn.grama_arguments import check_positive
+
+# Nodes that attend at once; the fused kernels stop at 65,535 sequences.
+NODES_AT_ONCE = 32_768
+
+
+class NAGphormer(StackModel):
+    r"""The model of `"NAGphormer: A Tokenized Graph Transformer for Node Classification in Large
+    Graphs" <https://arxiv.org/abs/2206.04910>`_: every node is a sequence of its neighbourhoods,
+
+    .. math::
+        \mathbf{Z}^{(0)}_i = \left[ \mathbf{x}_i, (\hat{\mathbf{A}} \mathbf{X})_i, \ldots,
+        (\hat{\mathbf{A}}^K \mathbf{X})_i \right] \mathbf{W}, \qquad
+        \mathbf{Z}' = \mathbf{Z} + \mathrm{MHA}(\mathrm{LN}(\mathbf{Z})), \quad
+        \mathbf{Z}^{(l+1)} = \mathbf{Z}' + \mathrm{FFN}(\mathrm{LN}(\mathbf{Z}')),
+
+    with :math:`\hat{\mathbf{A}}` the normalised adjacency matrix with self-loops. The hops are then
+    read by attention against the node itself,
+
+    .. math::
+        \mathbf{h}_i = \mathbf{z}_{i,0} + \sum_{k=1}^K \mathrm{softmax}_k \left( \mathbf{a}^\top
+        [\mathbf{z}_{i,0} \Vert \mathbf{z}_{i,k}] + b \right) \mathbf{z}_{i,k}.
+
+    .. note::
+        Eigenvectors of the Laplacian are part of the node features where they are wanted. The hops
+        are made in every forward pass, whole graphs at a time; the paper makes them once and
+        trains on batches of nodes. The head is that of all models here.
+
+    Args:
+        in_channels (int): Width of the node features.
+        hidden_channels (int): Width of the states.
+        out_channels (int): Width of the output.
+        num_layers (int): Number of transformer layers.
+        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
+        dropout (float, optional): Dropout. (default: :obj:`0.0`)
+        hops (int, optional): Number of hops :math:`K`. (default: :obj:`7`)
+        heads (int, optional): Number of attention heads. (default: :obj:`8`)
+        attention_dropout (float, optional): Dropout of the attention weights. (default: :obj:`0.0`)
+        readout_layers (int, optional): Linear layers of the head. (default: :obj:`2`)
+
+    Shapes:
+        - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)`
+        - **output:** :math:`(N, C_{out})` for node tasks, :math:`(B, C_{out})` for graph tasks
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        hops: int = 7,
+        heads: int = 8,
+        attention_dropout: float = 0.0,
+        readout_layers: int = 2,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            hidden_channels,
+            out_channels,
+            num_layers,
+            readout=readout,
+            dropout=dropout,
+            readout_layers=readout_layers,
+        )
+        check_positive(hops=hops)
+        check_heads(hidden_channels, heads)
+        self.hops = hops
+        self.step = SimpleConv(aggr="sum")  # type: ignore[abstract]
+        self.layers = ModuleList(
+            [
+                _PreNormLayer(hidden_channels, heads, dropout, attention_dropout)
+                for _ in range(num_layers)
+            ]
+        )
+        self.norm = LayerNorm(hidden_channels)
+        self.hop_lin = Linear(2 * hidden_channels, 1)
+        self.reset_parameters()
+
+    def embed(self, x: Tensor, view: BatchView) -> Tensor:
+        r"""Makes the hops of each node :math:`(N, K + 1, F)`."""
+        edge_index, weight = gcn_norm(
+            view.edge_index, view.edge_weight, view.num_nodes, dtype=x.dtype
+        )
+        hops = [x]
+        for _ in range(self.hops):
+            hops.append(self.step(hops[-1], edge_index, weight))
+        return super().embed(torch.stack(hops, dim=1), view)
+
+    def propagate(self, x: Tensor, edge_state: Tensor | None, view: BatchView) -> Tensor:
+        r"""Runs the layers on the hops and reads them, :math:`(N, K + 1, F) \to (N, F)`."""
+        return torch.cat([self._read(part) for part in x.split(NODES_AT_ONCE)])
+
+    def _read(self, tokens: Tensor) -> Tensor:
+        for layer in self.layers:
+            tokens = layer(tokens)
+        tokens = self.norm(tokens)
+        # [N, K + 1, F] -> [N, 1, F] and [N, K, F]
+        own, hops = tokens[:, :1], tokens[:, 1:]
+        weight = torch.softmax(self.hop_lin(torch.cat([own.expand_as(hops), hops], -1)), dim=1)
+        return own.squeeze(1) + (weight * hops).sum(dim=1)
+
+
+class _PreNormLayer(Module):
+    def __init__(self, channels: int, heads: int, dropout: float, attention_dropout: float) -> None:
+        super().__init__()
+        self.attention_norm = LayerNorm(channels)
+        self.attention = MultiheadAttention(channels, heads, attention_dropout, batch_first=True)
+        self.dropout = Dropout(dropout)
+        self.mlp = Chain(
+            LayerNorm(channels),
+            Linear(channels, 2 * channels),
+            GELU(),
+            Linear(2 * channels, channels),
+            Dropout(dropout),
+        )
+
+    def reset_parameters(self) -> None:
+        self.attention_norm.reset_parameters()
+        reset_multihead(self.attention)
+        reset(self.mlp)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        normed = self.attention_norm(tokens)
+        attended, _ = self.attention(normed, normed, normed, need_weights=False)
+        tokens = tokens + self.dropout(attended)
+        out: Tensor = tokens + self.mlp(tokens)
+        return out

@@ -1,0 +1,147 @@
+"""ResNet: a residual MLP on the nodes, with or without features of the graph beside theirs."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn import GELU, Dropout, LayerNorm, Linear, ModuleList, Parameter, Sequential
+
+from torch_grama.baselines.fixed_product import propagate
+from torch_grama.baselines.graph_head import GraphHead
+from torch_grama.baselines.loop_weights import weigh_without_loops
+from torch_grama.baselines.sized_module import SizedModule
+from torch_grama.baselines.training_hooks import check_num_nodes
+from torch_grama.nn.choices import choose
+from torch_grama.nn.gcn_normalization import gcn_adjacency, sum_adjacency
+from torch_grama.nn.grama_arguments import check_positive
+
+GRAPH_FEATURES = {
+    "none": "the node's own features",
+    "sgc": "and the features averaged over its surroundings",
+    "adjacency": "and its row of the adjacency matrix",
+}
+
+
+class ResNet(SizedModule):
+    r"""The graph-agnostic model of `"A critical look at the evaluation of GNNs under heterophily:
+    Are we really making progress?" <https://arxiv.org/abs/2302.11640>`_ and its two extensions.
+
+    .. math::
+        \mathbf{h}_i^{(0)} = \mathrm{GELU}(\mathbf{W} \mathbf{z}_i + \mathbf{b}), \qquad
+        \mathbf{h}_i^{(l+1)} = \mathbf{h}_i^{(l)} +
+        \mathrm{FFN}(\mathrm{LN}(\mathbf{h}_i^{(l)})), \qquad
+        \mathbf{y}_i = \mathbf{W}' \, \mathrm{LN}(\mathbf{h}_i^{(L)}) + \mathbf{b}',
+
+    where :math:`\mathbf{z}_i` is :math:`\mathbf{x}_i` (ResNet), :math:`\mathbf{x}_i \,\Vert\,
+    (\hat{\mathbf{A}}^K \mathbf{X})_i` (ResNet+SGC) or :math:`\mathbf{x}_i \,\Vert\,
+    \mathbf{A}_i` (ResNet+adj), and the FFN is two linear layers with dropout, GELU, dropout.
+
+    .. note::
+        ResNet+adj learns a vector for each node: it is transductive, needs :obj:`num_nodes`, and
+        depends on the numbering of the nodes. The rows of :math:`\mathbf{A}` are never formed; the
+        first layer sums the vectors of the neighbours, which is the same.
+
+    Args:
+        in_channels (int): Width of the node features.
+        hidden_channels (int): Width of the hidden states.
+        out_channels (int): Width of the output.
+        num_layers (int): Number of residual modules.
+        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
+        dropout (float, optional): Dropout probability. (default: :obj:`0.0`)
+        graph_features (str, optional): ``"none"``, ``"sgc"`` or ``"adjacency"``.
+            (default: :obj:`"none"`)
+        num_hops (int, optional): The power :math:`K`. (default: :obj:`5`)
+        num_nodes (int, optional): Number of nodes of the one graph, for ``"adjacency"`` alone.
+            (default: :obj:`None`)
+
+    Shapes:
+        - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)`, edge weights
+          :math:`(E)` *(optional)*
+        - **output:** :math:`(N, C_{out})` or :math:`(B, C_{out})`
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        graph_features: str = "none",
+        num_hops: int = 5,
+        num_nodes: int | None = None,
+    ) -> None:
+        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
+        check_positive(num_hops=num_hops, num_nodes=num_nodes)
+        choose("graph_features", graph_features, GRAPH_FEATURES)
+        if graph_features == "adjacency" and num_nodes is None:
+            raise ValueError(
+                "Expected 'num_nodes', the number of nodes of the one graph, for "
+                "graph_features='adjacency' (got None)"
+            )
+        self.graph_features = graph_features
+        self.num_hops = num_hops
+        self.num_nodes = num_nodes if graph_features == "adjacency" else None
+        width = in_channels * (2 if graph_features == "sgc" else 1)
+        self.lin = Linear(width, hidden_channels)
+        # column j of the part of the first layer that reads rows of the adjacency matrix
+        self.node_weight = (
+            None
+            if self.num_nodes is None
+            else Parameter(torch.empty(self.num_nodes, hidden_channels))
+        )
+        self.layers = ModuleList(
+            Sequential(
+                LayerNorm(hidden_channels),
+                Linear(hidden_channels, hidden_channels),
+                Dropout(dropout),
+                GELU(),
+                Linear(hidden_channels, hidden_channels),
+                Dropout(dropout),
+            )
+            for _ in range(num_layers)
+        )
+        self.norm = LayerNorm(hidden_channels)
+        self.head = GraphHead(hidden_channels, out_channels, readout, num_layers=1)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        super().reset_parameters()
+        if self.node_weight is not None and self.num_nodes is not None:
+            # as one linear layer over features and adjacency row would be
+            bound = (self.in_channels + self.num_nodes) ** -0.5
+            torch.nn.init.uniform_(self.node_weight, -bound, bound)
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        r"""Returns one row a node or a graph; edge attributes are not used."""
+        if self.graph_features == "sgc":
+            adjacency = gcn_adjacency(edge_index, edge_weight, x.size(0), x.dtype)
+            smooth = x
+            for _ in range(self.num_hops):
+                smooth = propagate(adjacency, smooth)
+            # [N, C] -> [N, 2 C]
+            x = torch.cat([x, smooth], dim=-1)
+        # [N, C] -> [N, F]
+        h = self.lin(x)
+        if self.node_weight is not None and self.num_nodes is not None:
+            check_num_nodes(self.num_nodes, x)
+            weight = weigh_without_loops(edge_index, edge_weight, x.dtype)
+            rows = sum_adjacency(edge_index, weight, x.size(0), x.dtype)
+            h = h + propagate(rows, self.node_weight)
+        h = F.gelu(F.dropout(h, self.dropout, self.training))
+        for layer in self.layers:
+            h = h + layer(h)
+        out: Tensor = self.head(self.norm(h), batch, batch_size)
+        return out

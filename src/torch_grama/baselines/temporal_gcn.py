@@ -1,0 +1,232 @@
+"""T-GCN and A3T-GCN: a gated recurrent unit over time, fed by graph convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn import Linear, Module, ModuleList, Parameter
+from torch_geometric.nn.inits import reset
+
+from torch_grama.baselines.fixed_product import propagate
+from torch_grama.baselines.graph_head import GraphHead
+from torch_grama.baselines.sized_module import SizedModule
+from torch_grama.nn.engine.adjacency import Adjacency
+from torch_grama.nn.gcn_normalization import gcn_adjacency
+from torch_grama.nn.grama_arguments import check_positive
+
+
+class TGCN(SizedModule):
+    r"""The model of `"T-GCN: A Temporal Graph Convolutional Network for Traffic Prediction"
+    <https://arxiv.org/abs/1811.05320>`_ in the form of PyTorch Geometric Temporal.
+
+    .. math::
+        \mathbf{Z}_t &= \mathrm{sigmoid} \big( [\hat{\mathbf{A}} \mathbf{X}_t \mathbf{U}_z
+        \,\Vert\, \mathbf{H}_{t-1}] \mathbf{W}_z \big), \qquad
+        \mathbf{R}_t = \mathrm{sigmoid} \big( [\hat{\mathbf{A}} \mathbf{X}_t \mathbf{U}_r
+        \,\Vert\, \mathbf{H}_{t-1}] \mathbf{W}_r \big), \\
+        \tilde{\mathbf{H}}_t &= \tanh \big( [\hat{\mathbf{A}} \mathbf{X}_t \mathbf{U}_h \,\Vert\,
+        \mathbf{R}_t \odot \mathbf{H}_{t-1}] \mathbf{W}_h \big), \qquad
+        \mathbf{H}_t = \mathbf{Z}_t \odot \mathbf{H}_{t-1} + (1 - \mathbf{Z}_t) \odot
+        \tilde{\mathbf{H}}_t,
+
+    (all linear maps with a bias), from :math:`\mathbf{H}_0 = 0` over the elements of the sequence,
+    oldest first; the output is a linear layer of :math:`\mathrm{ReLU}(\mathbf{H}_L)`. Further
+    layers read the states of the layer below as their sequence.
+
+    .. note::
+        The paper has two graph convolutions in a row before each gate; the library whose numbers
+        are quoted has one, as here. Its example carries the state from one window of the series to
+        the next and reads the lags as channels; here each window stands alone and is read in time.
+
+    Args:
+        in_channels (int): Width of one element of the sequence.
+        hidden_channels (int): Width of the hidden states.
+        out_channels (int): Width of the output.
+        num_layers (int): Number of recurrent layers.
+        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
+        dropout (float, optional): Dropout of the last state. (default: :obj:`0.0`)
+
+    Shapes:
+        - **input:** node features :math:`(N, L, C_{in})`, edges :math:`(2, E)`, edge weights
+          :math:`(E)` *(optional)*
+        - **output:** :math:`(N, C_{out})` or :math:`(B, C_{out})`
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
+        self.cells = ModuleList(
+            TGCNCell(hidden_channels if layer else in_channels, hidden_channels)
+            for layer in range(num_layers)
+        )
+        self.head = GraphHead(hidden_channels, out_channels, readout, num_layers=1)
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        r"""Returns one row a node or a graph; edge attributes are not used."""
+        _check_sequence(x, self.in_channels)
+        adjacency = gcn_adjacency(edge_index, edge_weight, x.size(0), x.dtype)
+        for cell in self.cells:
+            # [N, L, C] -> [N, L, F]
+            x = cell(x, adjacency)
+        h = F.dropout(F.relu(self._summarize(x)), self.dropout, self.training)
+        out: Tensor = self.head(h, batch, batch_size)
+        return out
+
+    def _summarize(self, states: Tensor) -> Tensor:
+        """One state for the whole sequence: the last. [N, L, F] -> [N, F]"""
+        return states[:, -1]
+
+
+class A3TGCN(TGCN):
+    r"""The model of `"A3T-GCN: Attention Temporal Graph Convolutional Network for Traffic
+    Forecasting" <https://arxiv.org/abs/2006.11583>`_ in the form of PyTorch Geometric Temporal.
+
+    .. math::
+        \mathbf{Y} = \mathrm{ReLU} \Big( \sum_{t=1}^{L} \mathrm{softmax}(\mathbf{a})_t \,
+        \mathbf{H}_t \Big) \mathbf{W} + \mathbf{b},
+
+    where :math:`\mathbf{a}` has one learned entry for each element of the sequence and
+    :math:`\mathbf{H}_t` is the state of :class:`TGCN`.
+
+    .. note::
+        In that library every :math:`\mathbf{H}_t` starts from the same state instead of
+        :math:`\mathbf{H}_{t-1}`, and the attention is a vector; the quoted numbers come from
+        there. ``carry_state=True`` passes the state on, as the paper does. The paper's attention is
+        a small network of the states.
+
+    Args:
+        in_channels (int): Width of one element of the sequence.
+        hidden_channels (int): Width of the hidden states.
+        out_channels (int): Width of the output.
+        num_layers (int): Number of recurrent layers.
+        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
+        dropout (float, optional): Dropout of the mean state. (default: :obj:`0.0`)
+        seq_len (int, optional): Length :math:`L` of the sequence. (default: :obj:`4`)
+        carry_state (bool, optional): Whether the state is passed from one element to the next.
+            (default: :obj:`False`)
+
+    Shapes:
+        - **input:** node features :math:`(N, L, C_{in})`, edges :math:`(2, E)`, edge weights
+          :math:`(E)` *(optional)*
+        - **output:** :math:`(N, C_{out})` or :math:`(B, C_{out})`
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        seq_len: int = 4,
+        carry_state: bool = False,
+    ) -> None:
+        super().__init__(
+            in_channels, hidden_channels, out_channels, num_layers, readout=readout, dropout=dropout
+        )
+        check_positive(seq_len=seq_len)
+        for cell in cast(Iterable[TGCNCell], self.cells):
+            cell.carry_state = carry_state
+        self.attention = Parameter(torch.empty(seq_len))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        super().reset_parameters()
+        torch.nn.init.uniform_(self.attention)
+
+    def _summarize(self, states: Tensor) -> Tensor:
+        """One state for the whole sequence: a weighted mean. [N, L, F] -> [N, F]"""
+        if states.size(1) != self.attention.numel():
+            raise ValueError(
+                f"Expected sequences of length seq_len={self.attention.numel()} "
+                f"(got {states.size(1)})"
+            )
+        return torch.einsum("nlf,l->nf", states, self.attention.softmax(dim=0))
+
+
+class TGCNCell(Module):
+    r"""The recurrent layer of :class:`TGCN`, over a whole sequence.
+
+    Args:
+        in_channels (int): Width of one element of the sequence.
+        channels (int): Width of the state.
+        carry_state (bool, optional): Whether the state is passed from one element to the next;
+            otherwise each starts from zero. (default: :obj:`True`)
+    """
+
+    def __init__(self, in_channels: int, channels: int, carry_state: bool = True) -> None:
+        super().__init__()
+        self.channels = channels
+        self.carry_state = carry_state
+        # the convolutions of all three gates in one product
+        self.conv_lin = Linear(in_channels, 3 * channels)
+        self.update_lin = Linear(2 * channels, channels)
+        self.reset_lin = Linear(2 * channels, channels)
+        self.candidate_lin = Linear(2 * channels, channels)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        for child in self.children():
+            reset(child)
+        # each as a graph convolution starts
+        for block in self.conv_lin.weight.split(self.channels):
+            torch.nn.init.xavier_uniform_(block)
+        torch.nn.init.zeros_(self.conv_lin.bias)
+
+    def forward(self, x: Tensor, adjacency: Adjacency) -> Tensor:
+        r"""Returns the state after each element :math:`(N, L, F)`.
+
+        Args:
+            x (Tensor): The sequence :math:`(N, L, C)`.
+            adjacency (Adjacency): The normalised adjacency matrix.
+        """
+        # all elements travel over the edges together: [N, L, C] -> [N, L, 3 F]
+        smooth = propagate(adjacency, x.flatten(1)).view_as(x)
+        inputs = self.conv_lin(smooth).chunk(3, dim=-1)
+        state = x.new_zeros(x.size(0), self.channels)
+        if not self.carry_state:
+            return self._step(inputs, state.unsqueeze(1).expand(-1, x.size(1), -1))
+        states = []
+        for element in zip(*(part.unbind(dim=1) for part in inputs), strict=True):
+            state = self._step(element, state)
+            states.append(state)
+        return torch.stack(states, dim=1)
+
+    def _step(self, inputs: Sequence[Tensor], state: Tensor) -> Tensor:
+        for_update, for_reset, for_new = inputs
+        update: Tensor = self.update_lin(torch.cat([for_update, state], dim=-1)).sigmoid()
+        keep: Tensor = self.reset_lin(torch.cat([for_reset, state], dim=-1)).sigmoid()
+        new: Tensor = self.candidate_lin(torch.cat([for_new, keep * state], dim=-1)).tanh()
+        return update * state + (1 - update) * new
+
+
+def _check_sequence(x: Tensor, in_channels: int) -> None:
+    if x.dim() != 3 or x.size(1) == 0 or x.size(2) != in_channels:
+        raise ValueError(
+            f"Expected a sequence for each node, [num_nodes, length, in_channels={in_channels}] "
+            f"(got {list(x.size())})"
+        )

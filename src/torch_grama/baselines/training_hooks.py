@@ -1,0 +1,100 @@
+"""What a model may ask of a training loop beyond being called and differentiated.
+
+A loop honours these without knowing any model: it asks ``isinstance(model, AddsLoss)`` and so on. A
+module that wraps a model and changes its inputs offers the same methods and passes the changed
+inputs on.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+from torch import Tensor
+from torch.nn import Module
+
+
+@runtime_checkable
+class AddsLoss(Protocol):
+    r"""A model with a loss term of its own, to be added to the loss of the task.
+
+    The term is computed from the inputs, not from anything that :meth:`forward` left behind, so
+    :meth:`forward` stays pure. It costs up to one more forward pass and is meant for training
+    steps alone.
+    """
+
+    def auxiliary_loss(
+        self,
+        y: Tensor,
+        mask: Tensor,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        r"""Returns the weighted term, a scalar.
+
+        Args:
+            y (Tensor): Node classes :math:`(N)`. Only the entries under the mask are read.
+            mask (Tensor): The training nodes :math:`(N)`, boolean.
+            x (Tensor): Node features, and so on as in :meth:`forward`.
+            edge_index (Tensor): Edges.
+            edge_weight (Tensor, optional): Edge weights. (default: :obj:`None`)
+            edge_attr (Tensor, optional): Edge attributes. (default: :obj:`None`)
+            batch (Tensor, optional): The graph of each node. (default: :obj:`None`)
+            batch_size (int, optional): Number of graphs. (default: :obj:`None`)
+        """
+        ...
+
+
+@runtime_checkable
+class FitsLabels(Protocol):
+    r"""A model that starts from an estimate made of the training labels.
+
+    Called once, after the model has been built and moved to its device and before the optimiser
+    takes its first step; not again when a run is resumed, since what it sets is in the state dict.
+    """
+
+    def fit_labels(
+        self,
+        y: Tensor,
+        mask: Tensor,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+    ) -> None:
+        r"""Sets parameters from the labels.
+
+        Args:
+            y (Tensor): Node classes :math:`(N)`. Only the entries under the mask are read.
+            mask (Tensor): The training nodes :math:`(N)`, boolean.
+            x (Tensor): Node features.
+            edge_index (Tensor): Edges.
+            edge_weight (Tensor, optional): Edge weights. (default: :obj:`None`)
+        """
+        ...
+
+
+def takes_num_nodes(build: Callable[..., Module]) -> bool:
+    r"""Whether a model can be tied to one graph by the option ``num_nodes``.
+
+    Such a model is transductive: it learns something for each node, and serves that graph alone.
+    Whoever builds it for a task on one graph passes the number of its nodes.
+    """
+    return "num_nodes" in inspect.signature(build).parameters
+
+
+def check_num_nodes(num_nodes: int, x: Tensor) -> None:
+    r"""Checks that a transductive model sees the graph it was built for.
+
+    Raises:
+        ValueError: If the number of nodes differs.
+    """
+    if x.size(0) != num_nodes:
+        raise ValueError(
+            f"Expected the graph of num_nodes={num_nodes} nodes that the model was built for "
+            f"(got {x.size(0)} nodes); it learns a vector for each node and serves one graph alone"
+        )

@@ -1,0 +1,97 @@
+"""Words of the models that discretise a differential equation."""
+
+from __future__ import annotations
+
+from torch_grama.baselines.adgn import ADGN
+from torch_grama.baselines.dgc import DGC
+from torch_grama.baselines.grand import GRAND
+from torch_grama.baselines.graphcon import GraphCON
+from torch_grama.baselines.swan import SWAN
+from torch_grama.experiments.model_entry import ModelEntry
+
+FAMILY = "differential equation"
+
+
+def _grand(linear: bool) -> ModelEntry:
+    state = "X(0)" if linear else "X"
+    return ModelEntry(
+        build=GRAND,
+        family=FAMILY,
+        equation=f"dX/dt = alpha (A({state}) - I) X, A row-stochastic attention on the edges",
+        reference="Chamberlain et al., GRAND: Graph Neural Diffusion, 2021",
+        cost="4 E F" if linear else "4 (N F^2 + E F)",
+        source="torch_grama",
+        departures=(
+            "Fixed Runge-Kutta steps instead of an adaptive solver; a layer is a step.",
+            "Keys and queries start at random instead of at a small constant.",
+        ),
+        defaults={"linear": linear},
+    )
+
+
+def _graphcon(coupling: str) -> ModelEntry:
+    departures = ["The linear term R X of the released code, which the paper's equation lacks."]
+    if coupling == "gat":
+        departures.append(
+            "Heads are averaged; the released code averages neighbouring channels of each."
+        )
+    return ModelEntry(
+        build=GraphCON,
+        family=FAMILY,
+        equation=f"Y += dt (act({coupling.upper()}(X) + R X) - gamma X - alpha Y); X += dt Y",
+        reference="Rusch et al., Graph-Coupled Oscillator Networks, 2022",
+        cost="N F^2 + E F",
+        source=f"torch_geometric.nn.{coupling.upper()}Conv",
+        departures=tuple(departures),
+        defaults={"coupling": coupling},
+    )
+
+
+def _adgn(aggregation: str, term: str) -> ModelEntry:
+    return ModelEntry(
+        build=ADGN,
+        family=FAMILY,
+        equation=f"x_i += epsilon tanh((W - W^T - gamma I) x_i + {term} + b)",
+        reference="Gravina et al., Anti-Symmetric DGN: a stable architecture for Deep Graph "
+        "Networks, 2023",
+        cost="N F^2 + E F",
+        source="torch_geometric.nn.AntiSymmetricConv",
+        departures=("The readout is that of all models here.",),
+        defaults={"aggregation": aggregation},
+    )
+
+
+ENTRIES: dict[str, ModelEntry] = {
+    "dgc": ModelEntry(
+        build=DGC,
+        family=FAMILY,
+        equation="X <- X - epsilon (I - A_hat) X",
+        reference="Wang et al., Dissecting the Diffusion Process in Linear Graph Convolutional "
+        "Networks, 2021",
+        cost="E F",
+        source="torch_grama",
+        departures=(
+            "Encoded features are diffused; pre_linear=False and readout_layers=1 is the paper's.",
+        ),
+    ),
+    "grand-linear": _grand(linear=True),
+    "grand-nonlinear": _grand(linear=False),
+    "graphcon-gcn": _graphcon("gcn"),
+    "graphcon-gat": _graphcon("gat"),
+    "adgn-sum": _adgn("sum", "sum_j V x_j"),
+    "adgn-gcn": _adgn("gcn", "sum_j a_ij V x_j"),
+    "swan": ModelEntry(
+        build=SWAN,
+        family=FAMILY,
+        equation="x_i += epsilon tanh((W - W^T - gamma I) x_i + sum_j a_ij (V - V^T) x_j + beta "
+        "sum_j (p_ij - p_ji) (U + U^T) x_j + b), p = D^-1 A",
+        reference="Gravina et al., On Oversquashing in Graph Neural Networks Through the Lens of "
+        "Dynamical Systems, 2025",
+        cost="N F^2 + E F",
+        source="torch_grama",
+        departures=(
+            "Both matrices follow the equations where the released code errs on edge weights.",
+            "The variant with learned matrices is not provided.",
+        ),
+    ),
+}

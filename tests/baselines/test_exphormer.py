@@ -1,0 +1,76 @@
+import pytest
+import torch
+from baseline_checks import call, draw_graph, permutation_error
+from dense_formulas import affine, frame, gated_gcn, head, prepare, product_attention
+from torch_geometric.data import Batch
+
+from torch_grama.baselines import Exphormer
+from torch_grama.baselines.expander import expander_edges
+
+
+@pytest.mark.parametrize("edge_dim", [None, 3])
+@pytest.mark.parametrize(("degree", "num_virtual"), [(0, 1), (2, 0), (2, 2)])
+def test_exphormer_is_its_formula(edge_dim, degree, num_virtual):
+    size = 12
+    graph = draw_graph(size, 0, edge_dim)
+    model = prepare(
+        Exphormer(
+            5,
+            8,
+            3,
+            2,
+            heads=2,
+            expander_degree=degree,
+            num_virtual_nodes=num_virtual,
+            edge_dim=edge_dim,
+        )
+    )
+    pairs = graph.edge_index.t().tolist()
+    x, edge = affine(model.node_lin, graph.x), None
+    if edge_dim is None:
+        kinds = [(j, i, model.graph_edge.weight[0]) for j, i in pairs]
+    else:
+        edge = affine(model.edge_lin, graph.edge_attr)
+        kinds = [(j, i, edge[number]) for number, (j, i) in enumerate(pairs)]
+    kinds += [
+        (j, i, model.expander_edge.weight[0]) for j, i in expander_edges(size, degree).t().tolist()
+    ]
+    for v in range(num_virtual):
+        kinds += [(j, size + v, model.to_virtual.weight[v]) for j in range(size)]
+        kinds += [(size + v, i, model.from_virtual.weight[v]) for i in range(size)]
+    virtual = model.virtual_node.weight
+    for local, part, sums in zip(model.locals, model.attentions, model.frames, strict=True):
+        everyone = torch.cat([x, virtual])
+        query, key, value = (affine(lin, everyone) for lin in (part.query, part.key, part.value))
+        heads = []
+        for cut in (slice(0, 4), slice(4, 8)):
+            edges = [(j, i, affine(part.edge, kind)[cut], 1.0) for j, i, kind in kinds]
+            heads.append(product_attention(query[:, cut], key[:, cut], value[:, cut], edges))
+        attended = torch.cat(heads, -1)
+        update, edge = gated_gcn(local.conv, x, graph.edge_index, edge)
+        x, virtual = frame(sums, x, [attended[:size], update]), attended[size:]
+    torch.testing.assert_close(call(model, graph), head(model, x))
+
+
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad=True")
+def test_without_an_expander_the_numbering_does_not_matter():
+    assert permutation_error(Exphormer(5, 8, 3, 2, expander_degree=0), "node") < 1e-9
+    assert permutation_error(Exphormer(5, 8, 3, 2, expander_degree=2), "node") > 1e-3
+
+
+def test_a_virtual_node_joins_all_nodes_of_its_graph_and_no_others():
+    graphs = [draw_graph(6, 0), draw_graph(5, 1)]
+    for graph in graphs:
+        graph.edge_index = graph.edge_index[:, :0]
+    model = prepare(Exphormer(5, 8, 3, 2, expander_degree=0, num_virtual_nodes=1))
+    batch = Batch.from_data_list(graphs)
+    batch.x.requires_grad_()
+    (grad,) = torch.autograd.grad(call(model, batch)[0].sum(), batch.x)
+    reached = grad.abs().sum(1) > 0
+    assert reached.tolist() == [True] * 6 + [False] * 5
+
+
+@pytest.mark.parametrize("name", ["expander_degree", "num_virtual_nodes"])
+def test_negative_numbers_are_refused(name):
+    with pytest.raises(ValueError, match=name):
+        Exphormer(5, 8, 3, 1, **{name: -1})

@@ -1,0 +1,127 @@
+import math
+
+import pytest
+import torch
+from baseline_checks import call, draw_graph
+from dense_formulas import affine, frame, full_attention, gated_gcn, head, prepare
+from torch_geometric.data import Batch
+from torch_geometric.nn import GCNConv, GPSConv
+
+from torch_grama.baselines import GPS, GraphHead, LaplaceEncoder, Transformer
+
+
+def test_gps_is_its_formula():
+    graph = draw_graph(7, 0, edge_dim=3)
+    model = prepare(GPS(5, 8, 3, 2, edge_dim=3))
+    x, edge = affine(model.node_lin, graph.x), affine(model.edge_lin, graph.edge_attr)
+    for layer in range(2):
+        update, edge = gated_gcn(model.locals[layer].conv, x, graph.edge_index, edge)
+        attended = full_attention(model.mixers[layer].attention, x)
+        x = frame(model.frames[layer], x, [attended, update])
+    torch.testing.assert_close(call(model, graph), head(model, x))
+
+
+def test_one_layer_equals_the_layer_of_pyg():
+    graphs = Batch.from_data_list([draw_graph(size, size) for size in (4, 9)])
+    model = prepare(GPS(5, 8, 3, 1, local="gcn"))
+    twin = GPSConv(8, GCNConv(8, 8), heads=4, norm="batch_norm").double().eval()
+    local, mixer, sums = model.locals[0], model.mixers[0], model.frames[0]
+    twin.conv.load_state_dict(local.conv.state_dict())
+    twin.attn.load_state_dict(mixer.attention.state_dict())
+    twin.mlp.load_state_dict(sums.mlp.state_dict())
+    norms = (sums.branch_norms[1], sums.branch_norms[0], sums.norm)
+    for theirs, ours in zip((twin.norm1, twin.norm2, twin.norm3), norms, strict=True):
+        theirs.module.load_state_dict(
+            {
+                "weight": ours.weight,
+                "bias": ours.bias,
+                "running_mean": ours.running_mean[0],
+                "running_var": ours.running_var[0],
+                "num_batches_tracked": torch.tensor(0),
+            }
+        )
+    expected = twin(model.node_lin(graphs.x), graphs.edge_index, graphs.batch)
+    torch.testing.assert_close(call(model, graphs), model.head(expected))
+
+
+def test_performer_is_its_formula():
+    graph = draw_graph(6, 1)
+    model = prepare(GPS(5, 8, 3, 1, local="gcn", attention="performer", heads=2))
+    part = model.mixers[0].attention
+    x = affine(model.node_lin, graph.x)
+    features = part.fast_attn.projection_matrix
+    heads = []
+    for h in range(2):
+        cut = slice(64 * h, 64 * (h + 1))
+        query, key, value = ((x @ lin.weight.t())[:, cut] for lin in (part.q, part.k, part.v))
+        weight = ((query @ features.t()).clamp(min=0) + 1e-3) @ (
+            (key @ features.t()).clamp(min=0) + 1e-3
+        ).t()
+        heads.append(weight / weight.sum(1, keepdim=True) @ value)
+    attended = affine(part.attn_out, torch.cat(heads, -1))
+    update = model.locals[0].conv(x, graph.edge_index)
+    expected = head(model, frame(model.frames[0], x, [attended, update]))
+    torch.testing.assert_close(call(model, graph), expected)
+
+
+def test_transformer_is_its_formula_and_does_not_see_the_edges():
+    graph = draw_graph(7, 2)
+    model = prepare(Transformer(5, 8, 3, 2))
+    x = affine(model.node_lin, graph.x)
+    for mixer, sums in zip(model.mixers, model.frames, strict=True):
+        x = frame(sums, x, [full_attention(mixer.attention, x)])
+    torch.testing.assert_close(call(model, graph), head(model, x))
+    graph.edge_index = graph.edge_index[:, :0]
+    torch.testing.assert_close(call(model, graph), head(model, x))
+
+
+def count(*modules):
+    return sum(parameter.numel() for module in modules for parameter in module.parameters())
+
+
+# The encoders of the benchmark's code in front of the layers: tables for 174 values of 9 atom
+# features and 13 of 3 bond features, and the encoding of the Laplacian of width 16.
+def encoders(width, encoder):
+    return 174 * (width - 16) + 13 * width + count(encoder)
+
+
+def test_parameters_of_the_transformer_of_the_long_range_benchmark():
+    """Published log of the benchmark: 488,426 for 4 layers of width 120 on Peptides-func."""
+    model = Transformer(120, 120, 10, 4, readout="graph", readout_layers=1)
+    total = count(model) - count(model.node_lin) + encoders(120, LaplaceEncoder(16))
+    assert math.isclose(total, 488_426, rel_tol=0.003)
+
+
+def test_parameters_of_gps_on_peptides():
+    """Rampasek et al. (2022), table of hyperparameters: 504,362 for 4 layers of width 96."""
+    model = GPS(96, 96, 10, 4, readout="graph", readout_layers=1, edge_dim=3)
+    total = count(model) - count(model.node_lin, model.edge_lin)
+    total += encoders(96, LaplaceEncoder(16))
+    assert math.isclose(total, 504_362, rel_tol=0.001)
+
+
+@pytest.mark.parametrize("attention", ["multihead", "performer"])
+def test_attention_dropout_is_for_training(attention):
+    graph = draw_graph(6, 1)
+    model = GPS(5, 8, 3, 1, attention=attention, attention_dropout=0.5).double()
+    assert not torch.equal(call(model, graph), call(model, graph))
+    model.eval()
+    assert torch.equal(call(model, graph), call(model, graph))
+
+
+def test_words_and_sizes_are_checked():
+    with pytest.raises(ValueError, match="'performer'"):
+        GPS(5, 8, 3, 2, attention="perform")
+    with pytest.raises(ValueError, match="heads=3"):
+        GPS(5, 8, 3, 2, heads=3)
+    with pytest.raises(ValueError, match="'num_layers'"):
+        Transformer(5, 8, 3, 0)
+    with pytest.raises(ValueError, match="side by side"):
+        Transformer(5, 8, 3, 1)(torch.ones(4, 2, 5), torch.zeros(2, 0, dtype=torch.long))
+    with pytest.raises(ValueError, match="'edge_attr'"):
+        call(GPS(5, 8, 3, 1, edge_dim=3).double(), draw_graph(4, 0))
+
+
+def test_repr():
+    assert str(GPS(5, 8, 3, 2)) == "GPS(5, 8, 3, num_layers=2)"
+    assert isinstance(GPS(5, 8, 3, 2).head, GraphHead)

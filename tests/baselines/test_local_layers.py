@@ -1,0 +1,64 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from baseline_checks import draw_graph
+from dense_formulas import gated_gcn, prepare
+
+from torch_grama.baselines import GPS
+from torch_grama.baselines.batch_view import read_batch
+from torch_grama.baselines.local_layers import LOCAL_LAYERS, GatedGCNBranch
+
+GRAPH = draw_graph(7, 0, edge_dim=5)
+
+
+def test_gcn_reads_weights():
+    branch = LOCAL_LAYERS["gcn"](5, False, True, 0.0).double()
+    weight = torch.rand(GRAPH.edge_index.size(1), dtype=torch.float64)
+    view = read_batch(GRAPH.x, GRAPH.edge_index, weight)
+    out, edge = branch(GRAPH.x, None, view)
+    dense = torch.eye(7, dtype=torch.float64)
+    dense[GRAPH.edge_index[1], GRAPH.edge_index[0]] = weight
+    scale = dense.sum(1).rsqrt()
+    expected = scale[:, None] * dense * scale @ GRAPH.x @ branch.conv.lin.weight.t()
+    assert edge is None
+    torch.testing.assert_close(out, expected + branch.conv.bias)
+
+
+@pytest.mark.parametrize("has_edge_attr", [False, True])
+def test_gine_sums_rectified_neighbours(has_edge_attr):
+    branch = LOCAL_LAYERS["gine"](5, has_edge_attr, True, 0.0).double()
+    edge = GRAPH.edge_attr if has_edge_attr else None
+    out, same = branch(GRAPH.x, edge, read_batch(GRAPH.x, GRAPH.edge_index))
+    total = GRAPH.x.clone()
+    for number, (j, i) in enumerate(GRAPH.edge_index.t().tolist()):
+        message = GRAPH.x[j]
+        total[i] += F.relu(message + GRAPH.edge_attr[number]) if has_edge_attr else message
+    torch.testing.assert_close(out, branch.conv.nn(total))
+    assert same is edge
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_gated_gcn_updates_the_edges(is_first):
+    branch = prepare(LOCAL_LAYERS["gatedgcn"](5, False, is_first, 0.0))
+    edge = None if is_first else GRAPH.edge_attr
+    out, new_edge = branch(GRAPH.x, edge, read_batch(GRAPH.x, GRAPH.edge_index))
+    expected, expected_edge = gated_gcn(branch.conv, GRAPH.x, GRAPH.edge_index, edge)
+    torch.testing.assert_close(out, expected)
+    torch.testing.assert_close(new_edge, expected_edge)
+
+
+def test_dropout_of_the_edges_keeps_what_they_were():
+    branch = GatedGCNBranch(5, True, dropout=0.5).double()
+    view = read_batch(GRAPH.x, GRAPH.edge_index)
+    torch.manual_seed(0)
+    _, new_edge = branch(GRAPH.x, GRAPH.edge_attr, view)
+    change = new_edge - GRAPH.edge_attr
+    assert (change == 0).double().mean() > 0.5
+    assert (change >= 0).all()
+
+
+def test_a_local_branch_that_would_drop_the_edge_attributes_is_refused():
+    with pytest.raises(ValueError, match="'gatedgcn', 'gine' or 'gat'"):
+        GPS(5, 8, 3, 2, local="gcn", edge_dim=3)
+    with pytest.raises(ValueError, match="'gine'"):
+        GPS(5, 8, 3, 2, local="gin")

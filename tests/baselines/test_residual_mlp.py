@@ -1,0 +1,66 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from baseline_checks import randomize
+from het_cases import dense, draw_weighted_graph, drop_loops, fill_loops, symmetric
+
+from torch_grama.baselines import ResNet
+
+
+def by_hand(model, z, weight=None):
+    """The residual MLP on given features, by the weight of its first layer if given."""
+    weight = model.lin.weight if weight is None else weight
+    h = F.gelu(z @ weight.t() + model.lin.bias)
+    for norm, first, _, _, second, _ in model.layers:
+        update = F.gelu(F.linear(F.layer_norm(h, (4,), norm.weight, norm.bias), *_pair(first)))
+        h = h + F.linear(update, *_pair(second))
+    h = F.layer_norm(h, (4,), model.norm.weight, model.norm.bias)
+    return F.linear(h, *_pair(model.head.mlp.layers[0]))
+
+
+def _pair(lin):
+    return lin.weight, lin.bias
+
+
+def test_equals_the_formula():
+    x, edge_index, _ = draw_weighted_graph()
+    model = randomize(ResNet(5, 4, 3, 2).double())
+    torch.testing.assert_close(model(x, edge_index), by_hand(model, x))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_smoothed_features_stand_beside_the_nodes_own(weighted):
+    x, edge_index, weight = draw_weighted_graph()
+    weight = weight if weighted else None
+    model = randomize(ResNet(5, 4, 3, 2, graph_features="sgc", num_hops=3).double())
+    matrix = symmetric(fill_loops(dense(edge_index, weight, 9)))
+    z = torch.cat([x, matrix @ matrix @ matrix @ x], dim=1)
+    torch.testing.assert_close(model(x, edge_index, weight), by_hand(model, z))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_of_the_adjacency_matrix_stand_beside_the_nodes_own(weighted):
+    x, edge_index, weight = draw_weighted_graph()
+    weight = weight if weighted else None
+    model = randomize(ResNet(5, 4, 3, 2, graph_features="adjacency", num_nodes=9).double())
+    z = torch.cat([x, drop_loops(dense(edge_index, weight, 9))], dim=1)
+    first = torch.cat([model.lin.weight, model.node_weight.t()], dim=1)
+    torch.testing.assert_close(model(x, edge_index, weight), by_hand(model, z, first))
+
+
+def test_parameters_of_the_published_setting():
+    """Width 512, five modules on roman-empire: 300 features, 18 classes."""
+    model = ResNet(300, 512, 18, 5)
+    module = 2 * 512 + 2 * (512 * 512 + 512)
+    expected = 301 * 512 + 5 * module + 2 * 512 + 513 * 18
+    assert sum(p.numel() for p in model.parameters()) == expected
+
+
+def test_the_number_of_nodes_is_needed_for_adjacency_rows():
+    with pytest.raises(ValueError, match="Expected 'num_nodes'"):
+        ResNet(5, 4, 3, 2, graph_features="adjacency")
+
+
+def test_unknown_graph_features():
+    with pytest.raises(ValueError, match="'adjacency', "):
+        ResNet(5, 4, 3, 2, graph_features="adjacent")
