@@ -148,7 +148,12 @@ def test_resuming_runs_what_is_missing_alone(swept, data):
     larger = grid_space(data).to_dict()
     larger["space"]["model.ar_order"] = {"grid": [2, 3, 1]}
     larger["resources"] = {"concurrency": 1}
-    more = run_sweep(Space.from_dict(larger), swept.folder, resume=True, report="quiet")
+    note = swept.folder / "trials" / swept.outcomes[-1].name / "failure.json"
+    noted = note.stat().st_mtime_ns
+    more = run_sweep(
+        Space.from_dict(larger), swept.folder, resume=True, retry_failed=True, report="quiet"
+    )
+    assert note.stat().st_mtime_ns > noted
     after = stamps(swept.folder)
     kept = {name: stamp for name, stamp in before.items() if name != _key(lost, swept)}
     assert {name: after[name] for name in kept} == kept

@@ -42,6 +42,7 @@ def write_space(path: Path, change: dict[str, object], epochs: int = 3) -> None:
         (["--test", "true"], "leaves the test part unread"),
         (["--model.ar_order", "7"], "ar_order"),
         (["--resume"], "There is no sweep in"),
+        (["--ray-address", "127.0.0.1:1"], "no Ray cluster at '127.0.0.1:1'.*leave it out"),
     ],
 )
 def test_a_mistake_is_told_before_anything_starts(space, capsys, arguments, message):

@@ -14,7 +14,7 @@ from torch_grama.datasets.storage import Report
 from torch_grama.experiments.errors import ConfigError, RunError
 from torch_grama.experiments.run import RunInterrupted
 from torch_grama.experiments.run_folder import RunFolder
-from torch_grama.sweeps.ray_session import ray_session
+from torch_grama.sweeps.ray_session import check_address, ray_session
 from torch_grama.sweeps.space import Space, format_space, read_space
 from torch_grama.sweeps.space_check import check_space
 from torch_grama.sweeps.sweep_progress import SweepReport, SweepReporter, build_sweep_reporter
@@ -74,11 +74,13 @@ def run_sweep(
     Raises:
         ConfigError: Something in the space cannot be; said before the first trial starts.
         DatasetError: The data is not there or cannot be used.
-        RunError: The folder is not usable.
+        RunError: The folder is not usable, or there is no cluster at the address.
         SweepInterrupted: The sweep was asked to stop.
     """
     folder = Path(folder).resolve()
     check_folder(folder, resume)
+    if address is not None:
+        check_address(address)
     checked = check_space(space, data_report)
     if resume:
         _check_same(checked.space, folder)
