@@ -38,6 +38,7 @@ def write_space(path: Path, change: dict[str, object], epochs: int = 3) -> None:
         (["--num-trials", "3", "--searcher", "grid"], "takes every point"),
         (["--num-trials", "3"], "takes every point"),
         (["--cpus-per-trial", "0"], "above 0"),
+        (["--cpus-per-trial", "10000"], "at most .* cores a trial"),
         (["--data", "minesweper"], "minesweeper"),
         (["--test", "true"], "leaves the test part unread"),
         (["--model.ar_order", "7"], "ar_order"),

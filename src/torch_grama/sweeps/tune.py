@@ -14,7 +14,7 @@ from torch_grama.datasets.storage import Report
 from torch_grama.experiments.errors import ConfigError, RunError
 from torch_grama.experiments.run import RunInterrupted
 from torch_grama.experiments.run_folder import RunFolder
-from torch_grama.sweeps.ray_session import check_address, ray_session
+from torch_grama.sweeps.ray_session import check_address, count_cores, ray_session
 from torch_grama.sweeps.space import Space, format_space, read_space
 from torch_grama.sweeps.space_check import check_space
 from torch_grama.sweeps.sweep_progress import SweepReport, SweepReporter, build_sweep_reporter
@@ -81,6 +81,12 @@ def run_sweep(
     check_folder(folder, resume)
     if address is not None:
         check_address(address)
+    elif space.resources.cpus_per_trial > count_cores():
+        raise ConfigError(
+            f"Expected at most {count_cores()} cores a trial, which is what there is (got "
+            f"{space.resources.cpus_per_trial:g}): lower `--cpus-per-trial`, or join a cluster "
+            f"with `--ray-address`"
+        )
     checked = check_space(space, data_report)
     if resume:
         _check_same(checked.space, folder)
