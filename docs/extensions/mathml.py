@@ -26,7 +26,8 @@ logger = logging.getLogger(__name__)
 def to_mathml(formula: str, display: str) -> str:
     """Converts LaTeX; complains, as a warning, about a command that would be shown as it is."""
     if "\\begin" not in formula and ("&" in formula or r"\\" in formula):
-        formula = rf"\begin{{aligned}} {formula} \end{{aligned}}"
+        # the empty group keeps a bracket at the beginning from being read as an option
+        formula = rf"\begin{{aligned}} {{}} {formula} \end{{aligned}}"
     for pattern, replacement in _SYNONYMS.items():
         formula = re.sub(pattern, replacement, formula)
     mathml: str = convert(formula, display=display)

@@ -85,7 +85,9 @@ def test_there_are_commands():
     assert len(COMMANDS) >= 30
 
 
-@pytest.mark.parametrize(("page", "words"), COMMANDS, ids=lambda v: " ".join(v)[:60])
+@pytest.mark.parametrize(
+    ("page", "words"), COMMANDS, ids=[" ".join(words)[:60] for _, words in COMMANDS]
+)
 def test_command_is_understood(page, words):
     arguments = build_parser().parse_args(words)
     assert callable(arguments.run)
@@ -155,8 +157,10 @@ def test_pages_build_without_warnings(tmp_path):
     pytest.importorskip("furo", reason="the pages need Sphinx and furo: pip install '.[docs]'")
     pytest.importorskip("myst_parser", reason="the pages need myst-parser: pip install '.[docs]'")
     done = subprocess.run(
-        [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
-        + ["-d", str(tmp_path / "trees"), str(DOCS), str(tmp_path / "html")],
+        [
+            *(sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"),
+            *("-d", str(tmp_path / "trees"), str(DOCS), str(tmp_path / "html")),
+        ],
         capture_output=True,
         text=True,
         timeout=900,
