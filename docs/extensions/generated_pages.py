@@ -8,6 +8,7 @@ from sphinx.application import Sphinx
 
 from command_text import describe_commands, describe_settings
 from model_text import describe_models
+from runtime_text import describe_depth, describe_sizes
 from suite_text import describe_suites
 
 PARTS = {
@@ -15,6 +16,8 @@ PARTS = {
     "settings.md": describe_settings,
     "models.md": describe_models,
     "suites.md": describe_suites,
+    "depth32.md": describe_depth,
+    "sizes.md": describe_sizes,
 }
 
 

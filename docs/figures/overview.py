@@ -20,7 +20,7 @@ BRACKET = 4.05
 
 
 def draw(ink: Ink) -> Figure:
-    figure, axes = plt.subplots(figsize=(11.2, 4.6))
+    figure, axes = plt.subplots(figsize=(9.4, 3.9))
     given, blocks = run_model()
     x_given = STEP + 1.15
     x_blocks = [x_given + L * STEP + GAP + s * (R * STEP + 0.55) for s in range(S)]

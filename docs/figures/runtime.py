@@ -59,6 +59,8 @@ def draw(ink: Ink) -> Figure:
         panel.set_xscale("log", base=2)
         panel.set_yscale("log")
         panel.set_xticks(paper["depth"], [str(d) for d in paper["depth"]])
+        if key == "memory_gib":
+            panel.set_yticks([0.25, 0.5, 1, 2, 4], ["0.25", "0.5", "1", "2", "4"])
         panel.minorticks_off()
         panel.set(title=title, xlabel="depth")
     handles, labels = axes[0].get_legend_handles_labels()

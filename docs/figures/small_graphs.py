@@ -63,7 +63,7 @@ def draw_house(
     colors = matplotlib.colormaps[ink.ramp]([0.15 + 0.8 * float(v) for v in values])
     axes.scatter(
         *zip(*places, strict=True),
-        s=48 * size**2,
+        s=34 * size**2,
         c=colors,
         edgecolors=ink.text,
         linewidths=0.5,

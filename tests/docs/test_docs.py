@@ -40,7 +40,7 @@ def name_of(page: Path) -> str:
 
 def commands_of(page: Path) -> Iterator[list[str]]:
     for block in BASH.findall(text_of(page)):
-        for line in block.splitlines():
+        for line in block.replace("\\\n", " ").splitlines():
             words = shlex.split(line, comments=True)
             if words and words[0] == "grama":
                 yield words[1:]
@@ -150,6 +150,32 @@ def test_figures_have_alternative_texts():
     for name, body in figures:
         assert name in modules
         assert len(re.match(r":alt: (.*)\n", body)[1]) > 60
+
+
+def test_measured_numbers_in_the_text_are_those_of_the_file():
+    import json
+
+    path = ROOT / "results" / "runtime" / "nvidia-h200.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+
+    def find(scene: str, model: str, **sizes: int) -> dict[str, float]:
+        wanted = {"scene": scene, "model": model, **sizes}
+        return next(row for row in rows if wanted.items() <= row.items())
+
+    million = find("nodes", "GRAMA(GCN)", num_nodes=1_000_000)
+    shallow, gcn = (find("depth", name, depth=4) for name in ("GRAMA(GCN)", "PyG GCN, cached"))
+    deep, saving, half = (
+        find("depth", f"GRAMA(GCN){kind}", depth=32) for kind in ("", ", checkpointed", ", bf16")
+    )
+    gated = find("depth", "GRAMA(GatedGCN)", depth=32)
+    scale, engine = text_of(DOCS / "scale.md"), text_of(DOCS / "engine.md")
+    assert f"about {million['memory_gib'] * 2**30 / 1e9:.1f} kB each" in scale
+    assert f"from {million['train_ms']:.0f} ms for" in scale
+    assert f"({half['memory_gib']:.2f} instead of {deep['memory_gib']:.2f} GiB" in scale
+    assert f"({gated['memory_gib']:.1f} GiB at depth 32" in scale
+    assert f"{saving['train_ms']:.0f} instead of {deep['train_ms']:.0f} ms" in scale
+    times = f"takes {shallow['train_ms']:.1f} ms against {gcn['train_ms']:.1f} ms"
+    assert times in " ".join(engine.split())
 
 
 @pytest.mark.slow
