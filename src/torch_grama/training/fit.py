@@ -99,6 +99,8 @@ def fit(
             notes.append(warning)
             warnings.warn(warning, stacklevel=2)
         reporter.begin(start)
+        if found is None:
+            _fit_labels(task, data_module, device)
         _train(task, data_module, files, settings, source, reporter, tensorboard)
     finally:
         reporter.end()
@@ -169,7 +171,19 @@ def _prepare(
             "Expected one CUDA device and one whole graph with 'trainer.capture' (got "
             f"{settings.devices} x {device.type}, loader '{data_module.loader}'); set it to false"
         )
+    if task.own_loss(data_module.example()) is not None:
+        raise ValueError(
+            f"Expected a model without a loss term of its own with 'trainer.capture' (got "
+            f"{type(task.model).__name__}, whose term cannot be recorded); set it to false"
+        )
     task.capture(settings.gradient_clip, settings.precision)
+
+
+def _fit_labels(task: GraphTask, data_module: GraphDataModule, device: torch.device) -> None:
+    # processes of several devices are given the weights of this one, which must be on the CPU
+    place = device if data_module.settings.devices == 1 else torch.device("cpu")
+    task.to(place)
+    task.fit_labels(data_module.example().to(place))
 
 
 def _describe(
