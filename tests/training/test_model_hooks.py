@@ -149,7 +149,7 @@ def test_labels_are_fitted_once_before_the_first_step_and_not_on_resuming(tmp_pa
     )
     assert later.count("labels") == 0
     assert later.count("loss") == 1
-    assert float(later.start) != 0
+    assert later.start.item() != 0
 
 
 def test_graph_tasks_have_no_classes_of_nodes_to_tell(tmp_path):
