@@ -46,11 +46,12 @@ def estimate_memory(
     size = min(_PROBE_NODES, max(1, batch.num_nodes // 4))
     if batch.num_nodes < 4 or (batch.num_edges == 0 and batch.num_nodes < 8):
         return fixed
-    probe = copy.deepcopy(model).cpu()
-    probe.train()
     with torch.random.fork_rng(devices=[]):
 
         def measure(num_nodes: int, num_edges: int) -> float:
+            # a copy each: a model may keep what it saw of its first graph
+            probe = copy.deepcopy(model).cpu()
+            probe.train()
             piece = _piece(batch, num_nodes, num_edges)
             return _saved_bytes(lambda: forward(probe, piece), probe)
 
