@@ -14,7 +14,7 @@ from figures.small_graphs import HOUSE_EDGES, HOUSE_PLACES, both_ways, draw_hous
 from torch_grama import GRAMA
 
 L, R, S, P, Q = 4, 3, 2, 3, 2
-STEP, GAP = 1.3, 1.0
+STEP, GAP = 1.3, 1.35
 STATES, RESIDUALS = 1.9, 0.0
 BRACKET = 4.05
 
@@ -22,14 +22,14 @@ BRACKET = 4.05
 def draw(ink: Ink) -> Figure:
     figure, axes = plt.subplots(figsize=(9.4, 3.9))
     given, blocks = run_model()
-    x_given = STEP + 1.15
+    x_given = STEP + 1.45
     x_blocks = [x_given + L * STEP + GAP + s * (R * STEP + 0.55) for s in range(S)]
     x_out = x_blocks[-1] + R * STEP + 0.1
     middle = STATES + 0.42
 
     draw_house(axes, ink, 0.0, STATES, 1.0, torch.linspace(0, 1, len(HOUSE_PLACES)))
     axes.text(0.45, STATES + 1.05, "your graph", ha="center")
-    arrow(axes, ink, (1.15, middle), (x_given - 0.25, middle), "$g_0 \\ldots g_3$")
+    arrow(axes, ink, (1.3, middle), (x_given - 0.25, middle), "$g_0 \\ldots g_3$")
     for k in range(L):
         draw_pair(axes, ink, x_given + k * STEP, given[0][k], given[1][k], k)
     bracket(axes, ink, x_given - 0.1, x_given + (L - 1) * STEP + 1.0, BRACKET, f"L = {L} given")
@@ -37,7 +37,7 @@ def draw(ink: Ink) -> Figure:
         left = x_blocks[s] - 0.17
         for r in range(R):
             draw_pair(axes, ink, x_blocks[s] + r * STEP, states[r], residuals[r], L + s * R + r)
-        frame = FancyBboxPatch((left, RESIDUALS - 0.5), R * STEP, 3.85, boxstyle="round,pad=0.08")
+        frame = FancyBboxPatch((left, RESIDUALS - 0.58), R * STEP, 3.93, boxstyle="round,pad=0.08")
         frame.set(facecolor="none", edgecolor=ink.colors[0], linewidth=1.2)
         axes.add_patch(frame)
         bracket(axes, ink, left, left + R * STEP, BRACKET, f"block {s + 1}: R = {R} new")
@@ -76,7 +76,7 @@ def draw_pair(axes: Axes, ink: Ink, x: float, state: Tensor, residual: Tensor, k
     draw_house(axes, ink, x, STATES, 0.95, state)
     draw_house(axes, ink, x + 0.12, RESIDUALS, 0.7, residual)
     axes.text(x + 0.42, STATES + 0.87, f"$f^{{({k})}}$", ha="center", size=10)
-    axes.text(x + 0.42, RESIDUALS - 0.42, f"$δ^{{({k})}}$", ha="center", size=10)
+    axes.text(x + 0.42, RESIDUALS - 0.5, f"$δ^{{({k})}}$", ha="center", size=10)
 
 
 def draw_first_step(axes: Axes, ink: Ink, x_given: float, x_new: float) -> None:
@@ -86,15 +86,15 @@ def draw_first_step(axes: Axes, ink: Ink, x_given: float, x_new: float) -> None:
     for i in range(1, P + 1):
         start = (newest - (i - 1) * STEP + 0.5, STATES + 1.2)
         curve(axes, ar, start, (x_new + 0.3, STATES + 1.17), -0.16)
-    label = f"p = {P} newest states, weights φ"
-    axes.text(newest - 0.6 * STEP, STATES - 0.12, label, color=ar, ha="center", va="top")
+    label = f"p = {P} states, weights φ"
+    axes.text(newest - 0.6 * STEP, STATES - 0.14, label, color=ar, ha="center", va="top")
     for j in range(1, Q + 1):
         start = (newest - (j - 1) * STEP + 0.85, RESIDUALS + 0.4)
         curve(axes, ma, start, (x_new + 0.02, STATES + 0.12), 0.1)
-    label = f"q = {Q} newest residuals, weights θ"
-    axes.text(newest - 0.1 * STEP, RESIDUALS - 0.62, label, color=ma, ha="center", va="top")
+    label = f"q = {Q} residuals, weights θ"
+    axes.text(newest - 0.55 * STEP, RESIDUALS - 0.72, label, color=ma, ha="center", va="top")
     curve(axes, gnn, (newest + 1.0, STATES + 0.42), (x_new + 0.15, RESIDUALS + 0.6), 0.0)
-    axes.text(newest + 1.28, STATES + 0.36, "GNN", color=gnn, weight="bold")
+    axes.text(newest + 1.32, STATES + 0.42, "GNN", color=gnn, weight="bold")
     curve(axes, gnn, (x_new + 0.42, RESIDUALS + 0.62), (x_new + 0.42, STATES - 0.1), 0.0)
 
 
