@@ -8,6 +8,7 @@ from sphinx.application import Sphinx
 
 from command_text import describe_commands, describe_settings
 from model_text import describe_models
+from results_text import describe_results
 from runtime_text import describe_depth, describe_sizes
 from suite_text import describe_suites
 
@@ -18,6 +19,7 @@ PARTS = {
     "suites.md": describe_suites,
     "depth32.md": describe_depth,
     "sizes.md": describe_sizes,
+    "results.md": describe_results,
 }
 
 

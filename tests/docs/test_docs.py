@@ -178,6 +178,17 @@ def test_measured_numbers_in_the_text_are_those_of_the_file():
     assert times in " ".join(engine.split())
 
 
+def test_results_in_the_text_are_those_of_the_files():
+    from torch_grama.report.held_results import gather
+
+    held, _ = gather([ROOT / "results"])
+    cora = {n.model: f"{n.mean:.2f}" for n in held if (n.data, n.budget) == ("cora", "paper")}
+    text = " ".join(text_of(DOCS / "findings.md").split())
+    assert f"{cora['gcn']} against 85.77 on Cora" in text
+    assert f"strong baselines ({cora['tuned-gcn']})" in text
+    assert f"({cora['grama-gcn-naive']} and {cora['grama-gcn']} on Cora)" in text
+
+
 @pytest.mark.slow
 def test_pages_build_without_warnings(tmp_path):
     pytest.importorskip("furo", reason="the pages need Sphinx and furo: pip install '.[docs]'")
