@@ -50,8 +50,7 @@ def estimate_memory(
 
         def measure(num_nodes: int, num_edges: int) -> float:
             # a copy each: a model may keep what it saw of its first graph
-            probe = copy.deepcopy(model).cpu()
-            probe.train()
+            probe = copy.deepcopy(model).cpu().train()
             piece = _piece(batch, num_nodes, num_edges)
             return _saved_bytes(lambda: forward(probe, piece), probe)
 
@@ -60,6 +59,7 @@ def estimate_memory(
         except ValueError:
             # a model that serves one graph alone takes no part of it: that graph is measured
             whole = batch.to(torch.device("cpu"))
+            probe = copy.deepcopy(model).cpu().train()
             return int(fixed + _saved_bytes(lambda: forward(probe, whole), probe))
         edges = _PROBE_DEGREE * size
         per_edge = 0.0
