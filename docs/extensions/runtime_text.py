@@ -1,4 +1,4 @@
-"""Measured time and memory, read off the file that the benchmark wrote."""
+"""Measured time and memory, read off the files that the benchmark wrote."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 from markdown_text import plain, table
 
-MEASURED = Path(__file__).resolve().parents[2] / "results" / "runtime" / "nvidia-h200.json"
+MEASURED = Path(__file__).resolve().parents[2] / "results" / "runtime"
+FILES = ("nvidia-h200.json", "nvidia-h200-growth.json")
 BASELINE = "PyG GCN, cached"
 SHOWN = (
     BASELINE,
@@ -24,8 +25,8 @@ SHOWN = (
 
 def read_rows() -> list[dict[str, object]]:
     """Returns what was measured, one row a model and size."""
-    rows: list[dict[str, object]] = json.loads(MEASURED.read_text(encoding="utf-8"))["rows"]
-    return rows
+    files = [json.loads((MEASURED / name).read_text(encoding="utf-8")) for name in FILES]
+    return [row for file in files for row in file["rows"]]
 
 
 def describe_depth(depth: int = 32) -> str:

@@ -31,5 +31,10 @@ def budget_text(suite: Suite, word: str) -> str:
     if budget is None:
         return "–"
     epochs = budget.changes.get("trainer.max_epochs", suite.defaults.get("trainer.max_epochs"))
-    runs = f"{budget.runs} run" if budget.runs == 1 else f"{budget.runs} runs"
-    return runs if epochs is None else f"{runs}, {epochs} epochs"
+    runs = count(budget.runs, "run")
+    return runs if epochs is None else f"{runs}, {count(int(str(epochs)), 'epoch')}"
+
+
+def count(number: int, thing: str) -> str:
+    """Writes a number of things."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
