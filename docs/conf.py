@@ -8,6 +8,8 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 sys.path[:0] = [str(DOCS), str(DOCS / "extensions"), str(DOCS.parent / "src")]
 
+from sphinx.application import Sphinx  # noqa: E402
+
 from torch_grama import __version__  # noqa: E402
 
 project = "torch-grama"
@@ -34,6 +36,18 @@ autodoc_inherit_docstrings = False
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 napoleon_custom_sections = ["Shapes"]
+
+
+def skip_member(
+    app: object, what: str, name: str, member: object, skip: bool, options: object
+) -> bool | None:
+    """Leaves out the fields of named tuples, which the text of their class explains."""
+    return True if type(member).__name__ == "_tuplegetter" else None
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("autodoc-skip-member", skip_member)
+
 
 html_theme = "furo"
 html_title = f"torch-grama {release}"
