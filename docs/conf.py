@@ -30,6 +30,7 @@ source_suffix = {".md": "markdown"}
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
+autodoc_mock_imports = ["ray", "optuna"]  # their part is described without them
 autodoc_typehints = "none"  # the docstrings name the types
 autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False
