@@ -95,7 +95,7 @@ class LinearAttention(Module):
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters and draws the projection anew."""
-        self.attention._reset_parameters()
+        self.attention._reset_parameters()  # type: ignore[no-untyped-call]
 
     def forward(self, x: Tensor, view: BatchView) -> Tensor:
         r"""Returns what each node reads from its graph."""
