@@ -166,6 +166,13 @@ def test_the_list_counts_the_parameters_of_the_model_built():
     assert all(model.parameters is not None for model in listed.values())
 
 
+@pytest.mark.parametrize("word", [word for word in MODELS if word.endswith("performer")])
+def test_models_share_no_module(word):
+    one, other = (build_model(word, 5, 8, 3, 2) for _ in range(2))
+    one.eval()
+    assert all(part.training for part in other.modules())
+
+
 def test_the_readme_lists_every_word_and_no_other():
     text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     section = text.split("## Models by word")[1].split("```")[0]

@@ -13,10 +13,9 @@ from torch_grama.experiments.data_facts import DataFacts
 from torch_grama.experiments.settings import check_settings, read_file
 from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
 from torch_grama.sweeps.row_settings import settings_of_row
-from torch_grama.sweeps.suite import SUITE_FILE, list_suites
+from torch_grama.sweeps.suite import list_suites
 
-CONFIGS = Path(__file__).parents[2] / "configs"
-SUITES = list_suites(CONFIGS)
+SUITES = list_suites(Path(__file__).parents[2] / "configs")
 # Rows of the paper that no model here stands for: a variant of attention or of a layer that is
 # not provided, degrees as encodings, and numbers of another evaluation of a model that is here.
 WITHOUT_MODEL = {
@@ -87,10 +86,9 @@ def test_rows_of_suites_build(suite):
         assert canonical_name(word) == word
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in sorted(CONFIGS.glob("*/*.yaml")) if path.name != SUITE_FILE],
-    ids=lambda path: path.stem,
-)
+FILES = [path for suite in SUITES for path in sorted(suite.folder.glob("*-*.yaml"))]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_configurations_of_rows_build(path):
     assert build_settings({"data.name": "small", **read_file(path)}).model is not None

@@ -8,7 +8,7 @@ from torch.nn import Linear, Module, Parameter
 from training_cases import graph_task, node_regression_task, node_task
 
 from torch_grama.nn import InputStage
-from torch_grama.nn.training_hooks import AddsLoss, FitsLabels, adds_loss
+from torch_grama.nn.training_hooks import AddsLoss, FitsLabels, adds_loss, fits_labels
 from torch_grama.training import GraphDataModule, GraphTask, TrainerSettings, fit
 from torch_grama.training.graph_batch import batch_of_one, collate
 from torch_grama.training.model_hooks import node_classes
@@ -115,6 +115,8 @@ def test_a_stage_hands_on_what_the_model_reads():
 def test_a_stage_without_hooks_behind_it_costs_nothing():
     stage = InputStage(Linear(4, 3))
     assert not adds_loss(stage)
+    assert not fits_labels(stage)
+    assert fits_labels(InputStage(Asking()))
     assert adds_loss(InputStage(InputStage(Asking())))
     empty = torch.zeros(2, 0, dtype=torch.long)
     y, mask = torch.zeros(2, dtype=torch.long), torch.ones(2, dtype=torch.bool)
