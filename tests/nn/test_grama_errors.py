@@ -1,3 +1,5 @@
+import re
+
 """Bad input gets one clear sentence, and no half-done work."""
 
 import copy
@@ -128,7 +130,7 @@ def build(**options):
             r"uses edge attributes.*give the convolution its own edge_dim",
         ),
     ],
-    ids=lambda value: str(value) if isinstance(value, dict) else "",
+    ids=lambda value: re.sub(r" at 0x\w+", "", str(value)) if isinstance(value, dict) else "",
 )
 def test_a_model_that_cannot_be_built(options, error, message):
     with pytest.raises(error, match=message) as caught:
