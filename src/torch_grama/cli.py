@@ -12,6 +12,7 @@ from torch_grama.models_cli import add_models_commands
 from torch_grama.reproduce_cli import add_reproduce_commands
 from torch_grama.results_cli import add_results_commands
 from torch_grama.run_cli import add_run_commands
+from torch_grama.sweep_cli import add_sweep_commands
 from torch_grama.train_cli import add_train_commands
 
 _EPILOG = """\
@@ -59,6 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_run_commands(subparsers)
     add_reproduce_commands(subparsers)
     add_results_commands(subparsers)
+    add_sweep_commands(subparsers)
     return parser
 
 
