@@ -65,8 +65,8 @@ def plan_runs(
     r"""Lists the runs of an experiment.
 
     A row takes its settings from ``<data>-<model>.yaml`` in the folder of the suite; one without
-    such a file from the defaults of the suite, what the data sets, and its own name. The budget
-    replaces what it names, but for the sizes of a model that has a file.
+    such a file from the defaults of the suite, what the data and the suite's ``rows`` set, and its
+    own name. The budget replaces what it names, but for the sizes of a model that has a file.
 
     Args:
         suite (Suite): The experiment.
@@ -135,7 +135,8 @@ def resolve_row(
         settings |= {k: v for k, v in changes.items() if not k.startswith(MODEL)}
     else:
         named = settings_of_row(row, MODELS)
-        settings = {**suite.defaults, **column.changes, **changes, **named}
+        own = suite.rows.get(row, {})
+        settings = {**suite.defaults, **column.changes, **own, **changes, **named}
         if "model.seq_len" in settings:
             settings.pop("model.num_layers", None)
     settings["data.name"] = column.name

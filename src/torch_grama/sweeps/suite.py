@@ -71,6 +71,7 @@ class Suite:
         repeat: ``"fold"`` or ``"seed"``.
         budgets: What ``smoke``, ``short`` and ``paper`` mean here.
         defaults: Settings under dotted names for rows without a configuration of their own.
+        rows: Further ones for single rows, by their names.
         notes: Sentences to print below the table.
         folder: Where the configurations of its rows lie.
     """
@@ -84,6 +85,7 @@ class Suite:
     repeat: str
     budgets: Mapping[str, Budget]
     defaults: Mapping[str, object]
+    rows: Mapping[str, Mapping[str, object]]
     notes: tuple[str, ...]
     folder: Path
 
@@ -103,7 +105,10 @@ class Suite:
         )
 
 
-KEYS = {"title", "about", "tables", "data", "models", "repeat", "budgets", "defaults", "notes"}
+KEYS = {
+    *("title", "about", "tables", "data", "models", "repeat", "budgets", "defaults", "rows"),
+    "notes",
+}
 BUDGET_KEYS = {"runs", "set", "data", "models"}
 
 
@@ -133,6 +138,7 @@ def read_suite(folder: Path) -> Suite:
         raise SuiteError(f"{path}: {error}") from error
     budgets = _mapping(values.get("budgets", {}), path, "budgets")
     _check_keys(budgets, set(BUDGETS), path, "budgets.")
+    rows = _mapping(values.get("rows", {}), path, "rows")
     return Suite(
         name=folder.name,
         title=str(values.get("title", folder.name)),
@@ -143,6 +149,7 @@ def read_suite(folder: Path) -> Suite:
         repeat=repeat,
         budgets={n: _read_budget(n, budgets[n], path) for n in BUDGETS if n in budgets},
         defaults=_flatten(_mapping(values.get("defaults", {}), path, "defaults")),
+        rows={row: _flatten(_mapping(rows[row], path, f"rows.{row}")) for row in rows},
         notes=_words(values.get("notes", []), path, "notes"),
         folder=folder,
     )
