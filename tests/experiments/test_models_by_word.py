@@ -14,9 +14,21 @@ from torch_grama.experiments.catalogue import (
     find_model,
     model_options,
 )
+from torch_grama.experiments.families import (
+    differential_equation,
+    forecasting,
+    grama,
+    heterophily,
+    message_passing,
+    multi_hop,
+    state_space,
+    transformer,
+    tuned,
+)
 from torch_grama.experiments.families.grama import divide_depth
 from torch_grama.experiments.model_list import list_models
 from torch_grama.nn import GRAMA
+from torch_grama.nn.backbone import BACKBONES
 
 
 @pytest.mark.parametrize("word", MODELS)
@@ -62,6 +74,28 @@ def test_every_entry_says_what_it_is(word):
         assert sentence.endswith(".")
     parameters = inspect.signature(entry.build).parameters
     assert set(entry.defaults) <= set(parameters)
+
+
+def test_no_word_stands_for_two_models():
+    families = [
+        grama,
+        message_passing,
+        tuned,
+        differential_equation,
+        heterophily,
+        transformer,
+        multi_hop,
+        state_space,
+        forecasting,
+    ]
+    assert sum(len(family.ENTRIES) for family in families) == len(MODELS)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_grama_reads_every_backbone_of_the_core(backbone):
+    model = build_model("grama", 5, 8, 3, 6, "graph", backbone=backbone, pooling="max")
+    assert str(model) == str(GRAMA(5, 8, 3, 3, 2, backbone))
+    assert model.pooling == "max"
 
 
 @pytest.mark.parametrize("backbone", ["gcn", "gatedgcn", "gps", "gps-performer"])

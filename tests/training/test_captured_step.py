@@ -18,6 +18,18 @@ from torch_grama.training import (
 from torch_grama.training.captured_step import CapturedStep
 
 
+def test_a_step_of_sgd_cannot_be_recorded():
+    task = GraphTask.for_data(GRAMA(4, 8, 3), node_task(), OptimizerSettings("sgd"))
+    task.capture(None, "32")
+    with pytest.raises(ValueError, match="'adam' or 'adamw'"):
+        task.configure_optimizers()
+    adam = GraphTask.for_data(GRAMA(4, 8, 3), node_task())
+    adam.capture(None, "32")
+    (group,) = adam.configure_optimizers().param_groups
+    assert group["capturable"]
+    assert isinstance(group["lr"], torch.Tensor)
+
+
 def test_a_loss_scale_cannot_be_recorded():
     with pytest.raises(ValueError, match="'32' or 'bf16'"):
         CapturedStep(None, "16")

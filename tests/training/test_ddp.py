@@ -1,6 +1,8 @@
 """Two processes train as one does, on the same global batches."""
 
 import csv
+import os
+import signal
 
 import pytest
 import torch
@@ -27,7 +29,7 @@ class PartlyUsed(GRAMA):
         self.unused = Parameter(torch.zeros(3))
 
 
-def train(folder, devices, resume=False, **options):
+def train(folder, devices, resume=False, report="json", **options):
     data = graph_task()
     torch.manual_seed(0)
     task = GraphTask.for_data(PartlyUsed().double(), data, OptimizerSettings(lr=0.02))
@@ -38,7 +40,7 @@ def train(folder, devices, resume=False, **options):
         devices=devices, batch_size=17, accelerator="cpu", seed=1, **{"max_epochs": 3, **options}
     )
     module = GraphDataModule(data, 0, settings)
-    outcome = fit(task, module, folder, resume=resume, report="json", tensorboard=False)
+    outcome = fit(task, module, folder, resume=resume, report=report, tensorboard=False)
     return outcome, task, evaluate(task, evaluation_loader(data, 0, "test"))
 
 
@@ -70,3 +72,28 @@ def test_two_processes_resume(tmp_path):
     whole, twin, _ = train(tmp_path / "whole", 1, max_epochs=4)
     assert longer.epochs == whole.epochs == 4
     assert torch.allclose(task.model.blocks[0].gain, twin.model.blocks[0].gain)
+
+
+class SendSignal:
+    """Sends its own process a signal after the second epoch."""
+
+    def begin(self, start):
+        pass
+
+    def epoch(self, report):
+        if report.epoch == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def note(self, text):
+        pass
+
+    def end(self):
+        pass
+
+
+@pytest.mark.long
+def test_a_signal_to_one_process_ends_both_saved(tmp_path):
+    outcome, _, _ = train(tmp_path, 2, report=SendSignal(), max_epochs=30)
+    assert (outcome.epochs, outcome.signal, outcome.exit_code) == (2, 15, 143)
+    longer, _, _ = train(tmp_path, 2, resume=True, max_epochs=4)
+    assert longer.epochs == 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import Module
 
+from torch_grama.baselines.transductive import takes_num_nodes
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 from torch_grama.experiments.catalogue import (
     DEFAULT_MODEL,
@@ -13,9 +14,9 @@ from torch_grama.experiments.catalogue import (
     model_options,
 )
 from torch_grama.experiments.config import ModelConfig
-from torch_grama.experiments.constructor_options import constructor_options
 from torch_grama.experiments.data_facts import DataFacts
 from torch_grama.experiments.errors import ConfigError
+from torch_grama.experiments.families.grama import reads_edge_weights
 from torch_grama.nn import (
     AtomEncoder,
     BondEncoder,
@@ -78,13 +79,17 @@ def assemble_model(
         pe_encoder = PositionEncoder(facts.pe_channels, pe_width)
         in_channels += pe_width
     # edges: weights go where the model looks for them, or become one more attribute
-    uses_attr = entry.takes_edge_attr and options.get("backbone") != "gcn"
+    backbone = str(options.get("backbone", entry.defaults.get("backbone", "")))
+    uses_attr = entry.takes_edge_attr and backbone != "gcn"
     edge_dim, edge_encoder = 0, None
     if uses_attr:
         edge_dim, edge_encoder = _encode(facts.edge_encoding, width, BondEncoder)
-    weight_as_attr = facts.has_edge_weight and uses_attr and _reads_no_weights(options, edge_dim)
-    if "num_nodes" in constructor_options(entry.build) and facts.num_graphs == 1:
+    weight_as_attr = (
+        facts.has_edge_weight and uses_attr and not reads_edge_weights(backbone, edge_dim > 0)
+    )
+    if takes_num_nodes(entry.build) and facts.num_graphs == 1:
         options["num_nodes"] = round(facts.mean_nodes)
+    input_dropout = float(str(options.pop("input_dropout", 0.0)))
     num_layers = options.pop("num_layers", None)
     depth = num_layers if num_layers is None else int(str(num_layers))
 
@@ -112,6 +117,7 @@ def assemble_model(
         drop_edge_attr=not uses_attr,
         drop_edge_weight=has_no_place and not weight_as_attr,
         weight_as_attr=weight_as_attr,
+        input_dropout=input_dropout,
         node_scale=_scale(facts.node_encoding.num_columns, standardize and node_encoder is None),
         output_scale=_scale(out_channels, standardize and facts.kind in ("regression", "forecast")),
     )
@@ -172,9 +178,3 @@ def _encode(
     if encoding.kind == "categorical":
         return width, CategoricalEncoder(encoding.sizes, width)
     return width, ogb(width)
-
-
-def _reads_no_weights(options: dict[str, object], edge_dim: int) -> bool:
-    """GRAMA's gated backbone reads attributes alone, as does its local one beside attributes."""
-    backbone = options.get("backbone")
-    return backbone == "gatedgcn" or (backbone in ("gps", "gps-performer") and edge_dim > 0)

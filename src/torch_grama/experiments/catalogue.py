@@ -20,23 +20,24 @@ from torch_grama.experiments.families import (
     tuned,
 )
 from torch_grama.experiments.model_entry import ModelEntry
+from torch_grama.experiments.shared_options import apply_shared_options, shared_options
 from torch_grama.nn.choices import list_nearest_first
 
 DEFAULT_MODEL = "grama"
 """The word of the model that is taken when none is named."""
 
-FAMILIES = (
-    grama,
-    message_passing,
-    tuned,
-    differential_equation,
-    heterophily,
-    transformer,
-    multi_hop,
-    state_space,
-    forecasting,
-)
-"""The files of model words, in the order in which they are listed."""
+MODELS: dict[str, ModelEntry] = {
+    **grama.ENTRIES,
+    **message_passing.ENTRIES,
+    **tuned.ENTRIES,
+    **differential_equation.ENTRIES,
+    **heterophily.ENTRIES,
+    **transformer.ENTRIES,
+    **multi_hop.ENTRIES,
+    **state_space.ENTRIES,
+    **forecasting.ENTRIES,
+}
+"""Word to entry, in the order in which they are listed."""
 
 # What a data set decides, or what cannot be written as data.
 GIVEN_BY_DATA = (
@@ -61,20 +62,6 @@ def canonical_name(name: str) -> str:
     return name.strip().lower().replace("_", "-")
 
 
-def _merge() -> dict[str, ModelEntry]:
-    merged: dict[str, ModelEntry] = {}
-    for family in FAMILIES:
-        for word, entry in family.ENTRIES.items():
-            name = canonical_name(word)
-            assert name not in merged, f"two models are called '{name}'"
-            merged[name] = entry
-    return merged
-
-
-MODELS: dict[str, ModelEntry] = _merge()
-"""Word to entry."""
-
-
 def model_options(name: str) -> dict[str, ConstructorOption]:
     r"""Returns the options that a model takes, with their types and defaults.
 
@@ -86,6 +73,7 @@ def model_options(name: str) -> dict[str, ConstructorOption]:
     """
     entry = find_model(name)
     options = constructor_options(entry.build, GIVEN_BY_DATA)
+    options |= {word: option for word, option in shared_options().items() if word not in options}
     for word, value in entry.defaults.items():
         known = options.get(word)
         if known is not None:
@@ -136,7 +124,8 @@ def build_model(
             place of which :obj:`seq_len` and :obj:`num_blocks` may be given. (default: 8 for
             GRAMA, 4 for others)
         readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
-        **options: Options of the model.
+        **options: Options of the model, and those that every model takes
+            (:func:`~torch_grama.experiments.shared_options.apply_shared_options`).
 
     Raises:
         ValueError: The word or an option is unknown, or a value cannot be.
@@ -150,11 +139,16 @@ def build_model(
     if entry.takes_edge_attr is False:
         options.pop("edge_dim", None)
     settings: dict[str, object] = {**entry.defaults, **options}
+    own = constructor_options(entry.build)
+    shared = {
+        word: settings.pop(word) for word in shared_options() if word in settings.keys() - own
+    }
     if num_layers is None and _needs_depth(entry):
         num_layers = DEFAULT_DEPTH
-    return entry.build(
+    model = entry.build(
         in_channels, hidden_channels, out_channels, num_layers, readout=readout, **settings
     )
+    return apply_shared_options(model, **shared)  # type: ignore[arg-type]
 
 
 DEFAULT_DEPTH = 4

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import pytorch_lightning as pl
+import torch
 from pytorch_lightning.callbacks import Checkpoint
 from torch import Tensor
 
@@ -220,9 +221,9 @@ class EpochEnd(Checkpoint):
         settings, state = self.settings, self.state
         waited = epoch - self.selection.epoch
         received = self.watch.received or 0
-        if trainer.world_size > 1:
-            received = max(trainer.strategy.broadcast(received), received)
-            received = received if self._agree(trainer, received > 0) else 0
+        if trainer.world_size > 1:  # any process may have got it; all must stop
+            noted = torch.tensor(received, device=trainer.strategy.root_device)
+            received = int(trainer.strategy.reduce(noted, reduce_op="max"))
         if epoch + 1 >= settings.max_epochs:
             state.stop_reason = "max_epochs"
         elif epoch + 1 >= settings.min_epochs and self._rate.is_spent:

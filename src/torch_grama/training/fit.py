@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.strategies import Strategy
+from torch.multiprocessing.spawn import ProcessRaisedException
 
 from torch_grama.training.checkpoint_file import (
     Checkpoint,
@@ -73,6 +74,7 @@ def fit(
         ValueError: If settings do not fit together, or the folder has a run and :obj:`resume` is
             not set.
         NonFiniteLossError: If the loss is no finite number.
+        RuntimeError: If one of several processes fails; the message is that of its error.
         CheckpointError: If there is a run to resume but no good checkpoint of it, or the last one
             could not be written.
     """
@@ -97,6 +99,8 @@ def fit(
             notes.append(warning)
             warnings.warn(warning, stacklevel=2)
         reporter.begin(start)
+        if found is None:
+            _fit_labels(task, data_module, device)
         _train(task, data_module, files, settings, source, reporter, tensorboard)
     finally:
         reporter.end()
@@ -167,7 +171,19 @@ def _prepare(
             "Expected one CUDA device and one whole graph with 'trainer.capture' (got "
             f"{settings.devices} x {device.type}, loader '{data_module.loader}'); set it to false"
         )
+    if task.own_loss(data_module.example()) is not None:
+        raise ValueError(
+            f"Expected a model without a loss term of its own with 'trainer.capture' (got "
+            f"{type(task.model).__name__}, whose term cannot be recorded); set it to false"
+        )
     task.capture(settings.gradient_clip, settings.precision)
+
+
+def _fit_labels(task: GraphTask, data_module: GraphDataModule, device: torch.device) -> None:
+    # processes of several devices are given the weights of this one, which must be on the CPU
+    place = device if data_module.settings.devices == 1 else torch.device("cpu")
+    task.to(place)
+    task.fit_labels(data_module.example().to(place))
 
 
 def _describe(
@@ -223,6 +239,9 @@ def _train(
             )
     except TrainingInterruptedError:
         pass  # saved, and said in the outcome
+    except ProcessRaisedException as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise RuntimeError(f"A training process failed: {reason}") from error
     finally:
         torch.use_deterministic_algorithms(was_deterministic)
 

@@ -13,11 +13,13 @@ from torch.nn import Module
 from torch.optim import Optimizer
 
 from torch_grama.datasets.task_data import GraphTaskData, Kind, Metric
+from torch_grama.nn.training_hooks import adds_loss
 from torch_grama.training.captured_step import CapturedStep
 from torch_grama.training.diagnosis import NonFiniteLossError, diagnose
 from torch_grama.training.graph_batch import GraphBatch
 from torch_grama.training.losses import LossName, build_loss
 from torch_grama.training.metrics import build_metric
+from torch_grama.training.model_hooks import fit_labels, own_loss
 from torch_grama.training.optimizer import OptimizerSettings, build_optimizer
 from torch_grama.training.positional_encoding import collect_positions
 from torch_grama.training.schedule import ScheduleSettings
@@ -69,6 +71,7 @@ class GraphTask(pl.LightningModule):
         self._train_sums = torch.zeros(2, dtype=torch.float64)
         self._val_sums = torch.zeros(2, dtype=torch.float64)
         self._takes_pe = "pe" in inspect.signature(model.forward).parameters
+        self._adds_loss = adds_loss(model)
         self._captured: CapturedStep | None = None
         self.epoch_values: dict[str, float] = {}
         self.last_good_checkpoint: Callable[[], str] = lambda: "none was written"
@@ -102,9 +105,6 @@ class GraphTask(pl.LightningModule):
 
     def forward_with(self, model: Module, batch: GraphBatch) -> Tensor:
         r"""The output of a model called as this task's own, such as a copy of it."""
-        keywords = {}
-        if self._takes_pe and (batch.rwse is not None or batch.lap_vectors is not None):
-            keywords["pe"] = collect_positions(batch, random_signs=self.training)
         out: Tensor = model(
             batch.x,
             batch.edge_index,
@@ -112,9 +112,13 @@ class GraphTask(pl.LightningModule):
             batch.edge_attr,
             batch.batch,
             batch.batch_size,
-            **keywords,
+            **self._positions(batch),
         )
         return out
+
+    def fit_labels(self, batch: GraphBatch) -> None:
+        r"""Lets the model start from an estimate made of the labels of a batch, if it does so."""
+        fit_labels(self.model, batch, **self._positions(batch))
 
     def training_step(self, batch: GraphBatch, batch_idx: int) -> Tensor | None:
         r"""Returns the mean loss over the targets of the step, on all devices together."""
@@ -129,10 +133,19 @@ class GraphTask(pl.LightningModule):
         return total * self._world_size / self._sum_over_devices(weight).clamp(min=1e-12)
 
     def measure(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        r"""The sum of the loss over the targets of a batch, and their weight."""
+        r"""The sum of the loss over the targets of a batch, the model's own term included, and
+        their weight.
+        """
         assert batch.y is not None
         total, weight = self.loss(batch.select(self(batch)), batch.y, batch.weight)
-        return total, weight
+        own = self.own_loss(batch)
+        return total if own is None else total + own * weight, weight
+
+    def own_loss(self, batch: GraphBatch) -> Tensor | None:
+        r"""The term that the model adds to the mean loss of a step; :obj:`None` for none."""
+        if not self._adds_loss:
+            return None
+        return own_loss(self.model, batch, **self._positions(batch))
 
     def validation_step(self, batch: GraphBatch, batch_idx: int) -> None:
         r"""Takes a batch into the loss and the metric of the epoch."""
@@ -190,6 +203,12 @@ class GraphTask(pl.LightningModule):
         sums = checkpoint.get("train_sums")
         if isinstance(sums, Tensor):
             self._train_sums = sums.clone()
+
+    def _positions(self, batch: GraphBatch) -> dict[str, Tensor]:
+        if not self._takes_pe:
+            return {}
+        pe = collect_positions(batch, random_signs=self.training)
+        return {} if pe is None else {"pe": pe}
 
     def _check_finite(self, total: Tensor, batch: GraphBatch, batch_idx: int) -> None:
         if bool(torch.isfinite(total)):
