@@ -96,7 +96,6 @@ def add_sweep_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
 
 def _sweep(arguments: argparse.Namespace) -> int:
     from torch_grama.experiments.errors import RunError
-    from torch_grama.sweeps.ray_session import RayAddressError
     from torch_grama.sweeps.tune import check_folder, run_sweep
 
     if arguments.space.is_dir() and not arguments.resume:
@@ -109,18 +108,15 @@ def _sweep(arguments: argparse.Namespace) -> int:
     space = _read(arguments)
     silent = arguments.quiet or arguments.json
     with LoadingProgress(silent=silent) as progress:
-        try:
-            result = run_sweep(
-                space,
-                folder,
-                resume=arguments.resume,
-                retry_failed=arguments.retry_failed,
-                address=arguments.ray_address,
-                report="quiet" if silent else "auto",
-                data_report=progress.report,
-            )
-        except RayAddressError as error:
-            raise RunError(str(error)) from error
+        result = run_sweep(
+            space,
+            folder,
+            resume=arguments.resume,
+            retry_failed=arguments.retry_failed,
+            address=arguments.ray_address,
+            report="quiet" if silent else "auto",
+            data_report=progress.report,
+        )
     _print(arguments, result)
     return 0 if result.best is not None else 1
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from sweep_cases import small_base, write_communities, write_heights
+from sweep_cases import run, small_base, write_communities, write_heights
 
 from torch_grama.experiments.errors import RunError
 from torch_grama.experiments.make_config import make_config
@@ -148,7 +148,12 @@ def test_resuming_runs_what_is_missing_alone(swept, data):
     larger = grid_space(data).to_dict()
     larger["space"]["model.ar_order"] = {"grid": [2, 3, 1]}
     larger["resources"] = {"concurrency": 1}
-    more = run_sweep(Space.from_dict(larger), swept.folder, resume=True, report="quiet")
+    note = swept.folder / "trials" / swept.outcomes[-1].name / "failure.json"
+    noted = note.stat().st_mtime_ns
+    more = run_sweep(
+        Space.from_dict(larger), swept.folder, resume=True, retry_failed=True, report="quiet"
+    )
+    assert note.stat().st_mtime_ns > noted
     after = stamps(swept.folder)
     kept = {name: stamp for name, stamp in before.items() if name != _key(lost, swept)}
     assert {name: after[name] for name in kept} == kept
@@ -212,6 +217,21 @@ def test_optuna_goes_on_where_it_was(tmp_path, numbers):
     for outcome in result.outcomes:
         assert 1e-4 <= outcome.point["optimizer.lr"] <= 0.1
         assert outcome.point["model.num_layers"] in (1, 2, 3)
+
+
+def test_the_command_joins_a_cluster(tmp_path, numbers):
+    import ray
+
+    path, out = tmp_path / "space.yaml", tmp_path / "joined"
+    content = {"base": small_base(numbers), "space": {"optimizer.lr": {"grid": [0.1, 0.01]}}}
+    path.write_text(yaml.safe_dump(content | {"resources": {"concurrency": 1}}))
+    address = ray.get_runtime_context().gcs_address
+    result = run("sweep", str(path), "--out", str(out), "--ray-address", address, "--json")
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert [trial["state"] for trial in found["trials"]] == ["finished"] * 2
+    assert ray.is_initialized()
+    assert ray.cluster_resources()["CPU"] >= 1  # the cluster outlives those who joined it
 
 
 def _die_once(folder: str) -> str:

@@ -38,10 +38,12 @@ def write_space(path: Path, change: dict[str, object], epochs: int = 3) -> None:
         (["--num-trials", "3", "--searcher", "grid"], "takes every point"),
         (["--num-trials", "3"], "takes every point"),
         (["--cpus-per-trial", "0"], "above 0"),
+        (["--cpus-per-trial", "10000"], "at most .* cores a trial"),
         (["--data", "minesweper"], "minesweeper"),
         (["--test", "true"], "leaves the test part unread"),
         (["--model.ar_order", "7"], "ar_order"),
         (["--resume"], "There is no sweep in"),
+        (["--ray-address", "127.0.0.1:1"], "no Ray cluster at '127.0.0.1:1'.*leave it out"),
     ],
 )
 def test_a_mistake_is_told_before_anything_starts(space, capsys, arguments, message):
@@ -120,14 +122,8 @@ def wait_for(condition, process, seconds=240.0):
 
 def find_workers(process) -> list[psutil.Process]:
     """The processes that train."""
-    found = []
-    for child in psutil.Process(process.pid).children(recursive=True):
-        try:
-            if "trainable" in " ".join(child.cmdline()) or "ImplicitFunc" in child.name():
-                found.append(child)
-        except psutil.Error:
-            continue
-    return found
+    children = psutil.Process(process.pid).children(recursive=True)
+    return [child for child in children if "ray::ImplicitFunc" in _words(child)]
 
 
 @pytest.mark.slow
@@ -138,7 +134,7 @@ def test_eight_trials_survive_the_kill_of_a_worker_and_of_the_driver(tmp_path):
         "space": {"optimizer.lr": {"grid": rates}, "model.dropout": {"grid": [0.0, 0.1]}},
         "resources": {"concurrency": 2},
     }
-    write_space(path, change, epochs=120)
+    write_space(path, change, epochs=40)
     process = start("sweep", str(path), "--out", str(out), "--trainer.save_every", "0.2")
     family: list[psutil.Process] = []
     try:
@@ -152,9 +148,6 @@ def test_eight_trials_survive_the_kill_of_a_worker_and_of_the_driver(tmp_path):
     finally:
         process.kill()
         process.communicate()
-    workers = [one for one in family if "trainable" in _words(one)]
-    psutil.wait_procs(workers, timeout=60)
-    assert not any(one.is_running() and one.status() != "zombie" for one in workers)
     before = stamps(out)
     assert 4 <= len(before) < 8
     begun = {path.parent.name for path in out.glob("trials/*/trial.json")}
@@ -168,7 +161,7 @@ def test_eight_trials_survive_the_kill_of_a_worker_and_of_the_driver(tmp_path):
     assert len(found["trials"]) == 8
     assert {trial["state"] for trial in found["trials"]} == {"finished"}
     assert begun <= {trial["name"] for trial in found["trials"]}
-    assert {trial["epochs"] for trial in found["trials"]} == {120}
+    assert {trial["epochs"] for trial in found["trials"]} == {40}
     # the agents of the Ray whose driver was killed give up by themselves
     _, alive = psutil.wait_procs(family, timeout=90)
     assert not [one for one in alive if one.status() != "zombie"]

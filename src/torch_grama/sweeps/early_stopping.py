@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import SimpleNamespace
+from typing import Any
 
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 
@@ -57,13 +58,14 @@ def build_scheduler(
         grace_period=settings.grace_epochs,
         reduction_factor=settings.reduction,
     )
+    nobody: Any = None  # ASHA asks nothing of the controller
     for name, steps in histories:
-        known = SimpleNamespace(trial_id=name)
-        scheduler.on_trial_add(None, known)
+        known: Any = SimpleNamespace(trial_id=name)  # all that ASHA reads of a trial
+        scheduler.on_trial_add(nobody, known)
         passed = 0
         for step, value in steps:
             reached = sum(milestone <= step for milestone in milestones)
             if reached > passed:
                 passed = reached
-                scheduler.on_trial_result(None, known, {STEP: step, VALUE: value})
+                scheduler.on_trial_result(nobody, known, {STEP: step, VALUE: value})
     return scheduler

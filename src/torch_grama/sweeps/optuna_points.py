@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import optuna
 from ray.tune.search import Searcher
@@ -64,8 +64,7 @@ class OptunaPoints(Searcher):
         else:
             point = self._ask(trial_id)
         if point is None:
-            finished: dict[str, Any] = Searcher.FINISHED
-            return finished
+            return cast(dict[str, Any], Searcher.FINISHED)
         name = name_trial(point)
         self._seen.add(name)
         return {"trial": TrialChoice(name=name, point=point)}
@@ -147,8 +146,8 @@ class _Axis:
         self.distribution: optuna.distributions.BaseDistribution
         values = list(domain.values)
         if domain.is_list:
-            numbers = [value for value in values if type(value) in (int, float)]
-            if len(numbers) == len(values) and numbers == sorted(numbers, key=float):
+            numbers = [float(value) for value in values if isinstance(value, int | float)]
+            if len(numbers) == len(values) and numbers == sorted(numbers):
                 self.distribution = optuna.distributions.IntDistribution(0, len(values) - 1)
             else:
                 self.distribution = optuna.distributions.CategoricalDistribution(range(len(values)))

@@ -5,7 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import socket
 from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torch_grama.experiments.errors import RunError
 
 # Read by Ray when it is imported or started: quiet, without network, and leaving files alone.
 _ENVIRONMENT = {
@@ -14,14 +18,14 @@ _ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
-    # processes of a Ray whose driver was killed give up soon
-    "RAY_gcs_rpc_server_reconnect_timeout_s": "10",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
     # our own folders are what is resumed from
     "TUNE_GLOBAL_CHECKPOINT_S": "3600",
 }
+# Processes of a local Ray whose driver was killed give up soon.
+_LOCAL_ENVIRONMENT = {"RAY_gcs_rpc_server_reconnect_timeout_s": "10"}
 _OBJECT_STORE = 100_000_000
 """Bytes of shared memory, which Ray wants no less of: settings and numbers pass through it."""
 _PASSED_ON = ("GRAMA_DATA", "GRAMA_CACHE")
@@ -48,7 +52,8 @@ def ray_session(address: str | None = None) -> Iterator[Mapping[str, float]]:
     Raises:
         RayAddressError: There is no cluster at the address.
     """
-    for name, value in _ENVIRONMENT.items():
+    environment = _ENVIRONMENT | (_LOCAL_ENVIRONMENT if address is None else {})
+    for name, value in environment.items():
         os.environ.setdefault(name, value)
     import ray
 
@@ -57,7 +62,7 @@ def ray_session(address: str | None = None) -> Iterator[Mapping[str, float]]:
         return
     # Ray's advice on its own files and tokens; what fails in a trial is in the trial's folder
     logging.getLogger("ray").setLevel(logging.ERROR)
-    options: dict[str, object] = {
+    options: dict[str, Any] = {
         "logging_level": logging.ERROR,
         "log_to_driver": False,
         "configure_logging": False,
@@ -73,20 +78,44 @@ def ray_session(address: str | None = None) -> Iterator[Mapping[str, float]]:
     else:
         found = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         options |= {"address": address, "runtime_env": {"env_vars": found} if found else None}
+        check_address(address)
     try:
         ray.init(**options)
     except (ConnectionError, ValueError, RuntimeError) as error:
         if address is None:
             raise
-        raise RayAddressError(
-            f"There is no Ray cluster at '{address}' ({str(error).partition(chr(10))[0]}): give "
-            f"the address that `ray start --head` printed, or leave it out for a local Ray"
-        ) from error
+        raise _no_cluster(address, error) from error
     try:
         yield ray.cluster_resources()
     finally:
         ray.shutdown()
 
 
-class RayAddressError(ConnectionError):
+def check_address(address: str) -> None:
+    r"""Makes sure that something answers at an address, where Ray itself would end the process.
+
+    Args:
+        address (str): ``HOST:PORT``; other forms are left to Ray.
+
+    Raises:
+        RayAddressError: Nothing does.
+    """
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or "/" in host:
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(address, error) from error
+
+
+def _no_cluster(address: str, error: Exception) -> RayAddressError:
+    reason = str(error).partition("\n")[0]
+    return RayAddressError(
+        f"There is no Ray cluster at '{address}' ({reason}): give the address that `ray start "
+        f"--head` printed, or leave it out for a local Ray"
+    )
+
+
+class RayAddressError(RunError):
     r"""There is no cluster at an address."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from torch_grama.sweeps.ray_session import ray_session
 
@@ -50,7 +50,7 @@ def run_on_ray(
 
         check_room(resources, cpus_per_call, gpus_per_call)
         # a call that raises does not kill its worker: only deaths are retried
-        task = ray.remote(
+        task: Any = ray.remote(
             num_cpus=cpus_per_call, num_gpus=gpus_per_call, max_retries=retries, max_calls=0
         )(_call)
         waiting = {}

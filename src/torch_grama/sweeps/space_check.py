@@ -116,7 +116,7 @@ def _check_values(space: Space) -> Space:
         for value in _values(domain):
             settings = {**space.base, **first, name: value}
             checked = check_settings(("in the space", settings))
-            read.append(checked["data.options"] if name == "data.options" else checked.get(name))
+            read.append(_as_written(checked.get(name)))
         if domain.is_list and not name.startswith("data.options."):
             domains[name] = Domain.parse(name, {domain.kind: read})
         else:
@@ -128,7 +128,12 @@ def _with_options(checked: Mapping[str, object], written: Mapping[str, object]) 
     """Options of the data set stay under their own names, so that a space can change one."""
     free = {name: value for name, value in written.items() if name.startswith("data.options.")}
     kept = {name: value for name, value in checked.items() if name != "data.options" or not free}
-    return {**kept, **free}
+    return {name: _as_written(value) for name, value in {**kept, **free}.items()}
+
+
+def _as_written(value: object) -> object:
+    """A file has lists where a setting has tuples."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _values(domain: Domain) -> tuple[object, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -81,11 +81,12 @@ class SweepSession:
         self.points = [point for point in self.points if name_trial(point) not in settled]
         return len(self.points)
 
-    def run(self, there: Mapping[str, float]) -> None:
+    def run(self, there: Mapping[str, float], obey: Callable[[], None]) -> None:
         r"""Runs what is missing.
 
         Args:
             there (mapping): What Ray has: ``"CPU"``, ``"GPU"`` and others to their number.
+            obey (callable): Called again and again; raises where the sweep is to stop.
 
         Raises:
             ConfigError: There is less than a trial takes.
@@ -106,7 +107,7 @@ class SweepSession:
         state = self.folder / _RAY_STATE
         shutil.rmtree(state, ignore_errors=True)
         try:
-            self._build_tuner(resources, missing, state).fit()
+            self._build_tuner(resources, missing, state, obey).fit()
         finally:
             shutil.rmtree(state, ignore_errors=True)
 
@@ -152,7 +153,9 @@ class SweepSession:
             raise ConfigError(f"{error}: lower `--cpus-per-trial` or `--gpus-per-trial`") from error
         return resources
 
-    def _build_tuner(self, resources: ResourceSettings, missing: int, state: Path) -> Tuner:
+    def _build_tuner(
+        self, resources: ResourceSettings, missing: int, state: Path, obey: Callable[[], None]
+    ) -> Tuner:
         import ray.tune
 
         from torch_grama.sweeps.early_stopping import build_scheduler, list_milestones
@@ -206,7 +209,7 @@ class SweepSession:
                 name="tune",
                 storage_path=str(state),
                 failure_config=ray.tune.FailureConfig(max_failures=_WORKER_DEATHS),
-                callbacks=[SweepCallback(self)],
+                callbacks=[SweepCallback(self, obey)],
                 verbose=0,
             ),
         )

@@ -14,7 +14,7 @@ from torch_grama.datasets.storage import Report
 from torch_grama.experiments.errors import ConfigError, RunError
 from torch_grama.experiments.run import RunInterrupted
 from torch_grama.experiments.run_folder import RunFolder
-from torch_grama.sweeps.ray_session import ray_session
+from torch_grama.sweeps.ray_session import check_address, count_cores, ray_session
 from torch_grama.sweeps.space import Space, format_space, read_space
 from torch_grama.sweeps.space_check import check_space
 from torch_grama.sweeps.sweep_progress import SweepReport, SweepReporter, build_sweep_reporter
@@ -22,6 +22,7 @@ from torch_grama.sweeps.sweep_session import SweepSession
 from torch_grama.sweeps.sweep_table import SweepResult
 
 SPACE = "space.yaml"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class SweepInterrupted(RunInterrupted):
@@ -73,11 +74,19 @@ def run_sweep(
     Raises:
         ConfigError: Something in the space cannot be; said before the first trial starts.
         DatasetError: The data is not there or cannot be used.
-        RunError: The folder is not usable.
+        RunError: The folder is not usable, or there is no cluster at the address.
         SweepInterrupted: The sweep was asked to stop.
     """
     folder = Path(folder).resolve()
     check_folder(folder, resume)
+    if address is not None:
+        check_address(address)
+    elif space.resources.cpus_per_trial > count_cores():
+        raise ConfigError(
+            f"Expected at most {count_cores()} cores a trial, which is what there is (got "
+            f"{space.resources.cpus_per_trial:g}): lower `--cpus-per-trial`, or join a cluster "
+            f"with `--ray-address`"
+        )
     checked = check_space(space, data_report)
     if resume:
         _check_same(checked.space, folder)
@@ -90,8 +99,10 @@ def run_sweep(
             sweep.forget_failures()
         try:
             if sweep.find_missing():
-                with _interruptible(folder), ray_session(address) as there:
-                    sweep.run(there)
+                request = _StopRequest(folder)
+                # watched once Ray runs, which sets a handler of its own
+                with ray_session(address) as there, request.watch():
+                    sweep.run(there, request.obey)
         finally:
             reporter.end()
             result = sweep.write()
@@ -140,20 +151,33 @@ def _check_same(space: Space, folder: Path) -> None:
         )
 
 
-@contextmanager
-def _interruptible(folder: Path) -> Iterator[None]:
-    """SIGTERM and Ctrl-C end the sweep in good order: Ray is ended, the table is written."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+class _StopRequest:
+    """Notes SIGTERM and Ctrl-C while a ``with`` block runs; a second one acts at once.
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_IGN)  # once is enough: Ray is being ended
-        raise SweepInterrupted(folder, 128 + number)
+    Raising inside Ray's compiled parts would break them, so that the loop asks in between.
+    """
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._received: int | None = None
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self._note) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def obey(self) -> None:
+        if self._received is not None:
+            raise SweepInterrupted(self._folder, 128 + self._received)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self._received is not None:
+            raise KeyboardInterrupt
+        self._received = number

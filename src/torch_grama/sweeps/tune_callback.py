@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ray.tune import Callback
@@ -22,14 +22,20 @@ class SweepCallback(Callback):
 
     Args:
         sweep (SweepSession): The sweep.
+        obey (callable): Called between two steps; raises where the sweep is to stop.
     """
 
-    def __init__(self, sweep: SweepSession) -> None:
+    def __init__(self, sweep: SweepSession, obey: Callable[[], None]) -> None:
         self._sweep = sweep
+        self._obey = obey
 
     def __getstate__(self) -> dict[str, object]:
         # Ray stores its callbacks; a sweep is resumed from its own folders
         return {}
+
+    def on_step_end(self, iteration: int, trials: Sequence[Trial], **info: object) -> None:
+        r"""Called again and again."""
+        self._obey()
 
     def on_trial_result(
         self,
