@@ -13,6 +13,8 @@ from torch_grama.nn.choices import choose, list_nearest_first
 SUITE_FILE = "suite.yaml"
 REPEATS = {"fold": "one run a fold", "seed": "one run a seed, all on the first fold"}
 BUDGETS = ("smoke", "short", "paper")
+SPACE = "search"
+"""The space of a suite that names none."""
 
 
 class SuiteError(ValueError):
@@ -72,6 +74,7 @@ class Suite:
         budgets: What ``smoke``, ``short`` and ``paper`` mean here.
         defaults: Settings under dotted names for rows without a configuration of their own.
         rows: Further ones for single rows, by their names.
+        space: The file in ``configs/spaces`` that its rows are tuned with, without its suffix.
         notes: Sentences to print below the table.
         folder: Where the configurations of its rows lie.
     """
@@ -86,6 +89,7 @@ class Suite:
     budgets: Mapping[str, Budget]
     defaults: Mapping[str, object]
     rows: Mapping[str, Mapping[str, object]]
+    space: str
     notes: tuple[str, ...]
     folder: Path
 
@@ -107,7 +111,7 @@ class Suite:
 
 KEYS = {
     *("title", "about", "tables", "data", "models", "repeat", "budgets", "defaults", "rows"),
-    "notes",
+    *("space", "notes"),
 }
 BUDGET_KEYS = {"runs", "set", "data", "models"}
 
@@ -150,6 +154,7 @@ def read_suite(folder: Path) -> Suite:
         budgets={n: _read_budget(n, budgets[n], path) for n in BUDGETS if n in budgets},
         defaults=_flatten(_mapping(values.get("defaults", {}), path, "defaults")),
         rows={row: _flatten(_mapping(rows[row], path, f"rows.{row}")) for row in rows},
+        space=str(values.get("space", SPACE)),
         notes=_words(values.get("notes", []), path, "notes"),
         folder=folder,
     )
