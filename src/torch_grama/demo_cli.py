@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import textwrap
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +31,12 @@ _LEAD = (
     "node in between holds a random value too, and the target's own says nothing about the answer: "
     "a model that does not carry the value can do no better than a constant, whose error is about "
     "1/12 = 0.083."
+)
+_READING = (
+    "GCN, A-DGN and GRAMA pass messages along the edges, one hop a layer or recurrence. GPS also "
+    "attends to all pairs of nodes at once: no distance exists for it, at a cost that grows with "
+    "the square of the nodes. The training is short; what a model does not learn in it, it may "
+    "learn in a longer one."
 )
 _TRIVIAL = (
     "The rows in grey look at no neighbour: the mean of the training targets, and their mean by "
@@ -99,10 +106,11 @@ def _demo(arguments: argparse.Namespace) -> int:
     seconds = time.perf_counter() - start
     text = _words(table, runs, arguments, seconds)
     draw_errors(table, arguments.out / PICTURE, text.title, _GRAMA)
-    page = build_demo_page(table, arguments.out / PICTURE, text)
+    page = build_demo_page(table, arguments.out / PICTURE, text, arguments.out)
     (arguments.out / PAGE).write_text(page, encoding="utf-8")
     print(format_error_table(table), end="")
-    print(f"* lowest of its column\n\n{text.finding}")
+    print("* lowest of its column\n")
+    print(textwrap.fill(f"{text.finding} {text.reading}", 88))
     print(f"{arguments.out / PICTURE}\n{arguments.out / PAGE}  ({seconds:.0f} s)")
     return 1 if failures else 0
 
@@ -151,6 +159,7 @@ def _words(
         _TITLE,
         _LEAD,
         finding,
+        _READING,
         _TRIVIAL,
         {
             "graphs": "1000 to train, 100 to validate, 100 to test, for each distance",

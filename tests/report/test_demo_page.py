@@ -16,7 +16,14 @@ TABLE = ErrorTable(
     ),
 )
 TEXT = DemoText(
-    "A <title>", "A lead.", "A $finding.", "Grey.", {"width": "32"}, ("grama a", "b"), "End."
+    "A <title>",
+    "A lead.",
+    "A $finding.",
+    "Mind.",
+    "Grey.",
+    {"width": "32"},
+    ("grama a", "b"),
+    "End.",
 )
 
 
@@ -46,7 +53,7 @@ class Reader(HTMLParser):
 def page(tmp_path):
     picture = tmp_path / "picture.png"
     picture.write_bytes(b"\x89PNG picture")
-    return build_demo_page(TABLE, picture, TEXT)
+    return build_demo_page(TABLE, picture, TEXT, Path("runs"))
 
 
 def test_page_is_whole_and_asks_for_nothing(page):
@@ -65,7 +72,7 @@ def test_page_has_errors_settings_and_runs(page):
         *("constant", "0.08", "0.09"),
         *("GCN & co", "0.02", "-"),
     ]
-    assert reader.cells[-6:] == ["GCN & co", "3", "12,345", "7", "7", "runs/<odd>"]
+    assert reader.cells[-6:] == ["GCN & co", "3", "12,345", "7", "7", "<odd>"]
     assert "width" in reader.cells
 
 
