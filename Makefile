@@ -1,6 +1,8 @@
 # Two commands on a fresh machine: `make demo` and `make test`.
 VENV ?= .venv
 PYTHON ?= python3
+# Test processes side by side, one thread each.
+JOBS ?= 2
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -19,7 +21,8 @@ types: $(VENV)/.installed
 	$(BIN)/mypy
 
 unit: $(VENV)/.installed
-	$(BIN)/python -m pytest --doctest-modules src tests -m "not long" \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --doctest-modules src tests -m "not long" \
+		-n $(JOBS) --dist loadfile --durations 25 \
 		--cov --cov-report=json:$(VENV)/coverage.json --cov-report=term:skip-covered
 	$(BIN)/python tests/check_coverage.py $(VENV)/coverage.json
 

@@ -60,9 +60,9 @@ def build_parser() -> argparse.ArgumentParser:
     add_models_commands(subparsers)
     add_train_commands(subparsers)
     add_run_commands(subparsers)
+    add_sweep_commands(subparsers)
     add_reproduce_commands(subparsers)
     add_results_commands(subparsers)
-    add_sweep_commands(subparsers)
     return parser
 
 

@@ -1,6 +1,7 @@
 """Schedulers, searchers and tables without a Ray."""
 
 import csv
+import io
 import math
 from types import SimpleNamespace
 
@@ -153,6 +154,18 @@ def test_without_a_finished_trial_there_is_no_best(tmp_path):
         assert result.best_run is None
         assert write_best(result) is None
         assert result.to_dict()["best"] is None
+
+
+def test_the_table_on_a_terminal_takes_words_as_they_are(tmp_path):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    rows = (outcome(0.5, act="[red]relu"), outcome(math.nan, "failed", act="[/]"))
+    stream = Terminal()
+    print_table(SweepResult(tmp_path, "mae", False, rows, "run"), stream)
+    assert "[red]relu" in stream.getvalue()
+    assert "[/]" in stream.getvalue()
 
 
 def test_the_plain_table_has_aligned_columns(tmp_path, capsys):

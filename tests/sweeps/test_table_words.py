@@ -10,12 +10,13 @@ from torch_grama.experiments.assembly import assemble_model, reads_series_alone
 from torch_grama.experiments.catalogue import MODELS, canonical_name
 from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import DataFacts
-from torch_grama.experiments.settings import check_settings
+from torch_grama.experiments.settings import check_settings, read_file
 from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
 from torch_grama.sweeps.row_settings import settings_of_row
-from torch_grama.sweeps.suite import list_suites
+from torch_grama.sweeps.suite import SUITE_FILE, list_suites
 
-SUITES = list_suites(Path(__file__).parents[2] / "configs")
+CONFIGS = Path(__file__).parents[2] / "configs"
+SUITES = list_suites(CONFIGS)
 # Rows of the paper that no model here stands for: a variant of attention or of a layer that is
 # not provided, degrees as encodings, and numbers of another evaluation of a model that is here.
 WITHOUT_MODEL = {
@@ -40,6 +41,10 @@ def build_row(row, **given):
     settings |= settings_of_row(row, MODELS)
     if "model.seq_len" in settings:
         settings.pop("model.num_layers", None)
+    return build_settings(settings)
+
+
+def build_settings(settings):
     config = RunConfig.from_settings(check_settings(("in the test", settings)))
     series = 4 if reads_series_alone(config.model.name) else 0
     facts = DataFacts(
@@ -80,3 +85,12 @@ def test_rows_of_suites_build(suite):
         assert build_row(row, **depth).model is not None
         word = settings_of_row(row, MODELS)["model.name"]
         assert canonical_name(word) == word
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in sorted(CONFIGS.glob("*/*.yaml")) if path.name != SUITE_FILE],
+    ids=lambda path: path.stem,
+)
+def test_configurations_of_rows_build(path):
+    assert build_settings({"data.name": "small", **read_file(path)}).model is not None

@@ -56,8 +56,14 @@ def kept_bytes(task, batch):
 
 @pytest.mark.parametrize(
     "build",
-    [lambda: SmallNet(4, 3), lambda: GRAMA(4, 16, 3), Attention, Edges],
-    ids=["SmallNet", "GRAMA", "Attention", "Edges"],
+    [
+        lambda: SmallNet(4, 3),
+        lambda: GRAMA(4, 16, 3),
+        lambda: GRAMA(4, 16, 3, cached=True),
+        Attention,
+        Edges,
+    ],
+    ids=["SmallNet", "GRAMA", "cached GRAMA", "Attention", "Edges"],
 )
 def test_estimate_is_near_what_is_kept(build):
     data = node_task(1500)

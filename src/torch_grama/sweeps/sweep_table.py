@@ -169,10 +169,11 @@ def print_table(result: SweepResult, stream: TextIO, most: int = 20) -> None:
     if stream.isatty():
         from rich.console import Console
         from rich.table import Table
+        from rich.text import Text
 
         table = Table(*header, header_style="bold", box=None)
         for number, row in enumerate(rows[:most]):
-            table.add_row(*row, style="green" if number == 0 and result.best else None)
+            table.add_row(*map(Text, row), style="green" if number == 0 and result.best else None)
         Console(file=stream).print(table)
     else:
         shown = [header, *rows[:most]]

@@ -33,7 +33,7 @@ def name_trial(point: Mapping[str, object]) -> str:
 
     Example:
         >>> name_trial({"optimizer.lr": 0.01, "model.seq_len": 4})
-        'lr=0.01,seq_len=4-b3c54f8a'
+        'lr=0.01,seq_len=4-5c740dea'
     """
     last = [name.rpartition(".")[2] for name in point]
     words = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -77,11 +78,14 @@ class SweepCallback(Callback):
         name = _name(trial)
         folder = self._sweep.trial(name)
         folder.begin(_choice(trial)["point"])
+        text = ""
+        with contextlib.suppress(OSError):  # Ray's note of it may be gone
+            text = str(trial.get_error() or "")
         folder.record_failure(
             Failure(
                 "worker died",
                 "its process was ended from outside, such as for memory, again and again",
-                traceback=str(trial.get_pickled_error() or ""),
+                traceback=text,
             )
         )
         self._sweep.settle(name)

@@ -46,11 +46,11 @@ def estimate_memory(
     size = min(_PROBE_NODES, max(1, batch.num_nodes // 4))
     if batch.num_nodes < 4 or (batch.num_edges == 0 and batch.num_nodes < 8):
         return fixed
-    probe = copy.deepcopy(model).cpu()
-    probe.train()
     with torch.random.fork_rng(devices=[]):
 
         def measure(num_nodes: int, num_edges: int) -> float:
+            # a copy each: a model may keep what it saw of its first graph
+            probe = copy.deepcopy(model).cpu().train()
             piece = _piece(batch, num_nodes, num_edges)
             return _saved_bytes(lambda: forward(probe, piece), probe)
 
@@ -59,6 +59,7 @@ def estimate_memory(
         except ValueError:
             # a model that serves one graph alone takes no part of it: that graph is measured
             whole = batch.to(torch.device("cpu"))
+            probe = copy.deepcopy(model).cpu().train()
             return int(fixed + _saved_bytes(lambda: forward(probe, whole), probe))
         edges = _PROBE_DEGREE * size
         per_edge = 0.0
