@@ -9,7 +9,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 .PHONY: demo test lint types unit docs clean
 
 demo: $(VENV)/.installed
-	$(BIN)/python examples/long_range_transfer.py
+	$(BIN)/grama demo
 
 test: lint types unit
 

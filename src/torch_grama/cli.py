@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from torch_grama import __version__
 from torch_grama.data_cli import add_data_commands
+from torch_grama.demo_cli import add_demo_commands
 from torch_grama.models_cli import add_models_commands
 from torch_grama.reproduce_cli import add_reproduce_commands
 from torch_grama.results_cli import add_results_commands
@@ -54,6 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"grama {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
+    add_demo_commands(subparsers)
     add_data_commands(subparsers)
     add_models_commands(subparsers)
     add_train_commands(subparsers)
