@@ -1,8 +1,7 @@
-import re
-
 """Bad input gets one clear sentence, and no half-done work."""
 
 import copy
+import re
 
 import pytest
 import torch
