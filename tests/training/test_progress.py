@@ -30,7 +30,7 @@ def test_lines_say_what_matters():
         "cora: GRAMA, 12,345 parameters of 500,000, on cpu, about 3 MiB of memory"
     )
     assert str(report(2)) == (
-        "epoch 3/10  loss 0.5000  val accuracy 0.7500  best 0.8000 at 1  1 min 01 s left"
+        "epoch 3/10  loss 0.5000  val accuracy 0.7500  best 0.8000 at 2  1 min 01 s left"
     )
     resumed = FitStart("cora", "GRAMA", 5, None, "cpu", 10, 7, 10)
     assert str(resumed).endswith("5 parameters, on cpu, about 10 bytes of memory, from epoch 7")
@@ -65,7 +65,7 @@ def test_a_terminal_gets_a_bar():
     reporter.end()
     reporter.epoch(report(9))
     text = stream.getvalue()
-    for piece in ("before", str(START), "10/10", "best 0.8000 at 1", "by the [way]"):
+    for piece in ("before", str(START), "10/10", "best 0.8000 at 2", "by the [way]"):
         assert piece in text
 
 

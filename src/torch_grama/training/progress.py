@@ -81,7 +81,9 @@ class EpochReport:
 
     def __str__(self) -> str:
         value = "-" if self.value is None else f"{self.value:.4f}"
-        best = f"best {self.best_value:.4f} at {self.best_epoch}" if self.best_epoch >= 0 else ""
+        best = (
+            f"best {self.best_value:.4f} at {self.best_epoch + 1}" if self.best_epoch >= 0 else ""
+        )
         return (
             f"epoch {self.epoch + 1}/{self.max_epochs}  loss {self.train_loss:.4f}  "
             f"val {self.metric} {value}  {best}  {format_seconds(self.seconds_left)} left"

@@ -183,6 +183,11 @@ def test_nodes_without_label_are_in_no_split(folder: Path) -> None:
     assert used.tolist() == [True] * 6 + [False] * 2
 
 
+def test_one_word_needs_no_list_around_it(folder: Path) -> None:
+    one = load_path(folder, label="height", ignore="label")
+    assert one.feature_names == load_path(folder, label="height", ignore=["label"]).feature_names
+
+
 def test_a_quantity_as_target(folder: Path) -> None:
     data = load_path(folder, label="height", ignore=["label"])
     assert data.kind == "regression"

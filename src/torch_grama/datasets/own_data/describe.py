@@ -142,7 +142,7 @@ def _warnings(data: GraphTaskData, facts: Survey) -> list[str]:
         found.append(f"{what} from a node to itself.")
     if facts.duplicates:
         what = _count(facts.duplicates, "edge repeats", "edges repeat")
-        found.append(f"{what} another one and counts again.")
+        found.append(f"{what} another one; each counts again.")
     if facts.isolated:
         what = _count(facts.isolated, "node has", "nodes have")
         found.append(f"{what} no neighbours.")

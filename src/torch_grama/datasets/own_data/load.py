@@ -87,8 +87,8 @@ def load_path(
         level=level,
         kind=kind,
         label=(label,) if isinstance(label, str) else tuple(label or ()),
-        classes=tuple(classes),
-        ignore=tuple(ignore),
+        classes=_words(classes),
+        ignore=_words(ignore),
         directed=directed,
         categorical=categorical,
         metric=metric,
@@ -128,3 +128,8 @@ def _read(path: Path, options: Options) -> ParsedGraphs:
                 f"edges.csv in it."
             )
     raise DatasetError(f"'{path}' is in none of the known forms: give {_FORMS}.")
+
+
+def _words(value: str | Sequence[str]) -> tuple[str, ...]:
+    """Several words, or one that a caller wrote without a list around it."""
+    return (value,) if isinstance(value, str) else tuple(value)
