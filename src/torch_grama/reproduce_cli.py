@@ -266,7 +266,10 @@ def _table(suite: Suite, arguments: argparse.Namespace) -> Comparison:
     from torch_grama.report.suite_table import build_table
 
     held = gather_numbers(arguments.runs, arguments.results)
-    labels = arguments.data or [entry.label for entry in suite.data]
+    # a run of a budget shows the columns of that budget; --show alone shows all
+    name = arguments.budget or ("" if arguments.show else "smoke")
+    limits = suite.budgets.get(name)
+    labels = arguments.data or (limits.data if limits else ()) or [e.label for e in suite.data]
     entries = [suite.find_data(label) for label in labels]
     columns = [Column(e.label, e.metric, _absence(e.name)) for e in entries]
     return build_table(
