@@ -1,13 +1,48 @@
-"""Theory made computable: poles, stability, memory and the growth of the closed loop."""
+"""Theory made computable: poles, stability, memory, the closed loop; and what a model does."""
 
+from torch_grama.analysis.block_analysis import BlockAnalysis, ClosedLoop, analyze_blocks
 from torch_grama.analysis.closed_loop import closed_loop_radius
 from torch_grama.analysis.closed_loop_bounds import (
     closed_loop_bound,
     closed_loop_gain,
     operator_norm,
 )
+from torch_grama.analysis.coefficient_log import (
+    CoefficientLog,
+    CoefficientSummary,
+    summarize_coefficients,
+)
+from torch_grama.analysis.example_graph import ExampleGraph, draw_example
+from torch_grama.analysis.hops import hop_distance
 from torch_grama.analysis.impulse import impulse_response, memory_length
+from torch_grama.analysis.influence import Influence, influence_by_distance
+from torch_grama.analysis.model_input import GraphLike, ModelInput, read_input
+from torch_grama.analysis.prediction_errors import (
+    ClassErrors,
+    DistanceErrors,
+    LabelErrors,
+    RegressionErrors,
+    class_errors,
+    errors_by_distance,
+    label_errors,
+    regression_errors,
+)
+from torch_grama.analysis.prediction_summary import ErrorSummary, Predictions, summarize_errors
+from torch_grama.analysis.resistance import (
+    ResistanceInfluence,
+    effective_resistance,
+    influence_by_resistance,
+)
+from torch_grama.analysis.run_analysis import (
+    Analysis,
+    AnalysisSettings,
+    analyze,
+    read_analysis,
+    write_analysis,
+)
 from torch_grama.analysis.simulation import simulate_arma, simulate_ssm
+from torch_grama.analysis.smoothness import Smoothness, dirichlet_energy, measure_smoothness
+from torch_grama.analysis.spread import influence_spread
 from torch_grama.analysis.stability import (
     characteristic_roots,
     is_bibo_stable,
@@ -24,22 +59,59 @@ from torch_grama.analysis.state_space import (
 )
 
 __all__ = [
+    "Analysis",
+    "AnalysisSettings",
     "ArmaModel",
+    "BlockAnalysis",
+    "ClassErrors",
+    "ClosedLoop",
+    "CoefficientLog",
+    "CoefficientSummary",
+    "DistanceErrors",
+    "ErrorSummary",
+    "ExampleGraph",
+    "GraphLike",
+    "Influence",
+    "LabelErrors",
+    "ModelInput",
+    "Predictions",
+    "RegressionErrors",
+    "ResistanceInfluence",
+    "Smoothness",
     "StateSpace",
+    "analyze",
+    "analyze_blocks",
     "arma_to_ssm",
     "characteristic_roots",
+    "class_errors",
     "closed_loop_bound",
     "closed_loop_gain",
     "closed_loop_radius",
+    "dirichlet_energy",
+    "draw_example",
+    "effective_resistance",
+    "errors_by_distance",
+    "hop_distance",
     "impulse_response",
+    "influence_by_distance",
+    "influence_by_resistance",
+    "influence_spread",
     "is_bibo_stable",
     "is_stable",
+    "label_errors",
+    "measure_smoothness",
     "memory_length",
     "operator_norm",
+    "read_analysis",
+    "read_input",
+    "regression_errors",
     "satisfies_sufficient_condition",
     "simulate_arma",
     "simulate_ssm",
     "spectral_radius",
     "ssm_to_arma",
     "state_matrix",
+    "summarize_coefficients",
+    "summarize_errors",
+    "write_analysis",
 ]

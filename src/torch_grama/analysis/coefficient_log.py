@@ -1,0 +1,174 @@
+"""The coefficients of a model while it trains, at no cost to speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+from torch.utils.hooks import RemovableHandle
+
+from torch_grama.analysis.block_trace import demand_grama
+from torch_grama.analysis.plain_numbers import Matrix, Row, plain_matrix, plain_number, plain_row
+from torch_grama.analysis.stability import characteristic_roots, spectral_radius
+from torch_grama.nn import ARMACoefficients
+
+# Sets of coefficients whose poles are looked for; the others take part in the means alone.
+_MAX_POLES = 256
+
+
+@dataclass(frozen=True)
+class CoefficientSummary:
+    r"""The coefficients of one block, averaged over graphs (and recurrences, where they differ).
+
+    Attributes:
+        block: Number of the block, from 0.
+        phi: Mean autoregressive coefficients ``[p]``, newest first.
+        phi_spread: Their standard deviations.
+        theta: Mean moving-average coefficients ``[q]``, newest first.
+        theta_spread: Their standard deviations.
+        poles: Poles ``[p][2]`` of the mean coefficients, as real and imaginary part, in order of
+            falling modulus.
+        sum_abs_phi: Mean of the sum of :math:`|\phi_i|`.
+        radius: Mean largest modulus of the poles.
+        max_radius: Largest modulus of all poles.
+        num_graphs: Number of sets of coefficients.
+    """
+
+    block: int
+    phi: Row
+    phi_spread: Row
+    theta: Row
+    theta_spread: Row
+    poles: Matrix
+    sum_abs_phi: float
+    radius: float
+    max_radius: float
+    num_graphs: int
+
+
+def summarize_coefficients(coefficients: Sequence[ARMACoefficients]) -> list[CoefficientSummary]:
+    r"""Summarises what ``model(..., return_coefficients=True)`` returned, one record a block.
+
+    Args:
+        coefficients (sequence of ARMACoefficients): The coefficients of each block.
+
+    Raises:
+        ValueError: If there is no graph, or a coefficient is not finite.
+    """
+    return [_summarize(index, *used) for index, used in enumerate(coefficients)]
+
+
+def _summarize(index: int, phi: Tensor, theta: Tensor) -> CoefficientSummary:
+    phi, theta = (part.detach().double().flatten(0, -2).cpu() for part in (phi, theta))
+    if len(phi) == 0:
+        raise ValueError("Expected the coefficients of at least one graph (got none)")
+    # evenly over all sets, so that no graph is favoured
+    chosen = torch.linspace(0, len(phi) - 1, min(len(phi), _MAX_POLES)).round().long()
+    radius = spectral_radius(phi[chosen])
+    return CoefficientSummary(
+        block=index,
+        phi=plain_row(phi.mean(0)),
+        phi_spread=plain_row(phi.std(0, correction=0)),
+        theta=plain_row(theta.mean(0)),
+        theta_spread=plain_row(theta.std(0, correction=0)),
+        poles=plain_matrix(torch.view_as_real(characteristic_roots(phi.mean(0)))),
+        sum_abs_phi=plain_number(phi.abs().sum(-1).mean()),
+        radius=plain_number(radius.mean()),
+        max_radius=plain_number(radius.max()),
+        num_graphs=len(phi),
+    )
+
+
+class CoefficientLog:
+    r"""Listens to the forward passes that a model does anyway, and summarises their coefficients.
+
+    The model computes its coefficients in every forward pass; while the log is open they are kept,
+    those of the last ``max_batches`` passes. The output of the model does not change.
+
+    Args:
+        model (Module): A GRAMA model, or a module that holds one.
+        max_batches (int, optional): How many forward passes are kept. (default: :obj:`8`)
+
+    Raises:
+        ValueError: If there is no GRAMA model inside.
+
+    Example:
+        >>> from torch_grama.nn import GRAMA
+        >>> model = GRAMA(3, 8, 2, seq_len=2)
+        >>> with CoefficientLog(model) as log:
+        ...     out = model(torch.randn(4, 3), torch.tensor([[0, 1], [1, 0]]))
+        >>> [summary.num_graphs for summary in log.summary()]
+        [1, 1]
+    """
+
+    def __init__(self, model: Module, max_batches: int = 8) -> None:
+        self._grama = demand_grama(model)
+        self._max_batches = max_batches
+        self._heard: list[list[ARMACoefficients]] = []
+        self._asked: list[bool] = []
+        self._handles: list[RemovableHandle] = []
+
+    def open(self) -> None:
+        r"""Begins to listen, with nothing kept."""
+        self.close()
+        self._heard.clear()
+        self._handles = [
+            self._grama.register_forward_pre_hook(self._ask, with_kwargs=True),
+            self._grama.register_forward_hook(self._keep),
+        ]
+
+    def close(self) -> None:
+        r"""Stops listening; what was kept can still be read."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self._asked.clear()
+
+    def summary(self) -> list[CoefficientSummary]:
+        r"""One record a block over all passes that were kept; empty if there was none."""
+        if not self._heard:
+            return []
+        blocks = zip(*self._heard, strict=True)
+        return summarize_coefficients(
+            [
+                ARMACoefficients(
+                    torch.cat([used.phi.flatten(0, -2) for used in block]),
+                    torch.cat([used.theta.flatten(0, -2) for used in block]),
+                )
+                for block in blocks
+            ]
+        )
+
+    def __enter__(self) -> CoefficientLog:
+        self.open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _ask(
+        self, _: Module, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        # a caller who asks for the coefficients gets them: they come in the last place
+        self._asked.append(len(arguments) == 8 and arguments[7])
+        self._asked[-1] |= bool(keywords.get("return_coefficients", False))
+        return arguments[:7], {**keywords, "return_coefficients": True}
+
+    def _keep(
+        self, _: Module, __: tuple[Any, ...], result: tuple[Tensor, list[ARMACoefficients]]
+    ) -> Tensor | tuple[Tensor, list[ARMACoefficients]]:
+        out, coefficients = result
+        # a copy: free coefficients are views of parameters, which the next step overwrites
+        kept = [ARMACoefficients(*(c.detach().clone() for c in used)) for used in coefficients]
+        self._heard = [*self._heard, kept][-self._max_batches :]
+        return result if self._asked.pop() else out

@@ -1,0 +1,222 @@
+"""How far information travels: the dependence of outputs on inputs, by distance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from torch_grama.analysis._checks import check_count
+from torch_grama.analysis.hops import UNREACHABLE, hop_distance
+from torch_grama.analysis.model_input import GraphLike, ModelInput, read_input
+from torch_grama.analysis.node_jacobian import JacobianDraw, NodeJacobian
+from torch_grama.analysis.plain_numbers import Row, plain_number, plain_row
+
+# Up to this many backward passes the Jacobian is taken as a whole.
+_EXACT_PASSES = 512
+
+
+@dataclass(frozen=True)
+class Influence:
+    r"""Influence by distance, see :func:`influence_by_distance`. Entry :math:`k` of a list belongs
+    to :math:`k` hops.
+
+    Attributes:
+        total: Influence :math:`T_k` of all nodes at that distance together.
+        total_error: Half-width of its 95 % confidence interval; empty where it is exact.
+        mean: Influence :math:`T_k / n_k` of one node at that distance.
+        num_nodes: Mean number :math:`n_k` of nodes at that distance.
+        beyond: Influence of all nodes further away than the list reaches.
+        unreachable: Influence of nodes of the same graph from which no path leads to the output.
+        influence_range: The mean distance :math:`\rho`, weighted by influence.
+        influence_range_error: Half-width of its 95 % confidence interval; :obj:`None` where exact.
+        exact: Whether every node was differentiated, without estimation.
+        num_samples: Number of nodes of each graph that were (of the largest graph, where exact).
+        seed: Seed of the sampling.
+    """
+
+    total: Row
+    total_error: Row
+    mean: Row
+    num_nodes: Row
+    beyond: float
+    unreachable: float
+    influence_range: float
+    influence_range_error: float | None
+    exact: bool
+    num_samples: int
+    seed: int
+
+
+def influence_by_distance(
+    model: Module,
+    data: GraphLike | ModelInput | Sequence[GraphLike | ModelInput],
+    *,
+    exact: bool | None = None,
+    num_samples: int = 32,
+    max_hops: int = 64,
+    seed: int = 0,
+) -> Influence:
+    r"""How strongly the output of a node depends on the inputs of nodes :math:`k` hops away
+
+    .. math::
+        T_k = \frac{1}{N} \sum_v \sum_{u : d(u, v) = k}
+        \left\| \frac{\partial \mathbf{y}_v}{\partial \mathbf{x}_u} \right\|_F^2, \qquad
+        \rho = \frac{\sum_{v, u} d(u, v) \, \| \partial \mathbf{y}_v / \partial \mathbf{x}_u
+        \|_F^2}{\sum_{v, u} \| \partial \mathbf{y}_v / \partial \mathbf{x}_u \|_F^2}
+
+    where :math:`d(u, v)` is the number of edges on the shortest path from :math:`u` to :math:`v`.
+    If independent noise of variance :math:`\varepsilon^2` is added to every input,
+    :math:`\varepsilon^2 T_k` is, to first order, the variance of a node's output that comes from
+    :math:`k` hops away; the *influence range* :math:`\rho` is the mean distance from which variance
+    arrives. It has no unit but hops and does not change when the output is scaled. Pairs without a
+    path take no part in it. Of several graphs, the mean over the nodes of each is averaged.
+
+    Small graphs are treated exactly, with one backward pass for every node and output channel.
+    For large ones random nodes are drawn, with one backward pass each through random signs of the
+    output channels; :math:`T_k` is then estimated without bias, and the spread over the draws gives
+    the confidence intervals (the range, a quotient, by the delta method).
+
+    Args:
+        model (Module): Any model with the common call ``model(x, edge_index, edge_weight,
+            edge_attr, batch, batch_size)``, in any mode; it is run in evaluation mode. Integer
+            features are differentiated behind its ``node_encoder``, and a model with one output a
+            graph is read out node by node.
+        data (ModelInput, Data, Batch or sequence): The graphs.
+        exact (bool, optional): Whether to differentiate every node. (default: whether that takes at
+            most 512 backward passes)
+        num_samples (int, optional): Number of nodes to draw in each graph. (default: :obj:`32`)
+        max_hops (int, optional): The largest distance of the lists. (default: :obj:`64`)
+        seed (int, optional): Seed of the sampling; the global generator is left alone.
+            (default: :obj:`0`)
+
+    Returns:
+        Influence: Plain numbers, ready for a file.
+
+    Raises:
+        ValueError: If the model cannot be differentiated, or a value is not usable.
+
+    Example:
+        >>> from torch_grama.nn import GRAMA
+        >>> ring = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]])
+        >>> model = GRAMA(3, 8, 2, seq_len=2, num_blocks=1)
+        >>> influence = influence_by_distance(model, ModelInput(torch.randn(6, 3), ring))
+        >>> len(influence.total), influence.exact
+        (6, True)
+    """
+    check_count("num_samples", num_samples, minimum=2)
+    check_count("max_hops", max_hops, minimum=0)
+    inputs = read_input(data)
+    jacobian = NodeJacobian(model, inputs)
+    exact = jacobian.num_passes <= _EXACT_PASSES if exact is None else exact
+    draws = list(jacobian.draw_all() if exact else jacobian.draw_sample(num_samples, seed))
+    distance = distances_of_draws(inputs.edge_index, jacobian, draws)
+    shells = _Shells(jacobian, draws, distance, max_hops)
+
+    total, error = shells.estimate(shells.influence)
+    num_nodes, _ = shells.estimate(shells.members)
+    reach = int(num_nodes[: max_hops + 1].nonzero().max()) + 1 if draws else 0
+    quotient, quotient_error = shells.estimate_range()
+    return Influence(
+        total=plain_row(total[:reach]),
+        total_error=[] if exact else plain_row(error[:reach]),
+        mean=plain_row(total[:reach] / num_nodes[:reach]),
+        num_nodes=plain_row(num_nodes[:reach]),
+        beyond=plain_number(total[max_hops + 1]),
+        unreachable=plain_number(total[max_hops + 2]),
+        influence_range=plain_number(quotient),
+        influence_range_error=None if exact else plain_number(quotient_error),
+        exact=exact,
+        num_samples=len(draws),
+        seed=seed,
+    )
+
+
+def distances_of_draws(
+    edge_index: Tensor, jacobian: NodeJacobian, draws: Sequence[JacobianDraw]
+) -> Tensor:
+    r"""Hops ``[D, N]`` from every node to the differentiated node of its graph."""
+    goals = torch.zeros(len(draws), jacobian.num_nodes, dtype=torch.bool, device=edge_index.device)
+    for row, draw in zip(goals, draws, strict=True):
+        row[draw.nodes] = True
+    return hop_distance(edge_index, jacobian.num_nodes, goals)
+
+
+def confidence(values: Tensor) -> Tensor:
+    r"""Half-widths ``[...]`` of the 95 % interval of the mean of ``values [D, ...]``, by Student's
+    distribution."""
+    num_draws = len(values)
+    if num_draws < 2:
+        return torch.full(values.shape[1:], math.inf, dtype=values.dtype)
+    z, freedom = 1.959964, num_draws - 1
+    # the expansion of Student's quantile in powers of one over the degrees of freedom
+    quantile = (
+        z
+        + (z**3 + z) / (4 * freedom)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
+    )
+    return values.std(0) * quantile / math.sqrt(num_draws)
+
+
+class _Shells:
+    r"""Influence and nodes by distance: hops 0 to ``max_hops``, then beyond, then unreachable.
+
+    Attributes:
+        influence: Sums of squares ``[D, B, K]``.
+        members: Numbers of nodes ``[D, B, K]``.
+    """
+
+    def __init__(
+        self,
+        jacobian: NodeJacobian,
+        draws: Sequence[JacobianDraw],
+        distance: Tensor,
+        max_hops: int,
+    ) -> None:
+        num_graphs, num_shells = jacobian.num_graphs, max_hops + 3
+        zeros = torch.zeros(len(draws), num_graphs * num_shells, dtype=torch.float64)
+        influence, members = zeros.clone(), zeros.clone()
+        moments, weights = (torch.zeros(len(draws), num_graphs).double() for _ in range(2))
+        drawn = torch.zeros(len(draws), num_graphs, dtype=torch.bool)
+        graph = jacobian.graph.cpu()
+        for index, (draw, hops) in enumerate(zip(draws, distance.cpu(), strict=True)):
+            drawn[index, graph[draw.nodes.cpu()]] = True
+            shell = hops.clamp(max=max_hops + 1)
+            shell = torch.where(hops == UNREACHABLE, max_hops + 2, shell)
+            place = graph * num_shells + shell
+            squares = draw.squares.cpu()
+            influence[index].index_add_(0, place, squares)
+            members[index].index_add_(0, place, torch.ones_like(squares))
+            reached = squares * (hops != UNREACHABLE)
+            moments[index].index_add_(0, graph, reached * hops)
+            weights[index].index_add_(0, graph, reached)
+        shape = (len(draws), num_graphs, num_shells)
+        self.influence, self.members = influence.view(shape), members.view(shape)
+        self._moments, self._weights, self._drawn = moments, weights, drawn
+
+    def estimate(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Mean ``[K]`` over the nodes of each graph, then over graphs; and its confidence."""
+        values = values * self._drawn.unsqueeze(-1)
+        count = self._drawn.sum(0)
+        present = count > 0
+        if not bool(present.any()):
+            return values.new_zeros(values.size(-1)), values.new_zeros(values.size(-1))
+        per_graph = values.sum(0)[present] / count[present].unsqueeze(-1)
+        per_draw = values[:, present].mean(1)
+        return per_graph.mean(0), confidence(per_draw)
+
+    def estimate_range(self) -> tuple[float, float]:
+        r"""The weighted mean distance, and its confidence."""
+        moment, _ = self.estimate(self._moments.unsqueeze(-1))
+        weight, _ = self.estimate(self._weights.unsqueeze(-1))
+        if float(weight) == 0:
+            return 0.0, 0.0
+        quotient = moment / weight
+        deviation = (self._moments - quotient * self._weights) / weight
+        _, error = self.estimate(deviation.unsqueeze(-1))
+        return float(quotient), float(error)

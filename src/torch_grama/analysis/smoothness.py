@@ -1,0 +1,193 @@
+"""Do states become alike? The Dirichlet energy along a recurrence or a stack of layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module, ModuleList
+
+from torch_grama.analysis._checks import check_batch
+from torch_grama.analysis.block_trace import BlockTrace, encode_input, find_grama, trace_blocks
+from torch_grama.analysis.model_input import GraphLike, ModelInput, evaluation_mode, read_input
+from torch_grama.analysis.plain_numbers import Row, plain_row
+from torch_grama.nn.readout import Readout
+
+
+@dataclass(frozen=True)
+class Smoothness:
+    r"""The roughness of the states on their way through a model, see :func:`dirichlet_energy`.
+
+    Attributes:
+        labels: What each entry belongs to, such as ``"block 1, step 3"``.
+        energy: Normalised Dirichlet energy, the mean over the graphs.
+        size: Root mean square of the states' entries.
+    """
+
+    labels: list[str]
+    energy: Row
+    size: Row
+
+
+def dirichlet_energy(
+    states: Tensor,
+    edge_index: Tensor,
+    edge_weight: Tensor | None = None,
+    batch: Tensor | None = None,
+    batch_size: int | None = None,
+) -> Tensor:
+    r"""The normalised Dirichlet energy of node states: how much they change along edges
+
+    .. math::
+        E(\mathbf{X}) = \frac{\operatorname{tr} \mathbf{X}^\top \mathbf{L} \mathbf{X}}
+        {\operatorname{tr} \mathbf{X}^\top \mathbf{X}} = \frac{1}{2 \|\mathbf{X}\|_F^2}
+        \sum_{(i, j)} w_{ij} \left\| \frac{\mathbf{x}_i}{\sqrt{d_i}} -
+        \frac{\mathbf{x}_j}{\sqrt{d_j}} \right\|^2 \in [0, 2]
+
+    where :math:`\mathbf{L}` is the symmetric normalised Laplacian. It is 0 for states that graph
+    convolutions converge to (in every component proportional to :math:`\sqrt{d_i}`), about 1 for
+    states that know nothing of the edges, and it does not change when states are scaled. Self-loops
+    are left out, and an edge in one direction only counts half.
+
+    Args:
+        states (Tensor): Node states, or several at once.
+        edge_index (Tensor): Edges, from source to target.
+        edge_weight (Tensor, optional): Non-negative edge weights. (default: ones)
+        batch (Tensor, optional): The graph of each node. (default: :obj:`None`, one graph)
+        batch_size (int, optional): Number of graphs :math:`B`. (default: the largest entry of
+            ``batch`` plus one)
+
+    Shapes:
+        - **input:** states :math:`(*, N, F)`, edge_index :math:`(2, E)`, edge_weight :math:`(E)`
+        - **output:** energy :math:`(*, B)`, or :math:`(*)` without ``batch``
+
+    Returns:
+        Tensor: The energy, differentiable in the states; 0 for a graph whose states are all zero.
+
+    Raises:
+        ValueError: If a shape or a value is not usable.
+
+    Example:
+        >>> edge = torch.tensor([[0, 1], [1, 0]])
+        >>> dirichlet_energy(torch.tensor([[[1.0], [1.0]], [[1.0], [-1.0]]]), edge)
+        tensor([0., 2.])
+    """
+    if states.dim() < 2 or not states.is_floating_point():
+        raise ValueError(
+            f"Expected 'states' to be floating point of shape [..., num_nodes, channels] "
+            f"(got {states.dtype} of shape {tuple(states.shape)})"
+        )
+    num_nodes = states.size(-2)
+    graph, num_graphs = check_batch(states.new_empty(num_nodes, 0), batch, batch_size)
+    source, target = edge_index[:, edge_index[0] != edge_index[1]]
+    weight = states.new_ones(edge_index.size(1)) if edge_weight is None else edge_weight
+    weight = weight[edge_index[0] != edge_index[1]].to(states.dtype)
+    if bool((weight < 0).any()):
+        raise ValueError(
+            f"Expected 'edge_weight' not to be negative (got {float(weight.min()):g}); leave it "
+            f"out to count every edge alike"
+        )
+    degree = states.new_zeros(num_nodes)
+    degree = degree.index_add(0, source, weight / 2).index_add(0, target, weight / 2)
+    # nodes without edges take part in the norm alone
+    scaled = states * torch.where(degree > 0, degree, 1).rsqrt().unsqueeze(-1)
+    change = (scaled[..., source, :] - scaled[..., target, :]).square().sum(-1) * weight / 2
+    size = states.square().sum(-1)
+    zeros = states.new_zeros(*states.shape[:-2], num_graphs)
+    energy = zeros.index_add(-1, graph[source], change)
+    total = zeros.index_add(-1, graph, size)
+    quotient = energy / torch.where(total > 0, total, 1)
+    return quotient if batch is not None else quotient.squeeze(-1)
+
+
+def measure_smoothness(
+    model: Module,
+    data: GraphLike | ModelInput | Sequence[GraphLike | ModelInput],
+    layers: Sequence[Module] | None = None,
+) -> Smoothness:
+    r"""The Dirichlet energy of the states after every recurrence of a GRAMA model, or after every
+    layer of another.
+
+    Args:
+        model (Module): Any model with the common call; it is run in evaluation mode.
+        data (ModelInput, Data, Batch or sequence): The graphs.
+        layers (sequence of Module, optional): The layers whose outputs ``[N, F]`` are looked at.
+            (default: the recurrences of a GRAMA model; for others the :class:`~torch.nn.ModuleList`
+            that has the most such outputs, but for a readout's)
+
+    Raises:
+        ValueError: If no layer returns one row a node.
+    """
+    found = smoothness_if_any(model, read_input(data), layers)
+    if found is None:
+        raise ValueError(
+            f"Expected layers that return one row a node (got none in {type(model).__name__}); "
+            f"name them with 'layers'"
+        )
+    return found
+
+
+def smoothness_if_any(
+    model: Module, inputs: ModelInput, layers: Sequence[Module] | None = None
+) -> Smoothness | None:
+    r"""Likewise, :obj:`None` for a model none of whose layers returns one row a node."""
+    with evaluation_mode(model), torch.no_grad():
+        if layers is None and find_grama(model) is not None:
+            encoded = encode_input(model, inputs)
+            return smoothness_of_traces(trace_blocks(model, encoded), encoded)
+        groups = [list(layers)] if layers is not None else _find_lists(model)
+        outputs = _listen(model, inputs, groups)
+    if not outputs:
+        return None
+    labels = [f"layer {index + 1}" for index in range(len(outputs))]
+    return _summarize(labels, outputs, inputs)
+
+
+def smoothness_of_traces(traces: Sequence[BlockTrace], encoded: ModelInput) -> Smoothness:
+    r"""The smoothness of states that were traced already."""
+    labels, states = ["embedding"], [traces[0].given[-1]]
+    for number, trace in enumerate(traces, start=1):
+        labels += [f"block {number}, step {step + 1}" for step in range(len(trace.states))]
+        states += list(trace.states.unbind(0))
+    return _summarize(labels, states, encoded)
+
+
+def _summarize(labels: list[str], states: Sequence[Tensor], inputs: ModelInput) -> Smoothness:
+    energies, sizes = [], []
+    for state in states:
+        wide = state.detach().double()
+        # an edge weight may have a sign; smoothness is a matter of the edges alone
+        energy = dirichlet_energy(wide, inputs.edge_index, None, inputs.batch, inputs.batch_size)
+        energies.append(energy.mean())
+        sizes.append(wide.square().mean().sqrt())
+    return Smoothness(labels, plain_row(torch.stack(energies)), plain_row(torch.stack(sizes)))
+
+
+def _find_lists(model: Module) -> list[list[Module]]:
+    # the layers of a readout come after the last state
+    heads = [module for module in model.modules() if isinstance(module, Readout)]
+    after = {part for head in heads for part in head.modules()}
+    return [list(m) for m in model.modules() if isinstance(m, ModuleList) and m not in after]
+
+
+def _listen(model: Module, inputs: ModelInput, groups: Sequence[Sequence[Module]]) -> list[Tensor]:
+    r"""Runs a model and returns the node states of the group of modules that returns the most."""
+    heard: list[list[Tensor]] = [[] for _ in groups]
+    handles = []
+    for group, found in zip(groups, heard, strict=True):
+
+        def keep(_: Module, __: tuple[Any, ...], result: Any, found: list[Tensor] = found) -> None:
+            state = result[0] if isinstance(result, tuple) else result
+            if isinstance(state, Tensor) and state.dim() == 2 and len(state) == inputs.num_nodes:
+                found.append(state)
+
+        handles += [module.register_forward_hook(keep) for module in group]
+    try:
+        inputs.run(model)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return max(heard, key=len, default=[])

@@ -1,0 +1,75 @@
+"""Small graphs and models that the tests of this folder share."""
+
+import torch
+from torch import Tensor, nn
+
+from torch_grama.analysis.model_input import ModelInput
+from torch_grama.nn import GRAMA
+
+
+def path_edges(num_nodes: int) -> Tensor:
+    """Both directions of a path."""
+    first = torch.arange(num_nodes - 1)
+    forward = torch.stack([first, first + 1])
+    return torch.cat([forward, forward.flip(0)], dim=1)
+
+
+def grid_edges(side: int) -> Tensor:
+    """Every cell of a square board with its up to eight neighbours, as in Minesweeper."""
+    cell = torch.arange(side * side).view(side, side)
+    pairs = [
+        (cell[:, :-1], cell[:, 1:]),
+        (cell[:-1], cell[1:]),
+        (cell[:-1, :-1], cell[1:, 1:]),
+        (cell[:-1, 1:], cell[1:, :-1]),
+    ]
+    one_way = torch.cat([torch.stack([a.flatten(), b.flatten()]) for a, b in pairs], dim=1)
+    return torch.cat([one_way, one_way.flip(0)], dim=1)
+
+
+def graph(num_nodes: int, channels: int = 3, seed: int = 0) -> ModelInput:
+    """A path with random features in float64."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(num_nodes, channels, generator=generator, dtype=torch.float64)
+    return ModelInput(x, path_edges(num_nodes))
+
+
+def grama(**options: object) -> GRAMA:
+    """A small model in float64 whose parameters, gains included, are far from their start."""
+    torch.manual_seed(0)
+    settings = {"seq_len": 3, "num_blocks": 2, "gain": 0.7, **options}
+    return GRAMA(3, 4, 2, **settings).double()
+
+
+class Stage(nn.Module):
+    """A wrapper that changes what it passes on, as an input stage does."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, x, edge_index, edge_weight=None, edge_attr=None, batch=None, batch_size=None, pe=None
+    ):
+        keywords = {"batch": batch, "batch_size": batch_size}
+        keywords |= {} if pe is None else {"pe": pe}
+        return self.model(2 * x, edge_index, edge_weight, edge_attr, **keywords)
+
+
+class MessagePassingStack(nn.Module):
+    """Sums over neighbours and self, without weights: every derivative is a number of walks."""
+
+    def __init__(self, depth: int, readout: str = "node") -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Identity() for _ in range(depth)])
+        self.head = nn.Identity()
+        self.readout = readout
+
+    def forward(self, x, edge_index, edge_weight=None, edge_attr=None, batch=None, batch_size=None):
+        for layer in self.layers:
+            x = layer(x + torch.zeros_like(x).index_add(0, edge_index[1], x[edge_index[0]]))
+        if self.readout == "node":
+            return self.head(x)
+        batch = torch.zeros(len(x), dtype=torch.long) if batch is None else batch
+        pooled = x.new_zeros(batch_size or int(batch.max()) + 1, x.size(1)).index_add(0, batch, x)
+        return self.head(pooled)

@@ -1,0 +1,133 @@
+import dataclasses
+import json
+
+import pytest
+import torch
+from analysis_graphs import MessagePassingStack, grama, graph, path_edges
+from torch_geometric.nn import GCN
+
+from torch_grama.analysis import ModelInput, influence_by_distance
+from torch_grama.analysis.influence import confidence
+
+
+def test_influence_counts_walks_on_a_path():
+    """With two sums over neighbours and self, (A + I)^2 holds every derivative."""
+    A = torch.eye(5, dtype=torch.float64)
+    A[tuple(path_edges(5))] = 1
+    walks = (A @ A).square() * 3  # three channels that do not mix
+    hops = (torch.arange(5) - torch.arange(5)[:, None]).abs()
+    found = influence_by_distance(MessagePassingStack(2), graph(5))
+    for k in range(5):
+        assert found.total[k] == pytest.approx(float(walks[hops == k].sum()) / 5, rel=1e-4)
+        assert found.num_nodes[k] == pytest.approx(float((hops == k).sum()) / 5, rel=1e-4)
+        assert found.mean[k] == pytest.approx(float(walks[hops == k].mean()), rel=1e-4)
+    assert found.influence_range == pytest.approx(float((walks * hops).sum() / walks.sum()), 1e-4)
+    assert found.exact
+    assert found.total_error == []
+    assert found.influence_range_error is None
+
+
+def test_direction_reach_and_what_lies_beyond():
+    one_way = ModelInput(torch.randn(6, 1), torch.stack([torch.arange(5), torch.arange(1, 6)]))
+    found = influence_by_distance(MessagePassingStack(9), one_way, max_hops=2)
+    whole = influence_by_distance(MessagePassingStack(9), one_way)
+    assert len(found.total) == 3
+    assert found.total == whole.total[:3]
+    assert found.beyond == pytest.approx(sum(whole.total[3:]), rel=1e-4)
+    assert found.influence_range == whole.influence_range
+    assert whole.beyond == whole.unreachable == 0
+
+    class Global(MessagePassingStack):
+        def forward(self, x, *_):
+            return x.sum(0).expand_as(x)
+
+    # half of all ordered pairs of different nodes have no path
+    found = influence_by_distance(Global(1), one_way)
+    assert found.unreachable == pytest.approx(15 / 6, rel=1e-4)
+    assert sum(found.total) == pytest.approx(21 / 6, rel=1e-4)
+
+
+def test_sampling_agrees_with_the_exact_value_within_its_confidence():
+    model, inputs = grama(), graph(12)
+    exact = influence_by_distance(model, inputs)
+    inside = []
+    for seed in range(12):
+        found = influence_by_distance(model, inputs, exact=False, num_samples=36, seed=seed)
+        assert not found.exact
+        near = zip(found.total[:4], exact.total[:4], found.total_error[:4], strict=True)
+        inside += [abs(value - truth) <= error for value, truth, error in near]
+        deviation = abs(found.influence_range - exact.influence_range)
+        inside.append(deviation <= found.influence_range_error)
+    assert sum(inside) >= 0.9 * len(inside)
+    again = influence_by_distance(model, inputs, exact=False, num_samples=36, seed=11)
+    assert again == found
+
+
+def test_graphs_are_averaged():
+    model, graphs = grama(), [graph(4), graph(7, seed=1)]
+    together = influence_by_distance(model, graphs)
+    alone = [influence_by_distance(model, part) for part in graphs]
+    for k in range(4):
+        expected = (alone[0].total[k] + alone[1].total[k]) / 2
+        assert together.total[k] == pytest.approx(expected, rel=1e-3)
+    assert together.total[6] == pytest.approx(alone[1].total[6] / 2, rel=1e-3)
+
+
+def test_permuting_nodes_changes_nothing():
+    model, inputs = grama(backbone="gatedgcn"), graph(7)
+    order = torch.randperm(7)
+    position = order.argsort()
+    permuted = ModelInput(inputs.x[order], position[inputs.edge_index])
+    first, second = (influence_by_distance(model, part) for part in (inputs, permuted))
+    assert first.total == pytest.approx(second.total, rel=1e-3)
+    assert first.influence_range == pytest.approx(second.influence_range, rel=1e-3)
+
+
+def test_a_deeper_model_reaches_further_than_its_layers():
+    torch.manual_seed(0)
+    inputs = graph(16)
+    shallow = MessagePassingStack(2)
+    found = influence_by_distance(shallow, inputs)
+    assert sum(found.total[3:]) == 0 < found.total[2]
+    assert (
+        found.influence_range
+        < influence_by_distance(MessagePassingStack(6), inputs).influence_range
+    )
+
+    class Baseline(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gnn = GCN(3, 8, num_layers=3, out_channels=2).double()
+
+        def forward(self, x, edge_index, edge_weight=None, *_):
+            return self.gnn(x, edge_index, edge_weight)
+
+    found = influence_by_distance(Baseline(), inputs)
+    assert found.total[3] > 0 == sum(found.total[4:])
+
+
+def test_edges_of_the_domain():
+    nothing = torch.zeros(2, 0, dtype=torch.long)
+    single = influence_by_distance(MessagePassingStack(2), ModelInput(torch.ones(1, 2), nothing))
+    assert single.total == [2.0]
+    assert single.influence_range == 0
+    isolated = ModelInput(torch.ones(3, 2), nothing)
+    found = influence_by_distance(MessagePassingStack(2), isolated, exact=False, num_samples=4)
+    assert found.total == [2.0]
+    assert found.total_error == [0.0]
+    empty_slot = ModelInput(torch.ones(3, 2), nothing, batch=torch.tensor([0, 2, 2]), batch_size=4)
+    for exact in (True, False):
+        found = influence_by_distance(MessagePassingStack(2), empty_slot, exact=exact)
+        assert found.total == [2.0]
+    json.dumps(dataclasses.asdict(found), allow_nan=False)
+    with pytest.raises(ValueError, match="'num_samples' to be at least 2"):
+        influence_by_distance(MessagePassingStack(1), isolated, num_samples=1)
+
+
+def test_confidence_uses_students_quantiles():
+    stats = pytest.importorskip("scipy.stats")
+    for count in (5, 8, 30):
+        values = torch.randn(count, 2, dtype=torch.float64)
+        expected = stats.t.ppf(0.975, count - 1) * values.std(0) / count**0.5
+        assert torch.allclose(confidence(values), expected, rtol=0.02)
+    assert torch.isinf(confidence(torch.ones(1, 3))).all()

@@ -1,0 +1,130 @@
+import dataclasses
+import json
+import math
+
+import pytest
+import torch
+from analysis_graphs import path_edges
+from coefficient_strategies import quick, seeds
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import metrics
+
+from torch_grama.analysis import (
+    class_errors,
+    errors_by_distance,
+    label_errors,
+    regression_errors,
+)
+
+few = settings(quick, max_examples=15)
+
+
+@few
+@given(seeds, st.integers(1, 40), st.integers(2, 5))
+def test_confusion_equals_scikit_learn(seed, num_examples, num_classes):
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(num_examples, num_classes, generator=generator)
+    target = torch.randint(num_classes, (num_examples,), generator=generator)
+    found = class_errors(scores, target)
+    guess, labels = scores.argmax(1), range(num_classes)
+    assert found.confusion == metrics.confusion_matrix(target, guess, labels=labels).tolist()
+    assert found.accuracy == pytest.approx(metrics.accuracy_score(target, guess), rel=1e-4)
+    options = {"labels": labels, "average": None, "zero_division": math.nan}
+    recall = metrics.recall_score(target, guess, **options)
+    precision = metrics.precision_score(target, guess, **options)
+    for ours, theirs in ((found.recall, recall), (found.precision, precision)):
+        numbers = [math.nan if value is None else value for value in ours]
+        assert numbers == pytest.approx(list(theirs), rel=1e-4, nan_ok=True)
+    present = [value for value in found.recall if value is not None]
+    assert found.balanced_accuracy == pytest.approx(sum(present) / len(present), rel=1e-3)
+
+
+def test_one_score_and_unknown_targets():
+    scores = torch.tensor([[2.0], [-1.0], [3.0], [1.0]])
+    found = class_errors(scores, torch.tensor([[1], [0], [0], [-1]]))
+    assert found.confusion == [[1, 1], [0, 1]]
+    assert found.support == [2, 1]
+
+
+@few
+@given(seeds, st.integers(1, 30), st.integers(1, 4))
+def test_label_counts_add_up(seed, num_examples, num_labels):
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(num_examples, num_labels, generator=generator)
+    target = torch.randint(2, (num_examples, num_labels), generator=generator).float()
+    found = label_errors(scores, target)
+    for k in range(num_labels):
+        (tn, fp), (fn, tp) = metrics.confusion_matrix(target[:, k], scores[:, k] > 0, labels=[0, 1])
+        assert (found.true_negative[k], found.false_positive[k]) == (tn, fp)
+        assert (found.false_negative[k], found.true_positive[k]) == (fn, tp)
+    target[0, 0] = torch.nan
+    less = label_errors(scores, target)
+    total = (less.true_positive, less.false_positive, less.false_negative, less.true_negative)
+    assert sum(counts[0] for counts in total) == num_examples - 1
+
+
+def test_regression_equals_scikit_learn():
+    torch.manual_seed(0)
+    target = torch.randn(60, 2)
+    prediction = target + 0.3 * torch.randn(60, 2)
+    found = regression_errors(prediction, target, max_examples=20)
+    for k in range(2):
+        pair = (target[:, k], prediction[:, k])
+        assert found.mae[k] == pytest.approx(metrics.mean_absolute_error(*pair), rel=1e-4)
+        assert found.rmse[k] == pytest.approx(metrics.mean_squared_error(*pair) ** 0.5, rel=1e-4)
+        assert found.r2[k] == pytest.approx(metrics.r2_score(*pair), rel=1e-4)
+    assert len(found.predicted) == len(found.true) == 20
+    assert found.num_examples == 60
+    # every pair of the picture is one of the examples
+    examples = torch.cat([target, prediction], dim=1)
+    for true, predicted in zip(found.true, found.predicted, strict=True):
+        distance = (examples - torch.tensor(true + predicted)).abs().amax(1)
+        assert distance.min() < 1e-3
+    assert regression_errors(prediction, target, max_examples=20) == found
+    assert regression_errors(prediction, target, max_examples=20, seed=1) != found
+
+
+def test_constant_targets_have_no_explained_variance():
+    found = regression_errors(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 1.0]))
+    assert found.r2 == [None]
+    assert found.mae == [0.5]
+    json.dumps(dataclasses.asdict(found), allow_nan=False)
+
+
+def test_errors_by_distance_on_a_path():
+    error = torch.tensor([0.0, 1.0, 0.0, 1.0, 1.0, 1.0])
+    anchors = torch.tensor([True, False, False, False, False, False])
+    found = errors_by_distance(error, path_edges(5), anchors)
+    assert found.error == [0.0, 1.0, 0.0, 1.0, 1.0]
+    assert found.num_nodes == [1, 1, 1, 1, 1]
+    assert (found.unreachable_error, found.num_unreachable) == (1.0, 1)
+
+    short = errors_by_distance(error, path_edges(5), anchors, max_hops=2)
+    assert short.error == [0.0, 1.0, pytest.approx(2 / 3, rel=1e-4)]
+    some = errors_by_distance(error, path_edges(5), anchors, evaluated=error.bool())
+    assert some.error == [None, 1.0, None, 1.0, 1.0]
+
+    # messages from the anchor arrive along the edges, and not against them
+    one_way = torch.stack([torch.arange(4), torch.arange(1, 5)])
+    assert errors_by_distance(error, one_way, anchors).num_nodes == [1, 1, 1, 1, 1]
+    assert errors_by_distance(error, one_way.flip(0), anchors).num_unreachable == 5
+    nobody = errors_by_distance(error, path_edges(5), ~anchors & anchors)
+    assert (nobody.error, nobody.num_unreachable) == ([], 6)
+
+
+def test_unusable_arguments():
+    with pytest.raises(ValueError, match=r"shape \[2, num_classes\], one row a target"):
+        class_errors(torch.ones(3, 2), torch.zeros(2, dtype=torch.long))
+    with pytest.raises(ValueError, match=r"classes below 2 \(got torch.int64 up to 2\)"):
+        class_errors(torch.ones(1, 2), torch.tensor([2]))
+    with pytest.raises(ValueError, match=r"one shape .*got \(2, 1\) and \(2,\)"):
+        regression_errors(torch.ones(2, 1), torch.ones(2))
+    with pytest.raises(ValueError, match="at least one example"):
+        regression_errors(torch.ones(0), torch.ones(0))
+    with pytest.raises(ValueError, match=r"'error' of shape \[num_nodes\]"):
+        errors_by_distance(torch.ones(2, 1), path_edges(2), torch.ones(2, dtype=torch.bool))
+    with pytest.raises(ValueError, match=r"'evaluated' to be boolean of shape \(2,\)"):
+        errors_by_distance(
+            torch.ones(2), path_edges(2), torch.ones(2, dtype=torch.bool), torch.ones(2)
+        )

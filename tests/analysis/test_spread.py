@@ -1,0 +1,139 @@
+import pytest
+import torch
+from analysis_graphs import Stage, grama, graph
+from torch import nn
+from torch_geometric.nn import GATv2Conv, GINEConv
+
+from torch_grama.analysis import ModelInput, influence_spread, read_input
+from torch_grama.analysis.block_trace import encode_input, trace_blocks
+from torch_grama.nn import GRAMA, CategoricalEncoder
+
+kinds = {
+    "gcn": {},
+    "deep": {"seq_len": 8},
+    "gatedgcn": {"backbone": "gatedgcn"},
+    "gps": {"backbone": "gps"},
+    "performer": {"backbone": "gps-performer"},
+    "gatv2": {"backbone": GATv2Conv(4, 4)},
+    "step": {"coefficient_update": "step", "norm": "layer_norm"},
+    "naive": {"coefficients": "naive", "act": "tanh"},
+}
+
+
+def backward_norms(model, inputs, source):
+    """The same norms by backward passes through the traced states."""
+    encoded = encode_input(model.eval(), inputs)
+    x = encoded.x
+
+    def states(features):
+        changed = ModelInput(features, inputs.edge_index)
+        traces = trace_blocks(model, changed)
+        return torch.cat([traces[0].given[-1:], *(trace.states for trace in traces)])
+
+    jacobian = torch.autograd.functional.jacobian(states, x)  # [T, N, F, N, C]
+    return jacobian[..., source, :].square().sum((2, 3)).sqrt()
+
+
+@pytest.mark.parametrize("options", kinds.values(), ids=kinds)
+def test_spread_equals_backward_passes(options):
+    model, inputs = grama(**options), graph(5)
+    found = influence_spread(model, inputs, 1)
+    assert found.size() == (1 + 2 * model.num_recurrences, 5)
+    assert torch.allclose(found, backward_norms(model, inputs, 1), rtol=1e-8, atol=1e-12)
+
+
+def test_influence_travels_one_hop_a_recurrence():
+    model, inputs = grama(coefficients="naive", act=None), graph(9)
+    reached = (influence_spread(model, inputs, 0) > 0).sum(1)
+    assert reached.tolist() == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_many_sources_equal_single_ones(monkeypatch):
+    model, inputs = grama(backbone="gatedgcn"), graph(5)
+    together = influence_spread(model, inputs, range(5))
+    for source in range(5):
+        assert torch.allclose(together[source], influence_spread(model, inputs, source))
+    monkeypatch.setattr("torch_grama.analysis.spread._CHUNK_SIZE", 30)
+    assert torch.allclose(influence_spread(model, inputs, range(5)), together)
+
+
+def test_random_directions_are_unbiased():
+    model, inputs = grama(), graph(5)
+    exact = influence_spread(model, inputs, 2)
+    many = influence_spread(model, inputs, 2, num_probes=4000)
+    assert torch.allclose(many, exact, rtol=0.1)
+    few = influence_spread(model, inputs, 2, num_probes=2)
+    assert not torch.allclose(few, exact, rtol=0.1)
+    first, second = (influence_spread(model, inputs, 2, num_probes=1, seed=7) for _ in range(2))
+    assert torch.equal(first, second)
+
+
+def test_wide_inputs_fall_back_to_directions():
+    torch.manual_seed(0)
+    model, x = GRAMA(40, 4, 2, seq_len=2).double(), torch.randn(4, 40, dtype=torch.float64)
+    found = influence_spread(model, ModelInput(x, graph(4).edge_index), 0)
+    expected = influence_spread(model, ModelInput(x, graph(4).edge_index), 0, num_probes=32)
+    assert torch.equal(found, expected)
+
+
+def test_encoders_sequences_edges_and_wrappers():
+    torch.manual_seed(0)
+    encoder = CategoricalEncoder([4], 3).double()
+    model = Stage(grama())
+    plain = influence_spread(model, graph(4), 0)
+    half = ModelInput(graph(4).x * 2, graph(4).edge_index)
+    assert torch.allclose(plain, influence_spread(model.model, half, 0))
+
+    codes = ModelInput(torch.randint(4, (4, 1)), graph(4).edge_index)
+    found = influence_spread(grama(node_encoder=encoder), codes, 0)
+    assert found[0].nonzero().flatten().tolist() == [0]
+
+    mlp = nn.Linear(4, 4)
+    edges = GRAMA(3, 4, 2, seq_len=3, backbone=GINEConv(mlp, edge_dim=5), edge_dim=5, pe_channels=2)
+    inputs = ModelInput(
+        torch.randn(4, 3),
+        graph(4).edge_index,
+        edge_attr=torch.randn(6, 5),
+        pe=torch.randn(4, 2),
+    )
+    assert influence_spread(edges, inputs, 0).size() == (7, 4)
+    for first in (False, True):
+        sequence = GRAMA(3, 4, 2, seq_len=3, sequence_first=first)
+        x = torch.randn(3, 4, 3) if first else torch.randn(4, 3, 3)
+        found = influence_spread(sequence, ModelInput(x, graph(4).edge_index), 3)
+        assert found[0].nonzero().flatten().tolist() == [3]
+
+
+def test_unusable_arguments():
+    model = grama()
+    with pytest.raises(ValueError, match=r"between 0 and 3 \(got 4\)"):
+        influence_spread(model, graph(4), 4)
+    with pytest.raises(ValueError, match="at least one 'source'"):
+        influence_spread(model, graph(4), [])
+    with pytest.raises(ValueError, match="Expected one graph"):
+        influence_spread(model, read_input([graph(4), graph(3)]), 0)
+    with pytest.raises(ValueError, match="'num_probes' to be at least 1"):
+        influence_spread(model, graph(4), 0, num_probes=0)
+
+    class OneWay(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return 2 * x
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return 2 * gradient
+
+    class Backbone(nn.Module):
+        def forward(self, x, edge_index):
+            return OneWay.apply(x)
+
+    with pytest.raises(ValueError, match="forward-mode derivatives"):
+        influence_spread(grama(backbone=Backbone()), graph(4), 0)
+
+    class Broken(nn.Module):
+        def forward(self, x, edge_index):
+            raise RuntimeError("out of paper")
+
+    with pytest.raises(RuntimeError, match="out of paper"):
+        influence_spread(grama(backbone=Broken()), graph(4), 0)
