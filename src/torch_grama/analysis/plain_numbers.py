@@ -10,7 +10,7 @@ from torch import Tensor
 # Digits that are kept: more than any plot shows, and half the size of a full float.
 _DIGITS = 5
 
-# Lists of numbers, where None stands for what is infinite or undefined.
+# Lists of finite numbers; a list that may hold None, for what is infinite, says so in its type.
 Row = list[float]
 Matrix = list[list[float]]
 Cube = list[list[list[float]]]
@@ -25,7 +25,8 @@ def plain_number(value: Tensor | float) -> float:
     number = float(value)
     if not math.isfinite(number):
         raise ValueError(f"Expected a finite number (got {number}); check the model's weights")
-    return float(f"{number:.{_DIGITS}g}")
+    rounded = float(f"{number:.{_DIGITS}g}")
+    return rounded if math.isfinite(rounded) else number  # the largest numbers round to infinity
 
 
 def plain_or_none(value: Tensor | float) -> float | None:
