@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from torch_grama import __version__
+from torch_grama.analyze_cli import add_analyze_commands
 from torch_grama.data_cli import add_data_commands
 from torch_grama.models_cli import add_models_commands
 from torch_grama.reproduce_cli import add_reproduce_commands
@@ -57,6 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_models_commands(subparsers)
     add_train_commands(subparsers)
     add_run_commands(subparsers)
+    add_analyze_commands(subparsers)
     add_reproduce_commands(subparsers)
     add_results_commands(subparsers)
     return parser

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -45,6 +46,7 @@ def fit(
     resume: bool = False,
     report: ReportName | Reporter = "auto",
     tensorboard: bool = True,
+    callbacks: Sequence[pl.Callback] = (),
 ) -> FitOutcome:
     r"""Trains a task on the training part of a data set and selects by its validation part.
 
@@ -64,6 +66,8 @@ def fit(
         report (str or Reporter, optional): ``"auto"``, ``"rich"``, ``"plain"``, ``"quiet"``,
             ``"json"`` or something with the methods of :class:`Reporter`. (default: :obj:`"auto"`)
         tensorboard (bool, optional): Whether to write TensorBoard events. (default: :obj:`True`)
+        callbacks (sequence of Callback, optional): Lightning callbacks that watch the run; they
+            must leave the model, its gradients and random numbers alone. (default: none)
 
     Returns:
         FitOutcome: Why it ended, the best epoch and its value, and the files.
@@ -95,7 +99,7 @@ def fit(
             notes.append(warning)
             warnings.warn(warning, stacklevel=2)
         reporter.begin(start)
-        _train(task, data_module, files, settings, source, reporter, tensorboard)
+        _train(task, data_module, files, settings, source, reporter, tensorboard, callbacks)
     finally:
         reporter.end()
     final = _read_state(read_checkpoint(files.last))
@@ -184,6 +188,7 @@ def _train(
     source: Path | None,
     reporter: Reporter,
     tensorboard: bool,
+    callbacks: Sequence[pl.Callback],
 ) -> None:
     several = settings.devices > 1
     callback = EpochEnd(
@@ -201,7 +206,7 @@ def _train(
         with quiet_lightning(), SignalWatch(forward=several) as watch:
             if not several:
                 callback.watch = watch
-            _build_trainer(files, settings, callback).fit(
+            _build_trainer(files, settings, [*callbacks, callback]).fit(
                 task, datamodule=data_module, ckpt_path=None if source is None else str(source)
             )
     except TrainingInterruptedError:
@@ -210,7 +215,9 @@ def _train(
         torch.use_deterministic_algorithms(was_deterministic)
 
 
-def _build_trainer(files: RunFolder, settings: TrainerSettings, callback: EpochEnd) -> pl.Trainer:
+def _build_trainer(
+    files: RunFolder, settings: TrainerSettings, callbacks: list[pl.Callback]
+) -> pl.Trainer:
     strategy: str | Strategy = "auto"
     if settings.devices > 1:
         # processes are spawned, so that the caller's code runs once; a model may leave parameters
@@ -225,7 +232,7 @@ def _build_trainer(files: RunFolder, settings: TrainerSettings, callback: EpochE
         check_val_every_n_epoch=settings.check_val_every,
         gradient_clip_val=None if settings.capture else settings.gradient_clip,
         deterministic=settings.deterministic,
-        callbacks=[callback],
+        callbacks=callbacks,
         plugins=[SafeCheckpointIO()],
         default_root_dir=str(files.path),
         logger=False,
