@@ -25,6 +25,7 @@ from benchmarks.scenes import (
     length_scene,
     size_scene,
 )
+from benchmarks.timing import FEWEST_STEPS
 from torch_grama import __version__
 
 SCENES = ("depth", "batch", "length", "size")
@@ -44,38 +45,57 @@ def main() -> None:
     device = torch.device(arguments.device)
     width = arguments.width or (256 if device.type == "cuda" else 64)
     depths = arguments.depths or ([4, 32] if arguments.quick else [4, 8, 16, 32])
-    start = time.perf_counter()
-    rows: list[Row] = []
-    if "depth" in arguments.scenes:
-        rows += depth_scene(device, width, depths, arguments.quick)
-        print_depths(rows, json.loads(PAPER.read_text()))
-    if "batch" in arguments.scenes:
-        print_rows("Batch of 128 graphs, depth 8", batch := batch_scene(device, arguments.quick))
-        rows += batch
-    growth: dict[str, float] = {}
-    if "length" in arguments.scenes:
-        print_rows(
-            "Cost against the sequence length", lengths := length_scene(device, arguments.quick)
-        )
-        rows += lengths
-        per_recurrence = {r["seq_len"]: float(r["train_per_recurrence"] or 0) for r in lengths}
-        growth["recurrence at L = 16 over L = 2"] = per_recurrence[16] / per_recurrence[2]
-    if "size" in arguments.scenes:
-        sizes = size_scene(device, arguments.quick)
-        print_rows("Cost against nodes and edges", sizes)
-        rows += sizes
-        for scene, against in (("nodes", "num_nodes"), ("edges", "num_edges")):
-            growth[f"exponent in {scene}"] = growth_exponent(
-                [r for r in sizes if r["scene"] == scene], against
-            )
-        growth["exponent from 1e5 edges"] = growth_exponent(
-            [r for r in sizes if r["scene"] == "nodes"], "num_edges"
-        )
-    for name, value in growth.items():
-        print(f"  {name}: {value:.3f}")
-
     arguments.out.mkdir(parents=True, exist_ok=True)
     path = arguments.out / f"{_slug(_hardware(device))}{'-quick' if arguments.quick else ''}.json"
+    start = time.perf_counter()
+    rows: list[Row] = []
+    growth: dict[str, float] = {}
+    # the file is written after every scene, so that a run cut short leaves what it measured
+    for scene in arguments.scenes:
+        found = _measure(scene, device, width, depths, arguments.quick, growth)
+        rows += found
+        _write(path, device, rows, growth, time.perf_counter() - start)
+        if scene == "depth":
+            paper = json.loads(PAPER.read_text())
+            print(draw(rows, paper, path.with_suffix(".png"), _hardware(device)))
+    for name, value in growth.items():
+        print(f"  {name}: {value:.3f}")
+    print(f"\n{path}")
+
+
+def _measure(
+    scene: str,
+    device: torch.device,
+    width: int,
+    depths: list[int],
+    quick: bool,
+    growth: dict[str, float],
+) -> list[Row]:
+    """Runs one scene, prints it, and adds the rates of growth that it shows."""
+    if scene == "depth":
+        rows = depth_scene(device, width, depths, quick)
+        print_depths(rows, json.loads(PAPER.read_text()))
+    elif scene == "batch":
+        print_rows("Batch of 128 graphs, depth 8", rows := batch_scene(device, quick))
+    elif scene == "length":
+        print_rows("Cost against the sequence length", rows := length_scene(device, quick))
+        per_recurrence = {r["seq_len"]: float(r["train_per_recurrence"] or 0) for r in rows}
+        growth["recurrence at L = 16 over L = 2"] = per_recurrence[16] / per_recurrence[2]
+    else:
+        print_rows("Cost against nodes and edges", rows := size_scene(device, quick))
+        for kind, against in (("nodes", "num_nodes"), ("edges", "num_edges")):
+            growth[f"exponent in {kind}"] = growth_exponent(
+                [r for r in rows if r["scene"] == kind], against
+            )
+        growth["exponent from 1e5 edges"] = growth_exponent(
+            [r for r in rows if r["scene"] == "nodes"], "num_edges"
+        )
+    return rows
+
+
+def _write(
+    path: Path, device: torch.device, rows: list[Row], growth: dict[str, float], seconds: float
+) -> None:
     record = {
         "hardware": _hardware(device),
         "threads": torch.get_num_threads(),
@@ -83,17 +103,13 @@ def main() -> None:
         "torch_geometric": torch_geometric.__version__,
         "torch_grama": __version__,
         "precision": "float32 (highest), unless a row says bf16",
-        "method": "median of interleaved full steps, AdamW, device synchronised around each",
-        "seconds": round(time.perf_counter() - start),
+        "method": f"median of interleaved full steps, AdamW, device synchronised around each; "
+        f"{FEWEST_STEPS} steps or more",
+        "seconds": round(seconds),
         "growth": growth,
         "rows": rows,
     }
     path.write_text(json.dumps(record, indent=1) + "\n")
-    print(f"\n{path}")
-    if "depth" in arguments.scenes:
-        print(
-            draw(rows, json.loads(PAPER.read_text()), path.with_suffix(".png"), _hardware(device))
-        )
 
 
 def print_depths(rows: list[Row], paper: dict[str, object]) -> None:

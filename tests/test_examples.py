@@ -12,7 +12,13 @@ import pytest
 PROJECT = Path(__file__).parents[1]
 EXAMPLES = PROJECT / "examples"
 
-BUDGETS = {"long_range_transfer.py": ["--distance", "3", "--epochs", "2", "--seed", "1"]}
+BUDGETS = {
+    "another_backbone.py": ["--data", "transfer-ring-3", "--epochs", "1"],
+    "forecasting.py": ["--epochs", "3"],
+    "long_range_transfer.py": ["--distance", "3", "--epochs", "2", "--seed", "1"],
+    "own_graph_data.py": ["--graphs", "40", "--epochs", "2"],
+    "own_node_data.py": ["--nodes", "80", "--epochs", "3"],
+}
 
 
 @cache
@@ -38,6 +44,11 @@ def test_example_runs(example):
     assert result.returncode == 0, result.stderr
     assert "Warning" not in result.stderr, result.stderr
     assert result.stdout.strip()
+
+
+@pytest.mark.parametrize("example", BUDGETS)
+def test_example_is_short(example):
+    assert len((EXAMPLES / example).read_text(encoding="utf-8").splitlines()) <= 101
 
 
 @pytest.mark.slow

@@ -91,6 +91,8 @@ def _reproduce(arguments: argparse.Namespace) -> int:
             return _list(list_suites(configs), arguments.json)
         suite = find_suite(arguments.name, configs)
         failures = 0 if arguments.show else _run(suite, arguments)
+        if arguments.plan:
+            return 0
         table = _table(suite, arguments)
     except ValueError as error:
         print(f"grama: {error}", file=sys.stderr)

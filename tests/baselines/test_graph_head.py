@@ -37,3 +37,18 @@ def test_reset_and_repr():
     head.reset_parameters()
     assert not torch.equal(before, head.mlp.layers[0].weight)
     assert str(head) == "GraphHead(Readout(4, 3), readout='node')"
+
+
+def test_setting_the_pooling_is_building_with_it():
+    x, batch = torch.randn(5, 4), torch.tensor([0, 0, 1, 1, 1])
+    head = GraphHead(4, 3, "graph", num_layers=3, act="tanh", dropout=0.1)
+    head.set_pooling("sum")
+    sums = torch.stack([x[:2].sum(0), x[2:].sum(0)])
+    head.eval()
+    assert torch.allclose(head(x, batch, 2), head.mlp(sums), atol=1e-6)
+    head.set_pooling("sum-max-mean")
+    whole = GraphHead(4, 3, "graph", 3, "tanh", 0.1, "sum-max-mean")
+    assert str(head.mlp.layers) == str(whole.mlp.layers)
+    assert head.mlp.dropout.p == 0.1
+    whole.load_state_dict(head.state_dict())
+    assert torch.equal(head.eval()(x, batch, 2), whole.eval()(x, batch, 2))

@@ -32,8 +32,8 @@ WEIGHTED = [
     "co-gnn-sum",
     "tuned-gcn",
     "dgc",
-    "graphcon-gcn",
-    "adgn-sum",
+    "graphcon",
+    "adgn",
     "adgn-gcn",
     "swan",
 ]

@@ -1,20 +1,24 @@
 """Defaults by task, what they leave to the user, and the models they assemble."""
 
+import dataclasses
+import json
+
 import pytest
 import torch
 from sample_data import write_graph_file, write_node_folder
 
 from torch_grama.datasets import FeatureEncoding, Metric
-from torch_grama.experiments.assembly import assemble_model, count_parameters
+from torch_grama.experiments.assembly import assemble_model, count_parameters, reads_series_alone
 from torch_grama.experiments.catalogue import MODELS
 from torch_grama.experiments.config import DataConfig, ModelConfig
 from torch_grama.experiments.data_facts import DataFacts, count_sizes, load_data
 from torch_grama.experiments.defaults import default_settings, resolve_config
 from torch_grama.experiments.errors import ConfigError, RunError
+from torch_grama.experiments.run import build_task
 
 FLOAT = FeatureEncoding("float", 5)
 NONE = FeatureEncoding("none", 0)
-NODES = DataFacts("node", "classification", Metric("accuracy", True), 3, FLOAT, NONE, 1)
+NODES = DataFacts("node", "classification", Metric("accuracy", True), 3, FLOAT, NONE, 1, 5.0)
 MOLECULES = DataFacts(
     "graph",
     "multilabel",
@@ -30,7 +34,7 @@ SERIES = DataFacts(
     has_edge_weight=True,
 )  # fmt: skip
 WEIGHTED = DataFacts(
-    "node", "regression", Metric("mae", False), 1, FLOAT, FLOAT, 1, has_edge_weight=True
+    "node", "regression", Metric("mae", False), 1, FLOAT, FLOAT, 1, 5.0, has_edge_weight=True
 )
 ENCODED = DataFacts(
     "graph", "regression", Metric("mae", False), 1, FeatureEncoding("categorical", 1, (28,)),
@@ -65,6 +69,13 @@ def inputs(facts: DataFacts):
     }
 
 
+def _is_for_other_data(word: str, facts: DataFacts) -> bool:
+    """Weights for each node need one graph, a compatibility matrix needs classes."""
+    return (word == "resnet-adj" and facts.num_graphs > 1) or (
+        word == "cpgnn" and facts.num_outputs == 1
+    )
+
+
 @pytest.mark.parametrize("word", MODELS)
 @pytest.mark.parametrize("kind", ALL)
 def test_every_model_reads_every_kind_of_data(word, kind):
@@ -73,6 +84,14 @@ def test_every_model_reads_every_kind_of_data(word, kind):
         {"data.name": "x", "model.name": word, "model.hidden_channels": 8}, facts
     )
     torch.manual_seed(0)
+    if reads_series_alone(word) and not facts.seq_len:
+        with pytest.raises(ConfigError, match="Expected a series on every node"):
+            assemble_model(config.model, facts, facts.num_outputs)
+        return
+    if _is_for_other_data(word, facts):
+        with pytest.raises(ConfigError, match=f"the model '{word}'"):
+            assemble_model(config.model, facts, facts.num_outputs)
+        return
     stage = assemble_model(config.model, facts, facts.num_outputs)
     out = stage(**inputs(facts))
     rows = 2 if facts.level == "graph" else 5
@@ -176,3 +195,32 @@ def test_bad_folds_and_options_are_named(tmp_path):
         load_data(DataConfig(folder, fold=2))
     with pytest.raises(ConfigError, match="Expected 'level' to be one of"):
         load_data(DataConfig(folder, options={"level": "knot"}))
+
+
+def test_own_features_and_quantities_are_standardised(tmp_path):
+    path = tmp_path / "graphs.jsonl"
+    lines = [
+        {"x": [[1000.0 + i, 1.0], [2000.0 - i, 0.0]], "edges": [[0, 1]], "label": 1e6 + 500.5 * i}
+        for i in range(12)
+    ]
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    data = load_data(DataConfig(str(path)))
+    facts = DataFacts.of(data)
+    config = resolve_config({"data.name": str(path), "model.hidden_channels": 8}, facts)
+    assert config.data.standardize
+    stage = build_task(config, facts, data).model
+    train = data.folds[0].train
+    targets = torch.cat([data.graphs[int(i)].y for i in train])
+    features = torch.cat([data.graphs[int(i)].x for i in train])
+    torch.testing.assert_close(stage.output_scale.mean, targets.mean(0), rtol=1e-5, atol=1e-3)
+    torch.testing.assert_close(stage.node_scale.mean[0], features[:, 0].mean())
+    assert (stage.node_scale.mean[1], stage.node_scale.scale[1]) == (0, 1)  # a flag
+    assert not resolve_config({"data.name": "cora"}, NODES).data.standardize
+
+
+def test_graphs_without_edge_features_get_a_backbone_that_sees_degrees():
+    small = DataFacts("graph", "classification", Metric("accuracy", True), 2, FLOAT, NONE, 9, 20.0)
+    large = dataclasses.replace(small, mean_nodes=5000.0)
+    found = [resolve_config({"data.name": "x"}, facts).model.options["backbone"]
+             for facts in (small, large, MOLECULES)]  # fmt: skip
+    assert found == ["gps", "gcn", "gatedgcn"]

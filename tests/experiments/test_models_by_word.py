@@ -6,6 +6,7 @@ import pytest
 import torch
 from sample_data import ring_with_chords
 
+from torch_grama.experiments.assembly import reads_series_alone
 from torch_grama.experiments.catalogue import (
     MODELS,
     build_model,
@@ -13,9 +14,21 @@ from torch_grama.experiments.catalogue import (
     find_model,
     model_options,
 )
+from torch_grama.experiments.families import (
+    differential_equation,
+    forecasting,
+    grama,
+    heterophily,
+    message_passing,
+    multi_hop,
+    state_space,
+    transformer,
+    tuned,
+)
 from torch_grama.experiments.families.grama import divide_depth
 from torch_grama.experiments.model_list import list_models
 from torch_grama.nn import GRAMA
+from torch_grama.nn.backbone import BACKBONES
 
 
 @pytest.mark.parametrize("word", MODELS)
@@ -23,10 +36,15 @@ from torch_grama.nn import GRAMA
 def test_every_word_builds_and_runs(word, readout):
     torch.manual_seed(0)
     depth = 2
-    model = build_model(word, 5, 8, 3, depth, readout)
+    needs_nodes = "num_nodes" in inspect.signature(MODELS[word].build).parameters
+    options = {"num_nodes": 9} if needs_nodes else {}
+    model = build_model(word, 5, 8, 3, depth, readout, **options)
     data = ring_with_chords(9)
     batch = torch.zeros(9, dtype=torch.long)
-    out = model(data.x.float(), data.edge_index, None, None, batch, 1)
+    x = data.x.float()
+    if reads_series_alone(word):
+        x = x.unsqueeze(1).expand(-1, 4, -1)
+    out = model(x, data.edge_index, None, None, batch, 1)
     assert out.size() == ((9, 3) if readout == "node" else (1, 3))
     out.square().sum().backward()
     grads = [p.grad for p in model.parameters() if p.grad is not None]
@@ -56,6 +74,28 @@ def test_every_entry_says_what_it_is(word):
         assert sentence.endswith(".")
     parameters = inspect.signature(entry.build).parameters
     assert set(entry.defaults) <= set(parameters)
+
+
+def test_no_word_stands_for_two_models():
+    families = [
+        grama,
+        message_passing,
+        tuned,
+        differential_equation,
+        heterophily,
+        transformer,
+        multi_hop,
+        state_space,
+        forecasting,
+    ]
+    assert sum(len(family.ENTRIES) for family in families) == len(MODELS)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_grama_reads_every_backbone_of_the_core(backbone):
+    model = build_model("grama", 5, 8, 3, 6, "graph", backbone=backbone, pooling="max")
+    assert str(model) == str(GRAMA(5, 8, 3, 3, 2, backbone))
+    assert model.pooling == "max"
 
 
 @pytest.mark.parametrize("backbone", ["gcn", "gatedgcn", "gps", "gps-performer"])
@@ -102,7 +142,9 @@ def test_numbers_below_one_are_refused():
 
 
 def test_unknown_words_and_options_name_the_nearest():
-    with pytest.raises(ValueError, match="Expected 'model' to be one of 'grama'"):
+    with pytest.raises(
+        ValueError, match=r"`grama models` prints, such as 'grama', .* \(got 'gramma'\)"
+    ):
         build_model("gramma", 5, 8, 3)
     with pytest.raises(ValueError, match="'grama' has no option 'backbon'; its options are 'back"):
         build_model("grama", 5, 8, 3, backbon="gcn")

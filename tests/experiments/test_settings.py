@@ -72,7 +72,7 @@ def test_the_options_are_those_of_the_chosen_model():
         (["--lr", "1"], "did you mean 'optimizer.lr'"),
         (["--trainer.max_epoch", "1"], "did you mean 'trainer.max_epochs'"),
         (["--model.backbone", "gnc"], "to be one of 'gcn', 'gatedgcn'"),
-        (["--model", "gramma"], "Expected 'model' to be one of 'grama'.*`grama models` prints all"),
+        (["--model", "gramma"], "words that `grama models` prints, such as 'grama'"),
         (["--trainer.max_epochs", "2.5"], r"to be a whole number \(got '2.5', on the command"),
         (["--model.dropout", "much"], "Expected 'model.dropout' to be a number"),
         (["--data", "a", "b"], r"Expected an option such as `--data b`"),
@@ -110,7 +110,7 @@ def test_a_file_is_read_and_its_environment_left_out(tmp_path):
         ("- 1\n- 2", "holds no settings"),
         ("model: {name: {class_path: os.system}}", "names no classes and runs no code"),
         ("trainer: 3", "Expected settings in the section 'trainer'"),
-        ("model: {name: [1]}", "Expected 'model.name' to be a word|Expected 'model' to be one of"),
+        ("model: {name: [1]}", "Expected 'model.name' to be a word|Expected 'model' to be one"),
         ("trainer: {max_epochs: many}", r"got 'many', .*config.yaml"),
     ],
 )

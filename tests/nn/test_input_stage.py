@@ -89,6 +89,17 @@ def test_attributes_are_kept_from_a_model_that_cannot_use_them():
     assert got[2] is not None
 
 
+def test_dropout_falls_on_all_that_the_model_reads_of_nodes():
+    torch.manual_seed(0)
+    stage = InputStage(Recorder(), CategoricalEncoder([2], 50), input_dropout=0.5)
+    got = seen(stage, torch.zeros(40, 1, dtype=torch.long), EDGES)[0]
+    full = stage.node_encoder.tables[0].weight[0].expand(40, 50)
+    dropped = got == 0
+    assert 0.4 < float(dropped.float().mean()) < 0.6
+    torch.testing.assert_close(got[~dropped], 2 * full[~dropped])
+    assert torch.equal(seen(stage.eval(), torch.zeros(40, 1, dtype=torch.long), EDGES)[0], full)
+
+
 def test_reset_parameters_reaches_all_parts():
     stage = InputStage(
         GRAMA(12, 8, 1), CategoricalEncoder([3], 8), pe_encoder=PositionEncoder(2, 4)
@@ -124,6 +135,8 @@ def test_mistakes_are_named():
         InputStage(Recorder(), drop_edge_attr=True, weight_as_attr=True)
     with pytest.raises(ValueError, match="at least 1"):
         PositionEncoder(0, 4)
+    with pytest.raises(ValueError, match="'input_dropout' to be at least 0 and below 1"):
+        InputStage(Recorder(), input_dropout=-0.1)
 
 
 def test_one_node_can_be_trained_on():

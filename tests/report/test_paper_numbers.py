@@ -24,7 +24,7 @@ def find(table, model, data, metric=None):
         ("lrgb", "mixhop", "peptides-func", 65.92, 0.36),
         ("malnet", "gcn", "malnet-tiny", 81.00, None),
         ("hetero", "grama-gps", "minesweeper", 98.33, 0.55),
-        ("hetero-extended", "cognn-sum", "roman-empire", 91.57, 0.32),
+        ("hetero-extended", "co-gnn-sum", "roman-empire", 91.57, 0.32),
         ("hetero-extended", "resnet-adj", "tolokers", 78.78, 1.11),
         ("benchmarks", "grama-gps+rwse", "zinc", 0.061, 0.003),
         ("temporal", "grama-gcn", "pedalme", 1.089, 0.049),

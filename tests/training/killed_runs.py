@@ -55,7 +55,7 @@ CASES = {
 def run_in_process(
     case: str, folder: Path, kill_at: int | None = None, send: int = signal.SIGKILL
 ) -> int | None:
-    """Begins or resumes a run; sends itself a signal at event ``kill_at``. Returns the exit code."""
+    """Begins or resumes a run, which signals itself at event ``kill_at``; returns its exit code."""
     process = _CONTEXT.Process(target=_run, args=(case, folder, kill_at, send))
     process.start()
     process.join(120)
@@ -108,6 +108,7 @@ def build(case: str) -> tuple[GraphTask, GraphDataModule]:
 
 def _run(case: str, folder: Path, kill_at: int | None, send: int) -> None:
     torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
     events = _count_events(kill_at, send)
     task, module = build(case)
     outcome = fit(task, module, folder, resume=True, report="json")

@@ -57,7 +57,7 @@ def random_graph(num_nodes: int, generator: torch.Generator, **attributes: Tenso
 
 
 def node_task(num_nodes: int = 40, classes: int = 3, metric: Metric = ACCURACY) -> GraphTaskData:
-    """Classes of the nodes of one graph: half to learn from, a quarter each to validate and test."""
+    """Classes of the nodes of one graph: half to learn from, a quarter each for the others."""
     generator = torch.Generator().manual_seed(1)
     graph = random_graph(num_nodes, generator)
     graph["y"] = (graph["x"][:, :classes] + graph["x"][:, :1]).argmax(dim=1)

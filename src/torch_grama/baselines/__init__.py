@@ -42,7 +42,6 @@ from torch_grama.baselines.selective_scan import selective_scan, selective_scan_
 from torch_grama.baselines.sgc import SGC
 from torch_grama.baselines.swan import SWAN
 from torch_grama.baselines.temporal_gcn import A3TGCN, TGCN
-from torch_grama.baselines.training_hooks import AddsLoss, FitsLabels
 from torch_grama.baselines.transformer import Transformer
 from torch_grama.baselines.tuned_gat import TunedGAT
 from torch_grama.baselines.tuned_gated_gcn import TunedGatedGCN
@@ -76,14 +75,12 @@ __all__ = [
     "SGC",
     "SWAN",
     "TGCN",
-    "AddsLoss",
     "BidirectionalMamba",
     "CoGNN",
     "DRewGCN",
     "DRewGIN",
     "DRewGatedGCN",
     "Exphormer",
-    "FitsLabels",
     "GPSMamba",
     "GatedGCN",
     "GloGNN",

@@ -10,7 +10,7 @@ from torch_geometric.nn.models import MLP
 
 from torch_grama.baselines.fixed_product import propagate
 from torch_grama.baselines.loop_weights import weigh_without_loops
-from torch_grama.baselines.node_output import read_node_output
+from torch_grama.baselines.node_output import NodeOutput
 from torch_grama.baselines.sized_module import SizedModule
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.gcn_normalization import gcn_adjacency, sum_adjacency
@@ -77,6 +77,7 @@ class CPGNN(SizedModule):
         pretrain_lr: float = 0.01,
     ) -> None:
         super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
+        self.head = NodeOutput(readout)
         if out_channels < 2:
             raise ValueError(
                 f"Expected at least two classes, each with an output (got "
@@ -114,7 +115,8 @@ class CPGNN(SizedModule):
         belief = first
         for _ in range(self.num_layers):
             belief = first + propagate(adjacency, belief @ self.compatibility)
-        return read_node_output(belief, self.readout, batch, batch_size)
+        result: Tensor = self.head(belief, batch, batch_size)
+        return result
 
     def auxiliary_loss(
         self,
@@ -129,7 +131,7 @@ class CPGNN(SizedModule):
     ) -> Tensor:
         r"""Returns the loss of the MLP on its own and the penalty that keeps the matrix centred.
 
-        See :class:`~torch_grama.baselines.training_hooks.AddsLoss`.
+        See :class:`~torch_grama.nn.training_hooks.AddsLoss`.
         """
         prior = F.cross_entropy(self._prior_logits(x)[mask], y[mask])
         return self.prior_loss_weight * prior + self.compatibility.sum(dim=1).abs().sum()
@@ -141,10 +143,13 @@ class CPGNN(SizedModule):
         x: Tensor,
         edge_index: Tensor,
         edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
     ) -> None:
         r"""Trains the MLP on the training nodes and estimates the compatibility of the classes.
 
-        See :class:`~torch_grama.baselines.training_hooks.FitsLabels`.
+        See :class:`~torch_grama.nn.training_hooks.FitsLabels`.
         """
         was_training = self.training
         self.train()

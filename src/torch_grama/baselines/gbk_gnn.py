@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import Linear, Module, ModuleList
 from torch_geometric.nn.inits import reset
 
-from torch_grama.baselines.node_output import read_node_output
+from torch_grama.baselines.node_output import NodeOutput
 from torch_grama.baselines.sized_module import SizedModule
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.gcn_normalization import mean_adjacency
@@ -64,6 +64,7 @@ class GBKGNN(SizedModule):
         gate_loss_weight: float = 30.0,
     ) -> None:
         super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
+        self.head = NodeOutput(readout)
         self.gate_loss_weight = gate_loss_weight
         widths = [in_channels] + [hidden_channels] * (num_layers - 1) + [out_channels]
         self.convs = ModuleList(GatedBiKernelConv(*pair) for pair in pairwise(widths))
@@ -79,7 +80,8 @@ class GBKGNN(SizedModule):
     ) -> Tensor:
         r"""Returns one row a node or a graph; edge attributes are not used."""
         out, _ = self._run(x, edge_index, edge_weight)
-        return read_node_output(out, self.readout, batch, batch_size)
+        result: Tensor = self.head(out, batch, batch_size)
+        return result
 
     def auxiliary_loss(
         self,
@@ -94,7 +96,7 @@ class GBKGNN(SizedModule):
     ) -> Tensor:
         r"""Returns how badly the gates tell edges inside a class from edges between classes.
 
-        See :class:`~torch_grama.baselines.training_hooks.AddsLoss`. Zero where no edge joins two
+        See :class:`~torch_grama.nn.training_hooks.AddsLoss`. Zero where no edge joins two
         training nodes.
         """
         _, logits = self._run(x, edge_index, edge_weight)

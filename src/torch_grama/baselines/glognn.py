@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.nn import Linear, Parameter
 
 from torch_grama.baselines.fixed_product import propagate
-from torch_grama.baselines.node_output import read_node_output
+from torch_grama.baselines.node_output import NodeOutput
 from torch_grama.baselines.sized_module import SizedModule
-from torch_grama.baselines.training_hooks import check_num_nodes
+from torch_grama.baselines.transductive import check_num_nodes
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.gcn_normalization import gcn_adjacency, sum_adjacency
 from torch_grama.nn.grama_arguments import check_positive
@@ -86,6 +86,7 @@ class GloGNN(SizedModule):
         num_nodes: int | None = None,
     ) -> None:
         super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
+        self.head = NodeOutput(readout)
         check_positive(num_hops=num_hops, num_nodes=num_nodes)
         if min(alpha, beta) < 0 or alpha + beta == 0:
             raise ValueError(
@@ -142,7 +143,8 @@ class GloGNN(SizedModule):
             for _ in range(self.num_layers):
                 gathered = self._gather(h, first, adjacency, batch, size)
                 h = (1 - self.gamma) * gathered + self.gamma * first
-        return read_node_output(h, self.readout, batch, batch_size)
+        result: Tensor = self.head(h, batch, batch_size)
+        return result
 
     def _gather(
         self, h: Tensor, first: Tensor, adjacency: Adjacency, batch: Tensor | None, size: int

@@ -9,7 +9,7 @@ from torch.nn import Parameter
 from torch_geometric.nn.models import MLP
 
 from torch_grama.baselines.fixed_product import propagate
-from torch_grama.baselines.node_output import read_node_output
+from torch_grama.baselines.node_output import NodeOutput
 from torch_grama.baselines.sized_module import SizedModule
 from torch_grama.nn.choices import choose
 from torch_grama.nn.gcn_normalization import gcn_adjacency
@@ -63,6 +63,7 @@ class GPRGNN(SizedModule):
         start: str = "ppr",
     ) -> None:
         super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
+        self.head = NodeOutput(readout)
         choose("start", start, STARTS)
         if not 0 <= alpha <= 1:
             raise ValueError(f"Expected 'alpha' to be between 0 and 1 (got {alpha})")
@@ -104,4 +105,5 @@ class GPRGNN(SizedModule):
         for power in range(1, self.num_layers + 1):
             h = propagate(adjacency, h)
             out = out + self.gamma[power] * h
-        return read_node_output(out, self.readout, batch, batch_size)
+        result: Tensor = self.head(out, batch, batch_size)
+        return result

@@ -50,6 +50,8 @@ class GraphHead(Module):
     ) -> None:
         super().__init__()
         choose("readout", readout, READOUTS)
+        self.channels = channels
+        self.out_channels = out_channels
         self.readout = readout
         self.pooling = pooling
         width = pooled_channels(channels, pooling) if readout == "graph" else channels
@@ -68,6 +70,28 @@ class GraphHead(Module):
             x = pool_graphs(x, batch, batch_size, self.pooling)
         out: Tensor = self.mlp(x)
         return out
+
+    def set_pooling(self, pooling: str) -> None:
+        r"""Chooses what a graph readout takes of the nodes; where the width changes, the MLP begins
+        anew.
+
+        Args:
+            pooling (str): As in the constructor.
+
+        Raises:
+            ValueError: If there is no such pooling.
+        """
+        width = pooled_channels(self.channels, pooling)
+        if width != pooled_channels(self.channels, self.pooling):
+            old = self.mlp
+            self.mlp = Readout(
+                width,
+                self.out_channels,
+                len(old.layers),
+                old.act,
+                old.dropout.p,
+            )
+        self.pooling = pooling
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.mlp}, readout={self.readout!r})"

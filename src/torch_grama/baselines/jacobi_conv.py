@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import Linear, Parameter
 
 from torch_grama.baselines.fixed_product import propagate
-from torch_grama.baselines.node_output import read_node_output
+from torch_grama.baselines.node_output import NodeOutput
 from torch_grama.baselines.sized_module import SizedModule
 from torch_grama.nn.gcn_normalization import gcn_adjacency
 
@@ -71,6 +71,7 @@ class JacobiConv(SizedModule):
         factor: float = 2.0,
     ) -> None:
         super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
+        self.head = NodeOutput(readout)
         if min(a, b) <= -1:
             raise ValueError(f"Expected 'a' and 'b' above -1 (got a={a}, b={b})")
         if factor <= 0:
@@ -111,7 +112,8 @@ class JacobiConv(SizedModule):
                 step = step - gamma[k - 1] * back * before
             before, last = last, gamma[k] * step
             out = out + self.beta[k + 1] * last
-        return read_node_output(out, self.readout, batch, batch_size)
+        result: Tensor = self.head(out, batch, batch_size)
+        return result
 
 
 def _recursion(k: int, a: float, b: float) -> tuple[float, float, float]:

@@ -3,27 +3,56 @@
 from __future__ import annotations
 
 from torch import Tensor
+from torch.nn import Module
 
-from torch_grama.nn.graph_mean import graph_mean
+from torch_grama.baselines.graph_head import READOUTS
+from torch_grama.nn.choices import choose
+from torch_grama.nn.graph_pooling import pool_graphs, pooled_channels
 
 
-def read_node_output(
-    x: Tensor, readout: str, batch: Tensor | None = None, batch_size: int | None = None
-) -> Tensor:
-    r"""Returns the states as they are, or their mean over the nodes of each graph.
+class NodeOutput(Module):
+    r"""The states as they are, or pooled over the nodes of each graph.
 
     Models that propagate class scores have no layer after the propagation; a graph's score is then
     the mean score of its nodes.
 
     Args:
-        x (Tensor): Node outputs :math:`(N, C_{out})`.
         readout (str): ``"node"`` or ``"graph"``.
-        batch (Tensor, optional): The graph of each node. (default: :obj:`None`)
-        batch_size (int, optional): Number of graphs. (default: :obj:`None`)
 
-    Returns:
-        Tensor: :math:`(N, C_{out})` for nodes, :math:`(B, C_{out})` for graphs.
+    Shapes:
+        - **input:** node outputs :math:`(N, C_{out})`, batch vector :math:`(N)` *(optional)*
+        - **output:** :math:`(N, C_{out})` for nodes, :math:`(B, C_{out})` for graphs
     """
-    if readout == "node":
-        return x
-    return graph_mean(x.unsqueeze(0), batch, batch_size).squeeze(1)
+
+    def __init__(self, readout: str) -> None:
+        super().__init__()
+        choose("readout", readout, READOUTS)
+        self.readout = readout
+        self.pooling = "mean"
+
+    def forward(
+        self, x: Tensor, batch: Tensor | None = None, batch_size: int | None = None
+    ) -> Tensor:
+        r"""Returns one row a node or a graph."""
+        if self.readout == "node":
+            return x
+        return pool_graphs(x, batch, batch_size, self.pooling)
+
+    def set_pooling(self, pooling: str) -> None:
+        r"""Chooses what a graph readout takes of the nodes.
+
+        Args:
+            pooling (str): ``"mean"``, ``"sum"`` or ``"max"``.
+
+        Raises:
+            ValueError: If there is no such pooling, or it would change the width.
+        """
+        if pooled_channels(1, pooling) != 1:
+            raise ValueError(
+                f"Expected 'pooling' to be 'mean', 'sum' or 'max', since the outputs of the nodes "
+                f"are pooled as they are (got {pooling!r})"
+            )
+        self.pooling = pooling
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(readout={self.readout!r})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch_geometric.nn.models import MLP as PyGMLP
 
-from torch_grama.baselines.node_output import read_node_output
+from torch_grama.baselines.node_output import NodeOutput
 from torch_grama.baselines.sized_module import SizedModule
 from torch_grama.nn.grama_arguments import check_positive
 
@@ -49,6 +49,7 @@ class MLP(SizedModule):
         check_positive(depth=depth)
         depth = num_layers if depth is None else depth
         super().__init__(in_channels, hidden_channels, out_channels, depth, readout, dropout)
+        self.head = NodeOutput(readout)
         widths = [in_channels] + [hidden_channels] * (depth - 1) + [out_channels]
         self.mlp = PyGMLP(widths, dropout=dropout, norm=None)
 
@@ -62,4 +63,5 @@ class MLP(SizedModule):
         batch_size: int | None = None,
     ) -> Tensor:
         r"""Returns one row a node or a graph; only the node features are used."""
-        return read_node_output(self.mlp(x), self.readout, batch, batch_size)
+        result: Tensor = self.head(self.mlp(x), batch, batch_size)
+        return result

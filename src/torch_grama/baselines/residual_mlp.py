@@ -11,7 +11,7 @@ from torch_grama.baselines.fixed_product import propagate
 from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.loop_weights import weigh_without_loops
 from torch_grama.baselines.sized_module import SizedModule
-from torch_grama.baselines.training_hooks import check_num_nodes
+from torch_grama.baselines.transductive import check_num_nodes
 from torch_grama.nn.choices import choose
 from torch_grama.nn.gcn_normalization import gcn_adjacency, sum_adjacency
 from torch_grama.nn.grama_arguments import check_positive

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn import SGConv
 
-from torch_grama.baselines.node_output import read_node_output
+from torch_grama.baselines.node_output import NodeOutput
 from torch_grama.baselines.sized_module import SizedModule
 from torch_grama.nn.grama_arguments import check_positive
 
@@ -51,6 +51,7 @@ class SGC(SizedModule):
         check_positive(depth=depth)
         depth = num_layers if depth is None else depth
         super().__init__(in_channels, hidden_channels, out_channels, depth, readout, dropout)
+        self.head = NodeOutput(readout)
         self.conv = SGConv(in_channels, out_channels, K=depth)  # type: ignore[abstract]
 
     def forward(
@@ -64,6 +65,5 @@ class SGC(SizedModule):
     ) -> Tensor:
         r"""Returns one row a node or a graph; edge attributes are not used."""
         x = F.dropout(x, self.dropout, self.training)
-        return read_node_output(
-            self.conv(x, edge_index, edge_weight), self.readout, batch, batch_size
-        )
+        result: Tensor = self.head(self.conv(x, edge_index, edge_weight), batch, batch_size)
+        return result

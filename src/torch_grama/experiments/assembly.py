@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
+import torch
 from torch.nn import Module
 
-from torch_grama.datasets.task_data import FeatureEncoding
-from torch_grama.experiments.catalogue import build_model, find_model, model_options
+from torch_grama.baselines.transductive import takes_num_nodes
+from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
+from torch_grama.experiments.catalogue import (
+    DEFAULT_MODEL,
+    build_model,
+    find_model,
+    model_options,
+)
 from torch_grama.experiments.config import ModelConfig
 from torch_grama.experiments.data_facts import DataFacts
 from torch_grama.experiments.errors import ConfigError
+from torch_grama.experiments.families.grama import reads_edge_weights
 from torch_grama.nn import (
     AtomEncoder,
     BondEncoder,
     CategoricalEncoder,
     InputStage,
     PositionEncoder,
+    Standardize,
 )
 
 MOST_PE_CHANNELS = 16
 """Width to which positional encodings are mapped before they join the features."""
 
 
-def assemble_model(config: ModelConfig, facts: DataFacts, out_channels: int) -> InputStage:
+def assemble_model(
+    config: ModelConfig, facts: DataFacts, out_channels: int, *, standardize: bool = False
+) -> InputStage:
     r"""Builds a model by word for a data set.
 
     Args:
         config (ModelConfig): Which model, and its options.
         facts (DataFacts): What the data set is like.
         out_channels (int): Width of the output.
+        standardize (bool, optional): Whether features and quantities are brought to a common
+            scale, which :func:`measure_scales` then measures. (default: :obj:`False`)
 
     Raises:
         ConfigError: An option has a value that it cannot have, or the data has no features.
@@ -44,6 +57,11 @@ def assemble_model(config: ModelConfig, facts: DataFacts, out_channels: int) -> 
             "`--data.local_degrees true`"
         )
     # a sequence goes to a model that reads one; to others its elements are laid side by side
+    if facts.seq_len == 0 and reads_series_alone(config.name):
+        raise ConfigError(
+            f"Expected a series on every node for the model '{config.name}' (the data set has "
+            f"none); choose another word of `grama models`"
+        )
     flatten = facts.seq_len > 0 and not entry.takes_sequence
     if flatten:
         in_channels *= facts.seq_len
@@ -60,28 +78,36 @@ def assemble_model(config: ModelConfig, facts: DataFacts, out_channels: int) -> 
         pe_width = min(MOST_PE_CHANNELS, width)
         pe_encoder = PositionEncoder(facts.pe_channels, pe_width)
         in_channels += pe_width
-    # edges
-    uses_attr = entry.takes_edge_attr and options.get("backbone") != "gcn"
+    # edges: weights go where the model looks for them, or become one more attribute
+    backbone = str(options.get("backbone", entry.defaults.get("backbone", "")))
+    uses_attr = entry.takes_edge_attr and backbone != "gcn"
     edge_dim, edge_encoder = 0, None
     if uses_attr:
         edge_dim, edge_encoder = _encode(facts.edge_encoding, width, BondEncoder)
-    weight_as_attr = facts.has_edge_weight and uses_attr and _reads_no_weights(options, edge_dim)
-    edge_dim += int(weight_as_attr)
-    if uses_attr and edge_dim > 0:
-        options["edge_dim"] = edge_dim
+    weight_as_attr = (
+        facts.has_edge_weight and uses_attr and not reads_edge_weights(backbone, edge_dim > 0)
+    )
+    if takes_num_nodes(entry.build) and facts.num_graphs == 1:
+        options["num_nodes"] = round(facts.mean_nodes)
+    input_dropout = float(str(options.pop("input_dropout", 0.0)))
     num_layers = options.pop("num_layers", None)
-    try:
-        model = build_model(
-            config.name,
-            in_channels,
-            width,
-            out_channels,
-            num_layers if num_layers is None else int(str(num_layers)),
-            facts.level,
-            **options,
-        )
-    except (ValueError, TypeError) as error:
-        raise ConfigError(f"{error} (the model '{config.name}')") from error
+    depth = num_layers if num_layers is None else int(str(num_layers))
+
+    def build() -> Module:
+        if uses_attr and edge_dim + weight_as_attr > 0:
+            options["edge_dim"] = edge_dim + weight_as_attr
+        try:
+            return build_model(
+                config.name, in_channels, width, out_channels, depth, facts.level, **options
+            )
+        except (ValueError, TypeError) as error:
+            raise ConfigError(f"{error} (the model '{config.name}')") from error
+
+    model = build()
+    has_no_place = getattr(model, "takes_edge_weight", True) is False
+    if facts.has_edge_weight and has_no_place and uses_attr:
+        weight_as_attr = True
+        model = build()
     return InputStage(
         model,
         node_encoder,
@@ -89,8 +115,43 @@ def assemble_model(config: ModelConfig, facts: DataFacts, out_channels: int) -> 
         pe_encoder,
         flatten,
         drop_edge_attr=not uses_attr,
+        drop_edge_weight=has_no_place and not weight_as_attr,
         weight_as_attr=weight_as_attr,
+        input_dropout=input_dropout,
+        node_scale=_scale(facts.node_encoding.num_columns, standardize and node_encoder is None),
+        output_scale=_scale(out_channels, standardize and facts.kind in ("regression", "forecast")),
     )
+
+
+def reads_series_alone(name: str) -> bool:
+    r"""Whether a model is made for series of features and reads nothing else.
+
+    Args:
+        name (str): The word of the model.
+    """
+    entry = find_model(name)
+    return entry.takes_sequence and entry.family != find_model(DEFAULT_MODEL).family
+
+
+def measure_scales(stage: InputStage, data: GraphTaskData, fold: int) -> None:
+    r"""Measures the scales of features and targets on the training part of a fold.
+
+    Args:
+        stage (InputStage): The model, assembled with ``standardize=True``.
+        data (GraphTaskData): The data set.
+        fold (int): Which fold.
+    """
+    part = data.folds[fold].train
+    if part.dtype == torch.bool:
+        graph = data.graphs[0]
+        x, y = graph["x"][part], graph["y"][part]
+    else:
+        graphs = [data.graphs[int(number)] for number in part]
+        x, y = (torch.cat([graph[name] for graph in graphs]) for name in ("x", "y"))
+    if stage.node_scale is not None:
+        stage.node_scale.fit(x)
+    if stage.output_scale is not None:
+        stage.output_scale.fit(y)
 
 
 def count_parameters(model: Module) -> int:
@@ -100,6 +161,10 @@ def count_parameters(model: Module) -> int:
         model (Module): The model.
     """
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+
+
+def _scale(channels: int, wanted: bool) -> Standardize | None:
+    return Standardize(channels) if wanted else None
 
 
 def _encode(
@@ -113,9 +178,3 @@ def _encode(
     if encoding.kind == "categorical":
         return width, CategoricalEncoder(encoding.sizes, width)
     return width, ogb(width)
-
-
-def _reads_no_weights(options: dict[str, object], edge_dim: int) -> bool:
-    """GRAMA's gated backbone reads attributes alone, as does its local one beside attributes."""
-    backbone = options.get("backbone")
-    return backbone == "gatedgcn" or (backbone in ("gps", "gps-performer") and edge_dim > 0)

@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Literal
 
 from torch.nn import Module
 
 from torch_grama.experiments.constructor_options import ConstructorOption, constructor_options
-from torch_grama.experiments.model_entry import ModelEntry
-from torch_grama.nn.choices import choose, list_nearest_first
-
-FAMILIES = (
-    "grama",
-    "message_passing",
-    "tuned",
-    "differential_equation",
-    "heterophily",
-    "transformer",
-    "multi_hop",
-    "state_space",
-    "forecasting",
+from torch_grama.experiments.families import (
+    differential_equation,
+    forecasting,
+    grama,
+    heterophily,
+    message_passing,
+    multi_hop,
+    state_space,
+    transformer,
+    tuned,
 )
-"""The files of ``families/``, in the order in which they are listed."""
+from torch_grama.experiments.model_entry import ModelEntry
+from torch_grama.experiments.shared_options import apply_shared_options, shared_options
+from torch_grama.nn.choices import list_nearest_first
+
+DEFAULT_MODEL = "grama"
+"""The word of the model that is taken when none is named."""
+
+MODELS: dict[str, ModelEntry] = {
+    **grama.ENTRIES,
+    **message_passing.ENTRIES,
+    **tuned.ENTRIES,
+    **differential_equation.ENTRIES,
+    **heterophily.ENTRIES,
+    **transformer.ENTRIES,
+    **multi_hop.ENTRIES,
+    **state_space.ENTRIES,
+    **forecasting.ENTRIES,
+}
+"""Word to entry, in the order in which they are listed."""
 
 # What a data set decides, or what cannot be written as data.
 GIVEN_BY_DATA = (
@@ -32,6 +45,7 @@ GIVEN_BY_DATA = (
     "out_channels",
     "readout",
     "edge_dim",
+    "num_nodes",
     "node_encoder",
     "edge_encoder",
     "pe_channels",
@@ -39,17 +53,13 @@ GIVEN_BY_DATA = (
 )
 
 
-def _merge() -> dict[str, ModelEntry]:
-    merged: dict[str, ModelEntry] = {}
-    for family in FAMILIES:
-        module = f"torch_grama.experiments.families.{family}"
-        if find_spec(module) is not None:
-            merged |= import_module(module).ENTRIES
-    return merged
+def canonical_name(name: str) -> str:
+    r"""Returns the form in which a word stands in the catalogue.
 
-
-MODELS: dict[str, ModelEntry] = _merge()
-"""Word to entry."""
+    Args:
+        name (str): The word.
+    """
+    return name.strip().lower().replace("_", "-")
 
 
 def model_options(name: str) -> dict[str, ConstructorOption]:
@@ -63,6 +73,7 @@ def model_options(name: str) -> dict[str, ConstructorOption]:
     """
     entry = find_model(name)
     options = constructor_options(entry.build, GIVEN_BY_DATA)
+    options |= {word: option for word, option in shared_options().items() if word not in options}
     for word, value in entry.defaults.items():
         known = options.get(word)
         if known is not None:
@@ -79,16 +90,18 @@ def find_model(name: str) -> ModelEntry:
     Raises:
         ValueError: There is no such model; the nearest are listed first.
     """
-    return choose("model", canonical_name(name), MODELS)
+    word = canonical_name(name)
+    if word in MODELS:
+        return MODELS[word]
+    nearest = list_nearest_first(word, MODELS).split(", ")[:_SHOWN]
+    raise ValueError(
+        f"Expected 'model' to be one of the {len(MODELS)} words that `grama models` prints, such "
+        f"as {', '.join(nearest)} (got {name!r})"
+    )
 
 
-def canonical_name(name: str) -> str:
-    r"""Returns the form in which a word stands in the catalogue.
-
-    Args:
-        name (str): The word.
-    """
-    return name.strip().lower().replace("_", "-")
+# Words that an error names; all of them would fill the screen.
+_SHOWN = 5
 
 
 def build_model(
@@ -111,7 +124,8 @@ def build_model(
             place of which :obj:`seq_len` and :obj:`num_blocks` may be given. (default: 8 for
             GRAMA, 4 for others)
         readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
-        **options: Options of the model.
+        **options: Options of the model, and those that every model takes
+            (:func:`~torch_grama.experiments.shared_options.apply_shared_options`).
 
     Raises:
         ValueError: The word or an option is unknown, or a value cannot be.
@@ -125,11 +139,16 @@ def build_model(
     if entry.takes_edge_attr is False:
         options.pop("edge_dim", None)
     settings: dict[str, object] = {**entry.defaults, **options}
+    own = constructor_options(entry.build)
+    shared = {
+        word: settings.pop(word) for word in shared_options() if word in settings.keys() - own
+    }
     if num_layers is None and _needs_depth(entry):
         num_layers = DEFAULT_DEPTH
-    return entry.build(
+    model = entry.build(
         in_channels, hidden_channels, out_channels, num_layers, readout=readout, **settings
     )
+    return apply_shared_options(model, **shared)  # type: ignore[arg-type]
 
 
 DEFAULT_DEPTH = 4

@@ -30,6 +30,8 @@ class DataConfig:
         rwse: Steps of the random-walk structural encoding; 0: none.
         lap_pe: Eigenvectors of the Laplacian positional encoding; 0: none.
         local_degrees: Append the degrees of each node and its neighbours to the features.
+        standardize: Bring features and quantities to be predicted to mean 0 and deviation 1, by
+            the training part; predictions are in the units of the data all the same.
         options: Options of the data set, such as the variant; ``--data.options.variant carry``.
     """
 
@@ -39,6 +41,7 @@ class DataConfig:
     rwse: int = 0
     lap_pe: int = 0
     local_degrees: bool = False
+    standardize: bool = False
     options: dict[str, str | int | float | bool | list[str] | list[float]] = field(
         default_factory=dict
     )

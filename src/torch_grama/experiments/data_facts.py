@@ -36,6 +36,7 @@ class DataFacts:
         node_encoding: How node features are to be read.
         edge_encoding: How edge features are to be read.
         num_graphs: Number of graphs.
+        mean_nodes: Nodes of a graph, on average.
         seq_len: Length of the sequence of node features; 0 if there is none.
         has_edge_weight: Whether edges have weights.
         pe_channels: Columns of positional encodings.
@@ -51,6 +52,7 @@ class DataFacts:
     node_encoding: FeatureEncoding
     edge_encoding: FeatureEncoding
     num_graphs: int
+    mean_nodes: float = 0.0
     seq_len: int = 0
     has_edge_weight: bool = False
     pe_channels: int = 0
@@ -75,6 +77,7 @@ class DataFacts:
             node_encoding=data.node_encoding,
             edge_encoding=data.edge_encoding,
             num_graphs=len(data.graphs),
+            mean_nodes=count_sizes(data)[0] / max(1, len(data.graphs)),
             seq_len=int(graph.x.size(1)) if graph.x is not None and graph.x.dim() == 3 else 0,
             has_edge_weight=graph.get("edge_weight") is not None,
             pe_channels=sum(int(pe.size(1)) for pe in encodings if pe is not None),
@@ -119,12 +122,16 @@ class DataFacts:
             ) from error
 
 
-def load_data(config: DataConfig, report: Report | None = None) -> GraphTaskData:
+def load_data(
+    config: DataConfig, report: Report | None = None, *, needs_fold: bool = True
+) -> GraphTaskData:
     r"""Loads the data set of a configuration, with its encodings.
 
     Args:
         config (DataConfig): Which data.
         report (callable, optional): Told about the progress. (default: :obj:`None`)
+        needs_fold (bool, optional): Whether the fold must be there; for predictions none is
+            needed. (default: :obj:`True`)
 
     Raises:
         DatasetError: The data is not there or cannot be used.
@@ -145,8 +152,10 @@ def load_data(config: DataConfig, report: Report | None = None) -> GraphTaskData
         if type(error) is ValueError:
             raise ConfigError(str(error)) from error
         raise
-    if config.fold >= len(data.folds):
-        count = len(data.folds)
+    count = len(data.folds)
+    if needs_fold and count == 0:
+        raise ConfigError(f"Expected labels in '{data.name}' (its labels were not read)")
+    if needs_fold and config.fold >= count:
         raise ConfigError(
             f"Expected 'data.fold' to be {'0' if count == 1 else f'between 0 and {count - 1}'}: "
             f"'{data.name}' has {count} fold{'s' if count > 1 else ''} (got {config.fold})"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from torch_grama.experiments.catalogue import canonical_name, find_model
+from torch_grama.datasets.load import is_path
+from torch_grama.experiments.catalogue import DEFAULT_MODEL, canonical_name, find_model
 from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import DataFacts
-from torch_grama.experiments.settings import DEFAULT_MODEL, known_options
+from torch_grama.experiments.settings import known_options
 
+# Attention costs the square of a graph's nodes.
+_MOST_ATTENDED_NODES = 1000
 _DEPTH = ("num_layers", "seq_len", "num_blocks", "num_recurrences")
 
 
@@ -44,6 +47,9 @@ def resolve_config(settings: Mapping[str, object], facts: DataFacts) -> RunConfi
         chosen["schedule.warmup_epochs"] = min(usual, warmup // 10)
     if settings.get("schedule.name") in ("onecycle", "plateau"):
         chosen.pop("schedule.warmup_epochs", None)
+    if is_path(str(settings.get("data.name", ""))):
+        # published features are taken as published; a user's may be in any unit
+        chosen["data.standardize"] = True
     return RunConfig.from_settings({**stated, **chosen, **settings, "model.name": model})
 
 
@@ -105,5 +111,14 @@ def _of_grama(facts: DataFacts) -> dict[str, object]:
     if facts.kind == "forecast":
         return {"model.num_blocks": 2, "model.backbone": "gcn"}
     if facts.level == "graph":
-        return {"model.seq_len": 2, "model.num_blocks": 4, "model.norm": "batch_norm"}
+        chosen: dict[str, object] = {
+            "model.seq_len": 2,
+            "model.num_blocks": 4,
+            "model.norm": "batch_norm",
+        }
+        if facts.edge_encoding.kind == "none" and not facts.has_edge_weight:
+            # gates take means over neighbours, which hide how many there are
+            small = facts.mean_nodes <= _MOST_ATTENDED_NODES
+            chosen["model.backbone"] = "gps" if small else "gcn"
+        return chosen
     return {"model.seq_len": 4, "model.num_blocks": 2}

@@ -7,6 +7,7 @@ from typing import Literal
 
 from torch_grama.experiments.assembly import count_parameters
 from torch_grama.experiments.catalogue import MODELS, build_model
+from torch_grama.experiments.constructor_options import constructor_options
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,10 @@ def list_models(
     ]
 
 
+# Of the one graph that a model with weights for each node is made for.
+_NODES = 1000
+
+
 def _count(
     name: str,
     in_channels: int,
@@ -82,8 +87,12 @@ def _count(
     num_layers: int,
     readout: Literal["node", "graph"],
 ) -> int | None:
+    options = constructor_options(MODELS[name].build)
+    extra = {"num_nodes": _NODES} if "num_nodes" in options else {}
     try:
-        model = build_model(name, in_channels, hidden_channels, out_channels, num_layers, readout)
+        model = build_model(
+            name, in_channels, hidden_channels, out_channels, num_layers, readout, **extra
+        )
     except ValueError:  # such as a depth that its construction does not have
         return None
     return count_parameters(model)

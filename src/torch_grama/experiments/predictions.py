@@ -17,7 +17,6 @@ from torch_grama.datasets import DatasetError, GraphTaskData
 from torch_grama.datasets.atomic_file import write_atomically
 from torch_grama.datasets.load import is_path
 from torch_grama.datasets.storage import Report
-from torch_grama.experiments.config import DataConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.errors import ConfigError, RunError
 from torch_grama.experiments.finished_run import LoadedRun, load_run
@@ -191,9 +190,11 @@ def _load(run: LoadedRun, name: str | Path | None, report: Report | None) -> Gra
         options = kept | {"targets": False, "kind": run.facts.kind, "level": run.facts.level}
         if run.facts.class_names:
             options["classes"] = list(run.facts.class_names)
-        data = load_data(dataclasses.replace(config, name=str(name), options=options), report)
+        other = dataclasses.replace(config, name=str(name), options=options)
+        data = load_data(other, report, needs_fold=False)
     else:
-        other: DataConfig = dataclasses.replace(config, name=str(name), fold=0)
+        named = {} if is_path(config.name) else config.options
+        other = dataclasses.replace(config, name=str(name), fold=0, options=named)
         data = load_data(other, report)
     return _align(data, run)
 

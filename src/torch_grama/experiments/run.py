@@ -11,7 +11,7 @@ import yaml
 from torch_grama.datasets import GraphTaskData
 from torch_grama.datasets.atomic_file import write_atomically
 from torch_grama.datasets.storage import Report
-from torch_grama.experiments.assembly import assemble_model, count_parameters
+from torch_grama.experiments.assembly import assemble_model, count_parameters, measure_scales
 from torch_grama.experiments.coefficient_callback import CoefficientCallback
 from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
@@ -99,7 +99,14 @@ def run_experiment(
         if data is None:
             data = load_data(config.data, data_report)
         facts = DataFacts.of(data)
+        # what cannot be is told before a run exists
         task = build_task(config, facts, data)
+        settings = dataclasses.replace(config.trainer, seed=config.seed)
+        try:
+            choose_device(settings)
+            module = GraphDataModule(data, config.data.fold, settings)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
         if resume:
             if DataFacts.load(run.facts) != facts:
                 raise RunError(
@@ -109,14 +116,13 @@ def run_experiment(
         else:
             facts.save(run.facts)
             save_config(config, run.config)
-        settings = dataclasses.replace(config.trainer, seed=config.seed)
         watchers = []
         if log_coefficients and CoefficientCallback.fits(task.model):
             watchers.append(CoefficientCallback(run.path, settings.max_epochs))
         try:
             outcome = fit(
                 task,
-                GraphDataModule(data, config.data.fold, settings),
+                module,
                 run.path,
                 settings,
                 resume=resume,
@@ -145,7 +151,11 @@ def build_task(config: RunConfig, facts: DataFacts, data: GraphTaskData | None =
         ConfigError: A setting cannot be.
     """
     torch.manual_seed(config.seed)
-    model = assemble_model(config.model, facts, facts.num_outputs)
+    model = assemble_model(
+        config.model, facts, facts.num_outputs, standardize=config.data.standardize
+    )
+    if config.data.standardize and data is not None:
+        measure_scales(model, data, config.data.fold)
     weights = config.task.class_weights
     try:
         if weights == "balanced":

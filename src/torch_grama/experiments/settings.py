@@ -14,7 +14,12 @@ from typing import Literal, Union, get_args, get_origin
 import yaml
 from jsonargparse import ArgumentParser, Namespace
 
-from torch_grama.experiments.catalogue import canonical_name, find_model, model_options
+from torch_grama.experiments.catalogue import (
+    DEFAULT_MODEL,
+    canonical_name,
+    find_model,
+    model_options,
+)
 from torch_grama.experiments.config import DataConfig, TaskConfig
 from torch_grama.experiments.constructor_options import ConstructorOption, constructor_options
 from torch_grama.experiments.errors import ConfigError
@@ -23,7 +28,6 @@ from torch_grama.training.optimizer import OptimizerSettings
 from torch_grama.training.schedule import ScheduleSettings
 from torch_grama.training.trainer_settings import TrainerSettings
 
-DEFAULT_MODEL = "grama"
 ENVIRONMENT = "environment"
 """The section of a run's file that says where it ran; it configures nothing."""
 _SHORT = {"data": "data.name", "model": "model.name"}
@@ -42,7 +46,7 @@ def known_options(model: str = DEFAULT_MODEL) -> dict[str, ConstructorOption]:
     try:
         of_model = model_options(model)
     except ValueError as error:
-        raise ConfigError(f"{error}; `grama models` prints all") from error
+        raise ConfigError(str(error)) from error
     width = of_model.pop("hidden_channels", None)
     text = width.help if width is not None else ""
     sections = {

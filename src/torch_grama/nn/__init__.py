@@ -11,9 +11,11 @@ from torch_grama.nn.gated_gcn_conv import GatedGCNConv
 from torch_grama.nn.gps_layer import GPSLayer
 from torch_grama.nn.grama import GRAMA
 from torch_grama.nn.grama_block import GRAMABlock
-from torch_grama.nn.input_stage import InputStage, PositionEncoder
+from torch_grama.nn.input_stage import InputStage
 from torch_grama.nn.linear_backbone import LinearBackbone, LinearMap
+from torch_grama.nn.position_encoder import PositionEncoder
 from torch_grama.nn.sequence_embedding import SequenceEmbedding
+from torch_grama.nn.standardize import Standardize
 
 __all__ = [
     "GRAMA",
@@ -31,5 +33,6 @@ __all__ = [
     "PositionEncoder",
     "SelectiveCoefficients",
     "SequenceEmbedding",
+    "Standardize",
     "functional",
 ]

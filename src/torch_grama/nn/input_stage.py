@@ -3,51 +3,13 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import Linear, Module, ReLU
+from torch.nn import Module
 from torch_geometric.nn.inits import reset
 
-from torch_grama.nn.stepwise_batch_norm import StepwiseBatchNorm
-
-
-class PositionEncoder(Module):
-    r"""Encodes positional and structural encodings: batch norm, then an MLP of two layers.
-
-    Args:
-        in_channels (int): Number of columns of the encodings.
-        channels (int): Width of the result.
-
-    Shapes:
-        - **input:** encodings :math:`(N, K)`
-        - **output:** :math:`(N, F)`
-    """
-
-    def __init__(self, in_channels: int, channels: int) -> None:
-        super().__init__()
-        if in_channels < 1 or channels < 1:
-            raise ValueError(
-                f"Expected 'in_channels' and 'channels' to be at least 1 (got {in_channels} and "
-                f"{channels})"
-            )
-        self.in_channels = in_channels
-        self.channels = channels
-        self.norm = StepwiseBatchNorm(in_channels)
-        self.first = Linear(in_channels, 2 * channels)
-        self.act = ReLU()
-        self.second = Linear(2 * channels, channels)
-
-    def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
-        for module in self.children():
-            reset(module)
-
-    def forward(self, pe: Tensor) -> Tensor:
-        r"""Returns the encoded positions."""
-        out: Tensor = self.second(self.act(self.first(self.norm(pe))))
-        return out
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.in_channels}, {self.channels})"
+from torch_grama.nn.standardize import Standardize
+from torch_grama.nn.training_hooks import AddsLoss, FitsLabels, adds_loss
 
 
 class InputStage(Module):
@@ -70,8 +32,16 @@ class InputStage(Module):
             (default: :obj:`False`)
         drop_edge_attr (bool, optional): Keep edge attributes from a model that cannot use them.
             (default: :obj:`False`)
+        drop_edge_weight (bool, optional): Keep edge weights from a model that has no place for
+            them. (default: :obj:`False`)
         weight_as_attr (bool, optional): Hand edge weights over as one more edge attribute, for a
             model that takes attributes and no weights. (default: :obj:`False`)
+        input_dropout (float, optional): Dropout of the node features as the model gets them.
+            (default: :obj:`0.0`)
+        node_scale (Standardize, optional): Brings node features to a common scale first.
+            (default: :obj:`None`)
+        output_scale (Standardize, optional): Brings the model's output to the units of the
+            targets. (default: :obj:`None`)
 
     Shapes:
         - **input:** node features :math:`(N, C)` or a sequence :math:`(N, L, C)`, edges
@@ -96,7 +66,11 @@ class InputStage(Module):
         flatten_sequence: bool = False,
         *,
         drop_edge_attr: bool = False,
+        drop_edge_weight: bool = False,
         weight_as_attr: bool = False,
+        input_dropout: float = 0.0,
+        node_scale: Standardize | None = None,
+        output_scale: Standardize | None = None,
     ) -> None:
         super().__init__()
         if drop_edge_attr and (weight_as_attr or edge_encoder is not None):
@@ -104,13 +78,22 @@ class InputStage(Module):
                 "Expected no 'edge_encoder' and no 'weight_as_attr' beside drop_edge_attr=True: "
                 "nothing would read what they make"
             )
+        if not 0 <= input_dropout < 1:
+            raise ValueError(
+                f"Expected 'input_dropout' to be at least 0 and below 1 (got {input_dropout})"
+            )
+        self.input_dropout = input_dropout
+        self.node_scale = node_scale
+        self.output_scale = output_scale
         self.node_encoder = node_encoder
         self.edge_encoder = edge_encoder
         self.pe_encoder = pe_encoder
         self.flatten_sequence = flatten_sequence
         self.drop_edge_attr = drop_edge_attr
+        self.drop_edge_weight = drop_edge_weight
         self.weight_as_attr = weight_as_attr
         self.model = model
+        self.adds_loss = adds_loss(model)
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
@@ -138,13 +121,32 @@ class InputStage(Module):
             batch_size (int, optional): Number of graphs. (default: :obj:`None`)
             pe (Tensor, optional): Positional encodings. (default: :obj:`None`)
         """
+        inputs = self.prepare(x, edge_index, edge_weight, edge_attr, pe)
+        out: Tensor = self.model(*inputs, batch, batch_size)
+        return out if self.output_scale is None else self.output_scale.invert(out)
+
+    def prepare(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        pe: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        r"""Returns node features, edges, weights and attributes as the model gets them; arguments
+        as in :meth:`forward`.
+        """
         # 1. nodes: categories -> [N, F]; [N, L, C] -> [N, L C]; positions are appended
+        if self.node_scale is not None:
+            x = self.node_scale(x)
         if self.node_encoder is not None:
             x = self.node_encoder(x)
         if self.flatten_sequence and x.dim() == 3:
             x = x.flatten(1)
         if self.pe_encoder is not None:
             x = torch.cat([x, self._encode_positions(x, pe)], dim=-1)
+        if self.input_dropout > 0:
+            x = F.dropout(x, self.input_dropout, self.training)
         # 2. edges
         if self.drop_edge_attr:
             edge_attr = None
@@ -152,9 +154,64 @@ class InputStage(Module):
             edge_attr = self.edge_encoder(edge_attr)
         if self.weight_as_attr:
             edge_attr, edge_weight = _append_weight(edge_attr, edge_weight), None
-        # 3. the model
-        out: Tensor = self.model(x, edge_index, edge_weight, edge_attr, batch, batch_size)
-        return out
+        elif self.drop_edge_weight:
+            edge_weight = None
+        return x, edge_index, edge_weight, edge_attr
+
+    def auxiliary_loss(
+        self,
+        y: Tensor,
+        mask: Tensor,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+        pe: Tensor | None = None,
+    ) -> Tensor | None:
+        r"""Returns the model's own loss term on the prepared features, or :obj:`None` if it has
+        none.
+
+        Args:
+            y (Tensor): Node classes :math:`(N)`.
+            mask (Tensor): The nodes whose class may be read :math:`(N)`, boolean.
+            x (Tensor): Node features, and so on as in :meth:`forward`.
+            edge_index (Tensor): Edges.
+            edge_weight (Tensor, optional): Edge weights. (default: :obj:`None`)
+            edge_attr (Tensor, optional): Edge attributes. (default: :obj:`None`)
+            batch (Tensor, optional): The graph of each node. (default: :obj:`None`)
+            batch_size (int, optional): Number of graphs. (default: :obj:`None`)
+            pe (Tensor, optional): Positional encodings. (default: :obj:`None`)
+        """
+        if not isinstance(self.model, AddsLoss):
+            return None
+        inputs = self.prepare(x, edge_index, edge_weight, edge_attr, pe)
+        return self.model.auxiliary_loss(y, mask, *inputs, batch, batch_size)
+
+    def fit_labels(
+        self,
+        y: Tensor,
+        mask: Tensor,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+        pe: Tensor | None = None,
+    ) -> None:
+        r"""Lets the model start from an estimate made of labels, if it can; arguments as in
+        :meth:`auxiliary_loss`.
+        """
+        if not isinstance(self.model, FitsLabels):
+            return
+        was_training = self.training
+        self.eval()
+        with torch.no_grad():
+            inputs = self.prepare(x, edge_index, edge_weight, edge_attr, pe)
+        self.train(was_training)
+        self.model.fit_labels(y, mask, *inputs, batch, batch_size)
 
     def _encode_positions(self, x: Tensor, pe: Tensor | None) -> Tensor:
         assert self.pe_encoder is not None
@@ -167,10 +224,12 @@ class InputStage(Module):
 
     def __repr__(self) -> str:
         parts = [repr(self.model)]
-        for name in ("node_encoder", "edge_encoder", "pe_encoder"):
+        for name in ("node_scale", "node_encoder", "edge_encoder", "pe_encoder", "output_scale"):
             if getattr(self, name) is not None:
                 parts.append(f"{name}={getattr(self, name)!r}")
-        for name in ("flatten_sequence", "drop_edge_attr", "weight_as_attr"):
+        if self.input_dropout > 0:
+            parts.append(f"input_dropout={self.input_dropout}")
+        for name in ("flatten_sequence", "drop_edge_attr", "drop_edge_weight", "weight_as_attr"):
             if getattr(self, name):
                 parts.append(f"{name}=True")
         return f"{type(self).__name__}({', '.join(parts)})"

@@ -7,7 +7,7 @@ from torch_grama.training.data_module import (
     prediction_loader,
 )
 from torch_grama.training.diagnosis import NonFiniteLossError
-from torch_grama.training.evaluate import evaluate, load_weights, predict
+from torch_grama.training.evaluate import choose_device, evaluate, load_weights, predict
 from torch_grama.training.fit import fit
 from torch_grama.training.graph_batch import GraphBatch
 from torch_grama.training.losses import balanced_class_weights, build_loss
@@ -38,6 +38,7 @@ __all__ = [
     "balanced_class_weights",
     "build_loss",
     "build_metric",
+    "choose_device",
     "count_positions",
     "evaluate",
     "evaluation_loader",

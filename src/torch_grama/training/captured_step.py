@@ -72,8 +72,15 @@ class CapturedStep:
             return sums
         optimizer.zero_grad(set_to_none=True)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._sums = self._step(task, batch, optimizer)
+        try:
+            with torch.cuda.graph(graph):
+                self._sums = self._step(task, batch, optimizer)
+        except RuntimeError as error:
+            raise RuntimeError(
+                "Expected a training step that never waits for the device with 'trainer.capture' "
+                f"(got {str(error).splitlines()[0]}); set model.check_input to false and "
+                "model.cached to true, or trainer.capture to false"
+            ) from error
         # recording runs nothing: the step itself is the first replay
         self._graph = graph
         graph.replay()

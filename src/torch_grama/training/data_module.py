@@ -86,8 +86,9 @@ class GraphDataModule(pl.LightningDataModule):
         r"""Moves a batch; one that is handed out every epoch stays there."""
         if batch.x.device != device:
             for source in self._sources.values():
-                if isinstance(source, FixedBatches):
-                    source.move(device)
+                moved = source.move(batch, device) if isinstance(source, FixedBatches) else None
+                if moved is not None:
+                    return moved
         return batch.to(device)
 
     def _current_epoch(self) -> int:
@@ -107,6 +108,9 @@ class GraphDataModule(pl.LightningDataModule):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.data.name}, fold={self.fold}, loader={self.loader})"
+
+    # Lightning's own asks every loader for its length, those that do not exist included
+    __str__ = __repr__
 
 
 def evaluation_loader(

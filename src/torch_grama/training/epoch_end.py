@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import pytorch_lightning as pl
+import torch
 from pytorch_lightning.callbacks import Checkpoint
 from torch import Tensor
 
@@ -188,6 +189,11 @@ class EpochEnd(Checkpoint):
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         self.history.close()
 
+    def on_exception(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
+    ) -> None:
+        self.history.close()
+
     def state_dict(self) -> dict[str, Any]:
         return {
             "run": vars(self.state).copy(),
@@ -215,9 +221,9 @@ class EpochEnd(Checkpoint):
         settings, state = self.settings, self.state
         waited = epoch - self.selection.epoch
         received = self.watch.received or 0
-        if trainer.world_size > 1:
-            received = max(trainer.strategy.broadcast(received), received)
-            received = received if self._agree(trainer, received > 0) else 0
+        if trainer.world_size > 1:  # any process may have got it; all must stop
+            noted = torch.tensor(received, device=trainer.strategy.root_device)
+            received = int(trainer.strategy.reduce(noted, reduce_op="max"))
         if epoch + 1 >= settings.max_epochs:
             state.stop_reason = "max_epochs"
         elif epoch + 1 >= settings.min_epochs and self._rate.is_spent:
@@ -249,9 +255,9 @@ class EpochEnd(Checkpoint):
 
     def _save(self, trainer: pl.Trainer, final: bool = False) -> None:
         r"""Saves everything; a disk that is full now may not be so the next time."""
-        if trainer.is_global_zero:
-            self.history.flush()
         try:
+            if trainer.is_global_zero:
+                self.history.flush()
             trainer.save_checkpoint(self.folder.last, weights_only=False)
             if trainer.is_global_zero and not self._best_is_written:
                 self._write_best()
@@ -266,15 +272,7 @@ class EpochEnd(Checkpoint):
 
     def _write_best(self) -> None:
         if self._best_weights:
-            write_checkpoint(
-                self.folder.best,
-                {
-                    "state_dict": self._best_weights,
-                    "epoch": self.selection.epoch,
-                    "metric": self._metric,
-                    "value": self.selection.value,
-                },
-            )
+            write_checkpoint(self.folder.best, best_checkpoint(self._metric, self.state_dict()))
         self._best_is_written = True
 
     def _is_due(self) -> bool:
@@ -290,3 +288,18 @@ class EpochEnd(Checkpoint):
     def _rate(self) -> LearningRate:
         assert self._learning_rate is not None
         return self._learning_rate
+
+
+def best_checkpoint(metric: str, state: Mapping[str, Any]) -> dict[str, object]:
+    r"""What the file of the best weights holds.
+
+    Args:
+        metric (str): Name of the metric.
+        state (mapping): The state of :class:`EpochEnd`.
+    """
+    return {
+        "state_dict": state["best_weights"],
+        "epoch": state["best_epoch"],
+        "metric": metric,
+        "value": state["best_value"],
+    }

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch.nn.parameter import is_lazy
 
-from torch_grama.training.checkpoint_file import CheckpointError, read_checkpoint
+from torch_grama.training.checkpoint_file import Checkpoint, CheckpointError, read_checkpoint
 from torch_grama.training.graph_batch import GraphBatch
 from torch_grama.training.task import GraphTask
 from torch_grama.training.trainer_settings import TrainerSettings
@@ -62,17 +62,23 @@ def predict(
     return torch.cat(parts)
 
 
-def load_weights(task: GraphTask, path: str | Path) -> None:
+def load_weights(
+    task: GraphTask, checkpoint: str | Path | Checkpoint, path: str | Path | None = None
+) -> None:
     r"""Loads the weights of a checkpoint, best or last.
 
     Args:
         task (GraphTask): The task that gets them.
-        path (str or Path): The file.
+        checkpoint (str, Path or dict): The file, or what was read from it.
+        path (str or Path, optional): The file, for the message. (default: :obj:`checkpoint`)
 
     Raises:
         CheckpointError: If the file is damaged, or of another model.
     """
-    weights = read_checkpoint(Path(path)).get("state_dict")
+    if isinstance(checkpoint, str | Path):
+        path = checkpoint
+        checkpoint = read_checkpoint(Path(checkpoint))
+    weights = checkpoint.get("state_dict")
     if not isinstance(weights, dict):
         raise CheckpointError(f"Expected weights in '{path}' (got a checkpoint without any)")
     try:
@@ -94,14 +100,8 @@ def choose_device(settings: TrainerSettings) -> torch.device:
         ValueError: If it is not there.
     """
     wanted = settings.accelerator
-    has_cuda, has_mps = torch.cuda.is_available(), torch.backends.mps.is_available()
-    if wanted in ("auto", "gpu"):
-        found = "cuda" if has_cuda else "mps" if has_mps else "cpu"
-        missing = wanted == "gpu" and found == "cpu"
-    else:
-        found = wanted
-        missing = (wanted == "cuda" and not has_cuda) or (wanted == "mps" and not has_mps)
-    if missing:
+    found = "cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu"
+    if wanted in ("gpu", "cuda") and found == "cpu":
         raise ValueError(
             f"Expected a device for trainer.accelerator='{wanted}' (got none on this machine); set "
             "it to 'auto' or 'cpu'"

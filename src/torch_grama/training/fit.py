@@ -9,7 +9,8 @@ from typing import Any, cast
 
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.strategies import DDPStrategy, Strategy
+from pytorch_lightning.strategies import Strategy
+from torch.multiprocessing.spawn import ProcessRaisedException
 
 from torch_grama.training.checkpoint_file import (
     Checkpoint,
@@ -17,12 +18,13 @@ from torch_grama.training.checkpoint_file import (
     previous_path,
     read_checkpoint,
     read_latest,
+    write_checkpoint,
 )
 from torch_grama.training.checkpoint_io import SafeCheckpointIO
 from torch_grama.training.data_module import GraphDataModule
-from torch_grama.training.epoch_end import EpochEnd
+from torch_grama.training.epoch_end import EpochEnd, best_checkpoint
 from torch_grama.training.evaluate import choose_device, initialize_lazily, load_weights
-from torch_grama.training.lightning_chatter import quiet_lightning
+from torch_grama.training.lightning_chatter import QuietDDPStrategy, quiet_lightning
 from torch_grama.training.memory import available_memory, estimate_memory, memory_warning
 from torch_grama.training.outcome import FitOutcome, StopReason
 from torch_grama.training.progress import (
@@ -76,6 +78,7 @@ def fit(
         ValueError: If settings do not fit together, or the folder has a run and :obj:`resume` is
             not set.
         NonFiniteLossError: If the loss is no finite number.
+        RuntimeError: If one of several processes fails; the message is that of its error.
         CheckpointError: If there is a run to resume but no good checkpoint of it, or the last one
             could not be written.
     """
@@ -91,7 +94,8 @@ def fit(
             reporter.note(text)
         state = _read_state(found)
         if state is not None and _is_over(state, settings):
-            load_weights(task, _best_or_last(files))
+            assert found is not None
+            _take_best(task, files, found, state)
             return _outcome(task, files, state, source, notes)
         _prepare(task, data_module, settings, device)
         start, warning = _describe(task, data_module, device, state)
@@ -99,12 +103,15 @@ def fit(
             notes.append(warning)
             warnings.warn(warning, stacklevel=2)
         reporter.begin(start)
+        if found is None:
+            _fit_labels(task, data_module, device)
         _train(task, data_module, files, settings, source, reporter, tensorboard, callbacks)
     finally:
         reporter.end()
-    final = _read_state(read_checkpoint(files.last))
+    last = read_checkpoint(files.last)
+    final = _read_state(last)
     assert final is not None
-    load_weights(task, _best_or_last(files))
+    _take_best(task, files, last, final)
     return _outcome(task, files, final, source, notes)
 
 
@@ -139,8 +146,22 @@ def _is_over(state: dict[str, Any], settings: TrainerSettings) -> bool:
     return run["stop_reason"] in ("patience", "min_lr") or run["epochs"] >= settings.max_epochs
 
 
-def _best_or_last(files: RunFolder) -> Path:
-    return files.best if files.best.exists() else files.last
+def _take_best(
+    task: GraphTask, files: RunFolder, checkpoint: Checkpoint, state: dict[str, Any]
+) -> None:
+    r"""Gives the task the best weights, and makes sure that their file has them too."""
+    if state["best_epoch"] < 0:
+        load_weights(task, checkpoint, files.last)
+        return
+    best = best_checkpoint(task.metric.name, state)
+    load_weights(task, best, files.best)
+    try:
+        written = read_checkpoint(files.best)
+    except CheckpointError:
+        written = {}
+    # a kill can come after the one file and before the other
+    if (written.get("epoch"), written.get("value")) != (best["epoch"], best["value"]):
+        write_checkpoint(files.best, best)
 
 
 def _prepare(
@@ -154,7 +175,19 @@ def _prepare(
             "Expected one CUDA device and one whole graph with 'trainer.capture' (got "
             f"{settings.devices} x {device.type}, loader '{data_module.loader}'); set it to false"
         )
+    if task.own_loss(data_module.example()) is not None:
+        raise ValueError(
+            f"Expected a model without a loss term of its own with 'trainer.capture' (got "
+            f"{type(task.model).__name__}, whose term cannot be recorded); set it to false"
+        )
     task.capture(settings.gradient_clip, settings.precision)
+
+
+def _fit_labels(task: GraphTask, data_module: GraphDataModule, device: torch.device) -> None:
+    # processes of several devices are given the weights of this one, which must be on the CPU
+    place = device if data_module.settings.devices == 1 else torch.device("cpu")
+    task.to(place)
+    task.fit_labels(data_module.example().to(place))
 
 
 def _describe(
@@ -206,25 +239,29 @@ def _train(
         with quiet_lightning(), SignalWatch(forward=several) as watch:
             if not several:
                 callback.watch = watch
-            _build_trainer(files, settings, [*callbacks, callback]).fit(
+            watchers = [*callbacks, callback]
+            _build_trainer(files, settings, watchers, choose_device(settings)).fit(
                 task, datamodule=data_module, ckpt_path=None if source is None else str(source)
             )
     except TrainingInterruptedError:
         pass  # saved, and said in the outcome
+    except ProcessRaisedException as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise RuntimeError(f"A training process failed: {reason}") from error
     finally:
         torch.use_deterministic_algorithms(was_deterministic)
 
 
 def _build_trainer(
-    files: RunFolder, settings: TrainerSettings, callbacks: list[pl.Callback]
+    files: RunFolder, settings: TrainerSettings, callbacks: list[pl.Callback], device: torch.device
 ) -> pl.Trainer:
     strategy: str | Strategy = "auto"
     if settings.devices > 1:
         # processes are spawned, so that the caller's code runs once; a model may leave parameters
         # without gradient, such as a norm of edges in a block of one recurrence
-        strategy = DDPStrategy(start_method="spawn", find_unused_parameters=True)
+        strategy = QuietDDPStrategy(start_method="spawn", find_unused_parameters=True)
     return pl.Trainer(
-        accelerator=settings.accelerator,
+        accelerator=device.type,
         devices=settings.devices,
         strategy=strategy,
         precision=cast(Any, PRECISIONS[settings.precision]),
@@ -240,6 +277,8 @@ def _build_trainer(
         enable_model_summary=False,
         num_sanity_val_steps=0,
         use_distributed_sampler=False,
+        # torch has no such norm for CPUs: there, each process normalises its share of a batch
+        sync_batchnorm=settings.devices > 1 and device.type == "cuda",
         # what a model caches in validation must be fit for gradients
         inference_mode=False,
     )
@@ -267,7 +306,7 @@ def _outcome(
         epochs=run["epochs"],
         seconds=run["seconds"],
         last_checkpoint=files.last,
-        best_checkpoint=_best_or_last(files),
+        best_checkpoint=files.last if state["best_epoch"] < 0 else files.best,
         metrics_file=files.metrics,
         signal=run["signal"] or None,
         resumed_from=source,

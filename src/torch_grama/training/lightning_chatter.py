@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pytorch_lightning.strategies import DDPStrategy
+
 # (start of the message, why it is of no use here)
 _MESSAGES = (
     ("GPU available:", "the first line of a run names the device"),
@@ -18,10 +20,8 @@ _MESSAGES = (
     ("Restoring states from the checkpoint", "the first line of a run says where it goes on"),
     ("Restored all states from the checkpoint", "likewise"),
     ("💡 Tip:", "advertisement"),
-    ("distributed_backend=", "a table of processes"),
+    ("-----", "a table of processes"),
     ("Initializing distributed:", "likewise"),
-    ("----", "likewise"),
-    ("All distributed processes registered", "likewise"),
     ("LOCAL_RANK:", "likewise"),
     ("`weights_only` was not set", "loading is always of weights only"),
 )
@@ -37,19 +37,37 @@ class _Quiet(logging.Filter):
         return not any(text.startswith(start) for start, _ in _MESSAGES)
 
 
+_LOGGERS = (
+    "pytorch_lightning.utilities.rank_zero",
+    "lightning_fabric.utilities.rank_zero",
+    "lightning_fabric.utilities.distributed",
+)
+
+
 @contextmanager
 def quiet_lightning() -> Iterator[None]:
     r"""Filters the listed messages, each for its reason, and no other."""
-    names = ("pytorch_lightning.utilities.rank_zero", "lightning.fabric", "lightning_fabric")
-    loggers = [logging.getLogger(name) for name in names]
     quiet = _Quiet()
-    for logger in loggers:
-        logger.addFilter(quiet)
-    try:
-        with warnings.catch_warnings():
-            for message in _WARNINGS:
-                warnings.filterwarnings("ignore", message=message)
+    with warnings.catch_warnings():
+        _install(quiet)
+        try:
             yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(quiet)
+        finally:
+            for name in _LOGGERS:
+                logging.getLogger(name).removeFilter(quiet)
+
+
+class QuietDDPStrategy(DDPStrategy):
+    r"""Lightning's strategy for several processes, with the same filter in each of them."""
+
+    def setup_environment(self) -> None:
+        r"""Called first in a new process."""
+        _install(_Quiet())
+        super().setup_environment()
+
+
+def _install(quiet: _Quiet) -> None:
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(quiet)
+    for message in _WARNINGS:
+        warnings.filterwarnings("ignore", message=message)

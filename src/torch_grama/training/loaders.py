@@ -79,9 +79,13 @@ class FixedBatches:
         r"""Yields the batches from number :obj:`start` on."""
         yield from self._batches[start:]
 
-    def move(self, device: torch.device) -> None:
-        r"""Moves all batches to a device, for good."""
-        self._batches = [batch.to(device) for batch in self._batches]
+    def move(self, batch: GraphBatch, device: torch.device) -> GraphBatch | None:
+        r"""Moves one of the batches to a device, for good; :obj:`None` if it is none of them."""
+        for number, own in enumerate(self._batches):
+            if own is batch:
+                self._batches[number] = batch.to(device)
+                return self._batches[number]
+        return None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -66,12 +66,17 @@ def build_optimizer(
             learning rate in a tensor. (default: :obj:`False`)
 
     Raises:
-        ValueError: If the model has no parameter to train.
+        ValueError: If the model has no parameter to train, or a step cannot be recorded.
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not parameters:
         raise ValueError(
             f"Expected a model with parameters to train (got {type(model).__name__} with none)"
+        )
+    if capturable and settings.name == "sgd":
+        raise ValueError(
+            "Expected 'adam' or 'adamw' as 'optimizer.name' with 'trainer.capture' (got 'sgd'); "
+            "set trainer.capture to false"
         )
     groups = _group_by_decay(parameters, settings)
     lr = torch.tensor(settings.lr, device=parameters[0].device) if capturable else settings.lr

@@ -186,13 +186,17 @@ class RichReporter:
     def begin(self, start: FitStart) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.table import Column
 
+        # where the terminal is narrow the words give way, not the count
+        count = Column(no_wrap=True, min_width=2 * len(str(start.max_epochs)) + 1)
+        words = Column(no_wrap=True, overflow="ellipsis")
         print(start, file=self._stream, flush=True)
         self._progress = Progress(
             TextColumn("epoch"),
-            MofNCompleteColumn(),
-            BarColumn(),
-            TextColumn("{task.description}"),
+            MofNCompleteColumn(table_column=count),
+            BarColumn(bar_width=10),
+            TextColumn("{task.description}", table_column=words),
             console=Console(file=self._stream),
             auto_refresh=False,
         )
@@ -203,7 +207,7 @@ class RichReporter:
         now = time.monotonic()
         if self._progress is None:
             return
-        words = str(report).split("  ", 1)[1].replace("  ", " · ")
+        words = str(report).split("  ", 1)[1].replace("  ", " · ").removesuffix(" left")
         self._progress.update(
             self._progress.task_ids[0], completed=report.epoch + 1, description=words
         )

@@ -117,6 +117,7 @@ class LearningRate:
                 factor=settings.factor,
                 patience=settings.patience,
                 min_lr=settings.min_lr,
+                eps=0.0,
             )
         else:
             self._scheduler = LambdaLR(

@@ -29,14 +29,15 @@ class SignalWatch:
         self._before: dict[int, _Handler] = {}
 
     def __enter__(self) -> SignalWatch:
-        if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._note) for number in HANDLED}
+        self.take_over()
         return self
 
     def take_over(self) -> None:
-        r"""Handles signals again after others, such as Lightning, have put themselves before."""
-        if threading.current_thread() is threading.main_thread() and self.received is None:
-            for number in HANDLED:
+        r"""Handles signals, also after others, such as Lightning, have put themselves before."""
+        if threading.current_thread() is not threading.main_thread() or self.received is not None:
+            return
+        for number in HANDLED:
+            if signal.getsignal(number) != signal.SIG_IGN:  # what is ignored stays so
                 handler = signal.signal(number, self._note)
                 self._before.setdefault(number, handler)
 
@@ -59,7 +60,6 @@ class SignalWatch:
     def _restore(self) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        self._before = {}
 
 
 class TrainingInterruptedError(Exception):

@@ -13,11 +13,13 @@ from torch.nn import Module
 from torch.optim import Optimizer
 
 from torch_grama.datasets.task_data import GraphTaskData, Kind, Metric
+from torch_grama.nn.training_hooks import adds_loss
 from torch_grama.training.captured_step import CapturedStep
 from torch_grama.training.diagnosis import NonFiniteLossError, diagnose
 from torch_grama.training.graph_batch import GraphBatch
 from torch_grama.training.losses import LossName, build_loss
 from torch_grama.training.metrics import build_metric
+from torch_grama.training.model_hooks import fit_labels, own_loss
 from torch_grama.training.optimizer import OptimizerSettings, build_optimizer
 from torch_grama.training.positional_encoding import collect_positions
 from torch_grama.training.schedule import ScheduleSettings
@@ -64,12 +66,12 @@ class GraphTask(pl.LightningModule):
         self.schedule_settings = schedule or ScheduleSettings()
         self.loss = build_loss(kind, metric.name, num_outputs, loss, class_weights)
         self.val_metric = build_metric(metric.name, kind, num_outputs)
-        # sums of loss and weight, over the epoch
-        self.register_buffer("_train_sums", torch.zeros(2, dtype=torch.float64), persistent=False)
-        self.register_buffer("_val_sums", torch.zeros(2, dtype=torch.float64), persistent=False)
-        self._train_sums: Tensor
-        self._val_sums: Tensor
+        # sums of loss and weight over the epoch; no buffers, which DDP would copy from the first
+        # process over those of the others
+        self._train_sums = torch.zeros(2, dtype=torch.float64)
+        self._val_sums = torch.zeros(2, dtype=torch.float64)
         self._takes_pe = "pe" in inspect.signature(model.forward).parameters
+        self._adds_loss = adds_loss(model)
         self._captured: CapturedStep | None = None
         self.epoch_values: dict[str, float] = {}
         self.last_good_checkpoint: Callable[[], str] = lambda: "none was written"
@@ -103,9 +105,6 @@ class GraphTask(pl.LightningModule):
 
     def forward_with(self, model: Module, batch: GraphBatch) -> Tensor:
         r"""The output of a model called as this task's own, such as a copy of it."""
-        keywords = {}
-        if self._takes_pe and (batch.rwse is not None or batch.lap_vectors is not None):
-            keywords["pe"] = collect_positions(batch, random_signs=self.training)
         out: Tensor = model(
             batch.x,
             batch.edge_index,
@@ -113,40 +112,53 @@ class GraphTask(pl.LightningModule):
             batch.edge_attr,
             batch.batch,
             batch.batch_size,
-            **keywords,
+            **self._positions(batch),
         )
         return out
+
+    def fit_labels(self, batch: GraphBatch) -> None:
+        r"""Lets the model start from an estimate made of the labels of a batch, if it does so."""
+        fit_labels(self.model, batch, **self._positions(batch))
 
     def training_step(self, batch: GraphBatch, batch_idx: int) -> Tensor | None:
         r"""Returns the mean loss over the targets of the step, on all devices together."""
         if self._captured is not None:
             total, weight = self._captured.run(self, batch)
             self._check_finite(total, batch, batch_idx)
-            self._train_sums += torch.stack([total, weight]).double()
+            self._train_sums = _add(self._train_sums, total, weight)
             return None
         total, weight = self.measure(batch)
         self._check_finite(total, batch, batch_idx)
-        self._train_sums += torch.stack([total.detach(), weight]).double()
+        self._train_sums = _add(self._train_sums, total, weight)
         return total * self._world_size / self._sum_over_devices(weight).clamp(min=1e-12)
 
     def measure(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        r"""The sum of the loss over the targets of a batch, and their weight."""
+        r"""The sum of the loss over the targets of a batch, the model's own term included, and
+        their weight.
+        """
         assert batch.y is not None
         total, weight = self.loss(batch.select(self(batch)), batch.y, batch.weight)
-        return total, weight
+        own = self.own_loss(batch)
+        return total if own is None else total + own * weight, weight
+
+    def own_loss(self, batch: GraphBatch) -> Tensor | None:
+        r"""The term that the model adds to the mean loss of a step; :obj:`None` for none."""
+        if not self._adds_loss:
+            return None
+        return own_loss(self.model, batch, **self._positions(batch))
 
     def validation_step(self, batch: GraphBatch, batch_idx: int) -> None:
         r"""Takes a batch into the loss and the metric of the epoch."""
         assert batch.y is not None
         out = batch.select(self(batch))
         total, weight = self.loss(out, batch.y, batch.weight)
-        self._val_sums += torch.stack([total, weight]).double()
+        self._val_sums = _add(self._val_sums, total, weight)
         self.val_metric.update(out, batch.y, batch.weight)
 
     def on_validation_epoch_start(self) -> None:
         r"""Forgets what was measured before."""
         self.val_metric.reset()
-        self._val_sums.zero_()
+        self._val_sums = torch.zeros_like(self._val_sums)
 
     def on_validation_epoch_end(self) -> None:
         r"""Logs loss and metric over all targets."""
@@ -161,7 +173,7 @@ class GraphTask(pl.LightningModule):
     def on_train_epoch_end(self) -> None:
         r"""Logs the loss over all targets of the epoch."""
         total, weight = self._sum_over_devices(self._train_sums).tolist()
-        self._train_sums.zero_()
+        self._train_sums = torch.zeros_like(self._train_sums)
         self._publish({"train/loss": total / weight if weight else float("nan")})
 
     def configure_optimizers(self) -> Optimizer:
@@ -190,7 +202,13 @@ class GraphTask(pl.LightningModule):
         r"""Goes on with the epoch of the checkpoint."""
         sums = checkpoint.get("train_sums")
         if isinstance(sums, Tensor):
-            self._train_sums.copy_(sums)
+            self._train_sums = sums.clone()
+
+    def _positions(self, batch: GraphBatch) -> dict[str, Tensor]:
+        if not self._takes_pe:
+            return {}
+        pe = collect_positions(batch, random_signs=self.training)
+        return {} if pe is None else {"pe": pe}
 
     def _check_finite(self, total: Tensor, batch: GraphBatch, batch_idx: int) -> None:
         if bool(torch.isfinite(total)):
@@ -199,7 +217,7 @@ class GraphTask(pl.LightningModule):
         if self._trainer is not None:
             step += self.current_epoch * int(self._trainer.num_training_batches)
         report = diagnose(lambda: self(batch), self.model)
-        raise NonFiniteLossError(step, float(total), report, self.last_good_checkpoint())
+        raise NonFiniteLossError(step, float(total.detach()), report, self.last_good_checkpoint())
 
     def _publish(self, values: dict[str, float]) -> None:
         # Lightning rounds what is logged to float32; the exact values are for our own files
@@ -217,3 +235,7 @@ class GraphTask(pl.LightningModule):
         values = values.detach().clone()
         torch.distributed.all_reduce(values)
         return values
+
+
+def _add(sums: Tensor, total: Tensor, weight: Tensor) -> Tensor:
+    return sums.to(total.device) + torch.stack([total.detach(), weight]).double()

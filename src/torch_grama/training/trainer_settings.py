@@ -8,7 +8,12 @@ from typing import Literal
 from torch_grama.nn.choices import choose
 from torch_grama.training.setting_checks import check_count, check_number
 
-ACCELERATORS = {"auto": "", "cpu": "", "gpu": "", "cuda": "", "mps": ""}
+ACCELERATORS = {
+    "auto": "a CUDA device where there is one, otherwise the CPU",
+    "cpu": "the CPU",
+    "gpu": "a CUDA device",
+    "cuda": "likewise",
+}
 PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
 LOADERS = {
     "auto": "'full' for a node task on one graph, otherwise 'graphs'",
@@ -38,8 +43,8 @@ class TrainerSettings:
             stops; :obj:`None` for never. (default: :obj:`100`)
         batch_size (int, optional): Graphs a step, or starting nodes a step for ``"subgraphs"``,
             over all devices together. (default: :obj:`32`)
-        accelerator (str, optional): ``"auto"``, ``"cpu"``, ``"gpu"``, ``"cuda"`` or ``"mps"``.
-            (default: :obj:`"auto"`)
+        accelerator (str, optional): ``"auto"`` (a CUDA device where there is one), ``"cpu"``,
+            ``"gpu"`` or ``"cuda"``. (default: :obj:`"auto"`)
         devices (int, optional): Processes, one a device. (default: :obj:`1`)
         precision (str, optional): ``"32"``, ``"bf16"`` or ``"16"`` (mixed). (default: :obj:`"32"`)
         gradient_clip (float, optional): Largest norm of the gradient; :obj:`None` for no limit.
@@ -71,7 +76,7 @@ class TrainerSettings:
     min_epochs: int = 1
     patience: int | None = 100
     batch_size: int = 32
-    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
+    accelerator: Literal["auto", "cpu", "gpu", "cuda"] = "auto"
     devices: int = 1
     precision: Literal["32", "bf16", "16"] = "32"
     gradient_clip: float | None = None
@@ -122,10 +127,10 @@ class TrainerSettings:
                 "Expected 'trainer.num_neighbors' to be one whole number a hop, each positive or "
                 f"-1 for all (got {self.num_neighbors})"
             )
-        if self.capture and self.accelerator in ("cpu", "mps"):
+        if self.capture and self.accelerator == "cpu":
             raise ValueError(
-                "Expected 'trainer.capture' only on a CUDA device (got accelerator="
-                f"'{self.accelerator}'); set it to false"
+                "Expected 'trainer.capture' only on a CUDA device (got accelerator='cpu'); set it "
+                "to false"
             )
         if self.precision == "16" and self.accelerator == "cpu":
             raise ValueError(

@@ -7,6 +7,7 @@ from typing import Literal
 from torch.nn import Module
 
 from torch_grama.experiments.model_entry import ModelEntry
+from torch_grama.experiments.shared_options import Pooling
 from torch_grama.nn import GRAMA
 
 FAMILY = "GRAMA"
@@ -17,7 +18,7 @@ _DEPARTURES = (
     "The division of the coefficients by their sum is guarded.",
 )
 
-Backbone = Literal["gcn", "gatedgcn", "gps", "gps-performer"]
+Backbone = Literal["gcn", "gatedgcn", "gatedgcn-plain", "gatedgcn-sum", "gps", "gps-performer"]
 
 
 def build_grama(
@@ -27,6 +28,7 @@ def build_grama(
     num_layers: int | None = None,
     *,
     readout: Literal["node", "graph"] = "node",
+    pooling: Pooling = "mean",
     backbone: Backbone = "gatedgcn",
     seq_len: int | None = None,
     num_blocks: int | None = None,
@@ -58,6 +60,7 @@ def build_grama(
         out_channels: Width of the output.
         num_layers: Depth: number of blocks times recurrences, the hops that information travels.
         readout: One output a node, or one a graph.
+        pooling: What the readout of a graph takes of its nodes.
         backbone: The graph network inside the recurrence.
         seq_len: Length of the sequence.
         num_blocks: Number of blocks.
@@ -100,6 +103,7 @@ def build_grama(
         norm=norm,
         dropout=dropout,
         readout=readout,
+        pooling=pooling,
         edge_dim=edge_dim if backbone != "gcn" else None,
         gain=gain,
         initial_poles=initial_poles,
@@ -110,6 +114,21 @@ def build_grama(
         engine=engine,
         checkpoint_blocks=checkpoint_blocks,
     )
+
+
+def reads_edge_weights(backbone: str, has_edge_attr: bool) -> bool:
+    r"""Whether a backbone has a place for edge weights.
+
+    Those of the family of GatedGCN read edge attributes alone, and so does the local part of GPS
+    where there are any.
+
+    Args:
+        backbone (str): Its word.
+        has_edge_attr (bool): Whether edges have attributes.
+    """
+    if backbone.startswith("gatedgcn"):
+        return False
+    return not (backbone.startswith("gps") and has_edge_attr)
 
 
 def divide_depth(

@@ -1,14 +1,12 @@
 """What a model may ask of a training loop beyond being called and differentiated.
 
 A loop honours these without knowing any model: it asks ``isinstance(model, AddsLoss)`` and so on. A
-module that wraps a model and changes its inputs offers the same methods and passes the changed
-inputs on.
+module that wraps a model and changes its inputs, as :class:`~torch_grama.nn.InputStage` does,
+offers the same methods and passes the changed inputs on.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from torch import Tensor
@@ -34,8 +32,8 @@ class AddsLoss(Protocol):
         edge_attr: Tensor | None = None,
         batch: Tensor | None = None,
         batch_size: int | None = None,
-    ) -> Tensor:
-        r"""Returns the weighted term, a scalar.
+    ) -> Tensor | None:
+        r"""Returns the weighted term, a scalar; :obj:`None` for none.
 
         Args:
             y (Tensor): Node classes :math:`(N)`. Only the entries under the mask are read.
@@ -65,36 +63,21 @@ class FitsLabels(Protocol):
         x: Tensor,
         edge_index: Tensor,
         edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
     ) -> None:
-        r"""Sets parameters from the labels.
-
-        Args:
-            y (Tensor): Node classes :math:`(N)`. Only the entries under the mask are read.
-            mask (Tensor): The training nodes :math:`(N)`, boolean.
-            x (Tensor): Node features.
-            edge_index (Tensor): Edges.
-            edge_weight (Tensor, optional): Edge weights. (default: :obj:`None`)
-        """
+        r"""Sets parameters from the labels; arguments as in :meth:`AddsLoss.auxiliary_loss`."""
         ...
 
 
-def takes_num_nodes(build: Callable[..., Module]) -> bool:
-    r"""Whether a model can be tied to one graph by the option ``num_nodes``.
+def adds_loss(model: Module) -> bool:
+    r"""Whether a model has a loss term of its own.
 
-    Such a model is transductive: it learns something for each node, and serves that graph alone.
-    Whoever builds it for a task on one graph passes the number of its nodes.
+    A wrapper has the method in any case; it says by the attribute ``adds_loss`` whether there is
+    something behind it.
+
+    Args:
+        model (Module): Any model.
     """
-    return "num_nodes" in inspect.signature(build).parameters
-
-
-def check_num_nodes(num_nodes: int, x: Tensor) -> None:
-    r"""Checks that a transductive model sees the graph it was built for.
-
-    Raises:
-        ValueError: If the number of nodes differs.
-    """
-    if x.size(0) != num_nodes:
-        raise ValueError(
-            f"Expected the graph of num_nodes={num_nodes} nodes that the model was built for "
-            f"(got {x.size(0)} nodes); it learns a vector for each node and serves one graph alone"
-        )
+    return isinstance(model, AddsLoss) and getattr(model, "adds_loss", True) is True

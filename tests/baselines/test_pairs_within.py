@@ -4,7 +4,7 @@ import torch
 from baseline_checks import draw_graph
 from torch_geometric.utils import to_networkx
 
-from torch_grama.baselines.hop_rings import pairs_within
+from torch_grama.baselines.pairs_within import pairs_within
 
 
 @pytest.mark.parametrize("hops", [0, 1, 2, 3, 20])

@@ -1,0 +1,112 @@
+"""Every model on data with series and edge weights, and on one graph."""
+
+import dataclasses
+
+import pytest
+import torch
+from sample_data import ring_with_chords
+
+from torch_grama.datasets.task_data import FeatureEncoding, Metric
+from torch_grama.experiments.assembly import assemble_model, reads_series_alone
+from torch_grama.experiments.catalogue import MODELS
+from torch_grama.experiments.config import ModelConfig
+from torch_grama.experiments.data_facts import DataFacts
+from torch_grama.experiments.errors import ConfigError
+from torch_grama.experiments.families.grama import reads_edge_weights
+from torch_grama.nn.backbone import BACKBONES, BackboneCall, build_backbone
+
+SERIES = DataFacts(
+    "node",
+    "forecast",
+    Metric("mse", False),
+    2,
+    FeatureEncoding("float", 5),
+    FeatureEncoding("none", 0),
+    num_graphs=20,
+    mean_nodes=9.0,
+    seq_len=4,
+    has_edge_weight=True,
+)
+ONE_GRAPH = dataclasses.replace(SERIES, num_graphs=1, seq_len=0, has_edge_weight=False)
+
+
+def assemble(word, facts, **options):
+    torch.manual_seed(0)
+    return assemble_model(ModelConfig(word, 8, {"num_layers": 2, **options}), facts, 2)
+
+
+@pytest.mark.parametrize("word", [word for word in MODELS if word != "resnet-adj"])
+def test_every_model_reads_series_on_weighted_edges(word):
+    stage = assemble(word, SERIES).eval()
+    data = ring_with_chords(9)
+    x = torch.randn(9, 4, 5)
+    weight = torch.rand(data.edge_index.size(1)) + 0.5
+    out = stage(x, data.edge_index, weight)
+    assert out.size() == (9, 2)
+    assert out.isfinite().all()
+
+
+# Of those that message passing itself makes, the words that leave weights aside.
+@pytest.mark.parametrize("word", ["gat", "gin", "sage", "gine", "graphcon-gat", "grand"])
+def test_weights_reach_the_model_as_attributes_or_not_at_all(word):
+    stage = assemble(word, SERIES).eval()
+    assert stage.weight_as_attr == MODELS[word].takes_edge_attr
+    assert stage.drop_edge_weight != stage.weight_as_attr
+    data = ring_with_chords(9)
+    x, count = torch.randn(9, 4, 5), data.edge_index.size(1)
+    one, other = (stage(x, data.edge_index, torch.rand(count) + 0.5) for _ in range(2))
+    assert torch.allclose(one, other) != stage.weight_as_attr
+
+
+@pytest.mark.parametrize("word", ["grama", *(f"grama-{name}" for name in ("gcn", "gps"))])
+def test_weights_count_for_grama(word):
+    stage = assemble(word, SERIES).eval()
+    data = ring_with_chords(9)
+    x, count = torch.randn(9, 4, 5), data.edge_index.size(1)
+    one, other = (stage(x, data.edge_index, torch.rand(count) + 0.5) for _ in range(2))
+    assert not torch.allclose(one, other)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("has_edge_attr", [False, True])
+def test_which_backbones_have_a_place_for_weights(backbone, has_edge_attr):
+    if backbone == "gcn" and has_edge_attr:
+        return
+    call = BackboneCall.inspect(build_backbone(backbone, 8, 2, has_edge_attr))
+    assert reads_edge_weights(backbone, has_edge_attr) == call.edge_weight
+
+
+@pytest.mark.parametrize("backbone", [name for name in BACKBONES if name != "gcn"])
+def test_every_backbone_takes_attributes_beside_weights(backbone):
+    facts = dataclasses.replace(SERIES, edge_encoding=FeatureEncoding("float", 3))
+    stage = assemble("grama", facts, backbone=backbone).eval()
+    data = ring_with_chords(9, edge_dim=3)
+    weight = torch.rand(data.edge_index.size(1)) + 0.5
+    x = torch.randn(9, 4, 5)
+    out = stage(x, data.edge_index, weight, data.edge_attr)
+    other = stage(x, data.edge_index, weight, data.edge_attr.flip(0))
+    assert not torch.allclose(out, other)
+
+
+def test_a_model_of_one_graph_is_told_its_size():
+    assert assemble("resnet-adj", ONE_GRAPH).model.num_nodes == 9
+    assert assemble("glognn", ONE_GRAPH).model.num_nodes == 9
+    assert assemble("glognn", dataclasses.replace(ONE_GRAPH, num_graphs=2)).model.num_nodes is None
+    with pytest.raises(ConfigError, match="num_nodes"):
+        assemble("resnet-adj", dataclasses.replace(ONE_GRAPH, num_graphs=2))
+
+
+def test_the_length_of_the_series_is_that_of_the_data():
+    assert assemble("a3t-gcn", SERIES).model.attention.numel() == 4
+    assert assemble("grama-gcn", SERIES).model.seq_len == 4
+    with pytest.raises(ConfigError, match=r"'model.seq_len' to be 4, .* \(got 3\)"):
+        assemble("a3t-gcn", SERIES, seq_len=3)
+    for word in (word for word in MODELS if reads_series_alone(word)):
+        with pytest.raises(ConfigError, match="a series on every node"):
+            assemble(word, ONE_GRAPH)
+
+
+def test_dropout_of_the_input_is_that_of_the_stage():
+    stage = assemble("gcn", ONE_GRAPH, input_dropout=0.4)
+    assert stage.input_dropout == 0.4
+    assert "input_dropout=0.4" in str(stage)

@@ -1,0 +1,100 @@
+"""Exported models give the numbers of the run."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from sample_data import write_node_folder
+
+from torch_grama.experiments import (
+    RunError,
+    export_run,
+    load_exported,
+    load_run,
+    make_config,
+    run_experiment,
+)
+from torch_grama.experiments.data_facts import DataFacts
+from torch_grama.experiments.export import example_inputs
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("exported")
+    data = write_node_folder(folder / "data", weights=True)
+    settings = {
+        "data": {"name": str(data), "rwse": 3, "root": str(folder / "cache")},
+        "trainer": {"max_epochs": 2, "accelerator": "cpu"},
+        "model": {"hidden_channels": 8, "num_layers": 2},
+    }
+    run_experiment(make_config(settings), folder / "run", report="json")
+    return folder / "run"
+
+
+def inputs_of(run: Path, num_nodes: int = 9) -> dict[str, torch.Tensor]:
+    """A graph of another size than the one a program is traced on."""
+    facts = DataFacts.load(run / "data.json")
+    generator = torch.Generator().manual_seed(1)
+    small = example_inputs(facts)
+    assert set(small) == {"x", "edge_index", "edge_weight", "pe"}
+    return {
+        "x": torch.randn(num_nodes, small["x"].size(1), generator=generator),
+        "edge_index": torch.randint(num_nodes, (2, 20), generator=generator),
+        "edge_weight": torch.rand(20, generator=generator),
+        "pe": torch.rand(num_nodes, 3, generator=generator),
+    }
+
+
+def test_safetensors_give_the_same_numbers(run, tmp_path):
+    paths = export_run(run, "safetensors", tmp_path / "out")
+    assert {path.name for path in paths} == {
+        "model.safetensors",
+        "config.yaml",
+        "data.json",
+        "README.md",
+    }
+    inputs = inputs_of(run)
+    with torch.no_grad():
+        expected = load_run(run).task.model(**inputs)
+        assert torch.equal(load_exported(tmp_path / "out")(**inputs), expected)
+
+
+@pytest.mark.slow
+def test_a_program_gives_the_same_numbers_without_the_model(run):
+    (path, card) = export_run(run, "pt2")
+    inputs = inputs_of(run)
+    with torch.no_grad():
+        expected = load_run(run).task.model(**inputs)
+        program = torch.export.load(path).module()
+        torch.testing.assert_close(program(**inputs), expected)
+    assert "one graph at a time" in card.read_text()
+
+
+def test_the_card_says_what_the_model_is(run, tmp_path):
+    *_, card = export_run(run, "safetensors", tmp_path / "out")
+    text = card.read_text()
+    for part in (
+        "`grama`",
+        "left, right",
+        "height, colour=blue",
+        "accuracy: validation",
+        "Eliasof",
+    ):
+        assert part in text
+
+
+def test_mistakes_are_named(run, tmp_path):
+    with pytest.raises(ValueError, match="Expected 'format' to be one of 'pt2'"):
+        export_run(run, "pt")
+    with pytest.raises(RunError, match="holds a run: choose another folder"):
+        export_run(run, "safetensors", run)
+    export_run(run, "safetensors", tmp_path / "out")
+    (tmp_path / "out" / "model.safetensors").write_bytes(b"short")
+    with pytest.raises(RunError, match=r"cannot be loaded .* export the run again"):
+        load_exported(tmp_path / "out")
+    (run / "checkpoints" / "best.ckpt").rename(tmp_path / "best.ckpt")
+    try:
+        with pytest.raises(RunError, match="has no weights yet"):
+            export_run(run)
+    finally:
+        (tmp_path / "best.ckpt").rename(run / "checkpoints" / "best.ckpt")

@@ -1,0 +1,142 @@
+"""A run that is killed, or asked to stop, ends after a resume like one that was left alone."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from sample_data import write_graph_file
+
+from torch_grama.experiments.result import Result
+from torch_grama.training import read_checkpoint
+
+PROJECT = Path(__file__).parents[2]
+# dropout, shuffled batches, a schedule and early stopping are all at work
+SETTINGS = [
+    "--trainer.max_epochs", "60", "--trainer.patience", "40", "--trainer.batch_size", "8",
+    "--trainer.save_every", "0", "--trainer.accelerator", "cpu", "--model.hidden_channels", "8",
+    "--model.dropout", "0.3", "--model.num_layers", "2", "--optimizer.lr", "0.01",
+]  # fmt: skip
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX systems")
+
+
+def start(*words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "torch_grama.cli", "train", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(PROJECT / "src"), "OMP_NUM_THREADS": "1"},
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> None:
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    assert "test accuracy" in out
+
+
+def wait_for_epochs(process: subprocess.Popen[str], run: Path, count: int) -> None:
+    """Waits until some epochs are written; a process that ends before that has failed."""
+    metrics = run / "metrics.csv"
+    while not metrics.exists() or len(metrics.read_text().splitlines()) <= count:
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.005)
+
+
+def assert_same(one: Path, other: Path) -> None:
+    first, second = Result.load(one / "result.json"), Result.load(other / "result.json")
+    for name in ("val", "test", "best_epoch", "epochs", "losses"):
+        assert getattr(first, name) == getattr(second, name), name
+    for file in ("best.ckpt", "last.ckpt"):
+        weights, others = (
+            read_checkpoint(run / "checkpoints" / file)["state_dict"] for run in (one, other)
+        )
+        assert weights.keys() == others.keys()
+        assert all(torch.equal(weights[name], others[name]) for name in weights)
+
+
+@pytest.fixture(scope="module")
+def left_alone(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("killed")
+    data = write_graph_file(folder / "graphs.jsonl", num_graphs=60)
+    finish(start("--data", str(data), "--run", str(folder / "whole"), *SETTINGS))
+    return folder
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment(left_alone):
+    moment = random.Random()
+    run = left_alone / f"killed-{moment.random()}"
+    data = str(left_alone / "graphs.jsonl")
+    process = start("--data", data, "--run", str(run), *SETTINGS)
+    wait_for_epochs(process, run, moment.randint(0, 25))
+    time.sleep(moment.random() * 0.2)
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    process.stderr.close()
+    assert not (run / "result.json").exists()
+    finish(start("--resume", str(run)))
+    assert_same(run, left_alone / "whole")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_asked_to_stop(left_alone, number, status):
+    run = left_alone / f"stopped-{status}"
+    data = str(left_alone / "graphs.jsonl")
+    process = start("--data", data, "--run", str(run), *SETTINGS)
+    wait_for_epochs(process, run, 3)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == status
+    assert err.rstrip().endswith(f"go on with `grama train --resume {run}`.")
+    assert "Traceback" not in err
+    finish(start("--resume", str(run)))
+    assert_same(run, left_alone / "whole")
+
+
+@pytest.mark.slow
+def test_a_run_in_work_cannot_be_resumed_by_another(left_alone):
+    run = left_alone / "busy"
+    process = start("--data", str(left_alone / "graphs.jsonl"), "--run", str(run), *SETTINGS)
+    wait_for_epochs(process, run, 1)
+    second = start("--resume", str(run))
+    process.send_signal(signal.SIGSTOP)
+    _, err = second.communicate(timeout=120)
+    process.kill()
+    process.communicate()
+    assert second.returncode == 2
+    assert f"being worked on by another process (number {process.pid})" in err
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_one_sentence(left_alone, tmp_path):
+    """The largest file allowed is smaller than a checkpoint, which is how a full disk looks."""
+    code = (
+        "import resource, signal, sys\n"
+        "from torch_grama.cli import main\n"
+        "import torch_grama.experiments, torch_grama.train_cli\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    words = ["train", "--data", str(left_alone / "graphs.jsonl"), "--run", str(tmp_path / "run")]
+    result = subprocess.run(
+        [sys.executable, "-c", code, *words, *SETTINGS, "--trainer.max_epochs", "2"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(PROJECT / "src"), "OMP_NUM_THREADS": "1"},
+        timeout=240,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    assert "could not be written" in result.stderr

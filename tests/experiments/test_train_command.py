@@ -1,0 +1,245 @@
+"""``grama train`` and what follows it, called as a user would."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from sample_data import write_graph_file, write_node_folder
+
+from torch_grama.cli import main
+from torch_grama.experiments.result import Result
+
+SHORT = [
+    "--trainer.max_epochs",
+    "3",
+    "--model.hidden_channels",
+    "8",
+    "--trainer.accelerator",
+    "cpu",
+]
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GRAMA_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """A finished run on own data, with its data beside it."""
+    folder = tmp_path_factory.mktemp("trained")
+    data = write_node_folder(folder / "data")
+    assert (
+        main(["train", "--data", str(data), "--run", str(folder / "run"), "--quiet", *SHORT]) == 0
+    )
+    return folder
+
+
+def test_three_commands_from_files_to_predictions(tmp_path, capsys):
+    write_node_folder(tmp_path / "mine", num_nodes=40)
+    assert main(["data", "check", "mine"]) == 0
+    assert main(["train", "--data", "mine", "--run", "runs/first", *SHORT]) == 0
+    captured = capsys.readouterr()
+    first = next(line for line in captured.err.splitlines() if line.startswith("mine: "))
+    assert re.search(r"grama \(gatedgcn\), [\d,]+ parameters, on cpu, about .* of memory", first)
+    assert "test accuracy" in captured.out
+    assert captured.out.rstrip().endswith("runs/first")
+    assert main(["predict", "runs/first"]) == 0
+    lines = Path("predictions.csv").read_text().splitlines()
+    assert lines[0] == "node,prediction,probability left,probability right"
+    assert len(lines) == 41
+    name, word, left, right = lines[1].split(",")
+    assert (name, word) == ("n0", "left" if float(left) > float(right) else "right")
+    assert float(left) + float(right) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_run_folder_holds_everything(trained):
+    run = trained / "run"
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    assert config["trainer"]["max_epochs"] == 3
+    assert config["model"]["backbone"] == "gatedgcn"
+    assert "torch" in config["environment"]["versions"]
+    result = Result.load(run / "result.json")
+    assert (result.metric, result.epochs, result.seed, result.fold) == ("accuracy", 3, 0, 0)
+    assert 0 <= result.test <= 1
+    header, *rows = (run / "metrics.csv").read_text().splitlines()
+    assert header.startswith("epoch,step,train/loss,val/loss,val/accuracy")
+    assert len(rows) == 3
+    assert {path.name for path in (run / "checkpoints").iterdir()} >= {"last.ckpt", "best.ckpt"}
+    assert any((run / "tensorboard").iterdir())
+
+
+def test_evaluation_agrees_with_the_result(trained, capsys):
+    result = Result.load(trained / "run" / "result.json")
+    for split, expected in (("test", result.test), ("val", result.val)):
+        assert main(["evaluate", str(trained / "run"), "--split", split, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["accuracy"] == expected
+    assert main(["evaluate", str(trained / "run")]) == 0
+    assert f"test accuracy  {result.test:.6g}" in capsys.readouterr().out
+
+
+def test_a_finished_run_is_not_run_again(trained, capsys):
+    before = (trained / "run" / "result.json").stat().st_mtime_ns
+    assert main(["train", "--resume", str(trained / "run")]) == 0
+    captured = capsys.readouterr()
+    assert "is finished: there is nothing to do" in captured.err
+    assert (trained / "run" / "result.json").stat().st_mtime_ns == before
+    assert main(["train", "--resume", str(trained / "run"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["epochs"] == 3
+
+
+def test_an_unfinished_run_is_finished(trained, tmp_path, capsys):
+    data = str(trained / "data")
+    run = tmp_path / "again"
+    assert main(["train", "--data", data, "--run", str(run), "--quiet", *SHORT]) == 0
+    first = Result.load(run / "result.json")
+    (run / "result.json").unlink()
+    assert main(["info", str(run)]) == 0
+    assert "Finish it with `grama train --resume" in capsys.readouterr().out
+    assert main(["train", "--resume", str(run), "--quiet"]) == 0
+    second = Result.load(run / "result.json")
+    assert (second.val, second.test, second.best_epoch) == (first.val, first.test, first.best_epoch)
+
+
+def test_the_same_seed_gives_the_same_run(trained, tmp_path):
+    results = []
+    for name, seed in (("a", "0"), ("b", "5")):
+        words = ["train", "--data", str(trained / "data"), "--run", name, "--seed", seed, *SHORT]
+        assert main([*words, "--quiet"]) == 0
+        results.append(Result.load(tmp_path / name / "result.json"))
+    first = Result.load(trained / "run" / "result.json")
+    assert (results[0].val, results[0].losses) == (first.val, first.losses)
+    assert results[1].losses != first.losses
+
+
+def test_test_part_may_stay_unread(trained, capsys):
+    words = ["train", "--data", str(trained / "data"), "--no-test", "--json", "--run", "x", *SHORT]
+    assert main(words) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["test"] is None
+    assert captured.err == ""
+    assert yaml.safe_load(Path("x/config.yaml").read_text())["test"] is False
+
+
+def test_print_config_is_a_file_that_train_takes(trained, capsys):
+    words = ["train", "--data", str(trained / "data"), *SHORT]
+    assert main([*words, "--print-config", "--run", "never"]) == 0
+    text = capsys.readouterr().out
+    Path("my.yaml").write_text(text)
+    assert not Path("never").exists()
+    assert main(["train", "--config", "my.yaml", "--print_config", "--seed", "9"]) == 0
+    changed = yaml.safe_load(capsys.readouterr().out)
+    assert changed == yaml.safe_load(text) | {"seed": 9}
+
+
+def test_default_folder_is_named_after_data_and_model(trained, capsys):
+    assert main(["train", "--data", str(trained / "data"), "--quiet", *SHORT]) == 0
+    (run,) = Path("runs").iterdir()
+    assert re.fullmatch(r"\d{8}-\d{6}-data-grama", run.name)
+
+
+def test_a_graph_task(tmp_path, capsys):
+    path = write_graph_file(tmp_path / "rings.jsonl")
+    assert main(["train", "--data", str(path), "--run", "g", "--quiet", *SHORT]) == 0
+    assert main(["predict", "g", "--out", "out/p.json"]) == 0
+    assert "40 graphs predicted" in capsys.readouterr().out
+    rows = json.loads(Path("out/p.json").read_text())
+    assert len(rows) == 40
+    assert set(rows[0]) == {"graph", "prediction", "probability line", "probability ring"}
+
+
+def test_folds_one_after_the_other(tmp_path, capsys, monkeypatch):
+    words = ["train", "--data", "transfer-line-3", "--run", "f", "--quiet", *SHORT]
+    assert main([*words, "--folds", "all"]) == 0
+    out = capsys.readouterr().out
+    assert "fold 0  " in out
+    assert (tmp_path / "f" / "fold-0" / "result.json").is_file()
+    summary = json.loads((tmp_path / "f" / "summary.json").read_text())
+    assert summary["val"] == summary["results"][0]["val"]
+    assert main(["train", "--resume", "f", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["val"] == summary["val"]
+
+
+def test_info_of_a_finished_run(trained, capsys):
+    assert main(["info", str(trained / "run")]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"state +finished", out)
+    assert main(["info", str(trained / "run"), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["config"]["trainer"]["max_epochs"] == 3
+    assert facts["parameters"] == Result.load(trained / "run" / "result.json").parameters
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--data", "nowhere"], "There is no data set 'nowhere'"),
+        (["--data", "./nowhere"], "There is no 'nowhere'|There is no './nowhere'"),
+        ([], "Expected a data set: give `--data`"),
+        (["--data", "cora", "--model", "gramma"], "Expected 'model' to be one of the"),
+        (["--dta", "cora"], r"There is no setting 'dta'"),
+        (["--config", "none.yaml"], "'none.yaml' cannot be read"),
+        (["--data", "transfer-line-3", "--data.fold", "7"], "Expected 'data.fold' to be 0"),
+        (["--data", "transfer-line-3", "--folds", "0,9"], "Expected '--folds' between 0 and 0"),
+        (["--data", "transfer-line-3", "--folds", "x"], "'--folds' to be 'all' or numbers"),
+        (["--data", "transfer-line-3", "--model.seq_len", "0"], "'seq_len' to be at least 1"),
+        (["--data", "transfer-line-3", "--task.loss", "bce"], "Expected a 'loss' for regression"),
+        (["--data", "transfer-line-3", "--run", "taken"], "is not empty and holds no run"),
+        (["--data", "transfer-line-3", "--trainer.accelerator", "cuda"], "Expected a device for"),
+        (["--resume", "missing"], "There is no run 'missing'"),
+        (["--resume", "missing", "--seed", "3"], "Expected nothing beside '--resume'"),
+    ],
+)
+def test_mistakes_are_one_sentence(words, message, capsys):
+    Path("taken").mkdir()
+    Path("taken/thesis.tex").write_text("mine")
+    assert main(["train", "--quiet", *words]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert re.search(message, captured.err), captured.err
+    assert captured.out == ""
+    assert not list(Path().glob("runs/*/config.yaml"))
+
+
+def test_a_deleted_data_file_is_named(trained, tmp_path, capsys):
+    data = write_node_folder(tmp_path / "short-lived")
+    assert main(["train", "--data", str(data), "--run", "run", "--quiet", *SHORT]) == 0
+    for path in data.iterdir():
+        path.unlink()
+    data.rmdir()
+    Path("run/result.json").unlink()
+    capsys.readouterr()
+    for words in (["train", "--resume", "run"], ["evaluate", "run"], ["predict", "run"]):
+        assert main(words) == 2
+        captured = capsys.readouterr()
+        assert captured.err.count("\n") == 1
+        assert "There is no '" in captured.err
+    assert main(["info", "run"]) == 0
+
+
+def test_changed_data_is_noticed(tmp_path, capsys):
+    data = write_node_folder(tmp_path / "own")
+    assert main(["train", "--data", str(data), "--run", "run", "--quiet", *SHORT]) == 0
+    Path("run/result.json").unlink()
+    text = (data / "nodes.csv").read_text()
+    (data / "nodes.csv").write_text(text.replace("height", "depth"))
+    capsys.readouterr()
+    assert main(["train", "--resume", "run"]) == 2
+    assert "is not what the run 'run' was started with" in capsys.readouterr().err
+    assert main(["evaluate", "run"]) == 2
+    assert "is not what the run 'run' was trained on" in capsys.readouterr().err
+
+
+def test_help_lists_settings_of_the_chosen_model(capsys):
+    assert main(["train", "--help-all", "--model", "grama"]) == 0
+    out = capsys.readouterr().out
+    assert "--model.backbone" in out
+    assert "--trainer.max_epochs" in out
+    for command in ("train", "predict", "evaluate", "info", "export", "models"):
+        with pytest.raises(SystemExit) as stop:
+            main([command, "--help"])
+        assert stop.value.code == 0
+        assert "examples:" in capsys.readouterr().out

@@ -1,0 +1,171 @@
+"""Checkpoints are whole or refused."""
+
+import contextlib
+import errno
+import io
+import os
+import pickle
+
+import pytest
+import torch
+
+from torch_grama.training.checkpoint_file import (
+    CheckpointError,
+    previous_path,
+    read_checkpoint,
+    read_latest,
+    replace_checkpoint,
+    write_checkpoint,
+)
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Where two checkpoints were saved one after another."""
+    path = tmp_path / "checkpoints" / "last.ckpt"
+    replace_checkpoint(path, {"epoch": 1, "w": torch.arange(3.0)})
+    replace_checkpoint(path, {"epoch": 2, "w": torch.arange(4.0)})
+    return path
+
+
+class Hostile:
+    """Runs a command when it is unpickled."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.target),)
+
+
+def test_round_trip_and_the_one_before_is_kept(path):
+    assert read_checkpoint(path)["epoch"] == 2
+    assert torch.equal(read_checkpoint(path)["w"], torch.arange(4.0))
+    assert read_checkpoint(previous_path(path))["epoch"] == 1
+    assert sorted(p.name for p in path.parent.iterdir()) == ["last.ckpt", "previous-last.ckpt"]
+
+
+def test_torch_reads_the_file_too(path):
+    assert torch.load(path, weights_only=True)["epoch"] == 2
+
+
+def cut_short(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def emptied(path):
+    path.write_bytes(b"")
+
+
+def changed(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 1
+    path.write_bytes(content)
+
+
+def replaced_by_pickle(path):
+    path.write_bytes(pickle.dumps(Hostile(path.parent / "owned")))
+
+
+def replaced_by_torch_pickle(path):
+    torch.save({"epoch": Hostile(path.parent / "owned")}, path)
+
+
+def hostile_with_checksum(path):
+    write_checkpoint(path, {"epoch": Hostile(path.parent / "owned")})
+
+
+def no_dictionary(path):
+    buffer = io.BytesIO()
+    torch.save([1], buffer)
+    write_checkpoint(path, {})
+    path.write_bytes(buffer.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (cut_short, "cut short"),
+        (emptied, "a file of 0 bytes"),
+        (changed, "match its checksum"),
+        (replaced_by_pickle, "not a checkpoint"),
+        (replaced_by_torch_pickle, "not a checkpoint"),
+        (hostile_with_checksum, "tensors and plain values alone"),
+        (no_dictionary, "not a checkpoint"),
+    ],
+)
+def test_damaged_checkpoint_is_refused_and_the_one_before_used(path, damage, message):
+    damage(path)
+    with pytest.raises(CheckpointError, match=message) as refusal:
+        read_checkpoint(path)
+    assert str(path) in str(refusal.value)
+    content, used, note = read_latest(path)
+    assert content["epoch"] == 1
+    assert used == previous_path(path)
+    assert message in note
+    assert f"going on from '{used}'" in note
+    assert not (path.parent / "owned").exists()
+    # the refused file is out of the way: the good one is not replaced by it
+    assert not path.exists()
+    assert (path.parent / "refused-last.ckpt").exists()
+
+
+def test_no_good_checkpoint_is_an_error_that_names_both(path):
+    emptied(path)
+    emptied(previous_path(path))
+    with pytest.raises(CheckpointError, match="start the run again") as error:
+        read_latest(path)
+    assert str(path) in str(error.value)
+    assert str(previous_path(path)) in str(error.value)
+
+
+def test_missing_checkpoint(tmp_path):
+    with pytest.raises(CheckpointError, match="got FileNotFoundError"):
+        read_checkpoint(tmp_path / "none.ckpt")
+    with pytest.raises(CheckpointError, match="neither is there"):
+        read_latest(tmp_path / "none.ckpt")
+
+
+@pytest.mark.parametrize("moment", ["fsync", "replace"])
+def test_full_disk_leaves_the_old_checkpoint(path, monkeypatch, moment):
+    def fail(*args, **kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    owner = os if moment == "fsync" else type(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, moment, fail)
+        with pytest.raises(OSError, match="No space left"):
+            replace_checkpoint(path, {"epoch": 3})
+    assert read_checkpoint(path)["epoch"] == 2
+    assert read_checkpoint(previous_path(path))["epoch"] == 1
+    assert sorted(p.name for p in path.parent.iterdir()) == ["last.ckpt", "previous-last.ckpt"]
+
+
+def test_file_system_without_links(path, monkeypatch):
+    def fail(*args):
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", fail)
+    replace_checkpoint(path, {"epoch": 3})
+    assert read_checkpoint(path)["epoch"] == 3
+    assert read_checkpoint(previous_path(path))["epoch"] == 2
+
+
+def test_a_failed_link_step_leaves_something_to_read(path, monkeypatch):
+    """Wherever a save stops, one of the two files is good."""
+    real = type(path).replace
+    for stop_at in range(4):
+        calls = []
+
+        def replace(self, target, calls=calls, stop_at=stop_at):
+            calls.append(target)
+            if len(calls) > stop_at:
+                raise KeyboardInterrupt
+            return real(self, target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(path), "replace", replace)
+            with contextlib.suppress(KeyboardInterrupt):
+                replace_checkpoint(path, {"epoch": 10 + stop_at})
+        content, _, _ = read_latest(path)
+        assert content["epoch"] in (2, 10, 11, 12, 13)

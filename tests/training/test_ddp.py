@@ -1,0 +1,99 @@
+"""Two processes train as one does, on the same global batches."""
+
+import csv
+import os
+import signal
+
+import pytest
+import torch
+from torch.nn import Parameter
+from training_cases import graph_task
+
+from torch_grama import GRAMA
+from torch_grama.training import (
+    GraphDataModule,
+    GraphTask,
+    OptimizerSettings,
+    TrainerSettings,
+    evaluate,
+    evaluation_loader,
+    fit,
+)
+
+
+class PartlyUsed(GRAMA):
+    """A model with a parameter that gets no gradient, as an edge norm may get none."""
+
+    def __init__(self):
+        super().__init__(4, 8, 2, seq_len=2, readout="graph")
+        self.unused = Parameter(torch.zeros(3))
+
+
+def train(folder, devices, resume=False, report="json", **options):
+    data = graph_task()
+    torch.manual_seed(0)
+    task = GraphTask.for_data(PartlyUsed().double(), data, OptimizerSettings(lr=0.02))
+    for graph in data.graphs:
+        graph["x"] = graph["x"].double()
+    # 18 graphs: the last batch has one, so that a process gets none
+    settings = TrainerSettings(
+        devices=devices, batch_size=17, accelerator="cpu", seed=1, **{"max_epochs": 3, **options}
+    )
+    module = GraphDataModule(data, 0, settings)
+    outcome = fit(task, module, folder, resume=resume, report=report, tensorboard=False)
+    return outcome, task, evaluate(task, evaluation_loader(data, 0, "test"))
+
+
+def read_table(outcome):
+    with outcome.metrics_file.open() as stream:
+        return [
+            {name: float(value) for name, value in row.items() if name != "seconds"}
+            for row in csv.DictReader(stream)
+        ]
+
+
+@pytest.mark.slow
+def test_two_processes_equal_one(tmp_path, capfd):
+    alone, task, value = train(tmp_path / "alone", 1)
+    pair, second, other = train(tmp_path / "pair", 2)
+    assert capfd.readouterr() == ("", "")
+    for row, twin in zip(read_table(alone), read_table(pair), strict=True):
+        assert twin == pytest.approx(row, rel=1e-6)
+    for name, weights in task.state_dict().items():
+        assert torch.allclose(weights, second.state_dict()[name], atol=1e-7), name
+    assert other == pytest.approx(value, rel=1e-6)
+    assert (pair.epochs, pair.stop_reason) == (3, "max_epochs")
+
+
+@pytest.mark.long
+def test_two_processes_resume(tmp_path):
+    train(tmp_path / "pair", 2)
+    longer, task, _ = train(tmp_path / "pair", 2, resume=True, max_epochs=4)
+    whole, twin, _ = train(tmp_path / "whole", 1, max_epochs=4)
+    assert longer.epochs == whole.epochs == 4
+    assert torch.allclose(task.model.blocks[0].gain, twin.model.blocks[0].gain)
+
+
+class SendSignal:
+    """Sends its own process a signal after the second epoch."""
+
+    def begin(self, start):
+        pass
+
+    def epoch(self, report):
+        if report.epoch == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def note(self, text):
+        pass
+
+    def end(self):
+        pass
+
+
+@pytest.mark.long
+def test_a_signal_to_one_process_ends_both_saved(tmp_path):
+    outcome, _, _ = train(tmp_path, 2, report=SendSignal(), max_epochs=30)
+    assert (outcome.epochs, outcome.signal, outcome.exit_code) == (2, 15, 143)
+    longer, _, _ = train(tmp_path, 2, resume=True, max_epochs=4)
+    assert longer.epochs == 4

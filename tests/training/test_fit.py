@@ -1,0 +1,431 @@
+"""A run from its first step to its last, and what can go wrong on the way."""
+
+import csv
+import errno
+import logging
+import math
+import os
+import signal
+import threading
+import warnings
+
+import pytest
+import torch
+from torch.nn import LazyLinear, Linear, Module
+from training_cases import (
+    SmallNet,
+    forecast_task,
+    graph_task,
+    node_regression_task,
+    node_task,
+)
+
+from torch_grama import GRAMA
+from torch_grama.training import (
+    CheckpointError,
+    GraphDataModule,
+    GraphTask,
+    NonFiniteLossError,
+    OptimizerSettings,
+    ScheduleSettings,
+    TrainerSettings,
+    evaluate,
+    evaluation_loader,
+    fit,
+    load_weights,
+    read_checkpoint,
+)
+from torch_grama.training import fit as fit_function
+from torch_grama.training.checkpoint_file import previous_path, write_checkpoint
+from torch_grama.training.signals import SignalWatch
+
+
+class Listener:
+    """Keeps what it is told."""
+
+    def __init__(self, at_epoch=lambda epoch: None):
+        self.start, self.epochs, self.notes, self.ended = None, [], [], 0
+        self._at_epoch = at_epoch
+
+    def begin(self, start):
+        self.start = start
+
+    def epoch(self, report):
+        self.epochs.append(report)
+        self._at_epoch(report.epoch)
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def end(self):
+        self.ended += 1
+
+
+def run(
+    folder,
+    data=None,
+    model=None,
+    optimizer=None,
+    schedule=None,
+    resume=False,
+    report="json",
+    tensorboard=False,
+    **options,
+):
+    data = node_task() if data is None else data
+    torch.manual_seed(0)
+    if model is None:
+        model = SmallNet(4, data.num_outputs, data.level)
+    task = GraphTask.for_data(model, data, optimizer, schedule)
+    settings = TrainerSettings(
+        **{"max_epochs": 5, "accelerator": "cpu", "batch_size": 4, **options}
+    )
+    module = GraphDataModule(data, 0, settings)
+    outcome = fit(task, module, folder, resume=resume, report=report, tensorboard=tensorboard)
+    return outcome, task
+
+
+def read_rows(outcome):
+    with outcome.metrics_file.open() as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.mark.parametrize(
+    "data", [node_task, graph_task, node_regression_task, forecast_task], ids=lambda f: f.__name__
+)
+def test_every_kind_of_task_learns(tmp_path, data):
+    data = data()
+    outcome, task = run(
+        tmp_path, data, optimizer=OptimizerSettings(lr=0.05), max_epochs=12, patience=None
+    )
+    rows = read_rows(outcome)
+    assert [int(row["epoch"]) for row in rows] == list(range(12))
+    assert float(rows[-1]["train/loss"]) < float(rows[0]["train/loss"])
+    assert outcome.stop_reason == "max_epochs"
+    assert (outcome.is_finished, outcome.exit_code, outcome.signal) == (True, 0, None)
+    # the task has the best weights, which give the value that was logged for the best epoch
+    settings = TrainerSettings(batch_size=4)
+    value = evaluate(task, evaluation_loader(data, 0, "val", settings))[data.metric.name]
+    assert value == pytest.approx(outcome.best_value, abs=1e-6)
+    values = [float(row[f"val/{data.metric.name}"]) for row in rows]
+    best = max(values) if data.metric.higher_is_better else min(values)
+    assert outcome.best_value == best
+    assert outcome.best_epoch == values.index(best)
+
+
+def test_folder_holds_what_is_promised(tmp_path):
+    outcome, task = run(tmp_path / "run", tensorboard=True)
+    names = {str(p.relative_to(tmp_path / "run")) for p in (tmp_path / "run").rglob("*")}
+    assert {"checkpoints/last.ckpt", "checkpoints/best.ckpt", "metrics.csv"} <= names
+    assert any(name.startswith("tensorboard/events") for name in names)
+    best = read_checkpoint(outcome.best_checkpoint)
+    assert (best["epoch"], best["value"]) == (outcome.best_epoch, outcome.best_value)
+    for name, value in task.state_dict().items():
+        assert torch.equal(best["state_dict"][name], value)
+    assert not list(tmp_path.rglob(".*"))  # no temporary file is left
+
+
+def test_reporter_is_told_everything(tmp_path):
+    listener = Listener()
+    outcome, task = run(tmp_path, report=listener)
+    assert listener.start.data == "nodes"
+    assert listener.start.model == "SmallNet"
+    assert listener.start.num_parameters == sum(p.numel() for p in task.model.parameters())
+    assert listener.start.device == "cpu"
+    assert 1000 < listener.start.memory < 10**6
+    assert [report.epoch for report in listener.epochs] == list(range(5))
+    assert listener.epochs[-1].best_value == outcome.best_value
+    assert listener.epochs[-1].seconds_left == 0
+    assert (listener.notes, listener.ended) == ([], 1)
+
+
+def test_lightning_says_nothing(tmp_path, caplog, capfd):
+    with warnings.catch_warnings(), caplog.at_level(logging.INFO):
+        warnings.simplefilter("error")
+        run(tmp_path)
+    assert caplog.text == ""
+    assert capfd.readouterr() == ("", "")
+
+
+def test_patience_counts_epochs_and_respects_the_least(tmp_path):
+    frozen = OptimizerSettings("sgd", lr=1e-12)
+    options = {"optimizer": frozen, "max_epochs": 40, "patience": 3}
+    outcome, _ = run(tmp_path / "a", **options)
+    assert outcome.stop_reason == "patience"
+    assert outcome.epochs == outcome.best_epoch + 4
+    outcome, _ = run(tmp_path / "b", min_epochs=20, **options)
+    assert outcome.epochs >= 20
+
+
+def test_plateau_stops_at_its_lowest_rate(tmp_path):
+    outcome, _ = run(
+        tmp_path,
+        optimizer=OptimizerSettings("sgd", lr=1e-12),
+        schedule=ScheduleSettings("plateau", patience=0, min_lr=1e-13, plateau_on="metric"),
+        max_epochs=60,
+        patience=None,
+    )
+    assert outcome.stop_reason == "min_lr"
+    assert float(read_rows(outcome)[-1]["lr"]) == pytest.approx(1e-13)
+
+
+def test_rare_validation_leaves_cells_empty(tmp_path):
+    outcome, _ = run(tmp_path, max_epochs=6, check_val_every=3)
+    cells = [row["val/accuracy"] for row in read_rows(outcome)]
+    assert [cell == "" for cell in cells] == [True, True, False, True, True, False]
+    assert outcome.best_epoch in (2, 5)
+
+
+def test_bf16_trains(tmp_path):
+    outcome, task = run(tmp_path, precision="bf16")
+    assert math.isfinite(outcome.best_value)
+    assert task.model.lin.weight.dtype == torch.float32
+
+
+def test_deterministic_is_set_for_the_run_alone(tmp_path):
+    seen = []
+    listener = Listener(lambda _: seen.append(torch.are_deterministic_algorithms_enabled()))
+    run(tmp_path, report=listener, deterministic=True)
+    assert set(seen) == {True}
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_lazy_parameters_get_their_size_first(tmp_path):
+    model = SmallNet(4, 3)
+    model.lin = LazyLinear(8)
+    _, task = run(tmp_path, model=model)
+    assert task.model.lin.weight.size() == (8, 4)
+
+
+def test_same_seed_same_run_other_seed_another(tmp_path):
+    one, first = run(tmp_path / "1", graph_task(), seed=3)
+    two, second = run(tmp_path / "2", graph_task(), seed=3)
+    _, third = run(tmp_path / "3", graph_task(), seed=4)
+    assert one.best_value == two.best_value
+    assert torch.equal(first.model.head.weight, second.model.head.weight)
+    assert not torch.equal(first.model.head.weight, third.model.head.weight)
+
+
+def test_seldom_and_frequent_saves_give_the_same_run(tmp_path):
+    _, often = run(tmp_path / "often", graph_task(), save_every=0.0)
+    _, seldom = run(tmp_path / "seldom", graph_task(), save_every=1e6)
+    assert torch.equal(often.model.head.weight, seldom.model.head.weight)
+
+
+# resuming
+
+
+def test_a_folder_with_a_run_is_not_overwritten(tmp_path):
+    run(tmp_path)
+    with pytest.raises(ValueError, match="Expected a folder without a run"):
+        run(tmp_path)
+
+
+def test_a_finished_run_is_not_run_again(tmp_path):
+    first, task = run(tmp_path)
+    listener = Listener()
+    second, again = run(tmp_path, resume=True, report=listener)
+    assert (listener.start, listener.epochs) == (None, [])
+    assert (second.best_value, second.epochs) == (first.best_value, first.epochs)
+    assert second.resumed_from == first.last_checkpoint
+    assert torch.equal(task.model.head.weight, again.model.head.weight)
+
+
+def test_a_kill_between_the_two_files_leaves_no_old_best(tmp_path):
+    first, task = run(tmp_path)
+    write_checkpoint(first.best_checkpoint, {"state_dict": {}, "epoch": 0, "value": -1.0})
+    again, other = run(tmp_path, resume=True)
+    assert read_checkpoint(again.best_checkpoint)["epoch"] == first.best_epoch
+    assert torch.equal(task.model.head.weight, other.model.head.weight)
+    first.best_checkpoint.unlink()
+    run(tmp_path, resume=True)
+    assert read_checkpoint(again.best_checkpoint)["value"] == first.best_value
+
+
+def test_a_finished_run_can_be_made_longer(tmp_path):
+    run(tmp_path, max_epochs=3)
+    outcome, _ = run(tmp_path, max_epochs=6, resume=True)
+    assert [int(row["epoch"]) for row in read_rows(outcome)] == list(range(6))
+    whole, _ = run(tmp_path / "whole", max_epochs=6)
+    without_time = [[row[key] for key in row if key != "seconds"] for row in read_rows(whole)]
+    resumed = [[row[key] for key in row if key != "seconds"] for row in read_rows(outcome)]
+    assert resumed == without_time
+
+
+@pytest.mark.parametrize("content", [b"", b"short", None])
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path, content):
+    whole, _ = run(tmp_path / "whole", save_every=0.0)
+    run(tmp_path / "run", max_epochs=3, save_every=0.0)
+    last = tmp_path / "run" / "checkpoints" / "last.ckpt"
+    last.write_bytes(last.read_bytes()[:-100] if content is None else content)
+    listener = Listener()
+    outcome, _ = run(tmp_path / "run", resume=True, report=listener, save_every=0.0)
+    assert outcome.resumed_from == previous_path(last)
+    assert f"'{last}'" in listener.notes[0]
+    assert f"'{previous_path(last)}'" in listener.notes[0]
+    assert outcome.notes == tuple(listener.notes)
+    assert outcome.best_value == whole.best_value
+    assert len(read_rows(outcome)) == 5
+
+
+def test_weights_alone_are_no_run(tmp_path):
+    outcome, task = run(tmp_path / "run")
+    last = tmp_path / "other" / "checkpoints" / "last.ckpt"
+    write_checkpoint(last, read_checkpoint(outcome.best_checkpoint))
+    with pytest.raises(CheckpointError, match="weights alone"):
+        run(tmp_path / "other", resume=True)
+    other = GraphTask.for_data(SmallNet(4, 7), node_task())
+    with pytest.raises(CheckpointError, match="weights of SmallNet with the same settings"):
+        load_weights(other, outcome.best_checkpoint)
+    write_checkpoint(last, {"epoch": 1})
+    with pytest.raises(CheckpointError, match="without any"):
+        load_weights(task, last)
+
+
+def test_full_disk_is_said_and_training_goes_on(tmp_path, monkeypatch):
+    listener = Listener(lambda epoch: full.__setitem__(0, epoch == 1))
+    full = [False]
+    real = os.fsync
+
+    def fsync(handle):
+        if full[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    outcome, _ = run(tmp_path, report=listener, save_every=0.0)
+    assert outcome.epochs == 5
+    assert len(listener.notes) == 1
+    assert "No space left on device" in listener.notes[0]
+    assert "the one before is untouched" in listener.notes[0]
+
+
+def test_full_disk_at_the_end_is_an_error(tmp_path, monkeypatch):
+    full = [False]
+    listener = Listener(lambda epoch: full.__setitem__(0, epoch == 4))
+    real = os.fsync
+
+    def fsync(handle):
+        if full[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(CheckpointError, match="make room and resume"):
+        run(tmp_path, report=listener, save_every=0.0)
+    monkeypatch.undo()
+    outcome, _ = run(tmp_path, resume=True)
+    assert outcome.epochs == 5
+
+
+# signals
+
+
+def test_signal_ends_the_run_saved(tmp_path):
+    listener = Listener(lambda epoch: epoch == 2 and os.kill(os.getpid(), signal.SIGTERM))
+    before = signal.getsignal(signal.SIGTERM)
+    outcome, _ = run(tmp_path, report=listener, max_epochs=50, patience=None)
+    assert (outcome.stop_reason, outcome.signal, outcome.exit_code) == ("signal", 15, 143)
+    assert not outcome.is_finished
+    assert outcome.epochs == 3
+    assert signal.getsignal(signal.SIGTERM) is before
+    outcome, _ = run(tmp_path, resume=True, max_epochs=5, patience=None)
+    assert (outcome.epochs, outcome.stop_reason) == (5, "max_epochs")
+
+
+def test_second_signal_acts_as_usual(request):
+    # where tests run in the background, Ctrl-C is ignored from the start
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+    with SignalWatch() as watch:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert watch.received == signal.SIGINT
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_other_threads_leave_signals_alone(tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+    results = []
+    thread = threading.Thread(target=lambda: results.append(run(tmp_path)[0]))
+    thread.start()
+    thread.join()
+    assert results[0].epochs == 5
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+# numbers that went wrong
+
+
+class Exploding(Module):
+    """Becomes infinite after some calls in training."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = Linear(4, 4)
+        self.second = Linear(4, 3)
+        self.calls = 0
+
+    def forward(self, x, edge_index, edge_weight=None, edge_attr=None, batch=None, batch_size=None):
+        self.calls += self.training
+        if self.calls > 3:
+            x = x * torch.inf
+        return self.second(self.first(x))
+
+
+def test_non_finite_loss_stops_the_run(tmp_path):
+    with pytest.raises(NonFiniteLossError, match="at step 3") as caught:
+        run(tmp_path, model=Exploding(), save_every=0.0)
+    message = str(caught.value)
+    assert "the output of 'first' is not finite" in message
+    assert "reports no ARMA coefficients" in message
+    assert str(tmp_path / "checkpoints" / "last.ckpt") in message
+    last = read_checkpoint(tmp_path / "checkpoints" / "last.ckpt")
+    assert all(bool(value.isfinite().all()) for value in last["state_dict"].values())
+
+
+def test_non_finite_loss_names_block_sum_and_radius(tmp_path):
+    model = GRAMA(4, 8, 3, coefficients="naive", normalization="none", num_blocks=3)
+    with torch.no_grad():
+        model.blocks[1].ar_coefficients.weight.fill_(1e30)
+    with pytest.raises(NonFiniteLossError, match=r"at step 0.*block 1 has sum\|phi\|") as caught:
+        run(tmp_path, model=model)
+    worst = caught.value.diagnosis.worst
+    phi = 1e30
+    assert worst.block == 1
+    assert worst.phi_sum == pytest.approx(4 * phi, rel=1e-5)
+    assert worst.pole_radius == pytest.approx(phi, rel=1e-3)
+    assert "pole radius 1e+30" in str(caught.value)
+
+
+# devices that are not there
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_missing_device_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r"trainer\.accelerator='gpu'"):
+        run(tmp_path, accelerator="gpu")
+    with pytest.raises(ValueError, match=r"trainer\.accelerator='cuda'"):
+        run(tmp_path, accelerator="cuda")
+    with pytest.raises(ValueError, match="one CUDA device and one whole graph"):
+        run(tmp_path, accelerator="auto", capture=True)
+    with pytest.raises(ValueError, match="'bf16' on a CPU"):
+        run(tmp_path, accelerator="auto", precision="16")
+
+
+def test_settings_must_be_those_of_the_data(tmp_path):
+    module = GraphDataModule(node_task(), 0, TrainerSettings(max_epochs=3))
+    task = GraphTask.for_data(SmallNet(4, 3), node_task())
+    with pytest.raises(ValueError, match="settings of the data module"):
+        fit_function(task, module, tmp_path, TrainerSettings(max_epochs=4))
+
+
+def test_memory_beyond_what_is_there_is_said_before_the_first_step(tmp_path, monkeypatch):
+    import importlib
+
+    # the package exports a function under the name of its module
+    module = importlib.import_module("torch_grama.training.fit")
+    monkeypatch.setattr(module, "available_memory", lambda device: 1000)
+    with pytest.warns(UserWarning, match=r"needs about .* and 1000 bytes are free.*subgraphs"):
+        outcome, _ = run(tmp_path)
+    assert "trainer.loader='subgraphs'" in outcome.notes[0]

@@ -1,0 +1,96 @@
+"""What the user sees."""
+
+import io
+
+import pytest
+
+from torch_grama.training import EpochReport, FitStart
+from torch_grama.training.progress import (
+    PlainReporter,
+    RichReporter,
+    build_reporter,
+    format_bytes,
+    format_seconds,
+)
+
+START = FitStart("cora", "GRAMA", 12_345, 500_000, "cpu", 3 * 2**20, 0, 10)
+
+
+def report(epoch, value=0.75):
+    return EpochReport(epoch, 10, 0.5, "accuracy", value, 0.8, 1, 61.0)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_lines_say_what_matters():
+    assert str(START) == (
+        "cora: GRAMA, 12,345 parameters of 500,000, on cpu, about 3 MiB of memory"
+    )
+    assert str(report(2)) == (
+        "epoch 3/10  loss 0.5000  val accuracy 0.7500  best 0.8000 at 1  1 min 01 s left"
+    )
+    resumed = FitStart("cora", "GRAMA", 5, None, "cpu", 10, 7, 10)
+    assert str(resumed).endswith("5 parameters, on cpu, about 10 bytes of memory, from epoch 7")
+    early = EpochReport(0, 10, 0.5, "accuracy", None, float("nan"), -1, 0.0)
+    assert "val accuracy -" in str(early)
+    assert "best" not in str(early)
+
+
+def test_plain_lines_come_now_and_then_and_at_the_end():
+    stream = io.StringIO()
+    reporter = build_reporter("auto", stream)
+    assert isinstance(reporter, PlainReporter)
+    reporter.begin(START)
+    for epoch in range(10):
+        reporter.epoch(report(epoch))
+    reporter.note("by the way")
+    reporter.end()
+    lines = stream.getvalue().splitlines()
+    assert lines == [str(START), str(report(0)), "by the way", str(report(9))]
+
+
+def test_a_terminal_gets_a_bar():
+    stream = Terminal()
+    reporter = build_reporter("auto", stream)
+    assert isinstance(reporter, RichReporter)
+    reporter.note("before")
+    reporter.begin(START)
+    for epoch in range(10):
+        reporter.epoch(report(epoch))
+    reporter.note("by the [way]")
+    reporter.end()
+    reporter.end()
+    reporter.epoch(report(9))
+    text = stream.getvalue()
+    for piece in ("before", str(START), "10/10", "best 0.8000 at 1", "by the [way]"):
+        assert piece in text
+
+
+@pytest.mark.parametrize(("word", "expected"), [("quiet", "a note\n"), ("json", "")])
+def test_quiet_says_notes_alone_and_json_nothing(word, expected):
+    stream = io.StringIO()
+    reporter = build_reporter(word, stream)
+    reporter.begin(START)
+    reporter.epoch(report(0))
+    reporter.note("a note")
+    reporter.end()
+    assert stream.getvalue() == expected
+
+
+def test_an_unknown_word_is_refused():
+    with pytest.raises(ValueError, match=r"'plain', .*got 'plane'"):
+        build_reporter("plane")
+
+
+def test_amounts_in_words():
+    assert [format_bytes(n) for n in (10, 2048, 5 * 2**20, 3 * 2**30, 2**44)] == [
+        "10 bytes",
+        "2 KiB",
+        "5 MiB",
+        "3.0 GiB",
+        "16384.0 GiB",
+    ]
+    assert [format_seconds(s) for s in (3.4, 75, 3700)] == ["3 s", "1 min 15 s", "1 h 01 min"]

@@ -1,0 +1,154 @@
+"""Settings are checked where they are made."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+from torch.nn import Linear, Module
+
+from torch_grama.training import OptimizerSettings, ScheduleSettings, TrainerSettings
+from torch_grama.training.optimizer import build_optimizer
+from torch_grama.training.schedule import LearningRate, learning_rate_factor
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "message"),
+    [
+        (OptimizerSettings, {"name": "adamv"}, "'adamw', .*got 'adamv'"),
+        (OptimizerSettings, {"lr": 0.0}, "'optimizer.lr' to be greater than 0"),
+        (OptimizerSettings, {"lr": math.nan}, "'optimizer.lr' to be a finite number"),
+        (OptimizerSettings, {"weight_decay": -1.0}, "'optimizer.weight_decay' to be at least 0"),
+        (OptimizerSettings, {"betas": (0.9, 1.0)}, "'optimizer.betas'"),
+        (OptimizerSettings, {"momentum": 1.0}, "'optimizer.momentum'"),
+        (ScheduleSettings, {"name": "cosin"}, "'cosine', .*got 'cosin'"),
+        (ScheduleSettings, {"factor": 1.0}, "'schedule.factor' to lie between 0 and 1"),
+        (ScheduleSettings, {"warmup_epochs": -1}, "'schedule.warmup_epochs'"),
+        (ScheduleSettings, {"name": "plateau", "warmup_epochs": 2}, "only with 'constant'"),
+        (TrainerSettings, {"max_epochs": 0}, "'trainer.max_epochs' to be a whole number from 1"),
+        (TrainerSettings, {"batch_size": 1.5}, "'trainer.batch_size' to be a whole number"),
+        (TrainerSettings, {"precision": "64"}, "'trainer.precision' to be one of"),
+        (TrainerSettings, {"accelerator": "tpu"}, "'trainer.accelerator' to be one of"),
+        (TrainerSettings, {"patience": 0}, "'trainer.patience'"),
+        (TrainerSettings, {"gradient_clip": 0.0}, "'trainer.gradient_clip' to be greater"),
+        (TrainerSettings, {"max_epochs": 3, "min_epochs": 4}, "'trainer.min_epochs' to be at most"),
+        (TrainerSettings, {"max_epochs": 3, "check_val_every": 4}, "no epoch is validated"),
+        (TrainerSettings, {"num_neighbors": (5, 0)}, "'trainer.num_neighbors'"),
+        (TrainerSettings, {"capture": True, "accelerator": "cpu"}, "only on a CUDA device"),
+        (TrainerSettings, {"precision": "16", "accelerator": "cpu"}, "'bf16' on a CPU"),
+    ],
+)
+def test_wrong_settings_are_refused_in_one_sentence(kind, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        kind(**arguments)
+
+
+@pytest.mark.parametrize("kind", [OptimizerSettings, ScheduleSettings, TrainerSettings])
+def test_settings_are_frozen_and_plain(kind):
+    settings = kind()
+    assert kind(**dataclasses.asdict(settings)) == settings
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        settings.name = "other"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW), ("sgd", torch.optim.SGD)],
+)
+def test_optimizer_takes_its_settings(name, kind):
+    settings = OptimizerSettings(name, lr=0.1, weight_decay=0.2, betas=(0.5, 0.6), momentum=0.3)
+    optimizer = build_optimizer(settings, Linear(2, 2))
+    (group,) = optimizer.param_groups
+    assert type(optimizer) is kind
+    assert (group["lr"], group["weight_decay"]) == (0.1, 0.2)
+    assert group.get("momentum", 0.3) == 0.3
+    assert group.get("betas", (0.5, 0.6)) == (0.5, 0.6)
+
+
+def test_biases_can_be_left_undecayed():
+    settings = OptimizerSettings(weight_decay=0.2, decay_biases=False)
+    decayed, kept = build_optimizer(settings, Linear(2, 2)).param_groups
+    assert [p.dim() for p in decayed["params"]] == [2]
+    assert [p.dim() for p in kept["params"]] == [1]
+    assert (decayed["weight_decay"], kept["weight_decay"]) == (0.2, 0.0)
+
+
+def test_a_model_without_parameters_cannot_be_trained():
+    with pytest.raises(ValueError, match="got Module with none"):
+        build_optimizer(OptimizerSettings(), Module())
+
+
+def build_rate(settings, max_epochs=10, steps=2, lr=0.1, higher=False):
+    optimizer = torch.optim.SGD(Linear(2, 2).parameters(), lr=lr)
+    rate = LearningRate(settings, optimizer, max_epochs, steps, higher)
+    optimizer.step()  # schedulers ask for one before they move
+    return rate
+
+
+def test_cosine_follows_its_formula():
+    settings = ScheduleSettings("cosine", warmup_epochs=3)
+    rate = build_rate(settings)
+    seen = []
+    for _ in range(10):
+        seen.append(rate.value)
+        rate.end_step()
+        rate.end_epoch(None, None)
+    expected = [1e-6, 1 / 3, 2 / 3] + [0.5 * (1 + math.cos(math.pi * t / 7)) for t in range(7)]
+    assert seen == pytest.approx([0.1 * factor for factor in expected])
+    assert learning_rate_factor(ScheduleSettings(), 5, 10) == 1.0
+
+
+def test_onecycle_goes_by_steps_and_ends_low():
+    rate = build_rate(ScheduleSettings("onecycle"))
+    seen = []
+    for _ in range(20):
+        seen.append(rate.value)
+        rate.end_step()
+    rate.end_step()  # one too many is none
+    assert max(seen) == pytest.approx(0.1)
+    assert 3 <= seen.index(max(seen)) <= 7
+    assert seen[0] < 0.01
+    assert rate.value < 1e-4
+
+
+@pytest.mark.parametrize("on", ["loss", "metric"])
+def test_plateau_halves_when_validation_stalls_and_is_spent_at_its_floor(on):
+    settings = ScheduleSettings("plateau", patience=1, min_lr=0.03, plateau_on=on)
+    rate = build_rate(settings, higher=True)
+    better = {"loss": (1.0, 0.0), "metric": (0.0, 1.0)}[on]
+    rate.end_epoch(*better)
+    for _ in range(2):
+        assert rate.value == 0.1
+        rate.end_epoch(*better)
+    assert rate.value == 0.05
+    rate.end_epoch(None, None)  # an epoch without validation counts nothing
+    assert rate.value == 0.05
+    assert not rate.is_spent
+    for _ in range(2):
+        rate.end_epoch(*better)
+    assert rate.value == 0.03
+    assert rate.is_spent
+
+
+@pytest.mark.parametrize("name", ["constant", "cosine", "onecycle", "plateau"])
+def test_learning_rate_goes_on_from_its_state(name):
+    settings = ScheduleSettings(name, **({"patience": 1} if name == "plateau" else {}))
+
+    def advance(rate, epochs):
+        for _ in range(epochs):
+            rate.end_step()
+            rate.end_step()
+            rate.end_epoch(1.0, 1.0)
+
+    whole, first, second = (build_rate(settings) for _ in range(3))
+    advance(whole, 7)
+    advance(first, 3)
+    second.load_state_dict(first.state_dict())
+    assert second.value == first.value
+    advance(second, 4)
+    assert second.value == whole.value
+
+
+def test_warmup_must_end_before_the_run():
+    with pytest.raises(ValueError, match=r"'schedule\.warmup_epochs' below 'max_epochs'"):
+        build_rate(ScheduleSettings("cosine", warmup_epochs=10))
