@@ -10,6 +10,7 @@ from torch_grama import __version__
 from torch_grama.analyze_cli import add_analyze_commands
 from torch_grama.data_cli import add_data_commands
 from torch_grama.models_cli import add_models_commands
+from torch_grama.report_cli import add_report_commands
 from torch_grama.reproduce_cli import add_reproduce_commands
 from torch_grama.results_cli import add_results_commands
 from torch_grama.run_cli import add_run_commands
@@ -59,6 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_train_commands(subparsers)
     add_run_commands(subparsers)
     add_analyze_commands(subparsers)
+    add_report_commands(subparsers)
     add_reproduce_commands(subparsers)
     add_results_commands(subparsers)
     return parser
