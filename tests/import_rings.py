@@ -46,7 +46,7 @@ LAZY_LIBRARIES = {
     "datasets": {"rdkit", "ogb", "matplotlib", "rich"},
     "training": {"rich"},
     "report": {"jinja2", "markupsafe", "yaml"},
-    "cli": {"matplotlib", "rich"},
+    "cli": {"jinja2", "matplotlib", "rich", "yaml"},
 }
 # What single files may load besides.
 FILE_LIBRARIES = {"nn/engine/triton_*.py": {"triton"}}

@@ -15,6 +15,7 @@ from torch_grama.reproduce_cli import add_reproduce_commands
 from torch_grama.results_cli import add_results_commands
 from torch_grama.run_cli import add_run_commands
 from torch_grama.train_cli import add_train_commands
+from torch_grama.watch_cli import add_watch_commands
 
 _EPILOG = """\
 from a folder with nodes.csv and edges.csv to predictions:
@@ -61,6 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_run_commands(subparsers)
     add_analyze_commands(subparsers)
     add_report_commands(subparsers)
+    add_watch_commands(subparsers)
     add_reproduce_commands(subparsers)
     add_results_commands(subparsers)
     return parser

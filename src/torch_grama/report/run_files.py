@@ -89,11 +89,13 @@ class RunFiles:
         return as_number(self.result.get(name))
 
 
-def read_run_files(folder: str | Path) -> RunFiles:
+def read_run_files(folder: str | Path, *, brief: bool = False) -> RunFiles:
     r"""Reads whatever of a run is there and can be trusted to be data.
 
     Args:
         folder (str or Path): The folder of the run.
+        brief (bool, optional): Whether to leave out the analysis and the coefficients, which are
+            large. (default: :obj:`False`)
 
     Raises:
         UnsafeFileError: There is no folder, or no file of a run in it.
@@ -105,9 +107,12 @@ def read_run_files(folder: str | Path) -> RunFiles:
     config = _try(lambda: read_yaml(folder, CONFIG, LIMITS[CONFIG]), notes)
     result = _try(lambda: read_json(folder, RESULT, LIMITS[RESULT]), notes)
     facts = _try(lambda: read_json(folder, FACTS, LIMITS[FACTS]), notes)
-    analysis = _try(lambda: read_json(folder, ANALYSIS, LIMITS[ANALYSIS]), notes)
     columns, count = _read_metrics(folder, notes)
-    coefficients = _read_coefficients(folder, notes)
+    analysis: dict[str, object] = {}
+    coefficients: list[dict[str, object]] = []
+    if not brief:
+        analysis = _try(lambda: read_json(folder, ANALYSIS, LIMITS[ANALYSIS]), notes)
+        coefficients = _read_coefficients(folder, notes)
     files = _list_files(folder)
     if not files and not notes:
         raise UnsafeFileError(
