@@ -182,6 +182,19 @@ def column(page, index):
     )
 
 
+def test_a_long_table_opens_at_the_runs_of_the_page(page):
+    inside = page.execute_script(
+        "const box = document.querySelector('.scroll.tall').getBoundingClientRect();"
+        "const row = document.querySelector('.scroll.tall tr.ours').getBoundingClientRect();"
+        "return box.top <= row.top && row.bottom <= box.bottom"
+    )
+    assert inside
+    height = "const box = document.querySelector('.scroll.tall'); return box."
+    assert page.execute_script(height + "scrollHeight") > page.execute_script(
+        height + "clientHeight"
+    )
+
+
 def test_the_table_sorts(page):
     numbers = [float(value) for value in column(page, 2) if value]
     assert numbers == sorted(numbers, reverse=True)  # the best first

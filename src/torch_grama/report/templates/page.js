@@ -176,6 +176,11 @@ const grama = (() => {
     watchViews(id);
   }
   document.querySelectorAll("table.sortable").forEach(sortable);
+  // a long table opens where the runs of this page stand
+  document.querySelectorAll(".scroll.tall").forEach((box) => {
+    const own = box.querySelector("tr.ours");
+    if (own) box.scrollTop = own.offsetTop - box.clientHeight / 2;
+  });
   addEventListener("beforeprint", () => {
     printing = true;
     document.querySelectorAll("details").forEach((item) => { item.open = true; });
