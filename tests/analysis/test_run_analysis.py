@@ -142,6 +142,7 @@ def test_a_large_graph_is_sampled(monkeypatch):
     assert found.blocks[0].closed_loop.num_iterations == 100  # few channels
 
 
+@pytest.mark.slow
 def test_the_spread_of_influence_keeps_to_its_work():
     torch.manual_seed(0)
     model = GRAMA(3, 4, 2, seq_len=2, num_blocks=1).double()
