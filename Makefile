@@ -1,13 +1,15 @@
 # Two commands on a fresh machine: `make demo` and `make test`.
 VENV ?= .venv
 PYTHON ?= python3
+# Test processes side by side, one thread each.
+JOBS ?= 2
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint types unit clean
+.PHONY: demo test lint types unit docs clean
 
 demo: $(VENV)/.installed
-	$(BIN)/python examples/long_range_transfer.py
+	$(BIN)/grama demo
 
 test: lint types unit
 
@@ -19,9 +21,14 @@ types: $(VENV)/.installed
 	$(BIN)/mypy
 
 unit: $(VENV)/.installed
-	$(BIN)/python -m pytest --doctest-modules src tests -m "not long" \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --doctest-modules src tests -m "not long" \
+		-n $(JOBS) --dist loadfile --durations 25 \
 		--cov --cov-report=json:$(VENV)/coverage.json --cov-report=term:skip-covered
 	$(BIN)/python tests/check_coverage.py $(VENV)/coverage.json
+
+# Pages in docs/_build/html; a warning is an error.
+docs: $(VENV)/.installed
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 # Brought up to date when one of the two files changes; marked only when all of it is there.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -33,4 +40,4 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build docs/_generated src/*.egg-info .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -18,6 +18,7 @@ BUDGETS = {
     "long_range_transfer.py": ["--distance", "3", "--epochs", "2", "--seed", "1"],
     "own_graph_data.py": ["--graphs", "40", "--epochs", "2"],
     "own_node_data.py": ["--nodes", "80", "--epochs", "3"],
+    "sweep.py": ["--epochs", "3"],
 }
 
 

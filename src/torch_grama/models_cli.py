@@ -59,8 +59,10 @@ def _models(arguments: argparse.Namespace) -> int:
         _print_families(chosen)
         print(
             f"\nParameters at width {arguments.hidden_channels} and depth {arguments.num_layers}, "
-            "64 features, 10 outputs. `grama models WORD` says more of one;\n"
-            "`grama train --model WORD --help-all` lists its options."
+            "64 features, 10 outputs.\n"
+            "* departs from its paper, ! depends on the numbering of nodes; `grama models WORD` "
+            "says how, with\nreference and cost, and `grama train --model WORD --help-all` lists "
+            "its options."
         )
     return 0
 
@@ -71,12 +73,10 @@ def _print_families(models: Sequence[ModelFacts]) -> None:
     for model in models:
         if model.family != family:
             family = model.family
-            print(f"{family}:")
+            print(f"{family.replace('_', ' ')}:")
         size = "-" if model.parameters is None else f"{model.parameters:,}"
-        marks = ("" if model.equivariant else " [not equivariant]") + (
-            " [departs from its paper]" if model.departures else ""
-        )
-        print(f"  {model.name:{width}s} {size:>11s}  {model.equation}{marks}")
+        marks = ("*" if model.departures else " ") + (" " if model.equivariant else "!")
+        print(f"  {model.name:{width}s} {size:>11s} {marks} {model.equation}")
 
 
 def _in_full(model: ModelFacts) -> str:

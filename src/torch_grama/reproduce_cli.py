@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch_grama.sweeps.reproduction import PlannedRun
     from torch_grama.sweeps.run_many import Outcome
     from torch_grama.sweeps.suite import Suite
+    from torch_grama.sweeps.sweep_progress import SweepReport
 
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 
@@ -27,6 +28,7 @@ examples:
   grama reproduce list
   grama reproduce transfer --budget smoke
   grama reproduce hetero --data minesweeper --models grama-gatedgcn gatedgcn --jobs 4
+  grama reproduce transfer --budget smoke --data transfer-ring-10 --sweep
   grama reproduce hetero --show --format latex
 """
 
@@ -59,6 +61,17 @@ def add_reproduce_commands(subparsers: argparse._SubParsersAction[Parser]) -> No
         default=[],
         metavar="N",
         help="these folds, or seeds where there is one fold [as the budget says]",
+    )
+    parser.add_argument(
+        "--sweep",
+        action="store_true",
+        help="tune each row first, on validation; the settings chosen lie in its best.yaml",
+    )
+    parser.add_argument(
+        "--space",
+        type=Path,
+        metavar="FILE",
+        help="--sweep: what to search [that of the experiment]",
     )
     parser.add_argument("--show", action="store_true", help="print the table and run nothing")
     parser.add_argument("--plan", action="store_true", help="list the runs and run nothing")
@@ -137,16 +150,23 @@ def _run(suite: Suite, arguments: argparse.Namespace) -> int:
     if not suite.budgets:
         return _run_other(suite, Path(arguments.results or "results").absolute())
     folds, absent = _look_at_data(suite, arguments)
-    runs = plan_runs(
-        suite,
-        arguments.budget or "smoke",
-        arguments.runs,
-        arguments.models,
-        arguments.data,
-        arguments.seeds,
-        absent,
-        folds,
-    )
+
+    def plan() -> list[PlannedRun]:
+        return plan_runs(
+            suite,
+            arguments.budget or "smoke",
+            arguments.runs,
+            arguments.models,
+            arguments.data,
+            arguments.seeds,
+            absent,
+            folds,
+        )
+
+    runs = plan()
+    if arguments.sweep and not arguments.plan:
+        _tune(suite, runs, arguments)
+        runs = plan()
     missing = [run for run in runs if not run.is_finished]
     if arguments.plan:
         for run in runs:
@@ -170,6 +190,23 @@ def _run(suite: Suite, arguments: argparse.Namespace) -> int:
                 f"({outcome.seconds:.0f} s)"
             )
     return failures
+
+
+def _tune(suite: Suite, runs: Sequence[PlannedRun], arguments: argparse.Namespace) -> None:
+    from torch_grama.sweeps.row_sweep import tune_row
+    from torch_grama.sweeps.space import read_space
+
+    path = arguments.space or suite.folder.parent / "spaces" / f"{suite.space}.yaml"
+    space = read_space(path)
+    rows: dict[Path, list[PlannedRun]] = {}
+    for run in runs:
+        rows.setdefault(run.folder.parent, []).append(run)
+    for own in rows.values():
+        report: SweepReport = "quiet" if arguments.quiet else "auto"
+        best = tune_row(own, space, address=arguments.ray_address, report=report)
+        if not arguments.quiet:
+            found = best or f"nothing of {path} applies"
+            print(f"{own[0].data} {own[0].model}: {found}", file=sys.stderr)
 
 
 def _outcomes(missing: Sequence[PlannedRun], arguments: argparse.Namespace) -> Iterator[Outcome]:

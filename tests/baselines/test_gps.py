@@ -123,5 +123,5 @@ def test_words_and_sizes_are_checked():
 
 
 def test_repr():
-    assert str(GPS(5, 8, 3, 2)) == "GPS(5, 8, 3, num_layers=2)"
+    assert str(GPS(5, 8, 3, 2)) == "GPS(5, 8, 3, num_layers=2, readout='node')"
     assert isinstance(GPS(5, 8, 3, 2).head, GraphHead)

@@ -17,7 +17,7 @@ from baseline_checks import (
 from het_cases import ENTRIES, INDUCTIVE, TRANSDUCTIVE, WEIGHTED, WORDS, build, draw_weighted_graph
 from torch_geometric.data import Batch
 
-from torch_grama.baselines import AddsLoss, FitsLabels
+from torch_grama.nn.training_hooks import AddsLoss, FitsLabels
 
 READOUTS = ["node", "graph"]
 HOOKED = {"cpgnn": (AddsLoss, FitsLabels), "gbk-gnn": (AddsLoss,)}
@@ -174,7 +174,7 @@ def test_unknown_readout_and_impossible_dropout(word):
 @pytest.mark.parametrize("word", WORDS)
 def test_entry_says_what_it_must(word):
     entry = ENTRIES[word]
-    assert entry.family in ("heterophily", "multi_hop", "forecasting")
+    assert entry.family in ("heterophily", "multi-hop", "forecasting")
     assert "\n" not in entry.equation
     assert "20" in entry.reference
     assert entry.cost

@@ -1,9 +1,12 @@
+import networkx
 import pytest
 import torch
+from baseline_checks import draw_graph
 from het_cases import dense, distances, draw_weighted_graph
+from torch_geometric.utils import to_networkx
 
 from torch_grama.baselines import hop_pairs as module
-from torch_grama.baselines.hop_pairs import hop_pairs
+from torch_grama.baselines.hop_pairs import hop_pairs, pairs_within
 
 
 @pytest.fixture(params=["dense", "sparse"], autouse=True)
@@ -76,3 +79,23 @@ def test_walks_that_end_before_the_largest_distance():
     pairs, distance = hop_pairs(torch.tensor([[0], [1]]), 2, 5)
     assert pairs.tolist() == [[0], [1]]
     assert distance.tolist() == [1]
+
+
+@pytest.mark.parametrize("hops", [0, 1, 2, 3, 20])
+@pytest.mark.parametrize("directed", [False, True])
+def test_pairs_within_are_those_of_networkx(hops, directed):
+    graph = draw_graph(12, 3)
+    if directed:
+        graph.edge_index = graph.edge_index[:, ::2]
+    pairs, distance = pairs_within(graph.edge_index, 12, hops)
+    found = dict(zip(map(tuple, pairs.t().tolist()), distance.tolist(), strict=True))
+    assert len(found) == pairs.size(1)
+    lengths = networkx.all_pairs_shortest_path_length(to_networkx(graph), cutoff=hops)
+    expected = {(j, i): d for j, ends in lengths for i, d in ends.items()}
+    assert found == expected
+
+
+def test_no_edges_each_node_itself():
+    pairs, distance = pairs_within(torch.zeros(2, 0, dtype=torch.long), 3, 2)
+    assert pairs.tolist() == [[0, 1, 2], [0, 1, 2]]
+    assert distance.tolist() == [0, 0, 0]

@@ -86,6 +86,7 @@ def test_a_lock_file_names_its_owner_and_is_taken_over_when_the_owner_is_gone(
         ("", 11.0, True),
         ("7", 11.0, True),
     ],
+    ids=["alive", "elsewhere", "long ago", "no such", "no number", "new", "empty", "no list"],
 )
 def test_who_is_believed(tmp_path: Path, content: str, age: float, gone: bool) -> None:
     path = tmp_path / "lock"

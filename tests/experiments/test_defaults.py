@@ -11,7 +11,7 @@ from torch_grama.datasets import FeatureEncoding, Metric
 from torch_grama.experiments.assembly import assemble_model, count_parameters, reads_series_alone
 from torch_grama.experiments.catalogue import MODELS
 from torch_grama.experiments.config import DataConfig, ModelConfig
-from torch_grama.experiments.data_facts import DataFacts, count_sizes, load_data
+from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.defaults import default_settings, resolve_config
 from torch_grama.experiments.errors import ConfigError, RunError
 from torch_grama.experiments.run import build_task
@@ -184,9 +184,11 @@ def test_facts_are_read_off_the_data(tmp_path):
     assert (facts.pe_channels, facts.has_edge_weight, facts.seq_len) == (5, True, 0)
     assert facts.class_names == ("left", "right")
     assert facts.feature_names == ("height", "colour=blue", "colour=red")
-    assert count_sizes(data)[0] == 60
+    assert facts.mean_nodes == 60
     graphs = load_data(DataConfig(str(write_graph_file(tmp_path / "g.jsonl"))))
     assert DataFacts.of(graphs).num_graphs == 40
+    generated = load_data(DataConfig("transfer-line-3"))
+    assert DataFacts.of(generated).mean_nodes == 4
 
 
 def test_bad_folds_and_options_are_named(tmp_path):

@@ -118,7 +118,7 @@ def test_a_run_in_work_cannot_be_resumed_by_another(left_alone):
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_one_sentence(left_alone, tmp_path):
+def test_a_full_disk_is_one_sentence(tmp_path):
     """The largest file allowed is smaller than a checkpoint, which is how a full disk looks."""
     code = (
         "import resource, signal, sys\n"
@@ -128,7 +128,8 @@ def test_a_full_disk_is_one_sentence(left_alone, tmp_path):
         "resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))\n"
         "sys.exit(main(sys.argv[1:]))"
     )
-    words = ["train", "--data", str(left_alone / "graphs.jsonl"), "--run", str(tmp_path / "run")]
+    data = write_graph_file(tmp_path / "graphs.jsonl", num_graphs=20)
+    words = ["train", "--data", str(data), "--run", str(tmp_path / "run")]
     result = subprocess.run(
         [sys.executable, "-c", code, *words, *SETTINGS, "--trainer.max_epochs", "2"],
         capture_output=True,

@@ -1,6 +1,8 @@
 """Models by word: every entry builds, runs and trains; GRAMA's depth is divided as stated."""
 
 import inspect
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -162,3 +164,18 @@ def test_the_list_counts_the_parameters_of_the_model_built():
     expected = sum(parameter.numel() for parameter in model.parameters())
     assert listed["grama-gcn"].parameters == expected
     assert all(model.parameters is not None for model in listed.values())
+
+
+@pytest.mark.parametrize("word", [word for word in MODELS if word.endswith("performer")])
+def test_models_share_no_module(word):
+    one, other = (build_model(word, 5, 8, 3, 2) for _ in range(2))
+    one.eval()
+    assert all(part.training for part in other.modules())
+
+
+def test_the_readme_lists_every_word_and_no_other():
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    section = text.split("## Models by word")[1].split("```")[0]
+    rows = [row for row in section.splitlines() if row.startswith("| ")]
+    listed = [word for row in rows for word in re.findall(r"`([^`]+)`", row)]
+    assert sorted(listed) == sorted(MODELS)

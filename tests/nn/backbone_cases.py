@@ -68,11 +68,11 @@ WORDS = [
     BackboneCase("gcn", lambda: "gcn"),
     BackboneCase("gatedgcn", lambda: "gatedgcn", has_batch_statistics=True),
     BackboneCase("gatedgcn with edges", lambda: "gatedgcn", EDGE_DIM, True),
-    BackboneCase("gatedgcn-sum", lambda: "gatedgcn-sum"),
-    BackboneCase("gatedgcn-plain with edges", lambda: "gatedgcn-plain", EDGE_DIM),
     BackboneCase("gps", lambda: "gps"),
     BackboneCase("gps with edges", lambda: "gps", EDGE_DIM),
     BackboneCase("gps-performer", lambda: "gps-performer"),
+    BackboneCase("gatedgcn-sum", lambda: "gatedgcn-sum"),
+    BackboneCase("gatedgcn-plain with edges", lambda: "gatedgcn-plain", EDGE_DIM),
 ]
 MODULES = [
     BackboneCase("GCNConv", lambda: GCNConv(CHANNELS, CHANNELS)),

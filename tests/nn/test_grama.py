@@ -287,6 +287,16 @@ class TestModule:
 
         assert all(gradient is not None for gradient in gradients)
 
+    @pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+    def test_copies_start_without_cached_matrices(self, batch, path, copied):
+        model = GCN.model(cached=True).eval()
+        expected = GCN.run(model, batch)
+
+        again = copied(model)
+
+        GCN.run(again, path)  # another graph: the copy has none cached
+        assert torch.equal(GCN.run(model, batch), expected)
+
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
     def test_moves_to_another_type(self, batch, dtype):
         model = GCN.model(cached=True)

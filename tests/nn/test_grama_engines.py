@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 from backbone_cases import CASES, BackboneCase, backbones
@@ -50,7 +52,7 @@ class TestEngines:
             {"num_blocks": 1},
             {"num_blocks": 4},
         ],
-        ids=str,
+        ids=lambda options: re.sub(r" at 0x\w+", "", str(options)),
     )
     @pytest.mark.parametrize("engine", ["auto", "scan", "linear"])
     def test_equal_the_reference_with_options(self, batch, engine, options):

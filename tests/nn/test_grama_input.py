@@ -161,7 +161,7 @@ class TestPositions:
         out = model(data.x, data.edge_index, pe=pe)
 
         assert out.size() == (4, 2)
-        assert not torch.allclose(out, model(data.x, data.edge_index, pe=pe + 1))
+        assert not torch.allclose(out, model(data.x, data.edge_index, pe=pe.square()))
 
     def test_are_encoded_and_joined(self, path):
         pe = torch.randn(4, 3, dtype=torch.float64)
@@ -198,11 +198,11 @@ class TestPositions:
 
     def test_the_encoder_is_reset_with_the_model(self):
         model = GRAMA(5, CHANNELS, 2, pe_channels=3)
-        before = model.pe_encoder[0].weight.clone()
+        before = model.pe_encoder.first.weight.clone()
 
         model.reset_parameters()
 
-        assert not torch.equal(model.pe_encoder[0].weight, before)
+        assert not torch.equal(model.pe_encoder.first.weight, before)
 
 
 class TestSequences:

@@ -42,6 +42,7 @@ def test_committed_files_lie_flat(tmp_path):
 def test_other_files_of_a_run_are_passed_over(tmp_path):
     path = write_result(tmp_path)
     (path.parent / "analysis.json").write_text("not a result")
+    (path.parents[1] / "fold1-seed0.failure.json").write_text('{"error": "of a run"}')
     (number,), faults = gather([tmp_path])
     assert len(number.runs) == 1
     assert faults == []

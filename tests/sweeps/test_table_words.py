@@ -10,7 +10,7 @@ from torch_grama.experiments.assembly import assemble_model, reads_series_alone
 from torch_grama.experiments.catalogue import MODELS, canonical_name
 from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import DataFacts
-from torch_grama.experiments.settings import check_settings
+from torch_grama.experiments.settings import check_settings, read_file
 from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
 from torch_grama.sweeps.row_settings import settings_of_row
 from torch_grama.sweeps.suite import list_suites
@@ -40,6 +40,10 @@ def build_row(row, **given):
     settings |= settings_of_row(row, MODELS)
     if "model.seq_len" in settings:
         settings.pop("model.num_layers", None)
+    return build_settings(settings)
+
+
+def build_settings(settings):
     config = RunConfig.from_settings(check_settings(("in the test", settings)))
     series = 4 if reads_series_alone(config.model.name) else 0
     facts = DataFacts(
@@ -80,3 +84,11 @@ def test_rows_of_suites_build(suite):
         assert build_row(row, **depth).model is not None
         word = settings_of_row(row, MODELS)["model.name"]
         assert canonical_name(word) == word
+
+
+FILES = [path for suite in SUITES for path in sorted(suite.folder.glob("*-*.yaml"))]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_configurations_of_rows_build(path):
+    assert build_settings({"data.name": "small", **read_file(path)}).model is not None

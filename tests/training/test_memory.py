@@ -3,7 +3,7 @@
 import pytest
 import torch
 from torch.autograd.graph import saved_tensors_hooks
-from torch.nn import Linear, Module
+from torch.nn import Linear, Module, Parameter
 from torch_geometric.nn import GATConv
 from training_cases import SmallNet, graph_task, node_task
 
@@ -56,8 +56,14 @@ def kept_bytes(task, batch):
 
 @pytest.mark.parametrize(
     "build",
-    [lambda: SmallNet(4, 3), lambda: GRAMA(4, 16, 3), Attention, Edges],
-    ids=["SmallNet", "GRAMA", "Attention", "Edges"],
+    [
+        lambda: SmallNet(4, 3),
+        lambda: GRAMA(4, 16, 3),
+        lambda: GRAMA(4, 16, 3, cached=True),
+        Attention,
+        Edges,
+    ],
+    ids=["SmallNet", "GRAMA", "cached GRAMA", "Attention", "Edges"],
 )
 def test_estimate_is_near_what_is_kept(build):
     data = node_task(1500)
@@ -108,3 +114,29 @@ def test_free_memory_is_read(tmp_path):
     (tmp_path / "memory.max").write_text("max\n")
     assert _free_in_container(tmp_path) is None
     assert _free_in_container(tmp_path / "none") is None
+
+
+class OneGraph(Module):
+    """Learns a vector for each node, and takes no other number of nodes."""
+
+    def __init__(self):
+        super().__init__()
+        self.lin = Linear(4, 3)
+        self.own = Parameter(torch.zeros(40, 4))
+
+    def forward(self, x, edge_index, *rest, **more):
+        if x.size(0) != 40:
+            raise ValueError(f"Expected 40 nodes (got {x.size(0)})")
+        return self.lin((x + self.own).tanh())
+
+
+def test_a_model_of_one_graph_is_measured_on_it():
+    data = node_task()
+    task = GraphTask.for_data(OneGraph(), data)
+    batch = GraphDataModule(data, 0, TrainerSettings(accelerator="cpu")).example()
+    estimate = estimate_memory(task.forward_with, task.model, batch)
+    weights = 4 * sum(4 * parameter.numel() for parameter in task.model.parameters())
+    tensors = [value for value in vars(batch).values() if isinstance(value, torch.Tensor)]
+    held = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    assert estimate == weights + held + kept_bytes(task, batch)
+    assert all(parameter.grad is None for parameter in task.model.parameters())

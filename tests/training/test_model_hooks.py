@@ -8,7 +8,7 @@ from torch.nn import Linear, Module, Parameter
 from training_cases import graph_task, node_regression_task, node_task
 
 from torch_grama.nn import InputStage
-from torch_grama.nn.training_hooks import AddsLoss, FitsLabels, adds_loss
+from torch_grama.nn.training_hooks import AddsLoss, FitsLabels, adds_loss, fits_labels
 from torch_grama.training import GraphDataModule, GraphTask, TrainerSettings, fit
 from torch_grama.training.graph_batch import batch_of_one, collate
 from torch_grama.training.model_hooks import node_classes
@@ -115,6 +115,8 @@ def test_a_stage_hands_on_what_the_model_reads():
 def test_a_stage_without_hooks_behind_it_costs_nothing():
     stage = InputStage(Linear(4, 3))
     assert not adds_loss(stage)
+    assert not fits_labels(stage)
+    assert fits_labels(InputStage(Asking()))
     assert adds_loss(InputStage(InputStage(Asking())))
     empty = torch.zeros(2, 0, dtype=torch.long)
     y, mask = torch.zeros(2, dtype=torch.long), torch.ones(2, dtype=torch.bool)
@@ -149,7 +151,7 @@ def test_labels_are_fitted_once_before_the_first_step_and_not_on_resuming(tmp_pa
     )
     assert later.count("labels") == 0
     assert later.count("loss") == 1
-    assert float(later.start) != 0
+    assert later.start.item() != 0
 
 
 def test_graph_tasks_have_no_classes_of_nodes_to_tell(tmp_path):

@@ -12,6 +12,7 @@ from torch.nn import Module
 
 from torch_grama.analysis.model_input import ModelInput
 from torch_grama.nn import GRAMA, ARMACoefficients, GRAMABlock
+from torch_grama.nn.position_encoder import append_positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,10 +87,7 @@ def trace_blocks(model: Module, encoded: ModelInput) -> list[BlockTrace]:
     grama = demand_grama(model)
     x = encoded.x
     if encoded.pe is not None and grama.pe_encoder is not None:
-        positions: Tensor = grama.pe_encoder(encoded.pe)
-        if x.dim() == 3:
-            positions = positions.unsqueeze(0 if grama.embedding.sequence_first else 1)
-        x = torch.cat([x, positions.expand(*x.shape[:-1], -1)], dim=-1)
+        x = append_positions(x, grama.pe_encoder(encoded.pe), grama.embedding.sequence_first)
     states, residuals = grama.embedding(x)
     graph = (encoded.edge_index, encoded.edge_weight, encoded.edge_attr)
     traces = []

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import torch
 from torch import Tensor
 from torch.nn import Module, MultiheadAttention
-from torch_geometric.nn.attention import PerformerAttention
-from torch_geometric.nn.attention.performer import generalized_kernel, linear_attention
 
 from torch_grama.baselines.batch_view import BatchView
+from torch_grama.nn.masked_performer import MaskedPerformer
 
 
 def check_heads(channels: int, heads: int) -> None:
@@ -94,26 +91,13 @@ class LinearAttention(Module):
     def __init__(self, channels: int, heads: int, dropout: float = 0.0) -> None:
         super().__init__()
         check_heads(channels, heads)
-        self.attention = PerformerAttention(channels, heads, dropout=dropout)
+        self.attention = MaskedPerformer(channels, heads, dropout)
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters and draws the projection anew."""
-        self.attention._reset_parameters()
+        self.attention._reset_parameters()  # type: ignore[no-untyped-call]
 
     def forward(self, x: Tensor, view: BatchView) -> Tensor:
         r"""Returns what each node reads from its graph."""
-        part = self.attention
-        projection = cast(Tensor, part.fast_attn.projection_matrix)
-        # [N, F] -> [N, H D] -> [B, n, H D] -> [B, H, n, D]
-        query, key, value = (
-            view.pack(lin(x)).unflatten(-1, (part.heads, part.head_channels)).transpose(1, 2)
-            for lin in (part.q, part.k, part.v)
-        )
-        query = generalized_kernel(query, projection, part.kernel)
-        key = generalized_kernel(key, projection, part.kernel)
-        mask = view.mask
-        if mask is not None:
-            key = key.masked_fill(~mask[:, None, :, None], 0.0)
-        dense = linear_attention(query, key, value).transpose(1, 2).flatten(2)
-        out: Tensor = part.dropout(part.attn_out(view.unpack(dense)))
-        return out
+        # [N, F] -> [B, n, F] -> [N, F]
+        return view.unpack(self.attention(view.pack(x), view.mask))

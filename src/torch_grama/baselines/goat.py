@@ -13,7 +13,7 @@ from torch_geometric.utils import degree, scatter, softmax
 
 from torch_grama.baselines.batch_view import BatchView
 from torch_grama.baselines.codebook import Codebook
-from torch_grama.baselines.pairs_within import pairs_within
+from torch_grama.baselines.hop_pairs import pairs_within
 from torch_grama.baselines.stack_model import StackModel
 from torch_grama.nn.grama_arguments import check_positive
 from torch_grama.nn.stepwise_batch_norm import StepwiseBatchNorm

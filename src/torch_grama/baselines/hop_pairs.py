@@ -52,6 +52,25 @@ def hop_pairs(edge_index: Tensor, num_nodes: int, max_hops: int) -> tuple[Tensor
     return torch.stack([keys % num_nodes, keys // num_nodes]), distance
 
 
+def pairs_within(edge_index: Tensor, num_nodes: int, hops: int) -> tuple[Tensor, Tensor]:
+    r"""Returns all pairs of nodes at a distance of at most :obj:`hops`, each node itself included.
+
+    Args:
+        edge_index (Tensor): Edges :math:`(2, E)`, from source to target.
+        num_nodes (int): Number of nodes.
+        hops (int): The largest distance.
+
+    Returns:
+        tuple: As :func:`hop_pairs`, the nodes themselves first, with distance 0.
+    """
+    nodes = torch.arange(num_nodes, device=edge_index.device)
+    itself = torch.stack([nodes, nodes])
+    if hops == 0:
+        return itself, torch.zeros_like(nodes)
+    pairs, distance = hop_pairs(edge_index, num_nodes, hops)
+    return torch.cat([itself, pairs], dim=1), torch.cat([torch.zeros_like(nodes), distance])
+
+
 def _walk_dense(edge_index: Tensor, num_nodes: int, max_hops: int) -> tuple[Tensor, Tensor]:
     """The same by products of matrices, row for the target and column for the source."""
     step = torch.zeros(num_nodes, num_nodes, device=edge_index.device)

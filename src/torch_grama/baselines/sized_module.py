@@ -7,7 +7,7 @@ from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.graph_head import READOUTS
 from torch_grama.nn.choices import choose
-from torch_grama.nn.grama_arguments import check_positive
+from torch_grama.nn.grama_arguments import check_input_sizes, check_positive
 
 
 class SizedModule(Module):
@@ -43,8 +43,7 @@ class SizedModule(Module):
             num_layers=num_layers,
         )
         choose("readout", readout, READOUTS)
-        if not 0 <= dropout < 1:
-            raise ValueError(f"Expected 'dropout' to be at least 0 and below 1 (got {dropout})")
+        check_input_sizes(in_channels, 0, dropout)
         self.in_channels = in_channels
         self.hidden_channels = hidden_channels
         self.out_channels = out_channels

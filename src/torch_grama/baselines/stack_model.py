@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from torch import Tensor
-from torch.nn import Linear, Module
-from torch_geometric.nn.inits import reset
+from torch.nn import Linear
 
 from torch_grama.baselines.batch_view import BatchView, read_batch
 from torch_grama.baselines.graph_head import GraphHead
+from torch_grama.baselines.sized_module import SizedModule
 from torch_grama.nn.feature_checks import check_edge_attr, count_nodes
-from torch_grama.nn.grama_arguments import check_input_sizes, check_positive
+from torch_grama.nn.grama_arguments import check_positive
 
 
-class StackModel(Module):
+class StackModel(SizedModule):
     r"""A linear map of the node features, layers that a subclass gives, and a head:
 
     .. math::
@@ -42,29 +42,12 @@ class StackModel(Module):
         edge_dim: int | None = None,
         readout_layers: int = 2,
     ) -> None:
-        super().__init__()
-        check_positive(
-            in_channels=in_channels,
-            hidden_channels=hidden_channels,
-            out_channels=out_channels,
-            num_layers=num_layers,
-            edge_dim=edge_dim,
-        )
-        check_input_sizes(in_channels, 0, dropout)
-        self.in_channels = in_channels
-        self.hidden_channels = hidden_channels
-        self.out_channels = out_channels
-        self.num_layers = num_layers
-        self.dropout = dropout
+        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
+        check_positive(edge_dim=edge_dim)
         self.edge_dim = edge_dim
         self.node_lin = Linear(in_channels, hidden_channels)
         self.edge_lin = None if edge_dim is None else Linear(edge_dim, hidden_channels)
         self.head = GraphHead(hidden_channels, out_channels, readout, readout_layers)
-
-    def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
-        for child in self.children():
-            reset(child)
 
     def forward(
         self,
@@ -112,9 +95,3 @@ class StackModel(Module):
     def propagate(self, x: Tensor, edge_state: Tensor | None, view: BatchView) -> Tensor:
         r"""Runs the layers on the node states :math:`(N, F)`."""
         raise NotImplementedError
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({self.in_channels}, {self.hidden_channels}, "
-            f"{self.out_channels}, num_layers={self.num_layers})"
-        )

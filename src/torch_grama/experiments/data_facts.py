@@ -9,6 +9,7 @@ from pathlib import Path
 
 from torch_grama.datasets import (
     RWSE,
+    CompactGraphs,
     FeatureEncoding,
     GraphTaskData,
     LapPE,
@@ -77,7 +78,7 @@ class DataFacts:
             node_encoding=data.node_encoding,
             edge_encoding=data.edge_encoding,
             num_graphs=len(data.graphs),
-            mean_nodes=count_sizes(data)[0] / max(1, len(data.graphs)),
+            mean_nodes=mean_nodes(data),
             seq_len=int(graph.x.size(1)) if graph.x is not None and graph.x.dim() == 3 else 0,
             has_edge_weight=graph.get("edge_weight") is not None,
             pe_channels=sum(int(pe.size(1)) for pe in encodings if pe is not None),
@@ -163,15 +164,16 @@ def load_data(
     return data
 
 
-def count_sizes(data: GraphTaskData) -> tuple[int, int]:
-    r"""Returns the number of nodes and edges of all graphs together.
+def mean_nodes(data: GraphTaskData) -> float:
+    r"""Returns the number of nodes of a graph, on average.
 
     Args:
         data (GraphTaskData): The data set.
     """
-    nodes = sum(int(graph.num_nodes or 0) for graph in data.graphs)
-    edges = sum(int(graph.num_edges) for graph in data.graphs)
-    return nodes, edges
+    if isinstance(data.graphs, CompactGraphs):
+        return float(data.graphs.num_nodes.mean())
+    counts = [int(graph.num_nodes or 0) for graph in data.graphs]
+    return sum(counts) / max(1, len(counts))
 
 
 def _as_option(value: object) -> object:

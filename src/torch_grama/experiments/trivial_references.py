@@ -86,14 +86,15 @@ def _split(data: GraphTaskData, fold: Fold) -> tuple[_Part, _Part]:
 
 
 def _rows(graph: Data, mask: Tensor | None, data: GraphTaskData) -> _Part:
-    y = graph.y if data.kind == "classification" else graph.y.double()
+    x, y = graph["x"], graph["y"]
+    y = y if data.kind == "classification" else y.double()
     if data.level == "graph":
         return _Part(torch.zeros(1, 1), y, torch.zeros(1, dtype=torch.long))
-    degrees = degree(graph.edge_index[1], graph.num_nodes, dtype=torch.long)
+    degrees = degree(graph["edge_index"][1], graph.num_nodes, dtype=torch.long)
     chosen = torch.ones(int(graph.num_nodes or 0), dtype=torch.bool) if mask is None else mask
     if getattr(graph, "label_mask", None) is not None:
         chosen = chosen & graph.label_mask
-    return _Part(graph.x[chosen], y[chosen], degrees[chosen])
+    return _Part(x[chosen], y[chosen], degrees[chosen])
 
 
 def _autoregress(train: _Part, test: _Part) -> Tensor:
@@ -103,7 +104,8 @@ def _autoregress(train: _Part, test: _Part) -> Tensor:
 
     inputs = design(train.x)
     gram = inputs.T @ inputs + RIDGE * torch.eye(inputs.size(1), dtype=inputs.dtype)
-    return design(test.x) @ torch.linalg.solve(gram, inputs.T @ train.y)
+    weights: Tensor = torch.linalg.solve(gram, inputs.T @ train.y)
+    return design(test.x) @ weights
 
 
 def _look_up_degree(train: _Part, test: _Part) -> Tensor:

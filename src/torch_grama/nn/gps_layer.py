@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module, MultiheadAttention
 from torch_geometric.nn import GPSConv, MessagePassing
-from torch_geometric.nn.attention import PerformerAttention
-from torch_geometric.nn.attention.performer import generalized_kernel
 from torch_geometric.utils import to_dense_batch
 
 from torch_grama.nn.choices import choose
+from torch_grama.nn.masked_performer import MaskedPerformer
 
 ATTENTIONS = {"multihead": "multihead", "performer": "performer"}
 
@@ -68,7 +65,7 @@ class GPSLayer(GPSConv):
             attn_type=choose("attention", attention, ATTENTIONS),
         )
         if attention == "performer":
-            self.register_module("attn", _MaskedPerformer(channels, heads))
+            self.register_module("attn", MaskedPerformer(channels, heads))
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
@@ -116,23 +113,3 @@ def reset_attention(module: Module) -> None:
             part.out_proj.reset_parameters()
             if part.out_proj.bias is not None:
                 torch.nn.init.zeros_(part.out_proj.bias)
-
-
-class _MaskedPerformer(PerformerAttention):
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        # [B, n, F] -> [B, H, n, D] each
-        query, key, value = (
-            lin(x).unflatten(-1, (self.heads, self.head_channels)).transpose(1, 2)
-            for lin in (self.q, self.k, self.v)
-        )
-        projection = cast(Tensor, self.fast_attn.projection_matrix)
-        query = generalized_kernel(query, projection, self.kernel)
-        key = generalized_kernel(key, projection, self.kernel)
-        if mask is not None:
-            key = key.masked_fill(~mask[:, None, :, None], 0.0)
-        # the kernel is positive: only a graph without nodes has the sum zero
-        total = query @ key.sum(dim=-2).unsqueeze(-1)
-        total = total.clamp(min=torch.finfo(total.dtype).tiny)
-        attended = query @ (key.transpose(-2, -1) @ value) / total
-        out: Tensor = self.dropout(self.attn_out(attended.transpose(1, 2).flatten(2)))
-        return out

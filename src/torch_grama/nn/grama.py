@@ -8,7 +8,7 @@ from typing import Any, Literal, cast, overload
 
 import torch
 from torch import Tensor
-from torch.nn import Linear, Module, ModuleList, ReLU, Sequential
+from torch.nn import Linear, Module, ModuleList
 from torch_geometric.nn.inits import reset
 
 from torch_grama.nn.activation import Activation, resolve_activation
@@ -24,6 +24,7 @@ from torch_grama.nn.grama_block import GRAMABlock
 from torch_grama.nn.graph_input import GraphInput, check_values, read_graph_input
 from torch_grama.nn.graph_pooling import pool_graphs, pooled_channels
 from torch_grama.nn.node_sequence import NodeSequence
+from torch_grama.nn.position_encoder import PositionEncoder, append_positions
 from torch_grama.nn.readout import Readout
 from torch_grama.nn.sequence_embedding import SequenceEmbedding
 from torch_grama.nn.sequence_norm import NormLike
@@ -110,7 +111,8 @@ class GRAMA(Module):
         edge_encoder (Module, optional): Applied to the edge attributes first, such as
             :class:`BondEncoder`. (default: :obj:`None`)
         pe_channels (int, optional): Number of columns of positional encodings that will be passed
-            as :obj:`pe`; a small MLP encodes them, and the result joins the node features.
+            as :obj:`pe`; a :class:`PositionEncoder` encodes them, and the result joins the node
+            features.
             (default: :obj:`0`)
         sequence_first (bool, optional): If :obj:`True`, a real sequence comes as
             :math:`(L, N, C)` instead of :math:`(N, L, C)`. (default: :obj:`False`)
@@ -222,13 +224,8 @@ class GRAMA(Module):
         self._backbone_is_word = isinstance(backbone, str)
         encodes_edges = edge_dim is not None and self._backbone_is_word
         self.edge_lin = Linear(edge_dim or 0, hidden_channels) if encodes_edges else None
-        self.pe_encoder: Sequential | None = None
-        self._pe_width = 0
-        if pe_channels > 0:
-            self._pe_width = width = min(_MAX_PE_WIDTH, hidden_channels)
-            self.pe_encoder = Sequential(
-                Linear(pe_channels, 2 * width), ReLU(), Linear(2 * width, width)
-            )
+        self._pe_width = min(_MAX_PE_WIDTH, hidden_channels) if pe_channels > 0 else 0
+        self.pe_encoder = PositionEncoder(pe_channels, self._pe_width) if pe_channels else None
         self.embedding = SequenceEmbedding(
             in_channels if in_channels == -1 else in_channels + self._pe_width,
             hidden_channels,
@@ -393,25 +390,9 @@ class GRAMA(Module):
             check_values(node_first, graph, pe)
         if edge_attr is not None and self.edge_lin is not None:
             graph = dataclasses.replace(graph, edge_attr=self.edge_lin(edge_attr))
-        if pe is not None:
-            x = torch.cat([x, self._encode_positions(x, pe)], dim=-1)
+        if self.pe_encoder is not None:
+            x = append_positions(x, self.pe_encoder(pe), self.embedding.sequence_first)
         return x, graph
-
-    def _encode_positions(self, x: Tensor, pe: Tensor) -> Tensor:
-        assert self.pe_encoder is not None
-        encoded: Tensor = self.pe_encoder(pe)
-        if x.dim() == 2:
-            return encoded
-        encoded = encoded.unsqueeze(0 if self.embedding.sequence_first else 1)
-        return encoded.expand(*x.shape[:-1], -1)
-
-    def _embed(self, x: Tensor) -> NodeSequence:
-        embedding = self.embedding
-        states = embedding.preactivation(x)
-        if embedding.dropout.p > 0 and self.training:
-            states = embedding.dropout(embedding.act(states))
-            return NodeSequence(states, _residuals_of(embedding, states))
-        return NodeSequence(states, _residuals_of(embedding, states), embedding.act)
 
     def _run(
         self,
@@ -436,7 +417,11 @@ class GRAMA(Module):
         return run_again_for_gradients(block, rerun, *parts)
 
     def _as_sequence(self, given: Tensor | NodeSequence) -> NodeSequence:
-        return given if isinstance(given, NodeSequence) else self._embed(given)
+        return given if isinstance(given, NodeSequence) else self.embedding.embed(given)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # copies and pickles start without cached matrices
+        return {**self.__dict__, "_adjacencies": {}}
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> GRAMA:
         # a device or dtype move leaves cached matrices behind
@@ -454,11 +439,6 @@ class GRAMA(Module):
 
 # Width to which positional encodings are mapped before they join the features.
 _MAX_PE_WIDTH = 16
-
-
-def _residuals_of(embedding: SequenceEmbedding, states: Tensor) -> Tensor | None:
-    # None: forward differences, which the engines fold into their weights
-    return None if embedding.initial_residuals == "difference" else torch.zeros_like(states)
 
 
 def _is_traced(x: Tensor) -> bool:

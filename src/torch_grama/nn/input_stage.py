@@ -9,7 +9,7 @@ from torch.nn import Module
 from torch_geometric.nn.inits import reset
 
 from torch_grama.nn.standardize import Standardize
-from torch_grama.nn.training_hooks import AddsLoss, FitsLabels, adds_loss
+from torch_grama.nn.training_hooks import AddsLoss, FitsLabels, adds_loss, fits_labels
 
 
 class InputStage(Module):
@@ -94,6 +94,7 @@ class InputStage(Module):
         self.weight_as_attr = weight_as_attr
         self.model = model
         self.adds_loss = adds_loss(model)
+        self.fits_labels = fits_labels(model)
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""

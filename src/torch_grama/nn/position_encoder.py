@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch.nn import Linear, Module, ReLU
 from torch_geometric.nn.inits import reset
@@ -47,3 +48,17 @@ class PositionEncoder(Module):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.channels})"
+
+
+def append_positions(x: Tensor, encoded: Tensor, sequence_first: bool = False) -> Tensor:
+    r"""Lays encoded positions beside node features, or beside each element of a sequence of them.
+
+    Args:
+        x (Tensor): Node features :math:`(N, C)` or a sequence :math:`(N, L, C)`.
+        encoded (Tensor): Encoded positions :math:`(N, F)`.
+        sequence_first (bool, optional): If :obj:`True`, a sequence is :math:`(L, N, C)`.
+            (default: :obj:`False`)
+    """
+    if x.dim() == 3:
+        encoded = encoded.unsqueeze(0 if sequence_first else 1).expand(*x.shape[:-1], -1)
+    return torch.cat([x, encoded], dim=-1)

@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.nn import Dropout, Module, Parameter
 from torch.nn.parameter import UninitializedParameter
 
-from torch_grama.nn.activation import Activation, resolve_activation
+from torch_grama.nn.activation import Activation, identity, resolve_activation
 from torch_grama.nn.choices import choose
 from torch_grama.nn.grama_arguments import check_input_sizes, check_positive
-from torch_grama.nn.node_sequence import forward_differences
+from torch_grama.nn.node_sequence import NodeSequence, forward_differences
 
 INITIAL_RESIDUALS = {"difference": "of neighbouring states", "zero": "none"}
 
@@ -109,6 +109,16 @@ class SequenceEmbedding(Module):
         r"""Returns the states and the residuals, oldest first."""
         states = self.dropout(self.act(self.preactivation(x)))
         return states, self.residuals(states)
+
+    def embed(self, x: Tensor) -> NodeSequence:
+        r"""Returns the same with as much as possible left to the engine that reads it: the last
+        activation where no dropout follows, and residuals that are differences."""
+        states = self.preactivation(x)
+        drops = self.dropout.p > 0 and self.training
+        if drops:
+            states = self.dropout(self.act(states))
+        residuals = None if self.initial_residuals == "difference" else torch.zeros_like(states)
+        return NodeSequence(states, residuals, identity if drops else self.act)
 
     def preactivation(self, x: Tensor) -> Tensor:
         r"""Returns the states :math:`(L, N, F)` before the last activation and dropout."""

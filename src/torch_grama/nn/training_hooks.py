@@ -81,3 +81,13 @@ def adds_loss(model: Module) -> bool:
         model (Module): Any model.
     """
     return isinstance(model, AddsLoss) and getattr(model, "adds_loss", True) is True
+
+
+def fits_labels(model: Module) -> bool:
+    r"""Whether a model starts from an estimate made of labels; a wrapper says so by the attribute
+    ``fits_labels``.
+
+    Args:
+        model (Module): Any model.
+    """
+    return isinstance(model, FitsLabels) and getattr(model, "fits_labels", True) is True

@@ -12,6 +12,7 @@ from pathlib import Path
 from torch_grama.report.metric_scale import scale_of
 
 RESULT_FILE = "result.json"
+FAILURE_FILE = ".failure.json"
 
 
 class ResultFileError(ValueError):
@@ -164,7 +165,7 @@ def gather(folders: Iterable[Path]) -> tuple[list[HeldNumber], list[str]]:
     for folder in folders:
         for path in sorted((*folder.glob("*/*/*/*/*.json"), *folder.glob("*/*/*/*/*/*.json"))):
             suite, budget, data, model, *inner = path.relative_to(folder).parts
-            if len(inner) == 2 and inner[1] != RESULT_FILE:
+            if (len(inner) == 2 and inner[1] != RESULT_FILE) or path.name.endswith(FAILURE_FILE):
                 continue
             try:
                 record, run = read_run(path)

@@ -11,6 +11,9 @@ from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbe
 BEGIN = "<!-- results: made by `grama results --readme README.md` -->"
 END = "<!-- end of results -->"
 GRAMA = "grama"
+NOTHING = (
+    "No numbers of the full budget are kept yet: `grama reproduce` and `grama results --keep`."
+)
 
 
 class MarkerMissingError(ValueError):
@@ -21,7 +24,7 @@ def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str
     r"""One row a data set: GRAMA, the best other model, the paper's GRAMA.
 
     Among our variants of a data set the one with the best validation score is shown, whatever its
-    test score; likewise among the other models.
+    test score; likewise among the other models. Without any number it is a sentence that says so.
 
     Args:
         held (sequence of HeldNumber): Our numbers.
@@ -33,6 +36,8 @@ def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str
         "|---|---|---|---|---|---|---|---|",
     ]
     cells = {(n.suite, n.data): n.metric for n in held if n.budget == budget}
+    if not cells:
+        return NOTHING
     for (suite, data), metric in sorted(cells.items()):
         scale = scale_of(metric)
         own = [n for n in held if (n.suite, n.data, n.budget) == (suite, data, budget)]

@@ -18,6 +18,7 @@ from torch_grama.sweeps.suite import Suite, SuiteData, SuiteError
 from torch_grama.training.progress import ReportName
 
 FAILURE = "failure.json"
+BEST = "best.yaml"
 MODEL = "model."
 
 
@@ -65,8 +66,9 @@ def plan_runs(
     r"""Lists the runs of an experiment.
 
     A row takes its settings from ``<data>-<model>.yaml`` in the folder of the suite; one without
-    such a file from the defaults of the suite, what the data sets, and its own name. The budget
-    replaces what it names, but for the sizes of a model that has a file.
+    such a file from the defaults of the suite, what the data and the suite's ``rows`` set, and its
+    own name. The budget replaces what it names, but for the sizes of a model that has a file.
+    Settings that a sweep chose for the row, ``best.yaml`` beside its runs, win over all of these.
 
     Args:
         suite (Suite): The experiment.
@@ -100,6 +102,9 @@ def plan_runs(
             continue
         for row in rows:
             settings = resolve_row(suite, column, row, limits.changes)
+            place = root / suite.name / budget / column.label / row
+            if (place / BEST).is_file():
+                settings = dict(read_file(place / BEST))
             for index in indices:
                 fold, seed = (index, 0) if suite.repeat == "fold" else (0, index)
                 folds = (num_folds or {}).get(column.label)
@@ -111,7 +116,7 @@ def plan_runs(
                         row,
                         fold,
                         seed,
-                        root / suite.name / budget / column.label / row / f"fold{fold}-seed{seed}",
+                        place / f"fold{fold}-seed{seed}",
                         {**settings, "data.fold": fold, "seed": seed},
                     )
                 )
@@ -135,7 +140,8 @@ def resolve_row(
         settings |= {k: v for k, v in changes.items() if not k.startswith(MODEL)}
     else:
         named = settings_of_row(row, MODELS)
-        settings = {**suite.defaults, **column.changes, **changes, **named}
+        own = suite.rows.get(row, {})
+        settings = {**suite.defaults, **column.changes, **own, **changes, **named}
         if "model.seq_len" in settings:
             settings.pop("model.num_layers", None)
     settings["data.name"] = column.name

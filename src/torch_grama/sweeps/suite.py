@@ -13,6 +13,8 @@ from torch_grama.nn.choices import choose, list_nearest_first
 SUITE_FILE = "suite.yaml"
 REPEATS = {"fold": "one run a fold", "seed": "one run a seed, all on the first fold"}
 BUDGETS = ("smoke", "short", "paper")
+SPACE = "search"
+"""The space of a suite that names none."""
 
 
 class SuiteError(ValueError):
@@ -71,6 +73,8 @@ class Suite:
         repeat: ``"fold"`` or ``"seed"``.
         budgets: What ``smoke``, ``short`` and ``paper`` mean here.
         defaults: Settings under dotted names for rows without a configuration of their own.
+        rows: Further ones for single rows, by their names.
+        space: The file in ``configs/spaces`` that its rows are tuned with, without its suffix.
         notes: Sentences to print below the table.
         folder: Where the configurations of its rows lie.
     """
@@ -84,6 +88,8 @@ class Suite:
     repeat: str
     budgets: Mapping[str, Budget]
     defaults: Mapping[str, object]
+    rows: Mapping[str, Mapping[str, object]]
+    space: str
     notes: tuple[str, ...]
     folder: Path
 
@@ -103,7 +109,10 @@ class Suite:
         )
 
 
-KEYS = {"title", "about", "tables", "data", "models", "repeat", "budgets", "defaults", "notes"}
+KEYS = {
+    *("title", "about", "tables", "data", "models", "repeat", "budgets", "defaults", "rows"),
+    *("space", "notes"),
+}
 BUDGET_KEYS = {"runs", "set", "data", "models"}
 
 
@@ -133,6 +142,7 @@ def read_suite(folder: Path) -> Suite:
         raise SuiteError(f"{path}: {error}") from error
     budgets = _mapping(values.get("budgets", {}), path, "budgets")
     _check_keys(budgets, set(BUDGETS), path, "budgets.")
+    rows = _mapping(values.get("rows", {}), path, "rows")
     return Suite(
         name=folder.name,
         title=str(values.get("title", folder.name)),
@@ -143,6 +153,8 @@ def read_suite(folder: Path) -> Suite:
         repeat=repeat,
         budgets={n: _read_budget(n, budgets[n], path) for n in BUDGETS if n in budgets},
         defaults=_flatten(_mapping(values.get("defaults", {}), path, "defaults")),
+        rows={row: _flatten(_mapping(rows[row], path, f"rows.{row}")) for row in rows},
+        space=str(values.get("space", SPACE)),
         notes=_words(values.get("notes", []), path, "notes"),
         folder=folder,
     )

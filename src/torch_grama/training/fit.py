@@ -12,6 +12,7 @@ import torch
 from pytorch_lightning.strategies import Strategy
 from torch.multiprocessing.spawn import ProcessRaisedException
 
+from torch_grama.nn.training_hooks import fits_labels
 from torch_grama.training.checkpoint_file import (
     Checkpoint,
     CheckpointError,
@@ -103,7 +104,7 @@ def fit(
             notes.append(warning)
             warnings.warn(warning, stacklevel=2)
         reporter.begin(start)
-        if found is None:
+        if found is None and fits_labels(task.model):
             _fit_labels(task, data_module, device)
         _train(task, data_module, files, settings, source, reporter, tensorboard, callbacks)
     finally:

@@ -31,7 +31,8 @@ def estimate_memory(
     the forward pass keeps for the backward pass.
 
     The latter is measured on probes of a few nodes, as :math:`a + b N + c N^2 + d E`, and
-    extrapolated to the batch. Model and random numbers are left as they were.
+    extrapolated to the batch; for a model that refuses any graph but its own, on the batch itself.
+    Model and random numbers are left as they were.
 
     Args:
         forward (callable): Runs a model on a batch.
@@ -45,15 +46,21 @@ def estimate_memory(
     size = min(_PROBE_NODES, max(1, batch.num_nodes // 4))
     if batch.num_nodes < 4 or (batch.num_edges == 0 and batch.num_nodes < 8):
         return fixed
-    probe = copy.deepcopy(model).cpu()
-    probe.train()
     with torch.random.fork_rng(devices=[]):
 
         def measure(num_nodes: int, num_edges: int) -> float:
+            # a copy each: a model may keep what it saw of its first graph
+            probe = copy.deepcopy(model).cpu().train()
             piece = _piece(batch, num_nodes, num_edges)
             return _saved_bytes(lambda: forward(probe, piece), probe)
 
-        one, two, four = (measure(size * times, 0) for times in (1, 2, 4))
+        try:
+            one, two, four = (measure(size * times, 0) for times in (1, 2, 4))
+        except ValueError:
+            # a model that serves one graph alone takes no part of it: that graph is measured
+            whole = batch.to(torch.device("cpu"))
+            probe = copy.deepcopy(model).cpu().train()
+            return int(fixed + _saved_bytes(lambda: forward(probe, whole), probe))
         edges = _PROBE_DEGREE * size
         per_edge = 0.0
         if batch.num_edges:

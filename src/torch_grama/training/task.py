@@ -29,7 +29,8 @@ class GraphTask(pl.LightningModule):
     r"""A model, the loss it learns by and the metric it is judged by.
 
     Logs ``train/loss``, ``val/loss`` and ``val/<metric>`` once an epoch, each over all targets of
-    the epoch.
+    the epoch. A model may add a term to the training loss and start from an estimate made of the
+    training labels, see :mod:`torch_grama.nn.training_hooks`.
 
     Args:
         model (Module): Called as ``model(x, edge_index, edge_weight, edge_attr, batch,

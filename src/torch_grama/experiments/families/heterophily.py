@@ -36,8 +36,8 @@ ENTRIES: dict[str, ModelEntry] = {
         cost="N C^2 + E C",
         source="torch_grama",
         departures=(
-            "Needs the hooks fit_labels and auxiliary_loss; without them H starts at random and "
-            "the prior is trained through the posterior alone.",
+            "A training loop has to call fit_labels and auxiliary_loss, as the one here does; "
+            "without, H starts at random and the prior learns through the posterior alone.",
             "The MLP is trained alone for a fixed number of steps; the released code keeps its "
             "best validation epoch.",
         ),
@@ -78,8 +78,8 @@ ENTRIES: dict[str, ModelEntry] = {
         cost="N F^2 + E F",
         source="torch_grama",
         departures=(
-            "Needs the hook auxiliary_loss, which teaches the gates; without it they are trained "
-            "by the task alone.",
+            "A training loop has to add auxiliary_loss, which teaches the gates, as the one here "
+            "does; without, they learn from the task alone.",
             "Follows the paper where the released code differs: neighbours in both sums, the sums "
             "added, plain cross-entropy of the gate.",
         ),

@@ -10,7 +10,7 @@ from torch_grama.baselines.graph_diffusion import GraphDiffusion
 from torch_grama.baselines.mixhop import MixHop
 from torch_grama.experiments.model_entry import ModelEntry
 
-FAMILY = "multi_hop"
+FAMILY = "multi-hop"
 DIGL_REFERENCE = "Gasteiger et al., Diffusion Improves Graph Learning, 2019 (arXiv:1911.05485)"
 DREW_REFERENCE = (
     "Gutteridge et al., DRew: Dynamically Rewired Message Passing with Delay, 2023 "

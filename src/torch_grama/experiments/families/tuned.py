@@ -14,7 +14,10 @@ _REFERENCE = (
     "Luo et al., Classic GNNs are Strong Baselines, 2024, and Can Classic GNNs Be Strong "
     "Baselines for Graph-level Tasks?, 2025"
 )
-_POOLING = "Graphs are read out by their mean; the recipe takes sum or maximum for some data sets."
+_POOLING = (
+    "Graphs are read out by their mean unless pooling says otherwise; the recipe takes sum or "
+    "maximum for some data sets."
+)
 
 ENTRIES: dict[str, ModelEntry] = {
     "tuned-gcn": ModelEntry(

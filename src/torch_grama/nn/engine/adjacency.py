@@ -38,8 +38,10 @@ class CSR:
         r"""The same as a :class:`torch.Tensor` in sparse CSR layout."""
         size = (self.row_start.numel() - 1,) * 2
         with warnings.catch_warnings():
-            # torch announces once that this layout is in beta; nothing for the user to do
+            # torch announces once that this layout is in beta, and some versions that what we turn
+            # off is off; nothing for the user to do
             warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+            warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly")
             return torch.sparse_csr_tensor(
                 self.row_start, self.column, self.value, size, check_invariants=False
             )

@@ -1,0 +1,69 @@
+"""Measured time and memory, read off the files that the benchmark wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from markdown_text import plain, table
+
+MEASURED = Path(__file__).resolve().parents[2] / "results" / "runtime"
+FILES = ("nvidia-h200.json", "nvidia-h200-growth.json")
+BASELINE = "PyG GCN, cached"
+SHOWN = (
+    BASELINE,
+    "PyG GCN, as shipped",
+    "GRAMA(GCN)",
+    "GRAMA(GCN), naive",
+    "GRAMA(GCN), checkpointed",
+    "GRAMA(GCN), bf16",
+    "GRAMA(GCN), reference",
+    "GatedGCN",
+    "GRAMA(GatedGCN)",
+)
+
+
+def read_rows() -> list[dict[str, object]]:
+    """Returns what was measured, one row a model and size."""
+    files = [json.loads((MEASURED / name).read_text(encoding="utf-8")) for name in FILES]
+    return [row for file in files for row in file["rows"]]
+
+
+def describe_depth(depth: int = 32) -> str:
+    """Returns a table of the models at one depth."""
+    rows = {
+        row["model"]: row
+        for row in read_rows()
+        if row["scene"] == "depth" and row["depth"] == depth
+    }
+    header = ["Model", "Training step", "Ratio", "Inference", "Ratio", "Peak memory"]
+    lines = [
+        (
+            plain(name),
+            f"{rows[name]['train_ms']:.1f} ms",
+            f"{rows[name]['train_ratio']:.2f}",
+            f"{rows[name]['infer_ms']:.1f} ms",
+            f"{rows[name]['infer_ratio']:.2f}",
+            f"{rows[name]['memory_gib']:.2f} GiB",
+        )
+        for name in SHOWN
+    ]
+    return table(header, lines)
+
+
+def describe_sizes() -> str:
+    """Returns a table of time and memory against nodes and edges."""
+    rows = [row for row in read_rows() if row["scene"] in ("nodes", "edges")]
+    sizes = {(row["num_nodes"], row["num_edges"]): row for row in rows}
+    lines = [
+        (
+            f"{nodes:,}",
+            f"{edges:,}",
+            f"{row['train_ms']:.1f} ms",
+            f"{row['infer_ms']:.1f} ms",
+            f"{row['memory_gib']:.2f} GiB",
+        )
+        for (nodes, edges), row in sorted(sizes.items())
+    ]
+    header = ["Nodes", "Directed edges", "Training step", "Inference", "Peak memory"]
+    return table(header, lines)

@@ -1,0 +1,136 @@
+"""A picture of error against distance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from torch_grama.report.error_table import ErrorRow, ErrorTable
+
+# Okabe and Ito's colours, which all kinds of colour vision tell apart; the marks differ too.
+STYLES = (
+    ("#0072B2", "o"),
+    ("#E69F00", "s"),
+    ("#009E73", "^"),
+    ("#CC79A7", "D"),
+    ("#56B4E9", "v"),
+    ("#000000", "P"),
+)
+EMPHASIS = ("#D55E00", "o")
+LEAST_GAP = 0.055
+"""Least distance between two labels, as a share of the height."""
+
+
+def draw_errors(table: ErrorTable, path: Path, title: str, emphasize: str = "") -> None:
+    r"""Draws one line a model and one a trivial predictor, named at their right ends.
+
+    Args:
+        table (ErrorTable): The errors.
+        path (Path): The picture; its suffix says the format.
+        title (str): The heading.
+        emphasize (str, optional): The label of the row to stand out. (default: none)
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.0, 5.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    axes.set_yscale("log")
+    axes.set_title(title, loc="left", fontsize=12, pad=12)
+    axes.set_xlabel("hops from source to target")
+    axes.set_ylabel("mean squared error at the target (log scale)")
+    axes.set_xticks(table.distances)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", which="major", color="0.9", linewidth=0.8)
+    ends: list[tuple[ErrorRow, str]] = []
+    styles = iter(STYLES * (1 + len(table.models) // len(STYLES)))
+    for row in (*_distinct(table.references), *table.models):
+        points = sorted(row.errors.items())
+        x, y = [distance for distance, _ in points], [error for _, error in points]
+        if row.is_trivial:
+            axes.plot(x, y, color="0.5", linestyle=(0, (4, 3)), linewidth=1.2)
+            ends.append((row, "0.35"))
+            continue
+        stands_out = row.label == emphasize
+        colour, mark = EMPHASIS if stands_out else next(styles)
+        axes.plot(
+            x, y, color=colour, marker=mark, markersize=6, linewidth=2.6 if stands_out else 1.6
+        )
+        ends.append((row, colour))
+    first, last = table.distances[0], table.distances[-1]
+    margin = 0.05 * max(1, last - first)
+    axes.set_xlim(first - margin, last + 5.5 * margin)
+    _name_lines(axes, ends, last + 0.6 * margin, emphasize)
+    figure.savefig(path, dpi=150)
+
+
+def _distinct(rows: Sequence[ErrorRow]) -> list[ErrorRow]:
+    """Without those that lie on an earlier one."""
+    return [
+        row
+        for place, row in enumerate(rows)
+        if not any(
+            earlier.errors.keys() == row.errors.keys()
+            and all(math.isclose(earlier.errors[d], row.errors[d]) for d in row.errors)
+            for earlier in rows[:place]
+        )
+    ]
+
+
+def _name_lines(
+    axes: object, ends: Sequence[tuple[ErrorRow, str]], x: float, emphasize: str
+) -> None:
+    from matplotlib.axes import Axes
+
+    assert isinstance(axes, Axes)
+    to_share = axes.transScale + axes.transLimits  # data to shares of width and height
+    heights = [
+        float(to_share.transform((1.0, row.errors[max(row.errors)]))[1]) if row.errors else 0.0
+        for row, _ in ends
+    ]
+    for (row, colour), height in zip(ends, spread(heights, LEAST_GAP), strict=True):
+        if not row.errors:
+            continue
+        axes.text(
+            x,
+            height,
+            row.label,
+            color=colour,
+            fontsize=10,
+            fontweight="bold" if row.label == emphasize else "normal",
+            verticalalignment="center",
+            transform=axes.get_xaxis_transform(),
+        )
+
+
+def spread(heights: Sequence[float], gap: float, top: float = 1.0) -> list[float]:
+    r"""Moves heights apart so that no two are nearer than a gap; their order is kept.
+
+    Args:
+        heights (sequence of float): Where labels would stand.
+        gap (float): The least distance.
+        top (float, optional): The greatest height allowed. (default: :obj:`1.0`)
+
+    Example:
+        >>> spread([0.5, 0.5, 0.9], 0.1)
+        [0.45, 0.55, 0.9]
+    """
+    order = sorted(range(len(heights)), key=lambda index: heights[index])
+    groups: list[tuple[float, int]] = []  # center and number of labels that touch each other
+    for index in order:
+        groups.append((min(heights[index], top), 1))
+        while len(groups) > 1:
+            (lower, below), (upper, above) = groups[-2:]
+            if upper - lower >= gap * (below + above) / 2 - 1e-12:
+                break
+            together = below + above
+            center = (lower * below + upper * above) / together
+            groups[-2:] = [(min(center, top - gap * (together - 1) / 2), together)]
+    moved = [0.0] * len(heights)
+    places = iter(order)
+    for center, members in groups:
+        for step in range(members):
+            moved[next(places)] = center + gap * (step - (members - 1) / 2)
+    return moved

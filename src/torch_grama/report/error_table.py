@@ -1,0 +1,129 @@
+"""Errors of several models against the distance that information must travel."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from torch_grama.report.held_results import HeldNumber, RunResult
+
+
+@dataclass(frozen=True)
+class ErrorRow:
+    r"""One model, or one predictor that looks at no graph.
+
+    Attributes:
+        label: What it is called.
+        errors: Distance to test error, the mean over runs; a distance that was not run is missing.
+        runs: Distance to its runs; empty for a trivial predictor.
+    """
+
+    label: str
+    errors: Mapping[int, float]
+    runs: Mapping[int, tuple[RunResult, ...]]
+
+    @property
+    def is_trivial(self) -> bool:
+        r"""Whether nothing was trained for it."""
+        return not self.runs
+
+
+@dataclass(frozen=True)
+class ErrorTable:
+    r"""Errors against distance.
+
+    Attributes:
+        distances: The columns, from near to far.
+        rows: Trivial predictors first, then the models in their order.
+    """
+
+    distances: tuple[int, ...]
+    rows: tuple[ErrorRow, ...]
+
+    @property
+    def models(self) -> tuple[ErrorRow, ...]:
+        r"""The rows that were trained."""
+        return tuple(row for row in self.rows if not row.is_trivial)
+
+    @property
+    def references(self) -> tuple[ErrorRow, ...]:
+        r"""The rows that were not."""
+        return tuple(row for row in self.rows if row.is_trivial)
+
+    def best(self, distance: int) -> float | None:
+        r"""The lowest error at a distance."""
+        return min((r.errors[distance] for r in self.rows if distance in r.errors), default=None)
+
+    def ratio(self, above: str, below: str, distance: int) -> float | None:
+        r"""How many times the error of one row is that of another, where both are known."""
+        found = {row.label: row.errors.get(distance) for row in self.rows}
+        upper, lower = found.get(above), found.get(below)
+        return upper / lower if upper is not None and lower else None
+
+
+def build_error_table(
+    held: Sequence[HeldNumber],
+    distances: Mapping[str, int],
+    labels: Mapping[str, str],
+    references: Mapping[str, Mapping[str, float]],
+    seeds: Collection[int] = (),
+) -> ErrorTable:
+    r"""Arranges the numbers that are held.
+
+    Args:
+        held (sequence of HeldNumber): The numbers.
+        distances (mapping): Data set to its distance; other data sets are left out.
+        labels (mapping): Row to what it is called, in the order of the table.
+        references (mapping): Trivial predictor to its error by data set.
+        seeds (collection of int, optional): The seeds to count. (default: all)
+    """
+    rows = [
+        ErrorRow(name, {distances[d]: e for d, e in by_data.items() if d in distances}, {})
+        for name, by_data in references.items()
+    ]
+    for model, label in labels.items():
+        runs: dict[int, tuple[RunResult, ...]] = {}
+        for number in held:
+            if number.model == model and number.data in distances:
+                counted = tuple(r for r in number.runs if not seeds or r.seed in seeds)
+                counted = tuple(run for run in counted if run.test is not None)
+                if counted:
+                    runs[distances[number.data]] = counted
+        if runs:
+            errors = {
+                distance: statistics.fmean(run.test for run in own if run.test is not None)
+                for distance, own in runs.items()
+            }
+            rows.append(ErrorRow(label, errors, runs))
+    return ErrorTable(tuple(sorted(set(distances.values()))), tuple(rows))
+
+
+def format_error(error: float | None) -> str:
+    r"""Prints an error: three digits, the scientific form below 0.001, a dash for none."""
+    if error is None:
+        return "-"
+    return f"{error:.3g}" if error >= 1e-3 else f"{error:.1e}"
+
+
+def format_error_table(table: ErrorTable) -> str:
+    r"""Returns the table as plain text, the lowest error of each distance starred."""
+    head = ["mean squared error", *(f"{distance} hops" for distance in table.distances)]
+    body = [
+        [row.label, *(mark_best(table, row, distance) for distance in table.distances)]
+        for row in table.rows
+    ]
+    widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]
+    lines = []
+    for line in [head, ["-" * width for width in widths], *body]:
+        cells = [line[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def mark_best(table: ErrorTable, row: ErrorRow, distance: int) -> str:
+    r"""Prints one cell, with a star where no error of its column is lower."""
+    error = row.errors.get(distance)
+    star = "*" if error is not None and error == table.best(distance) else ""
+    return star + format_error(error)

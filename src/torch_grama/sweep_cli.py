@@ -1,0 +1,176 @@
+"""``grama sweep``: searches a space of settings on Ray."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from torch_grama.errors_cli import guarded
+from torch_grama.loading_cli import LoadingProgress
+
+if TYPE_CHECKING:
+    from torch_grama.sweeps.space import Space
+    from torch_grama.sweeps.sweep_table import SweepResult
+
+Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
+
+_EPILOG = """\
+a space file:
+  base:                                  settings of every trial, as for `grama train --config`
+    data: my_folder
+    trainer.max_epochs: 100
+  space:                                 what is searched
+    optimizer.lr: {grid: [0.01, 0.001]}  also {choice: [..]}, {int: [a, b]},
+    model.num_layers: {grid: [4, 8]}     {uniform: [a, b]}, {log_uniform: [a, b]}
+  repeat: {seeds: [0, 1, 2]}             runs of each trial, or {folds: [..]}
+  searcher: {name: random, num_trials: 20}
+  scheduler: {name: asha, grace_epochs: 10, reduction: 3}
+  resources: {cpus_per_trial: 1, gpus_per_trial: 0.5, concurrency: 4}
+
+Trials are compared on validation; the test part is not read. `--SECTION.SETTING VALUE` fixes a
+setting of every trial, one of the space too.
+
+examples:
+  grama sweep space.yaml
+  grama sweep space.yaml --searcher optuna --num-trials 50 --scheduler asha
+  grama sweep configs/spaces/transfer.yaml --data transfer-ring-10 --model.backbone gcn
+  grama sweep runs/sweep-space --resume
+"""
+
+
+def add_sweep_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
+    r"""Adds ``sweep`` to a parser.
+
+    Args:
+        subparsers: What ``ArgumentParser.add_subparsers`` returned.
+    """
+    sweep = subparsers.add_parser(
+        "sweep",
+        help="search a space of settings, on this machine or a Ray cluster",
+        usage="grama sweep SPACE.yaml [options] [--SECTION.SETTING VALUE]"
+        "\n       grama sweep FOLDER --resume",
+        description="Tries the settings of a space, each trial in its own run folders, and writes "
+        "a sorted table and the best settings.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    sweep.set_defaults(run=guarded(_sweep), keep_unknown=True)
+    sweep.add_argument(
+        "space", type=Path, metavar="SPACE", help="a YAML file, or the folder of a sweep to resume"
+    )
+    sweep.add_argument(
+        "--out", type=Path, metavar="PATH", help="folder of the sweep [runs/sweep-SPACE]"
+    )
+    sweep.add_argument(
+        "--resume", action="store_true", help="go on with a sweep and run what is missing"
+    )
+    sweep.add_argument(
+        "--retry-failed", action="store_true", help="with --resume: run failed trials again"
+    )
+    sweep.add_argument(
+        "--ray-address", metavar="ADDRESS", help="join a Ray cluster [start a local Ray]"
+    )
+    sweep.add_argument("--concurrency", type=int, metavar="N", help="most trials at a time")
+    sweep.add_argument("--cpus-per-trial", type=float, metavar="X", help="cores of a trial [1]")
+    sweep.add_argument(
+        "--gpus-per-trial", type=float, metavar="X", help="GPUs of a trial [1 where there are any]"
+    )
+    sweep.add_argument(
+        "--scheduler", choices=["none", "asha"], help="whether poor trials end early [none]"
+    )
+    sweep.add_argument(
+        "--searcher",
+        choices=["grid", "random", "optuna"],
+        help="how points are chosen [grid if all values are listed as such, otherwise random]",
+    )
+    sweep.add_argument(
+        "--num-trials", type=int, metavar="N", help="trials of a random or optuna search [20]"
+    )
+    sweep.add_argument("--quiet", action="store_true", help="print the table only")
+    sweep.add_argument("--json", action="store_true", help="print the result as JSON only")
+
+
+def _sweep(arguments: argparse.Namespace) -> int:
+    from torch_grama.experiments.errors import RunError
+    from torch_grama.sweeps.tune import check_folder, run_sweep
+
+    if arguments.space.is_dir() and not arguments.resume:
+        raise RunError(
+            f"Expected a space file (got the folder '{arguments.space}'): go on with the sweep "
+            f"there by `--resume`"
+        )
+    folder = _folder(arguments)
+    check_folder(folder, arguments.resume)
+    space = _read(arguments)
+    silent = arguments.quiet or arguments.json
+    with LoadingProgress(silent=silent) as progress:
+        result = run_sweep(
+            space,
+            folder,
+            resume=arguments.resume,
+            retry_failed=arguments.retry_failed,
+            address=arguments.ray_address,
+            report="quiet" if silent else "auto",
+            data_report=progress.report,
+        )
+    _print(arguments, result)
+    return 0 if result.best is not None else 1
+
+
+def _folder(arguments: argparse.Namespace) -> Path:
+    if arguments.out is not None:
+        return Path(arguments.out)
+    if arguments.space.is_dir():
+        return Path(arguments.space)
+    return Path("runs") / f"sweep-{arguments.space.stem}"
+
+
+def _read(arguments: argparse.Namespace) -> Space:
+    """The space of the file, with what the command line says."""
+    from dataclasses import replace
+
+    from torch_grama.experiments.settings import read_arguments
+    from torch_grama.sweeps.space import read_space
+    from torch_grama.sweeps.tune import SPACE
+
+    path = arguments.space / SPACE if arguments.space.is_dir() else arguments.space
+    space = read_space(path)
+    for part, names in (
+        ("resources", ("concurrency", "cpus_per_trial", "gpus_per_trial")),
+        ("scheduler", ("scheduler",)),
+        ("searcher", ("searcher", "num_trials")),
+    ):
+        given = {
+            "name" if name == part else name: getattr(arguments, name)
+            for name in names
+            if getattr(arguments, name) is not None
+        }
+        if given:
+            space = replace(space, **{part: replace(getattr(space, part), **given)})
+    return space.with_settings(read_arguments(arguments.settings))
+
+
+def _print(arguments: argparse.Namespace, result: SweepResult) -> None:
+    from torch_grama.sweeps.sweep_table import BEST, print_table
+
+    if arguments.json:
+        print(json.dumps(result.to_dict(), ensure_ascii=False))
+        return
+    print_table(result, sys.stdout)
+    failed = sum(outcome.state == "failed" for outcome in result.outcomes)
+    if failed:
+        print(
+            f"{failed} failed: each says why in its 'failure.json'; run them again with "
+            f"`--resume --retry-failed`",
+            file=sys.stderr,
+        )
+    if result.best is None:
+        print(f"No trial came to its end: see {result.folder}", file=sys.stderr)
+        return
+    print(f"best      {result.folder / BEST}")
+    print(f"to train  grama train --config {result.folder / BEST}")
+    print(f"on test   grama evaluate {result.best_run}")

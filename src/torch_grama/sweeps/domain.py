@@ -1,0 +1,139 @@
+"""One setting of a sweep: which values it may take."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from torch_grama.experiments.errors import ConfigError
+from torch_grama.nn.choices import list_nearest_first
+
+DomainKind = Literal["grid", "choice", "uniform", "log_uniform", "int"]
+KINDS: tuple[DomainKind, ...] = ("grid", "choice", "uniform", "log_uniform", "int")
+_LISTS = ("grid", "choice")
+_DIGITS = 4
+"""Drawn numbers are rounded to so many digits: names and tables stay readable."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    r"""The values that one setting may take.
+
+    Attributes:
+        kind: ``"grid"`` and ``"choice"`` list values, ``"uniform"``, ``"log_uniform"`` and
+            ``"int"`` are ranges with both ends included.
+        values: The list, or the two ends.
+    """
+
+    kind: DomainKind
+    values: tuple[object, ...]
+
+    @classmethod
+    def parse(cls, name: str, content: object) -> Domain:
+        r"""Reads a domain as a space file writes it, such as ``{grid: [1, 2]}``.
+
+        Args:
+            name (str): The setting, for the error.
+            content (object): What was written.
+
+        Raises:
+            ConfigError: It cannot be read.
+        """
+        if not isinstance(content, Mapping) or len(content) != 1:
+            raise ConfigError(
+                f"Expected '{name}' in the space to be one of {{grid: [...]}}, {{choice: [...]}}, "
+                f"{{uniform: [a, b]}}, {{log_uniform: [a, b]}}, {{int: [a, b]}} (got {content!r}); "
+                f"a fixed value belongs under 'base'"
+            )
+        ((kind, values),) = content.items()
+        if kind not in KINDS:
+            raise ConfigError(
+                f"Expected '{name}' in the space to have one of "
+                f"{list_nearest_first(str(kind), KINDS)} (got {kind!r})"
+            )
+        if not isinstance(values, list | tuple) or not values:
+            raise ConfigError(f"Expected '{name}.{kind}' to be a list of values (got {values!r})")
+        if kind in _LISTS:
+            return cls(kind, _distinct(name, values))
+        return cls(kind, _ends(name, kind, values))
+
+    @property
+    def is_list(self) -> bool:
+        r"""Whether the values are listed."""
+        return self.kind in _LISTS
+
+    @property
+    def size(self) -> int | None:
+        r"""Number of values; :obj:`None` for a range of real numbers."""
+        if self.is_list:
+            return len(self.values)
+        if self.kind == "int":
+            low, high = self.values
+            return int(str(high)) - int(str(low)) + 1
+        return None
+
+    def draw(self, generator: random.Random) -> object:
+        r"""Draws a value.
+
+        Args:
+            generator (random.Random): Where randomness comes from.
+        """
+        if self.is_list:
+            return generator.choice(self.values)
+        low, high = (float(str(end)) for end in self.values)
+        if self.kind == "int":
+            return generator.randint(int(low), int(high))
+        if self.kind == "log_uniform":
+            value = math.exp(generator.uniform(math.log(low), math.log(high)))
+        else:
+            value = generator.uniform(low, high)
+        return self.round(value)
+
+    def round(self, value: float) -> float:
+        r"""Rounds a drawn number to a few digits, inside the range.
+
+        Args:
+            value (float): The number.
+        """
+        low, high = (float(str(end)) for end in self.values)
+        return min(max(float(f"{value:.{_DIGITS}g}"), low), high)
+
+    def to_dict(self) -> dict[str, object]:
+        r"""Returns it as a space file writes it."""
+        return {self.kind: list(self.values)}
+
+
+def _distinct(name: str, values: list[object] | tuple[object, ...]) -> tuple[object, ...]:
+    found: list[object] = []
+    for value in values:
+        if isinstance(value, Mapping):
+            raise ConfigError(
+                f"Expected the values of '{name}' to be numbers, words or lists (got {value!r})"
+            )
+        if any(type(value) is type(known) and value == known for known in found):
+            raise ConfigError(f"Expected the values of '{name}' to differ (got {value!r} twice)")
+        found.append(value)
+    return tuple(found)
+
+
+def _ends(name: str, kind: str, values: list[object] | tuple[object, ...]) -> tuple[object, ...]:
+    expected = f"Expected '{name}.{kind}' to be two numbers, the smaller first"
+    try:
+        # YAML reads 1e-4 as a word
+        low, high = (
+            float(value) if isinstance(value, str | int | float) else math.nan for value in values
+        )
+    except ValueError as error:
+        raise ConfigError(f"{expected} (got {values!r})") from error
+    if any(isinstance(value, bool) for value in values) or not low < high < math.inf:
+        raise ConfigError(f"{expected} (got {values!r})")
+    if kind == "log_uniform" and low <= 0:
+        raise ConfigError(f"{expected}, both above zero (got {values!r})")
+    if kind != "int":
+        return low, high
+    if not low.is_integer() or not high.is_integer():
+        raise ConfigError(f"{expected}, both whole (got {values!r})")
+    return int(low), int(high)

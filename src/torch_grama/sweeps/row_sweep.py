@@ -1,0 +1,110 @@
+"""Tunes a row of an experiment on validation before it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from torch_grama.datasets.atomic_file import write_atomically
+from torch_grama.experiments.errors import RunError
+from torch_grama.experiments.settings import known_options
+from torch_grama.sweeps.reproduction import BEST, PlannedRun
+from torch_grama.sweeps.search_settings import Repeat
+from torch_grama.sweeps.space import Space
+from torch_grama.sweeps.sweep_progress import SweepReport
+from torch_grama.sweeps.tune import SPACE, run_sweep
+
+SWEEP = "sweep"
+# What makes a row the row that it is.
+_IDENTITY = {"data.name", "data.fold", "seed", "model.name", "model.backbone"}
+_PARTS_OF_DEPTH = {"model.seq_len", "model.num_blocks", "model.num_recurrences"}
+_DEPTH = "model.num_layers"
+
+
+def tune_row(
+    runs: Sequence[PlannedRun],
+    space: Space,
+    *,
+    address: str | None = None,
+    report: SweepReport = "auto",
+) -> Path | None:
+    r"""Searches the settings of a row on the folds and seeds that it will be run on.
+
+    Trials are compared on the mean of their validation scores; the test part is not read. The
+    settings chosen are written beside the runs as ``best.yaml``, from where all runs of the row
+    take them; the sweep lies in ``sweep/``. A row that has its ``best.yaml`` is left as it is, and
+    a sweep that was interrupted goes on.
+
+    Args:
+        runs (sequence of PlannedRun): The runs of the row.
+        space (Space): What to search; see :func:`narrow_space`.
+        address (str, optional): Address of a Ray cluster; left out, a local Ray is started.
+            (default: :obj:`None`)
+        report (str, optional): ``"auto"``, ``"rich"``, ``"plain"`` or ``"quiet"``.
+            (default: :obj:`"auto"`)
+
+    Returns:
+        The file; :obj:`None` where nothing of the space applies to the model.
+
+    Raises:
+        RunError: The row was run with other settings already, or no trial came to its end.
+    """
+    folder = runs[0].folder.parent
+    if (folder / BEST).is_file():
+        return folder / BEST
+    if any(run.folder.exists() for run in runs):
+        raise RunError(
+            f"'{folder}' has runs that were not tuned: delete the folder, or name another place "
+            f"with `--runs`"
+        )
+    narrowed = narrow_space(space, runs[0].settings)
+    if not narrowed.domains:
+        return None
+    place = folder / SWEEP
+    narrowed = replace(
+        narrowed,
+        repeat=Repeat(
+            tuple(sorted({run.fold for run in runs})), tuple(sorted({run.seed for run in runs}))
+        ),
+    )
+    resume = (place / SPACE).is_file()
+    result = run_sweep(narrowed, place, resume=resume, address=address, report=report)
+    if result.best is None:
+        raise RunError(
+            f"No trial of '{place}' came to its end: each says why in its 'failure.json'; delete "
+            f"the folder to begin again"
+        )
+    write_atomically(folder / BEST, (place / BEST).read_bytes())
+    return folder / BEST
+
+
+def narrow_space(space: Space, settings: Mapping[str, object]) -> Space:
+    r"""Returns the part of a space that applies to one row.
+
+    The settings of the row win over the base of the space, and what the space searches over both;
+    but the row keeps its data, model and backbone, and what its model does not have is not
+    searched.
+
+    Args:
+        space (Space): A space made for several models.
+        settings (mapping): The settings of the row, under dotted names.
+    """
+    known = known_options(str(settings["model.name"]))
+    domains = {
+        name: domain
+        for name, domain in space.domains.items()
+        if name in known and name not in _IDENTITY
+    }
+    base = {
+        name: value
+        for name, value in {**space.base, **settings}.items()
+        if name in known and name not in domains and name not in {"data.fold", "seed"}
+    }
+    if "model.backbone" not in settings:
+        base.pop("model.backbone", None)  # the word of the model says it
+    if _PARTS_OF_DEPTH & domains.keys():
+        base.pop(_DEPTH, None)
+    elif _DEPTH in domains:
+        base = {name: value for name, value in base.items() if name not in _PARTS_OF_DEPTH}
+    return replace(space, base=base, domains=domains)

@@ -1,0 +1,247 @@
+"""One trial of a sweep: its name, its folder, and what is known of it."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import math
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from torch_grama.datasets.atomic_file import write_atomically
+from torch_grama.experiments.errors import RunError
+from torch_grama.experiments.result import Result
+from torch_grama.experiments.run_folder import RunFolder
+
+TrialState = Literal["finished", "stopped", "failed", "unfinished"]
+TRIAL = "trial.json"
+STOPPED = "stopped.json"
+FAILURE = "failure.json"
+_LONGEST = 80
+
+
+def name_trial(point: Mapping[str, object]) -> str:
+    r"""Names a trial after its settings: a readable part and a hash, always the same.
+
+    Args:
+        point (mapping): Dotted names and values.
+
+    Example:
+        >>> name_trial({"optimizer.lr": 0.01, "model.seq_len": 4})
+        'lr=0.01,seq_len=4-5c740dea'
+    """
+    last = [name.rpartition(".")[2] for name in point]
+    words = []
+    for short, (name, value) in zip(last, point.items(), strict=True):
+        label = short if last.count(short) == 1 else name
+        words.append(f"{label}={_word(value)}")
+    readable = re.sub(r"[^\w.=,+-]+", "_", ",".join(words))[:_LONGEST].strip("-,_.")
+    key = json.dumps(dict(point), sort_keys=True, ensure_ascii=False)
+    digest = hashlib.sha256(key.encode()).hexdigest()[:8]
+    return f"{readable}-{digest}" if readable else digest
+
+
+@dataclass(frozen=True)
+class Failure:
+    r"""Why a trial failed.
+
+    Attributes:
+        kind: The kind of error, such as ``"out of memory"``.
+        message: What it said.
+        run: The run of the trial that failed.
+        traceback: Where it happened.
+    """
+
+    kind: str
+    message: str
+    run: str = ""
+    traceback: str = ""
+
+    def __str__(self) -> str:
+        line = self.message.strip().partition("\n")[0]
+        return f"{self.kind}: {line}" if line else self.kind
+
+
+@dataclass(frozen=True)
+class TrialOutcome:
+    r"""What is known of a trial.
+
+    Attributes:
+        name: Its name.
+        point: Its settings among those of the space.
+        state: ``"finished"``, ``"stopped"`` (early, by the scheduler), ``"failed"`` or
+            ``"unfinished"``.
+        results: Its finished runs, by their names.
+        value: Mean of the validation metric over its runs; of a stopped trial, what it had
+            reached. NaN if there is none.
+        epochs: Epochs that were run.
+        failure: Why it failed.
+    """
+
+    name: str
+    point: Mapping[str, object]
+    state: TrialState
+    results: Mapping[str, Result]
+    value: float
+    epochs: int
+    failure: Failure | None = None
+
+    @property
+    def deviation(self) -> float | None:
+        r"""Sample deviation over the runs; :obj:`None` for less than two."""
+        values = [result.val for result in self.results.values()]
+        return statistics.stdev(values) if len(values) > 1 else None
+
+    @property
+    def seconds(self) -> float:
+        r"""Time spent in finished runs."""
+        return sum(result.seconds for result in self.results.values())
+
+    @property
+    def is_settled(self) -> bool:
+        r"""Whether there is nothing left to run."""
+        return self.state != "unfinished"
+
+
+class TrialFolder:
+    r"""The folder of one trial: ``trial.json`` with its settings, one folder a run, and
+    ``stopped.json`` or ``failure.json`` if it did not come to its end.
+
+    Args:
+        path (str or Path): The folder.
+        runs (sequence of str): The names of its runs.
+    """
+
+    def __init__(self, path: str | Path, runs: Sequence[str]) -> None:
+        self.path = Path(path)
+        self.runs = {name: RunFolder(self.path / name) for name in runs}
+
+    def begin(self, point: Mapping[str, object]) -> None:
+        r"""Makes the folder and notes the settings.
+
+        Args:
+            point (mapping): Dotted names and values.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._write(TRIAL, {"settings": dict(point)})
+
+    def record_failure(self, failure: Failure) -> None:
+        r"""Notes that the trial failed.
+
+        Args:
+            failure (Failure): Why.
+        """
+        self._write(FAILURE, vars(failure))
+
+    def record_stop(self, value: float, epochs: int) -> None:
+        r"""Notes that the scheduler stopped the trial.
+
+        Args:
+            value (float): The validation metric that it had reached.
+            epochs (int): Epochs that were run.
+        """
+        self._write(STOPPED, {"value": None if math.isnan(value) else value, "epochs": epochs})
+
+    def forget_failure(self) -> None:
+        r"""Lets a failed trial run again."""
+        (self.path / FAILURE).unlink(missing_ok=True)
+
+    def read(self) -> TrialOutcome | None:
+        r"""Reads what is known; :obj:`None` if no trial was begun here."""
+        begun = self._read(TRIAL)
+        if begun is None or not isinstance(begun.get("settings"), dict):
+            return None
+        point = begun["settings"]
+        assert isinstance(point, dict)
+        results = {name: found for name, run in self.runs.items() if (found := _load(run))}
+        value = statistics.fmean(r.val for r in results.values()) if results else math.nan
+        epochs = sum(result.epochs for result in results.values())
+        state: TrialState = "finished" if len(results) == len(self.runs) else "unfinished"
+        failed, stopped = self._read(FAILURE), self._read(STOPPED)
+        failure = None
+        if failed is not None:
+            state, value = "failed", math.nan
+            failure = Failure(**{name: str(text) for name, text in failed.items()})
+        elif stopped is not None and state == "unfinished":
+            state = "stopped"
+            value = float(str(stopped["value"])) if stopped["value"] is not None else math.nan
+            epochs = int(str(stopped["epochs"]))
+        return TrialOutcome(self.path.name, point, state, results, value, epochs, failure)
+
+    def history(self, metric: str, higher_is_better: bool, span: int) -> list[tuple[int, float]]:
+        r"""Returns what the trial had reached after each of its epochs, over all its runs.
+
+        Args:
+            metric (str): Name of the metric.
+            higher_is_better (bool): The direction in which it improves.
+            span (int): Most epochs of a run: the steps of the second run begin there.
+        """
+        best_of = max if higher_is_better else min
+        steps: list[tuple[int, float]] = []
+        finished: list[float] = []
+        for number, run in enumerate(self.runs.values()):
+            best = math.nan
+            for epoch, value in _read_metrics(run.metrics, f"val/{metric}"):
+                best = value if math.isnan(best) else best_of(best, value)
+                steps.append((number * span + epoch + 1, statistics.fmean([*finished, best])))
+            if math.isnan(best):
+                break
+            finished.append(best)
+        return steps
+
+    def _write(self, name: str, content: object) -> None:
+        text = json.dumps(content, indent=2, ensure_ascii=False)
+        write_atomically(self.path / name, f"{text}\n".encode())
+
+    def _read(self, name: str) -> dict[str, object] | None:
+        try:
+            content = json.loads((self.path / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return content if isinstance(content, dict) else None
+
+
+def list_trials(folder: Path, runs: Sequence[str]) -> list[TrialOutcome]:
+    r"""Reads every trial that was begun in a folder, by name.
+
+    Args:
+        folder (Path): The folder of trials.
+        runs (sequence of str): The names of the runs of each.
+    """
+    if not folder.is_dir():
+        return []
+    found = (TrialFolder(path, runs).read() for path in sorted(folder.iterdir()) if path.is_dir())
+    return [outcome for outcome in found if outcome is not None]
+
+
+def _load(run: RunFolder) -> Result | None:
+    if not run.is_finished:
+        return None
+    try:
+        return Result.load(run.result)
+    except RunError:
+        return None  # the trial runs, meets it and says so
+
+
+def _read_metrics(path: Path, column: str) -> list[tuple[int, float]]:
+    """Epoch and value of every row that has one."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        found = [(int(row["epoch"]), float(row[column])) for row in rows if row.get(column)]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [(epoch, value) for epoch, value in found if not math.isnan(value)]
+
+
+def _word(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list | tuple):
+        return "x".join(_word(item) for item in value)
+    return str(value)

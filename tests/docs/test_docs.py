@@ -1,0 +1,225 @@
+"""Every Python block and every command of the pages is valid, and the pages build."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from torch_geometric import seed_everything
+
+from torch_grama.cli import build_parser
+from torch_grama.experiments.settings import check_settings, read_arguments
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(p for p in DOCS.rglob("*.md") if not any(s.startswith("_") for s in p.parts))
+
+PYTHON = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+BASH = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+YAML = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+KEEPS_SETTINGS = {"train", "sweep"}
+PACKAGES = ("nn", "analysis", "datasets", "baselines", "training", "experiments", "sweeps")
+NOT_DESCRIBED = {"functional", "CATALOGUE", "MODELS"}  # a module and two tables of their own
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(DOCS).as_posix()
+
+
+def commands_of(page: Path) -> Iterator[list[str]]:
+    for block in BASH.findall(text_of(page)):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True)
+            if words and words[0] == "grama":
+                yield words[1:]
+
+
+WITH_PYTHON = [page for page in PAGES if "```python" in text_of(page)]
+COMMANDS = [(name_of(page), words) for page in PAGES for words in commands_of(page)]
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
+def test_python_blocks_run(page, monkeypatch, tmp_path, one_thread):
+    """In order, one after another as a reader would; each prints what the page says it prints."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GRAMA_CACHE", str(tmp_path / "cache"))
+    blocks = PYTHON.findall(text_of(page))
+    assert len(blocks) == text_of(page).count("```python")
+    seed_everything(0)
+    names: dict[str, object] = {"__name__": "__main__"}
+    for code, output in blocks:
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            exec(compile(code, name_of(page), "exec"), names)
+        if output:
+            assert printed.getvalue() == output
+    if "loss" in names:
+        assert names["loss"].item() < 0.8 * math.log(names["out"].size(1))
+    if "stretch" in names:
+        # what the page says of gated sums against means
+        assert names["stretch"]["gatedgcn-sum", 90] > 10 * names["stretch"]["gatedgcn-sum", 4]
+        assert names["stretch"]["gatedgcn-plain", 90] < 2 * names["stretch"]["gatedgcn-plain", 4]
+
+
+def test_there_are_commands():
+    assert len(COMMANDS) >= 30
+
+
+@pytest.mark.parametrize(
+    ("page", "words"), COMMANDS, ids=[" ".join(words)[:60] for _, words in COMMANDS]
+)
+def test_command_is_understood(page, words):
+    arguments = build_parser().parse_args(words)
+    assert callable(arguments.run)
+    if words[0] in KEEPS_SETTINGS:
+        given = read_arguments(arguments.settings)
+        model = given.get("model.name", "grama")
+        if words[0] == "train" and arguments.resume is None:
+            check_settings(("on the page", {"data.name": "any", "model.name": model, **given}))
+    if words[0] == "reproduce":
+        assert words[1] == "list" or (ROOT / "configs" / words[1] / "suite.yaml").is_file()
+    for path in getattr(arguments, "config", None) or []:
+        assert not path.startswith("configs") or (ROOT / path).is_file()
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if "```yaml" in text_of(p)], ids=name_of)
+def test_yaml_is_understood(page, tmp_path):
+    from torch_grama.experiments.settings import read_file
+    from torch_grama.sweeps.space import read_space
+
+    for number, block in enumerate(YAML.findall(text_of(page))):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(block, encoding="utf-8")
+        if "space" in yaml.safe_load(block):
+            assert read_space(path)
+        else:
+            check_settings(("on the page", {"data.name": "any", **read_file(path)}))
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([\w./-]+\.md)(?:#[\w-]+)?\)", text_of(page)):
+            assert (page.parent / target).is_file(), f"{name_of(page)} links to {target}"
+
+
+def test_every_page_is_in_the_table_of_contents():
+    listed = set()
+    for page in PAGES:
+        for tree in re.findall(r"```\{toctree\}\n(.*?)```", text_of(page), re.DOTALL):
+            entries = [line for line in tree.split() if not line.startswith(":")]
+            listed |= {(page.parent / f"{entry}.md").resolve() for entry in entries}
+    assert {page for page in PAGES if page not in listed} == {DOCS / "index.md"}
+
+
+def test_first_page_says_what_the_letters_mean():
+    first = text_of(DOCS / "index.md")
+    for letter, option in {
+        "L": "seq_len",
+        "R": "num_recurrences",
+        "S": "num_blocks",
+        "p": "ar_order",
+        "q": "ma_order",
+    }.items():
+        assert re.search(rf"^{letter}, `{option}`\n: \w", first, re.MULTILINE)
+
+
+def test_figures_have_alternative_texts():
+    figures = re.findall(r"^:::\{drawing\} (\w+)\n(.*?)^:::$", _all(), re.MULTILINE | re.DOTALL)
+    modules = {p.stem for p in (DOCS / "figures").glob("*.py")}
+    assert len(figures) >= 8
+    for name, body in figures:
+        assert name in modules
+        assert len(re.match(r":alt: (.*)\n", body)[1]) > 60
+
+
+def test_measured_numbers_in_the_text_are_those_of_the_file():
+    import json
+
+    files = sorted((ROOT / "results" / "runtime").glob("nvidia-h200*.json"))
+    rows = [row for path in files for row in json.loads(path.read_text(encoding="utf-8"))["rows"]]
+
+    def find(scene: str, model: str, **sizes: int) -> dict[str, float]:
+        wanted = {"scene": scene, "model": model, **sizes}
+        return next(row for row in rows if wanted.items() <= row.items())
+
+    million = find("nodes", "GRAMA(GCN)", num_nodes=1_000_000)
+    shallow, gcn = (find("depth", name, depth=4) for name in ("GRAMA(GCN)", "PyG GCN, cached"))
+    deep, saving, half = (
+        find("depth", f"GRAMA(GCN){kind}", depth=32) for kind in ("", ", checkpointed", ", bf16")
+    )
+    gated = find("depth", "GRAMA(GatedGCN)", depth=32)
+    scale, engine = text_of(DOCS / "scale.md"), text_of(DOCS / "engine.md")
+    assert f"about {million['memory_gib'] * 2**30 / 1e9:.1f} kB each" in scale
+    assert f"from {million['train_ms']:.0f} ms for" in scale
+    assert f"({half['memory_gib']:.2f} instead of {deep['memory_gib']:.2f} GiB" in scale
+    assert f"({gated['memory_gib']:.1f} GiB at depth 32" in scale
+    assert f"{saving['train_ms']:.0f} instead of {deep['train_ms']:.0f} ms" in scale
+    times = f"takes {shallow['train_ms']:.1f} ms against {gcn['train_ms']:.1f} ms"
+    assert times in " ".join(engine.split())
+
+
+def test_results_in_the_text_are_those_of_the_files():
+    from torch_grama.report.held_results import gather
+
+    held, _ = gather([ROOT / "results"])
+    cora = {n.model: f"{n.mean:.2f}" for n in held if (n.data, n.budget) == ("cora", "paper")}
+    text = " ".join(text_of(DOCS / "findings.md").split())
+    assert f"{cora['gcn']} against 85.77 on Cora" in text
+    assert f"strong baselines ({cora['tuned-gcn']})" in text
+    assert f"({cora['grama-gcn-naive']} and {cora['grama-gcn']} on Cora)" in text
+
+
+@pytest.mark.slow
+def test_pages_build_without_warnings(tmp_path):
+    pytest.importorskip("furo", reason="the pages need Sphinx and furo: pip install '.[docs]'")
+    pytest.importorskip("myst_parser", reason="the pages need myst-parser: pip install '.[docs]'")
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"),
+            *("-d", str(tmp_path / "trees"), str(DOCS), str(tmp_path / "html")),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for page in PAGES:
+        html = (tmp_path / "html" / page.relative_to(DOCS)).with_suffix(".html")
+        text = html.read_text(encoding="utf-8")
+        assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?://', text)
+        assert len(re.findall("<img [^>]*alt=", text)) == text.count("<img ")
+        assert "\\math" not in re.sub(r"<annotation.*?</annotation>", "", text, flags=re.DOTALL)
+
+    for package in PACKAGES:
+        text = (tmp_path / "html" / "api" / f"{package}.html").read_text(encoding="utf-8")
+        names = set(import_module(f"torch_grama.{package}").__all__) - NOT_DESCRIBED
+        missing = {name for name in names if f'id="torch_grama.{package}.{name}"' not in text}
+        assert missing == set(), f"docs/api/{package}.md lacks them"
+
+
+def _all() -> str:
+    return "\n".join(map(text_of, PAGES))

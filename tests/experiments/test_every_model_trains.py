@@ -1,0 +1,105 @@
+"""Every model of the catalogue learns a small task in the loop that trains GRAMA."""
+
+import pytest
+import torch
+from sample_data import ring_with_chords
+from torch_geometric.data import Data
+
+from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric
+from torch_grama.experiments.assembly import assemble_model, reads_series_alone
+from torch_grama.experiments.catalogue import MODELS
+from torch_grama.experiments.config import ModelConfig
+from torch_grama.experiments.data_facts import DataFacts
+from torch_grama.training import (
+    GraphDataModule,
+    GraphTask,
+    OptimizerSettings,
+    ScheduleSettings,
+    TrainerSettings,
+    fit,
+)
+
+ACCURACY = Metric("accuracy", True)
+SETTINGS = TrainerSettings(
+    max_epochs=12, patience=None, accelerator="cpu", batch_size=8, check_val_every=12
+)
+# Options that make a model small enough for a graph of a dozen nodes.
+SMALL = {"cpgnn": {"pretrain_steps": 3}}
+
+
+class Losses:
+    """Keeps the training loss of every epoch."""
+
+    def __init__(self):
+        self.values = []
+
+    def begin(self, start):
+        pass
+
+    def epoch(self, report):
+        self.values.append(report.train_loss)
+
+    def note(self, text):
+        pass
+
+    def end(self):
+        pass
+
+
+def node_task(series: bool) -> GraphTaskData:
+    """Two classes of the nodes of one graph, told by a feature; half of them to learn from."""
+    graph = ring_with_chords(16)
+    graph["y"] = (graph.x[:, 0] > 0).long()
+    if series:
+        graph.x = graph.x.unsqueeze(1).repeat(1, 4, 1)
+    order = torch.arange(16)
+    fold = Fold(order % 4 < 2, order % 4 == 2, order % 4 == 3)
+    encoding = FeatureEncoding("float", 5)
+    return GraphTaskData("nodes", [graph], [fold], "node", "classification", ACCURACY, 2, encoding)
+
+
+def graph_task(series: bool) -> GraphTaskData:
+    """Two classes of graphs, told by the mean of a feature."""
+    graphs = []
+    for number in range(12):
+        graph = ring_with_chords(7 + number % 3)
+        shift = 1.0 if number % 2 else -1.0
+        x = graph.x + shift
+        graphs.append(
+            Data(
+                x=x.unsqueeze(1).repeat(1, 4, 1) if series else x,
+                edge_index=graph.edge_index,
+                y=torch.tensor([number % 2]),
+            )
+        )
+    order = torch.arange(12)
+    fold = Fold(order[:8], order[8:10], order[10:])
+    encoding = FeatureEncoding("float", 5)
+    return GraphTaskData("graphs", graphs, [fold], "graph", "classification", ACCURACY, 2, encoding)
+
+
+def train(word: str, data: GraphTaskData, folder) -> list[float]:
+    torch.manual_seed(0)
+    options = {"num_layers": 2, **SMALL.get(word, {})}
+    model = assemble_model(ModelConfig(word, 8, options), DataFacts.of(data), data.num_outputs)
+    task = GraphTask.for_data(
+        model, data, OptimizerSettings("adam", lr=0.02), ScheduleSettings("constant")
+    )
+    losses = Losses()
+    module = GraphDataModule(data, 0, SETTINGS)
+    fit(task, module, folder, report=losses, tensorboard=False)
+    assert len(losses.values) == SETTINGS.max_epochs
+    return losses.values
+
+
+@pytest.mark.parametrize("word", MODELS)
+def test_it_learns_classes_of_nodes(word, tmp_path):
+    losses = train(word, node_task(reads_series_alone(word)), tmp_path)
+    assert losses[-1] < 0.95 * losses[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("word", [word for word in MODELS if word != "resnet-adj"])
+def test_it_learns_classes_of_graphs(word, tmp_path):
+    losses = train(word, graph_task(reads_series_alone(word)), tmp_path)
+    assert losses[-1] < 0.95 * losses[0]

@@ -1,0 +1,62 @@
+import pytest
+from result_files import write_result
+
+from torch_grama.report.error_table import build_error_table, format_error, format_error_table
+from torch_grama.report.held_results import gather
+
+DISTANCES = {"far": 12, "near": 3}
+LABELS = {"gcn": "GCN", "grama-gcn": "GRAMA(GCN)"}
+
+
+@pytest.fixture
+def held(tmp_path):
+    for data, model, seed, error in (
+        ("near", "gcn", 0, 0.02),
+        ("near", "gcn", 1, 0.04),
+        ("far", "gcn", 0, 0.08),
+        ("near", "grama-gcn", 0, 0.0001),
+        ("far", "grama-gcn", 0, 0.004),
+        ("elsewhere", "gcn", 0, 1.0),
+        ("near", "unknown", 0, 1.0),
+    ):
+        write_result(tmp_path, "demo", "short", data, model, 0, seed, metric="mse", test=error)
+    return gather([tmp_path])[0]
+
+
+def test_rows_are_in_order_and_columns_from_near_to_far(held):
+    table = build_error_table(held, DISTANCES, LABELS, {"constant": {"near": 0.1, "far": 0.09}})
+    assert table.distances == (3, 12)
+    assert [row.label for row in table.rows] == ["constant", "GCN", "GRAMA(GCN)"]
+    assert [row.label for row in table.references] == ["constant"]
+    assert [row.label for row in table.models] == ["GCN", "GRAMA(GCN)"]
+    assert table.models[0].errors == {3: pytest.approx(0.03), 12: 0.08}
+    assert table.best(3) == 0.0001
+    assert table.ratio("GCN", "GRAMA(GCN)", 12) == pytest.approx(20)
+
+
+def test_only_the_wanted_seeds_count(held):
+    table = build_error_table(held, DISTANCES, LABELS, {}, [0])
+    assert table.models[0].errors[3] == 0.02
+    table = build_error_table(held, DISTANCES, LABELS, {}, [1])
+    assert [row.label for row in table.rows] == ["GCN"]
+    assert table.models[0].errors == {3: 0.04}
+    assert table.ratio("GCN", "GRAMA(GCN)", 3) is None
+    assert table.best(12) is None
+
+
+def test_text_stars_the_lowest_and_dashes_the_missing(held):
+    table = build_error_table(held, DISTANCES, LABELS, {"constant": {"near": 0.1}})
+    lines = format_error_table(table).splitlines()
+    assert lines[0].split()[3:] == ["3", "hops", "12", "hops"]
+    assert lines[2].split() == ["constant", "0.1", "-"]
+    assert lines[3].split() == ["GCN", "0.03", "0.08"]
+    assert lines[4].split() == ["GRAMA(GCN)", "*1.0e-04", "*0.004"]
+    assert len({len(line) for line in lines}) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [(None, "-"), (0.08333, "0.0833"), (0.001, "0.001"), (0.00099, "9.9e-04"), (12.0, "12")],
+)
+def test_errors_are_short(error, text):
+    assert format_error(error) == text

@@ -1,0 +1,91 @@
+"""The table in the README is what the kept result files say."""
+
+from pathlib import Path
+
+import pytest
+from result_files import write_result
+
+from torch_grama.report.held_results import gather
+from torch_grama.report.readme_table import (
+    BEGIN,
+    END,
+    NOTHING,
+    MarkerMissingError,
+    build_readme_table,
+    replace_table,
+)
+
+PROJECT = Path(__file__).parents[2]
+
+
+def rows(table: str) -> list[list[str]]:
+    """The cells of each line below the head."""
+    return [[c.strip() for c in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+
+
+def test_readme_is_up_to_date():
+    text = (PROJECT / "README.md").read_text(encoding="utf-8")
+    held, faults = gather([PROJECT / "results"])
+    assert faults == []
+    renewed = replace_table(text, build_readme_table(held))
+    assert renewed == text, "run `grama results --readme README.md`"
+
+
+def test_validation_chooses_the_variant_and_the_other_model(tmp_path):
+    for model, val, test in (
+        ("grama-gcn", 0.90, 0.99),
+        ("grama-gatedgcn", 0.95, 0.96),
+        ("gcn", 0.80, 0.93),
+        ("gat", 0.85, 0.81),
+    ):
+        write_result(tmp_path, model=model, val=val, test=test)
+    held, _ = gather([tmp_path])
+    ((data, metric, ours, variant, other, paper, runs, hardware),) = rows(build_readme_table(held))
+    assert (data, metric, ours, variant) == ("minesweeper", "AUC ↑", "96.00", "grama-gatedgcn")
+    assert other == "81.00 (gat)"
+    assert paper == "98.33"  # the highest of the paper's GRAMA rows
+    assert (runs, hardware) == ("1", "test bench")
+
+
+def test_lower_is_better_for_errors(tmp_path):
+    for model, error in (("grama-gcn", 0.02), ("grama-gps", 0.001)):
+        write_result(
+            tmp_path,
+            suite="transfer",
+            data="transfer-line-3",
+            model=model,
+            metric="mse",
+            val=error,
+            test=error,
+        )
+    held, _ = gather([tmp_path])
+    ((_, metric, ours, variant, other, *_),) = rows(build_readme_table(held))
+    assert (metric, ours, variant, other) == ("MSE ↓", "1.00e-03", "grama-gps", "not run")
+
+
+def test_only_the_wanted_budget_counts(tmp_path):
+    write_result(tmp_path, budget="smoke")
+    held, _ = gather([tmp_path])
+    assert build_readme_table(held) == NOTHING
+    assert len(rows(build_readme_table(held, "smoke"))) == 1
+
+
+def test_deviation_and_runs_are_stated(tmp_path):
+    for fold, test in enumerate((0.7, 0.9)):
+        write_result(tmp_path, model="grama-gcn", fold=fold, test=test)
+    held, _ = gather([tmp_path])
+    ((_, _, ours, *_, runs, _),) = rows(build_readme_table(held))
+    assert (ours, runs) == ("80.00 ± 14.14", "2")
+
+
+def test_table_is_replaced_between_its_markers():
+    text = f"before\n{BEGIN}\nold\n{END}\nafter\n"
+    renewed = replace_table(text, "| new |")
+    assert renewed == f"before\n{BEGIN}\n| new |\n{END}\nafter\n"
+    assert replace_table(renewed, "| new |") == renewed
+
+
+@pytest.mark.parametrize("text", ["", BEGIN, END, f"{END}\n{BEGIN}"])
+def test_a_text_without_markers_is_refused(text):
+    with pytest.raises(MarkerMissingError, match="Expected the lines"):
+        replace_table(text, "table")

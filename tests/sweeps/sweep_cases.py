@@ -1,0 +1,77 @@
+"""Small spaces and data for tests of sweeps."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2]
+
+
+def write_communities(folder: Path, num_nodes: int = 60) -> Path:
+    """A folder with nodes.csv and edges.csv: two communities, told by neighbours and a feature."""
+    folder.mkdir(parents=True, exist_ok=True)
+    draw = random.Random(0)
+    sides = [draw.random() < 0.5 for _ in range(num_nodes)]
+    with (folder / "nodes.csv").open("w") as file:
+        file.write("id,label,height\n")
+        for number, side in enumerate(sides):
+            word = ("left", "right")[side]
+            file.write(f"n{number},{word},{draw.gauss(1.0 if side else -1.0, 1.5):.4f}\n")
+    with (folder / "edges.csv").open("w") as file:
+        file.write("source,target\n")
+        for _ in range(3 * num_nodes):
+            one, other = draw.sample(range(num_nodes), 2)
+            if sides[one] == sides[other] or draw.random() < 0.2:
+                file.write(f"n{one},n{other}\n")
+    return folder
+
+
+def write_heights(folder: Path, num_nodes: int = 40) -> Path:
+    """A folder with a number to predict, which a model learns in a few steps."""
+    folder.mkdir(parents=True, exist_ok=True)
+    draw = random.Random(1)
+    with (folder / "nodes.csv").open("w") as file:
+        file.write("id,label,x\n")
+        for number in range(num_nodes):
+            x = draw.gauss(0, 1)
+            file.write(f"n{number},{2 * x + 5 + draw.gauss(0, 0.1):.4f},{x:.4f}\n")
+    with (folder / "edges.csv").open("w") as file:
+        file.write("source,target\n")
+        file.writelines(f"n{node},n{(node + 1) % num_nodes}\n" for node in range(num_nodes))
+    return folder
+
+
+def small_base(data: Path, epochs: int = 3) -> dict[str, object]:
+    """Settings of a model that trains in a moment."""
+    return {
+        "data": str(data),
+        "model": {"name": "grama", "hidden_channels": 4, "num_layers": 2},
+        "trainer": {"max_epochs": epochs, "accelerator": "cpu"},
+    }
+
+
+def environment() -> dict[str, str]:
+    """The environment of a command under test."""
+    return os.environ | {"PYTHONPATH": str(PROJECT / "src"), "OMP_NUM_THREADS": "1"}
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    """Starts the command."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "torch_grama.cli", *arguments],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command to its end."""
+    process = start(*arguments)
+    out, error = process.communicate(timeout=400)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, error)

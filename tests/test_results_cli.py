@@ -1,0 +1,98 @@
+"""``grama results``: lists, keeps and puts numbers into the README."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "report"))
+from result_files import write_result
+
+from torch_grama.cli import main
+from torch_grama.report.readme_table import BEGIN, END
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """Run folders with two numbers, and an empty folder for those to be kept."""
+    monkeypatch.chdir(tmp_path)
+    runs, results = tmp_path / "runs", tmp_path / "results"
+    results.mkdir()
+    for fold in (0, 1):
+        path = write_result(runs, model="grama-gcn", fold=fold, test=0.8 + 0.1 * fold)
+        path.with_name("config.yaml").write_text("seed: 0\n")
+    write_result(runs, model="gcn", budget="smoke", test=None)
+    return runs, results
+
+
+def call(places, *arguments):
+    runs, results = places
+    return main(["results", "--runs", str(runs), "--results", str(results), *arguments])
+
+
+def test_json_has_every_number_with_its_source(places, capsys):
+    assert call(places, "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    by_model = {fact["model"]: fact for fact in facts}
+    assert set(by_model) == {"gcn", "grama-gcn"}
+    ours = by_model["grama-gcn"]
+    assert (ours["suite"], ours["budget"], ours["data"]) == ("hetero", "paper", "minesweeper")
+    assert (ours["runs"], ours["parameters"], ours["hardware"]) == (2, 1000, "test bench")
+    assert ours["mean"] == pytest.approx(85)
+    assert ours["paper"] == 95.27
+    assert Path(ours["config"]).is_file()
+    assert by_model["gcn"]["mean"] is None
+
+
+def test_table_has_a_line_a_number(places, capsys):
+    assert call(places) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split() == [
+        *("suite", "budget", "data", "model", "metric", "mean", "deviation", "runs", "paper")
+    ]
+    assert [line.split()[3] for line in lines] == ["grama-gcn", "gcn"]
+    assert lines[1].split()[5] == "-"
+
+
+def test_without_numbers_it_says_how_to_get_some(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kept").mkdir()
+    assert main(["results", "--runs", "none", "--results", "kept"]) == 0
+    assert "grama reproduce" in capsys.readouterr().out
+
+
+def test_kept_numbers_survive_their_runs(places, capsys):
+    runs, results = places
+    assert call(places, "--keep") == 0
+    capsys.readouterr()
+    elsewhere = (runs / "nothing", results)
+    assert call(elsewhere, "--json") == 0
+    facts = {fact["model"]: fact for fact in json.loads(capsys.readouterr().out)}
+    assert facts["grama-gcn"]["mean"] == pytest.approx(85)
+    assert Path(facts["grama-gcn"]["config"]).read_text() == "seed: 0\n"
+
+
+def test_readme_is_renewed_from_what_is_kept(places, tmp_path, capsys):
+    readme = tmp_path / "README.md"
+    readme.write_text(f"a\n{BEGIN}\n{END}\nb\n")
+    assert call(places, "--keep", "--readme", str(readme)) == 0
+    text = readme.read_text()
+    assert "| minesweeper | AUC ↑ | 85.00 ± 7.07 | grama-gcn |" in text
+    assert text.startswith("a\n")
+    assert text.endswith("b\n")
+    assert call(places, "--readme", str(readme)) == 0
+    assert readme.read_text() == text
+
+
+def test_a_readme_without_markers_is_a_mistake(places, tmp_path, capsys):
+    (tmp_path / "README.md").write_text("nothing")
+    assert call(places, "--readme", str(tmp_path / "README.md")) == 2
+    assert "end of results" in capsys.readouterr().err
+    assert (tmp_path / "README.md").read_text() == "nothing"
+
+
+def test_missing_folder_of_kept_numbers_is_named(places, capsys):
+    runs, results = places
+    assert call((runs, results / "absent")) == 2
+    assert "absent" in capsys.readouterr().err
