@@ -30,11 +30,11 @@ MODEL = "model"
 
 # Nodes and edges that the spread of influence may go through, over all its runs of the model; it is
 # exact and given for every node while that suffices.
-_DRAWN_WORK = 600_000
+_DRAWN_WORK = 400_000
 _DRAWN_CHANNELS = 32
 
 # Nodes and edges up to which as many nodes are differentiated; fewer, in proportion, beyond.
-_SAMPLED_SIZE = 50_000
+_SAMPLED_SIZE = 30_000
 _NUM_SAMPLES = 32
 _MIN_SAMPLES = 8
 
