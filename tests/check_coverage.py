@@ -33,6 +33,7 @@ ROOMS = (
     # a CUDA graph needs a CUDA device
     Room("training", 90, required=False, except_for="captured_step.py"),
     Room("experiments", 90, required=False),
+    Room("report", 90, required=False),
 )
 
 

@@ -37,6 +37,7 @@ LIBRARIES = {
     "analysis": {"torch", "numpy"},
     "datasets": {"torch", "torch_geometric", "numpy", "networkx", "scipy"},
     "training": {"torch", "torch_geometric", "numpy", "pytorch_lightning", "torchmetrics"},
+    "report": {"matplotlib"},
     "cli": set[str](),
 }
 # What it may load besides when one of its functions is called.
@@ -44,7 +45,8 @@ LAZY_LIBRARIES = {
     "analysis": {"matplotlib"},
     "datasets": {"rdkit", "ogb", "matplotlib", "rich"},
     "training": {"rich"},
-    "cli": {"matplotlib", "rich"},
+    "report": {"jinja2", "markupsafe", "yaml"},
+    "cli": {"jinja2", "matplotlib", "rich", "yaml"},
 }
 # What single files may load besides.
 FILE_LIBRARIES = {"nn/engine/triton_*.py": {"triton"}}

@@ -7,14 +7,17 @@ import sys
 from collections.abc import Sequence
 
 from torch_grama import __version__
+from torch_grama.analyze_cli import add_analyze_commands
 from torch_grama.data_cli import add_data_commands
 from torch_grama.demo_cli import add_demo_commands
 from torch_grama.models_cli import add_models_commands
+from torch_grama.report_cli import add_report_commands
 from torch_grama.reproduce_cli import add_reproduce_commands
 from torch_grama.results_cli import add_results_commands
 from torch_grama.run_cli import add_run_commands
 from torch_grama.sweep_cli import add_sweep_commands
 from torch_grama.train_cli import add_train_commands
+from torch_grama.watch_cli import add_watch_commands
 
 _EPILOG = """\
 from a folder with nodes.csv and edges.csv to predictions:
@@ -60,6 +63,9 @@ def build_parser() -> argparse.ArgumentParser:
     add_models_commands(subparsers)
     add_train_commands(subparsers)
     add_run_commands(subparsers)
+    add_analyze_commands(subparsers)
+    add_report_commands(subparsers)
+    add_watch_commands(subparsers)
     add_sweep_commands(subparsers)
     add_reproduce_commands(subparsers)
     add_results_commands(subparsers)

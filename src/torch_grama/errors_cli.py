@@ -21,6 +21,8 @@ _EXTRAS = {
     "optuna": "sweep",
     "networkx": "data",
     "matplotlib": "data",
+    "jinja2": "report",
+    "plotly": "report",
     "rdkit": "molecules",
     "ogb": "molecules",
 }

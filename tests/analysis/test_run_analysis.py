@@ -142,6 +142,18 @@ def test_a_large_graph_is_sampled(monkeypatch):
     assert found.blocks[0].closed_loop.num_iterations == 100  # few channels
 
 
+@pytest.mark.slow
+def test_the_spread_of_influence_keeps_to_its_work():
+    torch.manual_seed(0)
+    model = GRAMA(3, 4, 2, seq_len=2, num_blocks=1).double()
+    settings = AnalysisSettings(closed_loop=False, num_samples=2)
+    small = analyze(model, graph(30), settings=settings).example
+    assert (small.num_probes, len(small.sources)) == (None, 30)
+    medium = analyze(model, graph(2000), settings=settings).example
+    assert len(medium.sources) * medium.num_probes * (2000 + 2 * 1999) <= 400_000
+    assert len(medium.sources) > 1
+
+
 def test_unusable_arguments(tmp_path):
     with pytest.raises(ValueError, match="other names than 'model'"):
         analyze(grama(), graph(3), compare={"model": grama()})

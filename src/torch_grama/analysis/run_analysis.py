@@ -28,11 +28,13 @@ SCHEMA_VERSION = 1
 # The name under which the analysed model stands beside those it is compared with.
 MODEL = "model"
 
-# Nodes and edges up to which the spread of influence is exact, and given for many nodes.
-_DRAWN_SIZE = 20_000
+# Nodes and edges that the spread of influence may go through, over all its runs of the model; it is
+# exact and given for every node while that suffices.
+_DRAWN_WORK = 400_000
+_DRAWN_CHANNELS = 32
 
 # Nodes and edges up to which as many nodes are differentiated; fewer, in proportion, beyond.
-_SAMPLED_SIZE = 50_000
+_SAMPLED_SIZE = 30_000
 _NUM_SAMPLES = 32
 _MIN_SAMPLES = 8
 
@@ -289,14 +291,17 @@ def _example(
     fitting = [i for i in chosen if graphs[i].num_nodes <= settings.example_nodes]
     by_size = sorted(fitting or chosen, key=lambda i: graphs[i].num_nodes, reverse=bool(fitting))
     graph = graphs[by_size[0]]
-    large = _size(graph) > _DRAWN_SIZE
+    runs = max(1, _DRAWN_WORK // max(_size(graph), 1))
+    shown = min(graph.num_nodes, settings.example_nodes)
+    large = runs < _DRAWN_CHANNELS * shown
+    num_probes = min(8, max(2, runs // 8))
     return draw_example(
         model,
         graph,
         graph=by_size[0],
         max_nodes=settings.example_nodes,
-        num_probes=2 if large else None,
-        max_sources=1 if large else None,
+        num_probes=num_probes if large else None,
+        max_sources=max(1, runs // num_probes) if large else None,
         seed=settings.seed,
     )
 

@@ -12,6 +12,7 @@ from torch_grama.datasets import GraphTaskData
 from torch_grama.datasets.atomic_file import write_atomically
 from torch_grama.datasets.storage import Report
 from torch_grama.experiments.assembly import assemble_model, count_parameters, measure_scales
+from torch_grama.experiments.coefficient_callback import CoefficientCallback
 from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.environment import describe_environment
@@ -57,6 +58,7 @@ def run_experiment(
     report: ReportName | Reporter = "auto",
     data: GraphTaskData | None = None,
     data_report: Report | None = None,
+    log_coefficients: bool = True,
 ) -> Result:
     r"""Trains one model on one data set, evaluates it once, and stores the result.
 
@@ -72,6 +74,8 @@ def run_experiment(
         data (GraphTaskData, optional): The data set of the configuration, if it is loaded
             already. (default: :obj:`None`)
         data_report (callable, optional): Told while data is loaded. (default: :obj:`None`)
+        log_coefficients (bool, optional): Whether a GRAMA model's coefficients are written to
+            ``coefficients.jsonl`` as it trains. (default: :obj:`True`)
 
     Returns:
         The result, which is in the folder too.
@@ -112,6 +116,9 @@ def run_experiment(
         else:
             facts.save(run.facts)
             save_config(config, run.config)
+        watchers = []
+        if log_coefficients and CoefficientCallback.fits(task.model):
+            watchers.append(CoefficientCallback(run.path, settings.max_epochs))
         try:
             outcome = fit(
                 task,
@@ -120,6 +127,7 @@ def run_experiment(
                 settings,
                 resume=resume,
                 report=NamedReporter(report, describe_model(config)),
+                callbacks=watchers,
             )
         except ValueError as error:
             raise ConfigError(str(error)) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -48,6 +49,7 @@ def fit(
     resume: bool = False,
     report: ReportName | Reporter = "auto",
     tensorboard: bool = True,
+    callbacks: Sequence[pl.Callback] = (),
 ) -> FitOutcome:
     r"""Trains a task on the training part of a data set and selects by its validation part.
 
@@ -67,6 +69,8 @@ def fit(
         report (str or Reporter, optional): ``"auto"``, ``"rich"``, ``"plain"``, ``"quiet"``,
             ``"json"`` or something with the methods of :class:`Reporter`. (default: :obj:`"auto"`)
         tensorboard (bool, optional): Whether to write TensorBoard events. (default: :obj:`True`)
+        callbacks (sequence of Callback, optional): Lightning callbacks that watch the run; they
+            must leave the model, its gradients and random numbers alone. (default: none)
 
     Returns:
         FitOutcome: Why it ended, the best epoch and its value, and the files.
@@ -102,7 +106,7 @@ def fit(
         reporter.begin(start)
         if found is None and fits_labels(task.model):
             _fit_labels(task, data_module, device)
-        _train(task, data_module, files, settings, source, reporter, tensorboard)
+        _train(task, data_module, files, settings, source, reporter, tensorboard, callbacks)
     finally:
         reporter.end()
     last = read_checkpoint(files.last)
@@ -218,6 +222,7 @@ def _train(
     source: Path | None,
     reporter: Reporter,
     tensorboard: bool,
+    callbacks: Sequence[pl.Callback],
 ) -> None:
     several = settings.devices > 1
     callback = EpochEnd(
@@ -235,7 +240,8 @@ def _train(
         with quiet_lightning(), SignalWatch(forward=several) as watch:
             if not several:
                 callback.watch = watch
-            _build_trainer(files, settings, callback, choose_device(settings)).fit(
+            watchers = [*callbacks, callback]
+            _build_trainer(files, settings, watchers, choose_device(settings)).fit(
                 task, datamodule=data_module, ckpt_path=None if source is None else str(source)
             )
     except TrainingInterruptedError:
@@ -248,7 +254,7 @@ def _train(
 
 
 def _build_trainer(
-    files: RunFolder, settings: TrainerSettings, callback: EpochEnd, device: torch.device
+    files: RunFolder, settings: TrainerSettings, callbacks: list[pl.Callback], device: torch.device
 ) -> pl.Trainer:
     strategy: str | Strategy = "auto"
     if settings.devices > 1:
@@ -264,7 +270,7 @@ def _build_trainer(
         check_val_every_n_epoch=settings.check_val_every,
         gradient_clip_val=None if settings.capture else settings.gradient_clip,
         deterministic=settings.deterministic,
-        callbacks=[callback],
+        callbacks=callbacks,
         plugins=[SafeCheckpointIO()],
         default_root_dir=str(files.path),
         logger=False,

@@ -1,0 +1,112 @@
+"""``grama analyze``: what a trained model does, into a file beside the run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from torch_grama.errors_cli import guarded
+from torch_grama.loading_cli import LoadingProgress
+
+if TYPE_CHECKING:
+    from torch_grama.analysis import Analysis
+
+Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
+
+_EPILOG = """\
+examples:
+  grama analyze runs/first
+  grama analyze runs/first --compare runs/gcn --resistance
+  grama report runs/first --out report.html
+"""
+
+
+def add_analyze_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
+    r"""Adds ``analyze`` to a parser.
+
+    Args:
+        subparsers: What ``ArgumentParser.add_subparsers`` returned.
+    """
+    parser = subparsers.add_parser(
+        "analyze",
+        help="look at the dynamics, the reach and the errors of a run",
+        description="Looks at the best weights of a run: coefficients, poles and stability of "
+        "every block, how far information travels, whether states become alike, and where "
+        "predictions are wrong. Writes RUN/analysis.json, which `grama report` shows.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folder", type=Path, metavar="RUN", help="the folder of the run")
+    parser.add_argument(
+        "--compare",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="RUN",
+        help="other runs on the same data, such as the backbone alone",
+    )
+    parser.add_argument(
+        "--split", choices=["train", "val", "test"], default="val", help="which part [val]"
+    )
+    parser.add_argument(
+        "--max-graphs", type=int, metavar="N", help="graphs whose blocks are analysed [32]"
+    )
+    parser.add_argument(
+        "--samples", type=int, metavar="N", help="nodes of each graph that are differentiated"
+    )
+    parser.add_argument(
+        "--resistance", action="store_true", help="set influence against effective resistance too"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of sampling [0]")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="where to write [RUN/analysis.json]"
+    )
+    parser.set_defaults(run=guarded(_analyze))
+
+
+def _analyze(arguments: argparse.Namespace) -> int:
+    from torch_grama.analysis import AnalysisSettings
+    from torch_grama.experiments.analyze_run import ANALYSIS, analyze_run
+    from torch_grama.experiments.errors import ConfigError
+
+    given = {"max_graphs": arguments.max_graphs, "num_samples": arguments.samples}
+    try:
+        settings = AnalysisSettings(
+            resistance=arguments.resistance,
+            seed=arguments.seed,
+            **{name: value for name, value in given.items() if value is not None},
+        )
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    begun = time.monotonic()
+
+    def report(part: str) -> None:
+        print(f"{time.monotonic() - begun:6.1f} s  {part} ...", file=sys.stderr, flush=True)
+
+    with LoadingProgress() as progress:
+        found = analyze_run(
+            arguments.folder,
+            compare=arguments.compare,
+            split=arguments.split,
+            settings=settings,
+            report=report,
+            data_report=progress.report,
+            out=arguments.out,
+        )
+    _print(found, arguments.out or arguments.folder / ANALYSIS)
+    return 0
+
+
+def _print(found: Analysis, path: Path) -> None:
+    for name, influence in found.influence.items():
+        error = influence.influence_range_error
+        bounds = "" if error is None else f" ± {error:.2g}"
+        print(f"influence range of {name}  {influence.influence_range:.3g}{bounds} hops")
+    if found.blocks:
+        stable = sum(all(block.stable) for block in found.blocks)
+        margin = min(min(block.margin) for block in found.blocks)
+        print(f"stable blocks  {stable} of {len(found.blocks)}, smallest margin {margin:.3g}")
+    print(f"analysis  {path}")

@@ -1,0 +1,178 @@
+"""Looks at the best weights of a run: dynamics, reach, smoothness, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from torch_grama.analysis import (
+    Analysis,
+    AnalysisSettings,
+    ModelInput,
+    Predictions,
+    analyze,
+    write_analysis,
+)
+from torch_grama.datasets import GraphTaskData
+from torch_grama.datasets.storage import Report
+from torch_grama.experiments.data_facts import DataFacts, load_data
+from torch_grama.experiments.errors import RunError
+from torch_grama.experiments.finished_run import LoadedRun, load_run
+from torch_grama.experiments.run import describe_model
+from torch_grama.training import GraphTask, predict
+from torch_grama.training.graph_batch import GraphBatch, batch_of_one, collate
+from torch_grama.training.positional_encoding import collect_positions
+
+ANALYSIS = "analysis.json"
+
+Split = Literal["train", "val", "test"]
+
+# Graphs of a data set of many that are predicted for the errors.
+_MAX_PREDICTED = 2000
+_BATCH = 64
+
+
+def analyze_run(
+    folder: str | Path,
+    *,
+    compare: Sequence[str | Path] = (),
+    split: Split = "val",
+    settings: AnalysisSettings | None = None,
+    report: Callable[[str], None] | None = None,
+    data_report: Report | None = None,
+    out: str | Path | None = None,
+) -> Analysis:
+    r"""Analyses the best weights of a run on its own data and writes ``analysis.json`` beside them.
+
+    Of a data set of many graphs those of one part are looked at; of a single graph, the whole
+    carries messages and the nodes of the part are judged.
+
+    Args:
+        folder (str or Path): The folder of the run.
+        compare (sequence of str or Path, optional): Other runs on the same data, whose reach and
+            smoothness are set beside. (default: none)
+        split (str, optional): ``"train"``, ``"val"`` or ``"test"``. (default: :obj:`"val"`)
+        settings (AnalysisSettings, optional): How much is looked at. (default: :obj:`None`)
+        report (callable, optional): Told which part begins. (default: :obj:`None`)
+        data_report (callable, optional): Told while data is loaded. (default: :obj:`None`)
+        out (str or Path, optional): Where to write. (default: ``analysis.json`` in the run)
+
+    Returns:
+        What was found.
+
+    Raises:
+        RunError: There is no run, it has no weights, or data or compared runs do not fit.
+        DatasetError: The data is gone.
+    """
+    run = load_run(folder)
+    others = _load_others(run, compare)
+    data = load_data(run.config.data, data_report)
+    if DataFacts.of(data) != run.facts:
+        raise RunError(
+            f"The data '{data.name}' is not what the run '{run.folder.path}' was trained on: "
+            f"restore it, and analyse the run again"
+        )
+    if report is not None:
+        report("predictions")
+    numbers = _graphs_of(data, run.config.data.fold, split)
+    batches = _batches(data, numbers)
+    inputs = [_as_input(batch) for batch in batches]
+    predictions = _predict(run, data, numbers, batches, split)
+    try:
+        found = analyze(
+            run.task.model,
+            inputs,
+            predictions=predictions,
+            compare={name: task.model for name, task in others.items()},
+            settings=settings,
+            report=report,
+        )
+    except ValueError as error:
+        raise RunError(f"The run '{run.folder.path}' cannot be analysed: {error}") from error
+    write_analysis(found, run.folder.path / ANALYSIS if out is None else out)
+    return found
+
+
+def _load_others(run: LoadedRun, folders: Sequence[str | Path]) -> dict[str, GraphTask]:
+    others: dict[str, GraphTask] = {}
+    for folder in folders:
+        other = load_run(folder)
+        ours, theirs = run.config.data, other.config.data
+        if (ours.name, other.facts) != (theirs.name, run.facts):
+            raise RunError(
+                f"Expected runs on the same data to compare: '{run.folder.path}' has "
+                f"'{ours.name}', '{folder}' has '{theirs.name}' or other encodings of it"
+            )
+        name = describe_model(other.config)
+        if name in others or name == "model":
+            name = f"{name}, {other.folder.path.resolve().name}"
+        others[name] = other.task
+    return others
+
+
+def _graphs_of(data: GraphTaskData, fold: int, split: Split) -> Tensor:
+    r"""Numbers of the graphs that are looked at."""
+    part: Tensor = getattr(data.folds[fold], split)
+    if part.dtype == torch.bool:  # nodes of a single graph
+        return torch.zeros(1, dtype=torch.long)
+    if part.numel() == 0:
+        raise RunError(
+            f"Expected graphs in the '{split}' part of '{data.name}' (got none): name another with "
+            f"`--split`"
+        )
+    spread = torch.linspace(0, len(part) - 1, min(len(part), _MAX_PREDICTED)).round().long()
+    return part[spread]
+
+
+def _batches(data: GraphTaskData, numbers: Tensor) -> list[GraphBatch]:
+    if len(data.graphs) == 1:
+        return [batch_of_one(data.graphs[0], None)]
+    return [
+        collate([data.graphs[int(number)] for number in part], data.level, targets=False)
+        for part in numbers.split(_BATCH)
+    ]
+
+
+def _as_input(batch: GraphBatch) -> ModelInput:
+    return ModelInput(
+        batch.x,
+        batch.edge_index,
+        batch.edge_weight,
+        batch.edge_attr,
+        batch.batch,
+        batch.batch_size,
+        collect_positions(batch, random_signs=False),
+    )
+
+
+def _predict(
+    run: LoadedRun,
+    data: GraphTaskData,
+    numbers: Tensor,
+    batches: Sequence[GraphBatch],
+    split: Split,
+) -> Predictions | None:
+    graphs = [data.graphs[int(number)] for number in numbers]
+    if any(graph.get("y") is None for graph in graphs):
+        return None
+    prediction = predict(run.task, batches)
+    target = torch.cat([_target(graph["y"], data.level, data.num_outputs) for graph in graphs])
+    evaluated, anchors = None, None
+    if data.level == "node" and "label_mask" in graphs[0]:
+        evaluated = torch.cat([graph["label_mask"] for graph in graphs])
+    fold = data.folds[run.config.data.fold]
+    if fold.train.dtype == torch.bool:
+        judged: Tensor = getattr(fold, split)
+        evaluated = judged if evaluated is None else judged & evaluated
+        anchors = fold.train if split != "train" else None
+    return Predictions(data.kind, prediction, target, evaluated, anchors)
+
+
+def _target(y: Tensor, level: str, num_outputs: int) -> Tensor:
+    if level == "graph":
+        return y.reshape(1) if not y.is_floating_point() and y.numel() == 1 else y.reshape(1, -1)
+    return y if not y.is_floating_point() or y.dim() > 1 else y.reshape(-1, num_outputs)

@@ -1,0 +1,247 @@
+"""The report: one HTML file with everything in it, from the files of runs alone."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from torch_grama.report.dynamics_figures import coefficient_figure, impulse_figure, pole_figure
+from torch_grama.report.example_picture import example_picture
+from torch_grama.report.figure_parts import Figure
+from torch_grama.report.learning_figures import learning_figures
+from torch_grama.report.page_cards import block_rows, summarize_run
+from torch_grama.report.page_comparison import compare_runs
+from torch_grama.report.page_settings import setting_table
+from torch_grama.report.reach_figures import error_figures, influence_figures, smoothness_figure
+from torch_grama.report.reach_table import reach_rows
+from torch_grama.report.run_files import RunFiles
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+MAX_BYTES = 8_000_000
+# Runs whose dynamics are drawn one by one; the others stand in cards, curves and tables.
+_MAX_DETAILED = 12
+
+
+class PageError(ValueError):
+    r"""A page that cannot be made; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Page:
+    r"""A report.
+
+    Attributes:
+        html: The whole file.
+        policy: The content security policy that it carries, for a server to repeat.
+    """
+
+    html: str
+    policy: str
+
+
+def build_page(
+    runs: Sequence[RunFiles],
+    title: str = "GRAMA report",
+    links: Mapping[str, str] | None = None,
+    home: str | None = None,
+) -> Page:
+    r"""Builds the report of one or several runs.
+
+    Args:
+        runs (sequence of RunFiles): The runs, in the order in which they are shown.
+        title (str, optional): The title. (default: :obj:`"GRAMA report"`)
+        links (mapping, optional): For each folder of a run, as text, the address under which its
+            files are reached from the page. (default: no links)
+        home (str, optional): Address of a page to go back to. (default: none)
+
+    Raises:
+        PageError: There is no run, or so many that the page would be too large.
+    """
+    if not runs:
+        raise PageError("Expected at least one run to report (got none)")
+    for detailed in (_MAX_DETAILED, 4, 1, 0):
+        page = _build(runs, title, links or {}, home, detailed)
+        if len(page.html.encode()) <= MAX_BYTES:
+            return page
+    raise PageError(
+        f"Expected a report below {MAX_BYTES // 1_000_000} MB (got more with {len(runs)} runs): "
+        f"name fewer runs"
+    )
+
+
+def write_page(runs: Sequence[RunFiles], path: str | Path, title: str = "GRAMA report") -> Path:
+    r"""Writes the report of one or several runs, whole or not at all.
+
+    Args:
+        runs (sequence of RunFiles): The runs.
+        path (str or Path): The file.
+        title (str, optional): The title. (default: :obj:`"GRAMA report"`)
+
+    Raises:
+        PageError: There is no run, or too many.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    links = {str(run.folder): _link(run.folder, path.parent) for run in runs}
+    html = build_page(runs, title, links).html
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        unfinished.write_text(html, encoding="utf-8")
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return path
+
+
+def read_asset(name: str) -> str:
+    r"""A template, style or script of the page."""
+    text = (files(__package__) / "templates" / name).read_text(encoding="utf-8")
+    return text.replace("\r\n", "\n")
+
+
+def render(template: str, **values: object) -> str:
+    r"""Fills a template; every value is escaped.
+
+    Args:
+        template (str): Its file.
+        **values (object): What it shows.
+    """
+    return _template(template).render(**values)
+
+
+@lru_cache(maxsize=4)
+def _template(name: str) -> Template:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FunctionLoader(read_asset),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name)
+
+
+@lru_cache(maxsize=8)
+def script_hash(script: str) -> str:
+    r"""How a content security policy names an inline script."""
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def make_policy(scripts: Sequence[str]) -> str:
+    r"""A policy that allows these scripts, inline style, and nothing from anywhere."""
+    allowed = " ".join(map(script_hash, scripts)) or "'none'"
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def embed_json(value: object) -> str:
+    r"""JSON that can stand inside a script element, whatever its strings hold."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=True)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+@lru_cache(maxsize=1)
+def plotly_script() -> str:
+    r"""The drawing library, as the installed package brings it."""
+    path = files("plotly") / "package_data" / "plotly.min.js"
+    return path.read_text(encoding="utf-8").replace("\r\n", "\n")
+
+
+def _build(
+    runs: Sequence[RunFiles],
+    title: str,
+    links: Mapping[str, str],
+    home: str | None,
+    detailed: int,
+) -> Page:
+    from markupsafe import Markup
+
+    learning = learning_figures(runs)
+    influence = influence_figures(runs)
+    smoothness = smoothness_figure(runs)
+    panels = [_panel(run, index, detailed, len(runs) > 1) for index, run in enumerate(runs)]
+    figures = [*learning, *influence, *([smoothness] if smoothness else [])]
+    pictures: dict[str, object] = {}
+    for panel in panels:
+        figures += panel.figures
+        if panel.example is not None:
+            pictures[f"example-{panel.key}"] = panel.example
+    data = {"figures": {figure.name: figure.to_dict() for figure in figures}, "examples": pictures}
+    scripts = [plotly_script(), read_asset("page.js"), read_asset("example.js")]
+    policy = make_policy(scripts)
+    html = render(
+        "page.html.jinja",
+        title=title,
+        home=home,
+        policy=policy,
+        style=Markup(read_asset("page.css")),
+        scripts=[Markup(script) for script in scripts],
+        data=Markup(embed_json(data)),
+        cards=[summarize_run(run) for run in runs],
+        learning=learning,
+        tables=compare_runs(runs),
+        influence=influence,
+        reach=reach_rows(runs),
+        smoothness=smoothness,
+        panels=panels,
+        settings=setting_table(runs),
+        left_out=sum(not panel.detailed for panel in panels),
+        analysis_missing=[run for run in runs if not run.analysis],
+        places=[(run, links.get(str(run.folder), "")) for run in runs],
+    )
+    return Page(html, policy)
+
+
+@dataclass(frozen=True)
+class _Panel:
+    run: RunFiles
+    key: str
+    detailed: bool
+    dynamics: Sequence[Figure]
+    errors: Sequence[Figure]
+    blocks: Sequence[object]
+    example: Mapping[str, object] | None
+
+    @property
+    def figures(self) -> list[Figure]:
+        return [*self.dynamics, *self.errors]
+
+
+def _panel(run: RunFiles, index: int, detailed: int, many: bool) -> _Panel:
+    key = str(index)
+    if index >= detailed:
+        return _Panel(run, key, False, (), (), block_rows(run), None)
+    made = [make(run, key) for make in (pole_figure, coefficient_figure, impulse_figure)]
+    return _Panel(
+        run,
+        key,
+        True,
+        [figure for figure in made if figure is not None],
+        error_figures(run, key, many),
+        block_rows(run),
+        example_picture(run),
+    )
+
+
+def _link(folder: Path, start: Path) -> str:
+    r"""The way from the report to a run, as an address; empty between two drives."""
+    try:
+        return quote(Path(os.path.relpath(folder.resolve(), start.resolve())).as_posix())
+    except ValueError:
+        return ""

@@ -1,0 +1,203 @@
+"""A small server for this machine alone that shows the runs of a folder."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import cast
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from torch_grama.report.page import PageError, make_policy, read_asset, render
+from torch_grama.report.run_files import FILES, LIMITS
+from torch_grama.report.safe_files import UnsafeFileError, open_inside
+from torch_grama.report.watched_runs import WatchedRuns
+
+LOOPBACK = "127.0.0.1"
+_MAX_COMPARED = 24
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+_NOTHING = "default-src 'none'; frame-ancestors 'none'"
+
+
+class WatchServer(ThreadingHTTPServer):
+    r"""Serves the runs of a folder on the loopback address.
+
+    Every string from a file is escaped, no file outside the folder is read, and nothing in it is
+    run. Requests whose ``Host`` is another name are refused, so that no page of the web can read
+    the runs by giving its own name this address.
+
+    Args:
+        root (str or Path): The folder that holds runs.
+        port (int, optional): The port; 0 for any that is free. (default: :obj:`0`)
+
+    Raises:
+        UnsafeFileError: There is no such folder.
+        OSError: The port is taken.
+    """
+
+    daemon_threads = True
+    request_queue_size = 512
+
+    def __init__(self, root: str | Path, port: int = 0) -> None:
+        self.runs = WatchedRuns(root)
+        super().__init__((LOOPBACK, port), WatchHandler)
+        names = (LOOPBACK, "localhost")
+        self.hosts = {f"{name}:{self.server_port}" for name in names}
+        if self.server_port == 80:
+            self.hosts |= set(names)
+
+    @property
+    def address(self) -> str:
+        r"""The address to open."""
+        return f"http://{LOOPBACK}:{self.server_port}/"
+
+    def server_bind(self) -> None:
+        # without asking for the name of this machine, which may take seconds
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = LOOPBACK, self.server_address[1]
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):  # a client that went away is no matter
+            print(f"grama: a request failed ({type(error).__name__}: {error})", file=sys.stderr)
+
+
+class WatchHandler(BaseHTTPRequestHandler):
+    r"""Answers one connection."""
+
+    # a client that says nothing is let go
+    timeout = 15
+    server_version = "grama"
+    sys_version = ""
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        r"""Answers with a page, a part of one, or a file."""
+        self._answer()
+
+    def do_HEAD(self) -> None:
+        r"""Answers likewise, without the content."""
+        self._answer()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        r"""Says in a sentence what is wrong; nothing of the request is repeated."""
+        self.close_connection = True
+        try:
+            phrase = HTTPStatus(code).phrase
+        except ValueError:
+            phrase = "Error"
+        body = render("error.html.jinja", code=code, phrase=phrase, style=_style())
+        self._send(body.encode(), "text/html; charset=utf-8", _page_policy(()), status=code)
+
+    def log_message(self, format: str, *args: object) -> None:
+        r"""Keeps quiet: the terminal is the user's."""
+
+    @property
+    def _watch(self) -> WatchServer:
+        return cast(WatchServer, self.server)
+
+    def _answer(self) -> None:
+        hosts = self.headers.get_all("Host") or []
+        if len(hosts) != 1 or hosts[0].strip().lower() not in self._watch.hosts:
+            self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
+            return
+        if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
+            self.send_error(HTTPStatus.BAD_REQUEST)
+            return
+        try:
+            split = urlsplit(self.path)
+            path = unquote(split.path, errors="strict")
+            self._route(path, split.query)
+        except (UnsafeFileError, FileNotFoundError, PageError):
+            self.send_error(HTTPStatus.NOT_FOUND)
+        except ValueError:  # an address that cannot be read
+            self.send_error(HTTPStatus.BAD_REQUEST)
+
+    def _route(self, path: str, query: str) -> None:
+        if path == "/":
+            self._send_list()
+        elif path == "/list":
+            self._send_html(self._list_part())
+        elif path == "/compare":
+            names = parse_qs(query, max_num_fields=_MAX_COMPARED).get("run", [])
+            self._send_report(names)
+        elif path.startswith("/run/"):
+            self._send_report([path.removeprefix("/run/").removesuffix("/")])
+        elif path.startswith("/file/"):
+            self._send_file(*path.removeprefix("/file/").rpartition("/")[::2])
+        else:
+            self.send_error(HTTPStatus.NOT_FOUND)
+
+    def _send_list(self) -> None:
+        from markupsafe import Markup
+
+        script = read_asset("watch.js")
+        html = render(
+            "watch.html.jinja",
+            root=str(self._watch.runs.root),
+            part=Markup(self._list_part()),
+            style=_style(),
+            script=Markup(script),
+        )
+        self._send_html(html, (script,))
+
+    def _list_part(self) -> str:
+        runs, count = self._watch.runs.list_runs()
+        return render("list.html.jinja", runs=runs, count=count)
+
+    def _send_report(self, names: Sequence[str]) -> None:
+        folders = [self._watch.runs.find(name) for name in dict.fromkeys(names)]
+        if not folders:
+            raise UnsafeFileError("There is no such run")
+        page = self._watch.runs.page(folders)
+        policy = f"{page.policy}; frame-ancestors 'none'"
+        self._send(page.html.encode(), "text/html; charset=utf-8", policy)
+
+    def _send_file(self, run: str, name: str) -> None:
+        folder = self._watch.runs.find(run)
+        if name not in FILES:
+            raise UnsafeFileError("There is no such file")
+        with open_inside(folder, name, LIMITS[name]) as stream:
+            content = stream.read(LIMITS[name] + 1)
+        # as text, so that no browser takes it for a page
+        self._send(content, "text/plain; charset=utf-8", _NOTHING)
+
+    def _send_html(self, html: str, scripts: Sequence[str] = ()) -> None:
+        self._send(html.encode(), "text/html; charset=utf-8", _page_policy(scripts))
+
+    def _send(self, body: bytes, kind: str, policy: str, status: int = HTTPStatus.OK) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Security-Policy", policy)
+        for name, value in _HEADERS.items():
+            self.send_header(name, value)
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+def _page_policy(scripts: Sequence[str]) -> str:
+    policy = make_policy(scripts).replace("form-action 'none'", "form-action 'self'")
+    return f"{policy}; connect-src 'self'; frame-ancestors 'none'"
+
+
+def _style() -> object:
+    from markupsafe import Markup
+
+    return Markup(read_asset("page.css"))

@@ -1,0 +1,163 @@
+"""The runs below one folder: found, summarised, and their pages kept until a file changes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from torch_grama.report.page import Page, build_page
+from torch_grama.report.page_cards import Card, summarize_run
+from torch_grama.report.run_files import FILES, read_run_files
+from torch_grama.report.run_search import find_runs, is_run
+from torch_grama.report.safe_files import UnsafeFileError
+
+# A run whose files changed within this many seconds counts as running.
+_FRESH = 120.0
+_MAX_LISTED = 300
+_MAX_PAGES = 4
+_FILES = (*FILES, "checkpoints/last.ckpt")
+
+Signature = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class ListedRun:
+    r"""A line of the list.
+
+    Attributes:
+        path: Where the run lies, relative to the folder that is watched.
+        address: The same as part of an address.
+        card: Its summary.
+        state: ``"finished"``, ``"running"`` or ``"stopped"``.
+        age: How long ago one of its files changed, in words.
+    """
+
+    path: str
+    address: str
+    card: Card
+    state: str
+    age: str
+
+
+class WatchedRuns:
+    r"""What a server shows of a folder of runs; safe to use from several threads.
+
+    Args:
+        root (str or Path): The folder.
+
+    Raises:
+        UnsafeFileError: There is no such folder.
+    """
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root).resolve()
+        if not self.root.is_dir():
+            raise UnsafeFileError(f"There is no folder '{root}'; name the folder that holds runs")
+        self._cards: dict[Path, tuple[Signature, Card]] = {}
+        self._pages: OrderedDict[tuple[Path, ...], tuple[tuple[Signature, ...], Page]]
+        self._pages = OrderedDict()
+        self._lock = threading.Lock()
+        self._building = threading.Lock()
+
+    def list_runs(self) -> tuple[list[ListedRun], int]:
+        r"""The newest runs, and how many there are in all."""
+        found = find_runs(self.root)
+        listed = []
+        for folder in found[:_MAX_LISTED]:
+            try:
+                listed.append(self._listed(folder))
+            except UnsafeFileError:  # it went away meanwhile
+                continue
+        order = {"running": 0, "finished": 1, "stopped": 1}
+        listed.sort(key=lambda run: order[run.state])
+        return listed, len(found)
+
+    def find(self, path: str) -> Path:
+        r"""The folder of a run, by its path below the root.
+
+        Args:
+            path (str): Names with slashes between, as in an address, decoded; empty or ``"."`` for
+                the root itself.
+
+        Raises:
+            UnsafeFileError: It leads out of the root, or there is no run.
+        """
+        names = [] if path in ("", ".") else path.split("/")
+        if any(name in ("", ".", "..") or "\0" in name or "\\" in name for name in names):
+            raise UnsafeFileError("There is no such run")
+        try:
+            folder = self.root.joinpath(*names).resolve()
+            if folder.is_relative_to(self.root) and folder.is_dir() and is_run(folder):
+                return folder
+        except (OSError, ValueError, RuntimeError):  # a name that no file can have
+            pass
+        raise UnsafeFileError("There is no such run")
+
+    def page(self, folders: Sequence[Path]) -> Page:
+        r"""The report of runs, built anew when one of their files changed.
+
+        Args:
+            folders (sequence of Path): What :meth:`find` returned.
+
+        Raises:
+            UnsafeFileError: A run is gone.
+            PageError: The page would be too large.
+        """
+        key = tuple(folders)
+        signatures = tuple(map(_sign, key))
+        with self._building:  # one at a time: the others find it made
+            kept = self._pages.get(key)
+            if kept is not None and kept[0] == signatures:
+                self._pages.move_to_end(key)
+                return kept[1]
+            runs = [read_run_files(folder) for folder in key]
+            links = {str(folder): f"/file/{self._address(folder)}" for folder in key}
+            title = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
+            page = build_page(runs, title, links, home="/")
+            self._pages[key] = (signatures, page)
+            while len(self._pages) > _MAX_PAGES:
+                self._pages.popitem(last=False)
+            return page
+
+    def _listed(self, folder: Path) -> ListedRun:
+        signature = _sign(folder)
+        with self._lock:
+            kept = self._cards.get(folder)
+        if kept is None or kept[0] != signature:
+            kept = (signature, summarize_run(read_run_files(folder, brief=True)))
+            with self._lock:
+                self._cards[folder] = kept
+        age = max(0.0, time.time() - max((changed for changed, _ in signature), default=0) / 1e9)
+        state = kept[1].state
+        if state != "finished":
+            state = "running" if age < _FRESH else "stopped"
+        path = folder.relative_to(self.root).as_posix()
+        return ListedRun(path, self._address(folder), kept[1], state, format_age(age))
+
+    def _address(self, folder: Path) -> str:
+        return quote(folder.relative_to(self.root).as_posix(), safe="/")
+
+
+def format_age(seconds: float) -> str:
+    r"""How long ago, in words."""
+    for length, word in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{seconds / length:.0f} {word} ago"
+    return "just now"
+
+
+def _sign(folder: Path) -> Signature:
+    r"""Times and sizes of the files of a run."""
+    signed = []
+    for name in _FILES:
+        try:
+            facts = (folder / name).lstat()
+        except OSError:
+            continue
+        signed.append((facts.st_mtime_ns, facts.st_size))
+    return tuple(signed)

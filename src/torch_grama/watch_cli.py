@@ -1,0 +1,77 @@
+"""``grama watch``: a page that follows the runs of a folder."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import sys
+from pathlib import Path
+from typing import TypeVar
+
+from torch_grama.errors_cli import guarded
+
+Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
+
+PORT = 8765
+
+
+def add_watch_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
+    r"""Adds ``watch`` to a parser.
+
+    Args:
+        subparsers: What ``ArgumentParser.add_subparsers`` returned.
+    """
+    parser = subparsers.add_parser(
+        "watch",
+        help="follow running and finished runs in a browser",
+        description="Serves the runs of a folder on this machine alone; the list renews itself, "
+        "and each run has its report. End it with Ctrl-C.",
+        epilog="examples:\n  grama watch runs\n  grama watch runs --port 9000",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        type=Path,
+        default=Path("runs"),
+        metavar="RUNS_DIR",
+        help="the folder that holds runs [runs]",
+    )
+    parser.add_argument(
+        "--port", type=int, default=PORT, metavar="N", help=f"the port, 0 for any [{PORT}]"
+    )
+    parser.set_defaults(run=guarded(_watch))
+
+
+def _watch(arguments: argparse.Namespace) -> int:
+    import jinja2  # noqa: F401 - missing parts are told before the server starts
+    import yaml  # noqa: F401
+
+    from torch_grama.report.safe_files import UnsafeFileError
+    from torch_grama.report.watch_server import WatchServer
+
+    if not 0 <= arguments.port <= 65535:
+        return _refuse(f"Expected '--port' between 0 and 65535 (got {arguments.port})")
+    try:
+        server = WatchServer(arguments.folder, arguments.port)
+    except UnsafeFileError as error:
+        return _refuse(str(error))
+    except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            raise
+        return _refuse(
+            f"port {arguments.port} is not free ({error.strerror}): name another with `--port`, or "
+            f"0 for any"
+        )
+    with server:
+        print(f"{server.address}  shows {server.runs.root}; end it with Ctrl-C", flush=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print("ended", file=sys.stderr)
+    return 0
+
+
+def _refuse(sentence: str) -> int:
+    print(f"grama: {sentence.rstrip('.')}.", file=sys.stderr)
+    return 2

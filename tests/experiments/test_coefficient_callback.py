@@ -1,0 +1,74 @@
+"""The file of coefficients: one line an epoch, whole after a resumption, never in the way."""
+
+import json
+
+import pytest
+import torch
+from sample_data import write_node_folder
+
+from torch_grama.experiments import RunConfig, run_experiment
+from torch_grama.experiments.coefficient_callback import (
+    CoefficientCallback,
+    _keep_lines_before,
+)
+from torch_grama.experiments.config import DataConfig, ModelConfig
+from torch_grama.experiments.finished_run import load_run
+from torch_grama.training import TrainerSettings
+
+
+def config_for(data, max_epochs=3, model="grama"):
+    options = {"seq_len": 2, "num_blocks": 2} if model == "grama" else {}
+    return RunConfig(
+        data=DataConfig(name=str(data)),
+        model=ModelConfig(name=model, hidden_channels=4, options=options),
+        trainer=TrainerSettings(max_epochs=max_epochs, accelerator="cpu"),
+    )
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write_node_folder(tmp_path / "data", num_nodes=20)
+
+
+def read_lines(folder):
+    return [json.loads(line) for line in (folder / "coefficients.jsonl").read_text().splitlines()]
+
+
+def test_one_line_an_epoch_with_every_block(data, tmp_path):
+    run_experiment(config_for(data), tmp_path / "run", report="quiet")
+    lines = read_lines(tmp_path / "run")
+    assert [line["epoch"] for line in lines] == [0, 1, 2]
+    assert all([block["block"] for block in line["blocks"]] == [0, 1] for line in lines)
+    # coefficients that sum to one have a pole at one
+    assert sum(lines[-1]["blocks"][0]["phi"]) == pytest.approx(1, abs=1e-3)
+    assert lines[-1]["blocks"][0]["max_radius"] == pytest.approx(1, abs=1e-3)
+
+
+def test_watching_changes_no_weight(data, tmp_path):
+    for name, watched in (("with", True), ("without", False)):
+        run_experiment(config_for(data), tmp_path / name, report="quiet", log_coefficients=watched)
+    assert not (tmp_path / "without" / "coefficients.jsonl").exists()
+    one, other = (load_run(tmp_path / name).task.state_dict() for name in ("with", "without"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_other_models_have_no_such_file(data, tmp_path):
+    run_experiment(config_for(data, model="gcn"), tmp_path / "run", report="quiet")
+    assert not (tmp_path / "run" / "coefficients.jsonl").exists()
+
+
+def test_a_resumed_run_drops_what_it_runs_again(tmp_path):
+    path = tmp_path / "coefficients.jsonl"
+    whole = "".join(f'{{"epoch": {epoch}, "blocks": []}}\n' for epoch in range(5))
+    path.write_text(whole + '{"epoch": 5, "blo')
+    _keep_lines_before(path, 9)
+    assert path.read_text() == whole
+    _keep_lines_before(path, 2)
+    assert [line["epoch"] for line in read_lines(tmp_path)] == [0, 1]
+    _keep_lines_before(path, 0)
+    assert path.read_text() == ""
+
+
+@pytest.mark.parametrize(("max_epochs", "stride"), [(1, 1), (200, 1), (201, 2), (2000, 10)])
+def test_a_long_run_leaves_epochs_out(tmp_path, max_epochs, stride):
+    assert CoefficientCallback(tmp_path, max_epochs)._stride == stride

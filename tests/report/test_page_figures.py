@@ -1,0 +1,277 @@
+"""Figures and tables of the page: their numbers against the files they come from."""
+
+import json
+import math
+
+import pytest
+from run_folders import make_analysis, write_run
+
+from torch_grama.report.dynamics_figures import (
+    coefficient_figure,
+    impulse_figure,
+    pole_figure,
+)
+from torch_grama.report.example_picture import example_picture
+from torch_grama.report.figure_parts import number, plain, scale_for
+from torch_grama.report.learning_figures import learning_figures
+from torch_grama.report.number_lists import cube_of, matrix_of, row_of
+from torch_grama.report.page_cards import block_rows, format_seconds, summarize_run
+from torch_grama.report.page_comparison import compare_runs
+from torch_grama.report.page_settings import setting_table
+from torch_grama.report.paper_numbers import read_paper_numbers
+from torch_grama.report.reach_figures import error_figures, influence_figures, smoothness_figure
+from torch_grama.report.reach_table import reach_rows
+from torch_grama.report.run_files import read_run_files
+
+
+@pytest.fixture
+def run(tmp_path):
+    return read_run_files(write_run(tmp_path / "run"))
+
+
+def with_analysis(tmp_path, **changes):
+    folder = write_run(tmp_path / "changed")
+    (folder / "analysis.json").write_text(json.dumps(make_analysis() | changes))
+    return read_run_files(folder)
+
+
+def test_curves_count_epochs_from_one_and_shares_in_percent(run):
+    losses, metric = learning_figures([run])
+    training, validation = losses.data
+    assert training["x"] == list(range(1, 11))
+    assert training["y"][1] == pytest.approx(0.5)
+    assert validation["y"][0] == pytest.approx(1.2)
+    curve, kept = metric.data
+    assert curve["y"][0] == pytest.approx(50)
+    assert (kept["x"], kept["y"]) == ([10], [pytest.approx(86)])
+    assert "higher is better" in metric.title
+
+
+def test_poles_come_epoch_by_epoch_and_then_of_the_best_weights(run):
+    figure = pole_figure(run, "0")
+    labels = [label for label, _ in figure.views]
+    assert labels == [*(f"epoch {i}" for i in range(1, 11)), "best weights, every graph"]
+    _, (first, _) = figure.views[0]
+    assert first["x"] == pytest.approx([0.8 * math.cos(0.1)] * 2, abs=1e-3)
+    assert first["y"] == pytest.approx([0.8 * math.sin(0.1), -0.8 * math.sin(0.1)], abs=1e-3)
+    circle = figure.data[0]
+    assert all(
+        math.hypot(x, y) == pytest.approx(1, abs=1e-3)
+        for x, y in zip(circle["x"], circle["y"], strict=True)
+    )
+
+
+def test_poles_need_no_log_and_no_analysis(tmp_path):
+    folder = write_run(tmp_path / "run")
+    (folder / "coefficients.jsonl").unlink()
+    figure = pole_figure(read_run_files(folder), "0")
+    assert (figure.views, figure.control) == ((), "")
+    assert len(figure.data) == 3
+    (folder / "analysis.json").unlink()
+    assert pole_figure(read_run_files(folder), "0") is None
+
+
+def test_heat_maps_over_blocks_graphs_and_training(run):
+    figure = coefficient_figure(run, "0")
+    labels = [label for label, _ in figure.views]
+    assert labels == [
+        "all blocks, mean over graphs",
+        "block 1, graph by graph",
+        "block 2, graph by graph",
+        "block 1, over training",
+        "block 2, over training",
+    ]
+    (means,) = figure.data
+    assert means["x"] == ["φ₁", "φ₂", "θ₁", "θ₂"]
+    assert means["z"][0] == pytest.approx([0.55, 0.45, 0.45, 0.55])
+    # zero is in the middle of the colours
+    assert means["zmin"] == -means["zmax"]
+
+
+def test_impulse_responses_have_their_mean_within_their_span(run):
+    figure = impulse_figure(run, "0")
+    low, high, mean = figure.data[:3]
+    assert mean["y"] == pytest.approx([1, 1.0, 0.8])
+    assert (low["y"], high["y"]) == ([1, 0.8, 0.7], [1, 1.2, 0.9])
+    assert "never forgets" in figure.text
+
+
+def test_influence_is_a_share_of_all(run):
+    total, one = influence_figures([run])
+    assert [trace["name"] for trace in total.data] == ["this run (grama)", "gcn"]
+    assert sum(total.data[0]["y"]) == pytest.approx(1, abs=1e-3)
+    ratios = [b / a for a, b in zip(total.data[1]["y"], total.data[1]["y"][1:], strict=False)]
+    assert ratios == pytest.approx([0.1] * 4, rel=1e-2)
+    assert one.data[0]["y"][0] == pytest.approx(total.data[0]["y"][0] / 2, rel=1e-3)
+
+
+def test_influence_that_is_zero_has_no_point_on_a_logarithmic_axis(tmp_path):
+    entry = make_analysis()["influence"]["model"] | {"total": [1.0, 0.0, 0.5]}
+    run = with_analysis(tmp_path, influence={"model": entry})
+    total, _ = influence_figures([run])
+    assert total.data[0]["y"][1] is None
+    assert influence_figures([with_analysis(tmp_path, influence={})]) == []
+
+
+def test_reach_is_printed_with_its_error(run):
+    rows = reach_rows([run, run])
+    assert [row.model for row in rows] == ["run", "run: gcn", "run", "run: gcn"]
+    assert rows[0].text == "0.9 ± 0.05"
+    assert rows[0].method == "32 sampled nodes a graph"
+
+
+def test_smoothness_follows_the_recurrence(run):
+    figure = smoothness_figure([run])
+    assert figure.data[0]["y"] == [0.9, 0.5, 0.4]
+    assert figure.data[0]["text"][1] == "block 1, step 1"
+    assert "from 0.9 to 0.4" in figure.text
+
+
+def test_errors_of_every_kind(run):
+    confusion, against, labels, distance = error_figures(run, "0")
+    assert confusion.data[0]["z"] == [[0.8, 0.2], [0.1, 0.9]]
+    assert confusion.data[0]["y"] == ["free", "mine"]
+    assert against.data[0]["x"] == [0.0, 1.0]
+    assert [trace["name"] for trace in labels.data] == ["found", "missed", "false alarm"]
+    assert distance.data[0]["y"] == [0.1, None, 0.3]
+    assert error_figures(run, "0", many=True)[0].title == "run: confusion matrix"
+
+
+def test_the_example_is_handed_on_as_it_is(run):
+    picture = example_picture(run)
+    assert picture["nodes"] == [4, 5, 6, 7]
+    assert picture["spread"][0][1] == [1, 0.1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sources": [0, 1, 2, 9]},
+        {"sources": [0]},
+        {"positions": [[0, 0]]},
+        {"positions": [[0, None]] * 4},
+        {"labels": ["one"]},
+        {"nodes": [1]},
+        {"spread": [[[1, 2]]]},
+    ],
+)
+def test_an_example_that_does_not_fit_is_left_out(tmp_path, change):
+    run = with_analysis(tmp_path, example=make_analysis()["example"] | change)
+    assert example_picture(run) is None
+
+
+def test_edges_to_nowhere_are_left_out(tmp_path):
+    edges = [[0, 1], [0, 77], [1, -1], ["a", 2], [2]]
+    run = with_analysis(tmp_path, example=make_analysis()["example"] | {"edges": edges})
+    assert example_picture(run)["edges"] == [[0, 1]]
+
+
+def test_a_card_says_the_numbers_that_matter(run):
+    card = summarize_run(run)
+    assert (card.headline, card.caption) == ("90.00 %", "test AUC")
+    facts = dict(card.facts)
+    assert facts["validation AUC"] == "91.00 %"
+    assert facts["kept epoch"] == "10 of 10"
+    assert facts["parameters"] == "12,345"
+    assert facts["time"] == "1 min 15 s"
+    assert facts["influence range"] == "0.9 ± 0.05 hops"
+    assert card.verdicts[0] == "Validation AUC rose from 50.00 to 86.00."
+    assert "stable on every graph" in card.verdicts[1]
+    assert "the state grows (radius 1.1)" in card.verdicts[1]
+
+
+def test_a_card_of_a_run_under_way(tmp_path):
+    card = summarize_run(read_run_files(write_run(tmp_path / "run", finished=False)))
+    assert card.state == "unfinished"
+    assert (card.headline, card.caption) == ("86.00 %", "validation AUC")
+    assert dict(card.facts)["epochs so far"] == "10 of at most 20"
+
+
+def test_instability_is_said(tmp_path):
+    blocks = make_analysis()["blocks"]
+    blocks[0] = blocks[0] | {"stable": [True, False], "closed_loop": None}
+    blocks[1] = blocks[1] | {"closed_loop": {"radius": [0.9]}}
+    card = summarize_run(with_analysis(tmp_path, blocks=blocks))
+    assert "1 of 4 pairs of block and graph are unstable" in card.verdicts[1]
+    assert "stays bounded" in card.verdicts[1]
+
+
+def test_the_table_of_blocks_has_the_worst_of_all_graphs(run):
+    first, _ = block_rows(run)
+    assert (first.name, first.backbone, first.radius) == ("block 1", "GCNConv", "1")
+    assert first.margin == "0"  # rounding is no instability
+    assert (first.condition, first.stable, first.memory) == ("yes", "yes", "unbounded")
+    assert (first.bound, first.measured) == ("1.4", "1.1")
+
+
+def test_runs_stand_among_the_numbers_of_the_paper(tmp_path):
+    runs = [
+        read_run_files(write_run(tmp_path / f"run{i}", test=0.9 + i / 100, seed=i))
+        for i in range(2)
+    ]
+    (table,) = compare_runs(runs)
+    values = [row.value for row in table.rows if row.value is not None]
+    assert values == sorted(values, reverse=True)
+    printed = {cell.row for cell in read_paper_numbers("hetero") if cell.data == "minesweeper"}
+    assert printed <= {row.model for row in table.rows if not row.is_ours}
+    (mean,) = [row for row in table.rows if row.source == "mean of 2 runs here"]
+    assert (mean.value, mean.text) == (pytest.approx(90.5), "90.50")
+    better = sum(cell.value < 91 for cell in table.rows if not cell.is_ours and cell.value)
+    assert f"ahead of {better} of the" in table.sentence
+
+
+def test_data_that_the_paper_does_not_have(tmp_path):
+    (table,) = compare_runs([read_run_files(write_run(tmp_path / "run", data="mine"))])
+    assert [row.source for row in table.rows] == ["run"]
+    assert "prints no number" in table.sentence
+    (table,) = compare_runs([read_run_files(write_run(tmp_path / "other", test=None))])
+    assert "read its test part" in table.sentence
+
+
+def test_an_unfinished_run_is_not_compared(tmp_path):
+    assert compare_runs([read_run_files(write_run(tmp_path / "run", finished=False))]) == []
+
+
+def test_settings_that_differ_come_first(tmp_path):
+    folders = [write_run(tmp_path / name) for name in "ab"]
+    text = (folders[1] / "config.yaml").read_text()
+    (folders[1] / "config.yaml").write_text(text.replace("seed: 3", "seed: 4\nextra: 1"))
+    table = setting_table([read_run_files(folder) for folder in folders])
+    assert table.num_different == 2
+    assert {row.name: list(row.values) for row in table.settings[:2]} == {
+        "seed": ["3", "4"],
+        "extra": ["", "1"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "-"), (0.0, "0"), (0.12345, "0.123"), (1e-7, "1.00e-07"), (12345.0, "12,345")],
+)
+def test_numbers_for_people(value, text):
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(3.21, "3.2 s"), (75, "1 min 15 s"), (7300, "2 h 01 min")]
+)
+def test_time_spans(seconds, text):
+    assert format_seconds(seconds) == text
+
+
+def test_only_a_wide_span_of_positive_values_is_logarithmic():
+    assert scale_for([1e-4, 1.0])["type"] == "log"
+    assert scale_for([0.5, 1.0]) == {}
+    assert scale_for([0.0, 1.0]) == {}
+    assert scale_for([None]) == {}
+
+
+def test_mark_up_for_the_drawing_library_is_escaped():
+    assert plain("<b>&") == "&lt;b&gt;&amp;"
+
+
+def test_ragged_lists_are_no_matrix():
+    assert row_of([1, "a", None, 2.00001]) == [1.0, None, None, 2.0]
+    assert matrix_of([[1, 2], [3]]) == []
+    assert cube_of([[[1]], [[1, 2]]]) == []
+    assert cube_of([[[1]], [[2]]]) == [[[1.0]], [[2.0]]]
