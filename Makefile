@@ -20,15 +20,14 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
+# Files of long tests come first, so that no process is left alone with one at the end.
+FIRST := tests/experiments tests/sweeps tests/training tests/browser tests/docs
+
 unit: $(VENV)/.installed
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --doctest-modules src tests -m "not long" \
-		-n $(JOBS) --dist loadfile --durations 25 \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --doctest-modules $(FIRST) src tests -m "not long" \
+		-n $(JOBS) --dist loadfile --no-loadscope-reorder --durations 25 \
 		--cov --cov-report=json:$(VENV)/coverage.json --cov-report=term:skip-covered
 	$(BIN)/python tests/check_coverage.py $(VENV)/coverage.json
-
-# Pages in docs/_build/html; a warning is an error.
-docs: $(VENV)/.installed
-	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 # Brought up to date when one of the two files changes; marked only when all of it is there.
 $(VENV)/.installed: pyproject.toml constraints.txt
