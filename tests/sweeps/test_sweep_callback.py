@@ -2,10 +2,12 @@
 
 import math
 import pickle
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
 
+from torch_grama.sweeps.sweep_session import SweepSession
 from torch_grama.sweeps.trial import TrialFolder
 from torch_grama.sweeps.tune_callback import SweepCallback
 
@@ -14,8 +16,11 @@ class Session:
     """As much of a session as a callback uses."""
 
     last_step = 20
+    forgive = SweepSession.forgive
 
     def __init__(self, folder):
+        self._deaths = Counter()
+        self._lost = set()
         self.folder = folder
         self.settled = []
         self.told = []
@@ -70,7 +75,18 @@ def test_a_failure_that_was_noted_stays(session):
     assert not (session.folder / "a" / "stopped.json").exists()
 
 
+def test_a_trial_that_ray_gives_up_at_once_is_run_again(session):
+    call(session, "on_trial_error", ray_trial())
+    assert session.trial("a").read() is None
+    assert session.settled == []
+    assert session._lost == {"a"}
+    assert "run again later" in session.told[0]
+
+
 def test_a_worker_that_dies_too_often_is_a_failure(session):
+    for _ in range(3):
+        call(session, "on_trial_recover", ray_trial())
+    assert session._lost == set()
     call(session, "on_trial_error", ray_trial())
     outcome = session.trial("a").read()
     assert outcome.point == {"lr": 1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -49,6 +50,8 @@ class SweepSession:
         self.reporter = reporter
         self.runs = self.space.repeat.runs()
         self.outcomes = {outcome.name: outcome for outcome in self._list()}
+        self._deaths: Counter[str] = Counter()
+        self._lost: set[str] = set()
         self.points: list[Point] | None = None
         if self.space.searcher_name != "optuna":
             self.points = self.space.points()
@@ -105,11 +108,33 @@ class SweepSession:
             f"{self.folder}",
         )
         state = self.folder / _RAY_STATE
-        shutil.rmtree(state, ignore_errors=True)
-        try:
-            self._build_tuner(resources, missing, state, obey).fit()
-        finally:
+        while True:
+            self._lost.clear()
             shutil.rmtree(state, ignore_errors=True)
+            try:
+                self._build_tuner(resources, missing, state, obey).fit()
+            finally:
+                shutil.rmtree(state, ignore_errors=True)
+            # each round has counted a death of every trial in it, so that the rounds end
+            if not self._lost:
+                return
+            missing = self.find_missing()
+
+    def forgive(self, name: str, given_up: bool) -> bool:
+        r"""Counts a death of a trial's worker, and says whether the trial may go on.
+
+        Ray gives a trial up at once if its worker dies while it is handed from one trial to the
+        next; such a trial is run again when the others are done.
+
+        Args:
+            name (str): The name of the trial.
+            given_up (bool): Whether Ray will not run it again by itself.
+        """
+        self._deaths[name] += 1
+        forgiven = self._deaths[name] <= _WORKER_DEATHS
+        if forgiven and given_up:
+            self._lost.add(name)
+        return forgiven
 
     def settle(self, name: str) -> None:
         r"""Reads a trial that ended, tells of it, and brings the table up to date.

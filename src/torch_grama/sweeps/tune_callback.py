@@ -69,13 +69,17 @@ class SweepCallback(Callback):
         self, iteration: int, trials: Sequence[Trial], trial: Trial, **info: object
     ) -> None:
         r"""Called when the worker of a trial died and another goes on with it."""
+        self._sweep.forgive(_name(trial), given_up=False)
         self._sweep.reporter.note(f"{_name(trial)}: its worker died; it goes on in another")
 
     def on_trial_error(
         self, iteration: int, trials: Sequence[Trial], trial: Trial, **info: object
     ) -> None:
-        r"""Called when the worker of a trial died too often."""
+        r"""Called when Ray gives up a trial whose worker died."""
         name = _name(trial)
+        if self._sweep.forgive(name, given_up=True):
+            self._sweep.reporter.note(f"{name}: its worker died; it is run again later")
+            return
         folder = self._sweep.trial(name)
         folder.begin(_choice(trial)["point"])
         text = ""
