@@ -33,7 +33,10 @@ def path(tmp_path_factory):
 def page(chrome, path):
     read_console(chrome)
     read_requests(chrome)
+    # by way of an empty page: the browser keeps scrolled places of a page that it loads again
+    chrome.get("about:blank")
     chrome.get(path.as_uri())
+    wait_for(chrome, "return document.readyState === 'complete'")
     return chrome
 
 

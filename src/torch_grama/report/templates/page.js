@@ -184,8 +184,8 @@ const grama = (() => {
   addEventListener("beforeprint", () => {
     printing = true;
     document.querySelectorAll("details").forEach((item) => { item.open = true; });
+    redraw();  // first: what is drawn below has the printed colours already
     [...waiting.keys()].forEach(drawNow);
-    redraw();
   });
   addEventListener("afterprint", () => { printing = false; redraw(); });
   return { content, register, layout, paint, theme, play, settings };
