@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch_grama.report.held_results import HeldNumber
     from torch_grama.sweeps.reproduction import PlannedRun
     from torch_grama.sweeps.run_many import Outcome
-    from torch_grama.sweeps.suite import Suite
+    from torch_grama.sweeps.suite import Suite, SuiteData
     from torch_grama.sweeps.sweep_progress import SweepReport
 
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
@@ -95,9 +95,13 @@ def add_reproduce_commands(subparsers: argparse._SubParsersAction[Parser]) -> No
 
 
 def _reproduce(arguments: argparse.Namespace) -> int:
+    from torch_grama.report.comparison_text import FORMATS
     from torch_grama.sweeps.config_files import CONFIGS, find_project_folder
     from torch_grama.sweeps.suite import find_suite, list_suites
 
+    if arguments.format not in FORMATS:
+        print(f"grama: --format is one of {', '.join(FORMATS)}", file=sys.stderr)
+        return 2
     try:
         configs = find_project_folder(CONFIGS, arguments.configs)
         if arguments.name == "list":
@@ -109,11 +113,6 @@ def _reproduce(arguments: argparse.Namespace) -> int:
         table = _table(suite, arguments)
     except ValueError as error:
         print(f"grama: {error}", file=sys.stderr)
-        return 2
-    from torch_grama.report.comparison_text import FORMATS
-
-    if arguments.format not in FORMATS:
-        print(f"grama: --format is one of {', '.join(FORMATS)}", file=sys.stderr)
         return 2
     text = FORMATS[arguments.format](table)
     print(text, end="")
@@ -247,17 +246,14 @@ def _look_at_data(
     from torch_grama.datasets.load import load_with
     from torch_grama.datasets.storage import Storage
 
-    budget = suite.budgets.get(arguments.budget or "smoke")
-    wanted = arguments.data or (budget.data if budget else ()) or [e.label for e in suite.data]
     folds: dict[str, int] = {}
     absent: dict[str, str] = {}
-    for label in wanted:
-        entry = suite.find_data(label)
+    for entry in suite.columns(arguments.data, arguments.budget or "smoke"):
         try:
-            folds[label] = len(load_with(entry.name, Storage(), entry.options).folds)
+            folds[entry.label] = len(load_with(entry.name, Storage(), entry.options).folds)
         except DatasetError as error:
-            absent[label] = str(error)
-            print(f"grama: {label} is left out: {error}", file=sys.stderr)
+            absent[entry.label] = str(error)
+            print(f"grama: {entry.label} is left out: {error}", file=sys.stderr)
     return folds, absent
 
 
@@ -267,10 +263,8 @@ def _table(suite: Suite, arguments: argparse.Namespace) -> Comparison:
 
     held = gather_numbers(arguments.runs, arguments.results)
     # a run of a budget shows the columns of that budget; --show alone shows all
-    name = arguments.budget or ("" if arguments.show else "smoke")
-    limits = suite.budgets.get(name)
-    labels = arguments.data or (limits.data if limits else ()) or [e.label for e in suite.data]
-    entries = [suite.find_data(label) for label in labels]
+    budget = arguments.budget or (None if arguments.show else "smoke")
+    entries = suite.columns(arguments.data, budget)
     columns = [Column(e.label, e.metric, _absence(e.name)) for e in entries]
     return build_table(
         suite.name,
@@ -280,7 +274,7 @@ def _table(suite: Suite, arguments: argparse.Namespace) -> Comparison:
         held,
         arguments.models or suite.models,
         {entry.label: entry.suite for entry in entries if entry.suite},
-        _references(suite, labels),
+        _references(suite, entries),
         arguments.budget,
         suite.notes,
         arguments.models,
@@ -324,21 +318,20 @@ def _absence(name: str) -> str:
     return "data not here"
 
 
-def _references(suite: Suite, labels: Sequence[str]) -> dict[str, dict[str, HeldNumber]]:
+def _references(suite: Suite, entries: Sequence[SuiteData]) -> dict[str, dict[str, HeldNumber]]:
     from torch_grama.datasets.load import load_with
     from torch_grama.datasets.storage import Storage
     from torch_grama.experiments.trivial_references import trivial_references
     from torch_grama.report.held_results import HeldNumber, RunResult
 
     rows: dict[str, dict[str, HeldNumber]] = {}
-    for label in labels:
-        entry = suite.find_data(label)
+    for entry in entries:
         if entry.suite or suite.name == "runtime" or _absence(entry.name):
             continue
         data = load_with(entry.name, Storage(), entry.options)
         for name, score in trivial_references(data).items():
             run = RunResult(score, score, 0, 0, 0, 0, 0.0, "", Path())
-            rows.setdefault(name, {})[label] = HeldNumber(
-                suite.name, "", label, name, entry.metric, (run,)
+            rows.setdefault(name, {})[entry.label] = HeldNumber(
+                suite.name, "", entry.label, name, entry.metric, (run,)
             )
     return rows

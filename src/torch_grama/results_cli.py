@@ -46,9 +46,9 @@ def _results(arguments: argparse.Namespace) -> int:
     try:
         if arguments.keep:
             _keep(arguments.runs, Path(arguments.results or "results"))
-        held = gather_numbers(arguments.runs, arguments.results)
         if arguments.readme:
             return _renew(arguments.readme, arguments.results)
+        held = gather_numbers(arguments.runs, arguments.results)
     except ValueError as error:
         print(f"grama: {error}", file=sys.stderr)
         return 2

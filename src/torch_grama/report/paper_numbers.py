@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 
 FOLDER = "paper"
@@ -35,15 +36,19 @@ class PaperNumber:
     note: str
 
 
-def list_paper_tables() -> list[str]:
+@cache
+def list_paper_tables() -> Sequence[str]:
     r"""Returns the names of the tables of which there is a file."""
-    return sorted(
-        entry.name.removesuffix(".csv")
-        for entry in (files(__package__) / FOLDER).iterdir()
-        if entry.name.endswith(".csv")
+    return tuple(
+        sorted(
+            entry.name.removesuffix(".csv")
+            for entry in (files(__package__) / FOLDER).iterdir()
+            if entry.name.endswith(".csv")
+        )
     )
 
 
+@cache
 def read_paper_numbers(table: str) -> Sequence[PaperNumber]:
     r"""Reads the numbers of one table, in the order of the paper.
 
@@ -59,7 +64,7 @@ def read_paper_numbers(table: str) -> Sequence[PaperNumber]:
             f"(got {table!r})"
         )
     text = (files(__package__) / FOLDER / f"{table}.csv").read_text(encoding="utf-8")
-    return [
+    return tuple(
         PaperNumber(
             row["table"],
             row["row"],
@@ -71,4 +76,4 @@ def read_paper_numbers(table: str) -> Sequence[PaperNumber]:
             row["note"],
         )
         for row in csv.DictReader(text.splitlines())
-    ]
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from torch_grama.report.comparison import Column, Comparison, compare
 from torch_grama.report.held_results import HeldNumber
@@ -42,15 +43,11 @@ def build_table(
     paper = [number for table in tables for number in read_paper_numbers(table)]
     if name == "runtime":
         paper = [_by_label(number) for number in paper]
-    own = []
-    for number in held:
-        source = (sources or {}).get(number.data, name)
-        if number.suite == source:
-            own.append(
-                HeldNumber(
-                    name, number.budget, number.data, number.model, number.metric, number.runs
-                )
-            )
+    own = [
+        replace(number, suite=name)
+        for number in held
+        if number.suite == (sources or {}).get(number.data, name)
+    ]
     if only:
         paper = [number for number in paper if number.model in only]
         own = [number for number in own if number.model in only]
@@ -59,14 +56,4 @@ def build_table(
 
 def _by_label(number: PaperNumber) -> PaperNumber:
     """The runtime table has one data set and several metrics; its columns are the metrics."""
-    label = number.metric.removesuffix("_ms")
-    return PaperNumber(
-        number.table,
-        number.row,
-        number.model,
-        label,
-        number.metric,
-        number.mean,
-        number.deviation,
-        number.note,
-    )
+    return replace(number, data=number.metric.removesuffix("_ms"))

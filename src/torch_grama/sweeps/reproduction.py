@@ -93,7 +93,7 @@ def plan_runs(
             f"(got {budget!r})"
         )
     limits = suite.budgets[budget]
-    columns = [suite.find_data(label) for label in data or limits.data or _labels(suite)]
+    columns = suite.columns(data, budget)
     rows = models or limits.models or suite.models
     indices = list(repeats) or list(range(limits.runs))
     runs = []
@@ -174,7 +174,3 @@ def run_planned(run: PlannedRun, report: ReportName = "quiet") -> Result:
         raise
     failure.unlink(missing_ok=True)
     return result
-
-
-def _labels(suite: Suite) -> list[str]:
-    return [entry.label for entry in suite.data]

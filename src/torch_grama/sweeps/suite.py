@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,6 +92,20 @@ class Suite:
     space: str
     notes: tuple[str, ...]
     folder: Path
+
+    def columns(self, data: Sequence[str] = (), budget: str | None = None) -> list[SuiteData]:
+        r"""Returns the columns that are asked for: those named, else those of a budget, else all.
+
+        Args:
+            data (sequence of str, optional): Labels. (default: none)
+            budget (str, optional): The name of a budget. (default: :obj:`None`)
+
+        Raises:
+            SuiteError: If there is none of such a label.
+        """
+        limits = self.budgets.get(budget) if budget else None
+        labels = data or (limits.data if limits else ())
+        return [self.find_data(label) for label in labels] or list(self.data)
 
     def find_data(self, label: str) -> SuiteData:
         r"""Returns a column by its label.
