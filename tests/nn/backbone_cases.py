@@ -66,6 +66,7 @@ class BackboneCase:
 
 WORDS = [
     BackboneCase("gcn", lambda: "gcn"),
+    BackboneCase("gcn-root", lambda: "gcn-root"),
     BackboneCase("gatedgcn", lambda: "gatedgcn", has_batch_statistics=True),
     BackboneCase("gatedgcn with edges", lambda: "gatedgcn", EDGE_DIM, True),
     BackboneCase("gps", lambda: "gps"),

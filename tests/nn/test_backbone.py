@@ -14,7 +14,7 @@ from torch_geometric.nn import (
     TransformerConv,
 )
 
-from torch_grama.nn import GatedGCNConv, GPSLayer
+from torch_grama.nn import GatedGCNConv, GPSLayer, RootedGCNConv
 from torch_grama.nn.backbone import BackboneCall, BoundBackbone, build_backbone, reset_backbone
 from torch_grama.nn.graph_input import GraphInput
 
@@ -72,6 +72,7 @@ class TestBuild:
         ("word", "kind"),
         [
             ("gcn", GCNConv),
+            ("gcn-root", RootedGCNConv),
             ("gatedgcn", GatedGCNConv),
             ("gatedgcn-plain", GatedGCNConv),
             ("gatedgcn-sum", GatedGCNConv),

@@ -3,7 +3,7 @@ import torch
 from torch.nn import Linear, Module
 from torch_geometric.nn import GATv2Conv, GCNConv, GraphConv, SAGEConv
 
-from torch_grama.nn import GRAMA, LinearBackbone, LinearMap
+from torch_grama.nn import GRAMA, LinearBackbone, LinearMap, RootedGCNConv
 from torch_grama.nn.gcn_normalization import sum_adjacency
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import find_linear_map
@@ -38,6 +38,8 @@ WEIGHTED = [
     GCNConv(CHANNELS, CHANNELS, improved=True),
     GCNConv(CHANNELS, CHANNELS, add_self_loops=False),
     GCNConv(CHANNELS, CHANNELS, bias=False),
+    RootedGCNConv(CHANNELS),
+    RootedGCNConv(CHANNELS, bias=False),
     GraphConv(CHANNELS, CHANNELS),
     GraphConv(CHANNELS, CHANNELS, aggr="mean"),
     GraphConv(CHANNELS, CHANNELS, bias=False),

@@ -14,6 +14,7 @@ from torch_grama.nn.grama_block import GRAMABlock
 from torch_grama.nn.input_stage import InputStage
 from torch_grama.nn.linear_backbone import LinearBackbone, LinearMap
 from torch_grama.nn.position_encoder import PositionEncoder
+from torch_grama.nn.rooted_gcn_conv import RootedGCNConv
 from torch_grama.nn.sequence_embedding import SequenceEmbedding
 from torch_grama.nn.standardize import Standardize
 
@@ -31,6 +32,7 @@ __all__ = [
     "LinearMap",
     "NaiveCoefficients",
     "PositionEncoder",
+    "RootedGCNConv",
     "SelectiveCoefficients",
     "SequenceEmbedding",
     "Standardize",

@@ -17,18 +17,29 @@ from torch_grama.nn.gated_gcn_conv import GatedGCNConv
 from torch_grama.nn.gps_layer import GPSLayer, reset_attention
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import LinearMap, find_linear_map
+from torch_grama.nn.rooted_gcn_conv import RootedGCNConv
 
 BackboneLike = str | Module | Callable[[int], Module]
 
 
 def _gcn(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
     del num_recurrences
+    _refuse_edge_attr("gcn", has_edge_attr)
+    return GCNConv(channels, channels)  # type: ignore[abstract]
+
+
+def _rooted_gcn(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
+    del num_recurrences
+    _refuse_edge_attr("gcn-root", has_edge_attr)
+    return RootedGCNConv(channels)
+
+
+def _refuse_edge_attr(word: str, has_edge_attr: bool) -> None:
     if has_edge_attr:
         raise ValueError(
-            "Expected a backbone that uses edge attributes (got backbone='gcn' with edge_dim set); "
-            "use 'gatedgcn' or 'gps', or a module such as GINEConv"
+            f"Expected a backbone that uses edge attributes (got backbone='{word}' with edge_dim "
+            "set); use 'gatedgcn' or 'gps', or a module such as GINEConv"
         )
-    return GCNConv(channels, channels)  # type: ignore[abstract]
 
 
 def _gated_gcn(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
@@ -64,6 +75,7 @@ def _local_convolution(channels: int, has_edge_attr: bool) -> MessagePassing:
 # edge attributes (already encoded to the same width) come along.
 BACKBONES: dict[str, Callable[[int, int, bool], Module]] = {
     "gcn": _gcn,
+    "gcn-root": _rooted_gcn,
     "gatedgcn": _gated_gcn,
     "gatedgcn-plain": _gated_gcn_plain,
     "gatedgcn-sum": _gated_gcn_sum,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -14,6 +14,7 @@ from torch_geometric.nn import GCNConv, GraphConv, SAGEConv
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.gcn_normalization import gcn_adjacency, mean_adjacency, sum_adjacency
 from torch_grama.nn.graph_input import GraphInput
+from torch_grama.nn.rooted_gcn_conv import RootedGCNConv
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +74,8 @@ def find_linear_map(module: Module, graph: GraphInput) -> LinearMap | None:
     r"""Returns the linear map of a backbone on a graph, or :obj:`None` if none is known.
 
     Known are PyG's :class:`GCNConv`, :class:`GraphConv` and :class:`SAGEConv` in their linear
-    settings, and every module with the method of :class:`LinearBackbone`. A module with hooks is
-    left to the general engine, which calls it.
+    settings, :class:`RootedGCNConv`, and every module with the method of
+    :class:`LinearBackbone`. A module with hooks is left to the general engine, which calls it.
     """
     if _is_watched(module):
         return None
@@ -109,6 +110,11 @@ def _read_gcn(module: GCNConv, graph: GraphInput) -> LinearMap | None:
         ),
     )
     return LinearMap(adjacency, weight.t(), bias=module.bias)
+
+
+def _read_rooted_gcn(module: RootedGCNConv, graph: GraphInput) -> LinearMap | None:
+    linear = _read_gcn(module, graph)
+    return None if linear is None else replace(linear, root_weight=module.root.weight.t())
 
 
 def _read_graph_conv(module: GraphConv, graph: GraphInput) -> LinearMap | None:
@@ -149,6 +155,7 @@ def _value_type(weight: Tensor) -> torch.dtype:
 _AGGREGATIONS = {"add": sum_adjacency, "sum": sum_adjacency, "mean": mean_adjacency}
 _READERS: dict[type[Module], Callable[..., LinearMap | None]] = {
     GCNConv: _read_gcn,
+    RootedGCNConv: _read_rooted_gcn,
     GraphConv: _read_graph_conv,
     SAGEConv: _read_sage,
 }

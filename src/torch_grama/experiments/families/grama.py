@@ -18,7 +18,9 @@ _DEPARTURES = (
     "The division of the coefficients by their sum is guarded.",
 )
 
-Backbone = Literal["gcn", "gatedgcn", "gatedgcn-plain", "gatedgcn-sum", "gps", "gps-performer"]
+Backbone = Literal[
+    "gcn", "gcn-root", "gatedgcn", "gatedgcn-plain", "gatedgcn-sum", "gps", "gps-performer"
+]
 
 
 def build_grama(
