@@ -71,6 +71,7 @@ WORDS = [
     BackboneCase("gatedgcn with edges", lambda: "gatedgcn", EDGE_DIM, True),
     BackboneCase("gps", lambda: "gps"),
     BackboneCase("gps with edges", lambda: "gps", EDGE_DIM),
+    BackboneCase("gps-sum", lambda: "gps-sum"),
     BackboneCase("gps-performer", lambda: "gps-performer"),
     BackboneCase("gatedgcn-sum", lambda: "gatedgcn-sum"),
     BackboneCase("gatedgcn-plain with edges", lambda: "gatedgcn-plain", EDGE_DIM),

@@ -77,6 +77,7 @@ class TestBuild:
             ("gatedgcn-plain", GatedGCNConv),
             ("gatedgcn-sum", GatedGCNConv),
             ("gps", GPSLayer),
+            ("gps-sum", GPSLayer),
             ("gps-performer", GPSLayer),
         ],
     )
@@ -86,6 +87,10 @@ class TestBuild:
     def test_performer_is_the_attention_of_its_word(self):
         assert build_backbone("gps-performer", 8, 3).attn_type == "performer"
         assert build_backbone("gps", 8, 3).attn_type == "multihead"
+
+    def test_gps_words_differ_in_the_convolution(self):
+        kinds = [type(build_backbone(word, 8, 3).conv) for word in ("gps", "gps-sum")]
+        assert kinds == [GCNConv, GINConv]
 
     def test_gated_words_differ_in_norm_and_in_the_sum(self):
         gated, plain, sums = (
@@ -98,7 +103,9 @@ class TestBuild:
     def test_gated_statistics_are_as_many_as_recurrences(self):
         assert build_backbone("gatedgcn", 8, 3).node_norm.num_steps == 3
 
-    @pytest.mark.parametrize("word", ["gatedgcn", "gatedgcn-sum", "gps", "gps-performer"])
+    @pytest.mark.parametrize(
+        "word", ["gatedgcn", "gatedgcn-sum", "gps", "gps-sum", "gps-performer"]
+    )
     def test_words_that_can_use_edge_attributes(self, word):
         assert BackboneCall.inspect(build_backbone(word, 8, 3, has_edge_attr=True)).edge_attr
 

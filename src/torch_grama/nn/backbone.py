@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 from torch.nn import Linear, Module, ReLU, Sequential
-from torch_geometric.nn import GCNConv, GINEConv, MessagePassing
+from torch_geometric.nn import GCNConv, GINConv, GINEConv, MessagePassing
 from torch_geometric.nn.inits import reset
 
 from torch_grama.nn.choices import choose
@@ -64,11 +64,22 @@ def _gps_performer(channels: int, num_recurrences: int, has_edge_attr: bool) -> 
     return GPSLayer(channels, _local_convolution(channels, has_edge_attr), attention="performer")
 
 
+def _gps_sum(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
+    del num_recurrences
+    return GPSLayer(channels, _sum_convolution(channels, has_edge_attr))
+
+
 def _local_convolution(channels: int, has_edge_attr: bool) -> MessagePassing:
     if not has_edge_attr:
         return GCNConv(channels, channels)  # type: ignore[abstract]
+    return _sum_convolution(channels, has_edge_attr)
+
+
+def _sum_convolution(channels: int, has_edge_attr: bool) -> MessagePassing:
     mlp = Sequential(Linear(channels, channels), ReLU(), Linear(channels, channels))
-    return GINEConv(mlp, edge_dim=channels)  # type: ignore[abstract]
+    if has_edge_attr:
+        return GINEConv(mlp, edge_dim=channels)  # type: ignore[abstract]
+    return GINConv(mlp)  # type: ignore[abstract]
 
 
 # Each is called with the width, the number of recurrences that share the backbone, and whether
@@ -80,6 +91,7 @@ BACKBONES: dict[str, Callable[[int, int, bool], Module]] = {
     "gatedgcn-plain": _gated_gcn_plain,
     "gatedgcn-sum": _gated_gcn_sum,
     "gps": _gps,
+    "gps-sum": _gps_sum,
     "gps-performer": _gps_performer,
 }
 

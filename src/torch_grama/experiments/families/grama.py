@@ -19,7 +19,14 @@ _DEPARTURES = (
 )
 
 Backbone = Literal[
-    "gcn", "gcn-root", "gatedgcn", "gatedgcn-plain", "gatedgcn-sum", "gps", "gps-performer"
+    "gcn",
+    "gcn-root",
+    "gatedgcn",
+    "gatedgcn-plain",
+    "gatedgcn-sum",
+    "gps",
+    "gps-sum",
+    "gps-performer",
 ]
 
 
