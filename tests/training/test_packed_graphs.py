@@ -262,3 +262,18 @@ def test_shares_of_processes_are_rows_of_the_whole(world_size):
     for batch, *own in itertools.islice(parts, 3):
         for rank, share in enumerate(own):
             assert torch.equal(share.y, batch.y[rank::world_size])
+
+
+@pytest.mark.parametrize("labelled", ["one", "all", "none", "some"])
+def test_labels_wherever_they_lie(labelled):
+    graphs = [graph.clone() for graph in node_regression_task().graphs[:5]]
+    for number, graph in enumerate(graphs):
+        order = torch.arange(graph.num_nodes)
+        masks = {"one": order == number % 3, "all": order >= 0, "none": order < 0}
+        graph["label_mask"] = masks.get(labelled, order < number)
+    packed = PackedGraphs(graphs, "node", each_graph_counts=True)
+    numbers = [4, 0, 3]
+    chosen = [graphs[number] for number in numbers]
+    assert_same(
+        packed.batch(torch.tensor(numbers)), collate(chosen, "node", each_graph_counts=True)
+    )

@@ -53,6 +53,12 @@ class PackedGraphs:
         self._nodes = _Ranges.of(pieces.num_nodes)
         self._edges = _Ranges.of(pieces.num_edges)
         self._targets = _Ranges.of(pieces.num_targets) if targets else None
+        # targets that lie as nodes or graphs do need no search of their own
+        self._targets_lie_as = "neither"
+        if pieces.num_targets == [1] * len(pieces.num_nodes):
+            self._targets_lie_as = "graphs"
+        elif pieces.num_targets == pieces.num_nodes:
+            self._targets_lie_as = "nodes"
         self._tensors = pieces.join()
         if targets and level == "node" and each_graph_counts:
             ranges = self._targets if "label_rows" in self._tensors else self._nodes
@@ -93,10 +99,12 @@ class PackedGraphs:
             raise ValueError("Expected one graph or more to lay side by side (got none)")
         # B graphs, N nodes, E edges, T targets
         nodes, edges = self._nodes.choose(numbers), self._edges.choose(numbers)
-        targets = None if self._targets is None else self._targets.choose(numbers)
-        # [7 or 9, B]: all that the device must be told, in one copy
+        # [6 or 8, B]: all that the device must be told, in one copy
         rows = [numbers, nodes.offsets, *nodes.on_device, *edges.on_device]
-        rows += [] if targets is None else targets.on_device
+        num_targets = 0
+        if self._targets is not None and self._targets_lie_as == "neither":
+            targets = self._targets.choose(numbers)
+            rows, num_targets = [*rows, *targets.on_device], targets.total
         table = self._send(torch.stack(rows))
         chosen, offsets = table[0], table[1]
         owners, node_index = _spread(table[2:4], nodes.total)
@@ -104,8 +112,14 @@ class PackedGraphs:
         # [2, E]: edges name the nodes of their own graph; here these begin at its offset
         ends = self._tensors["edge_index"].index_select(1, edge_index)
         y, target_rows, weight = None, None, None
-        if targets is not None:
-            y, target_rows, weight = self._judge(chosen, offsets, owners, table[6:8], targets.total)
+        if self._targets is not None:
+            if self._targets_lie_as == "graphs":
+                found = torch.arange(len(numbers), device=table.device), chosen
+            elif self._targets_lie_as == "nodes":
+                found = owners, node_index
+            else:
+                found = _spread(table[6:8], num_targets)
+            y, target_rows, weight = self._judge(chosen, offsets, owners, *found)
         return GraphBatch(
             x=self._tensors["x"].index_select(0, node_index),
             edge_index=ends + offsets.index_select(0, edge_owners),
@@ -121,11 +135,10 @@ class PackedGraphs:
         )
 
     def _judge(
-        self, chosen: Tensor, offsets: Tensor, owners: Tensor, table: Tensor, total: int
+        self, chosen: Tensor, offsets: Tensor, owners: Tensor, target_owners: Tensor, index: Tensor
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Targets, the rows of the output they belong to, and what each counts."""
         rows, weight = None, None
-        target_owners, index = _spread(table, total)
         if "label_rows" in self._tensors:
             rows = self._tensors["label_rows"].index_select(0, index)
             rows = rows + offsets.index_select(0, target_owners)
