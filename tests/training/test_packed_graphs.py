@@ -81,7 +81,7 @@ def graph_sets(draw):
     return graphs, level
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(graph_sets(), st.booleans(), st.booleans(), st.data())
 def test_a_batch_is_that_of_the_plain_twin(drawn, each_graph_counts, targets, data):
     graphs, level = drawn
