@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 import torch
+from plain_collate import collate
 from torch_geometric.data import Batch
 from training_cases import (
     SmallNet,
@@ -22,7 +23,6 @@ from torch_grama.training import (
     fit,
     prediction_loader,
 )
-from torch_grama.training.graph_batch import collate
 from torch_grama.training.loaders import BatchPlan, EpochLoader, GraphBatches, mix_seed
 from torch_grama.training.training_view import without_test
 

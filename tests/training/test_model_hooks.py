@@ -4,13 +4,14 @@ import dataclasses
 
 import pytest
 import torch
+from plain_collate import collate
 from torch.nn import Linear, Module, Parameter
 from training_cases import graph_task, node_regression_task, node_task
 
 from torch_grama.nn import InputStage
 from torch_grama.nn.training_hooks import AddsLoss, FitsLabels, adds_loss, fits_labels
 from torch_grama.training import GraphDataModule, GraphTask, TrainerSettings, fit
-from torch_grama.training.graph_batch import batch_of_one, collate
+from torch_grama.training.graph_batch import batch_of_one
 from torch_grama.training.model_hooks import node_classes
 
 

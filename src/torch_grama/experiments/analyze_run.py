@@ -24,7 +24,8 @@ from torch_grama.experiments.errors import RunError
 from torch_grama.experiments.finished_run import LoadedRun, load_run
 from torch_grama.experiments.run import describe_model
 from torch_grama.training import GraphTask, predict
-from torch_grama.training.graph_batch import GraphBatch, batch_of_one, collate
+from torch_grama.training.graph_batch import GraphBatch, batch_of_one
+from torch_grama.training.packed_graphs import PackedGraphs
 from torch_grama.training.positional_encoding import collect_positions
 
 ANALYSIS = "analysis.json"
@@ -131,10 +132,9 @@ def _graphs_of(data: GraphTaskData, fold: int, split: Split) -> Tensor:
 def _batches(data: GraphTaskData, numbers: Tensor) -> list[GraphBatch]:
     if len(data.graphs) == 1:
         return [batch_of_one(data.graphs[0], None)]
-    return [
-        collate([data.graphs[int(number)] for number in part], data.level, targets=False)
-        for part in numbers.split(_BATCH)
-    ]
+    graphs = (data.graphs[number] for number in numbers.tolist())
+    packed = PackedGraphs(graphs, data.level, targets=False)
+    return [packed.batch(part) for part in torch.arange(len(packed)).split(_BATCH)]
 
 
 def _as_input(batch: GraphBatch) -> ModelInput:

@@ -91,6 +91,16 @@ class GraphDataModule(pl.LightningDataModule):
                     return moved
         return batch.to(device)
 
+    def teardown(self, stage: str) -> None:
+        r"""Frees what was read of the graphs, on the device too."""
+        for source in self._sources.values():
+            if isinstance(source, GraphBatches):
+                source.release()
+
+    def __getstate__(self) -> dict[str, object]:
+        # each process of several reads the graphs itself: what was read of them does not travel
+        return {**self.__dict__, "_sources": {}}
+
     def _current_epoch(self) -> int:
         return self.trainer.current_epoch if self.trainer is not None else 0
 
@@ -104,7 +114,10 @@ class GraphDataModule(pl.LightningDataModule):
             self._sources[key] = _build_source(
                 self.data, part, self.settings, training=split == "train", world=world
             )
-        return self._sources[key]
+        source = self._sources[key]
+        if self.trainer is not None and isinstance(source, GraphBatches):
+            source.place(self.trainer.strategy.root_device)
+        return source
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.data.name}, fold={self.fold}, loader={self.loader})"

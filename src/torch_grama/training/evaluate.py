@@ -13,6 +13,7 @@ from torch.nn.parameter import is_lazy
 
 from torch_grama.training.checkpoint_file import Checkpoint, CheckpointError, read_checkpoint
 from torch_grama.training.graph_batch import GraphBatch
+from torch_grama.training.loaders import EpochLoader
 from torch_grama.training.task import GraphTask
 from torch_grama.training.trainer_settings import TrainerSettings
 
@@ -32,6 +33,7 @@ def evaluate(
         dict: The values under ``"loss"`` and the name of the metric.
     """
     with _evaluating(task, device) as place:
+        _place(loader, place)
         task.on_validation_epoch_start()
         for index, batch in enumerate(loader):
             task.validation_step(batch.to(place), index)
@@ -56,6 +58,7 @@ def predict(
     """
     parts = []
     with _evaluating(task, device) as place:
+        _place(loader, place)
         for batch in loader:
             moved = batch.to(place)
             parts.append(moved.select(task(moved)).float().cpu())
@@ -138,6 +141,11 @@ def _evaluating(task: GraphTask, device: torch.device | None) -> Iterator[torch.
     finally:
         for module, training in modes:
             module.training = training
+
+
+def _place(loader: Iterable[GraphBatch], device: torch.device) -> None:
+    if isinstance(loader, EpochLoader):
+        loader.place(device)
 
 
 def _device_of(module: Module) -> torch.device:

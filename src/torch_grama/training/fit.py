@@ -25,6 +25,7 @@ from torch_grama.training.checkpoint_io import SafeCheckpointIO
 from torch_grama.training.data_module import GraphDataModule
 from torch_grama.training.epoch_end import EpochEnd, best_checkpoint
 from torch_grama.training.evaluate import choose_device, initialize_lazily, load_weights
+from torch_grama.training.input_checks import InputChecks
 from torch_grama.training.lightning_chatter import QuietDDPStrategy, quiet_lightning
 from torch_grama.training.memory import available_memory, estimate_memory, memory_warning
 from torch_grama.training.outcome import FitOutcome, StopReason
@@ -235,12 +236,13 @@ def _train(
         tensorboard,
     )
     task.last_good_checkpoint = files.describe_last
+    checks = InputChecks(task.model)
     was_deterministic = torch.are_deterministic_algorithms_enabled()
     try:
         with quiet_lightning(), SignalWatch(forward=several) as watch:
             if not several:
                 callback.watch = watch
-            watchers = [*callbacks, callback]
+            watchers = [*callbacks, checks, callback]
             _build_trainer(files, settings, watchers, choose_device(settings)).fit(
                 task, datamodule=data_module, ckpt_path=None if source is None else str(source)
             )
@@ -250,6 +252,7 @@ def _train(
         reason = str(error).strip().splitlines()[-1]
         raise RuntimeError(f"A training process failed: {reason}") from error
     finally:
+        checks.restore()
         torch.use_deterministic_algorithms(was_deterministic)
 
 

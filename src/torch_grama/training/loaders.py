@@ -12,7 +12,12 @@ from torch.utils.data import DataLoader, Dataset
 from torch_geometric.data import Data
 
 from torch_grama.datasets.task_data import Level
-from torch_grama.training.graph_batch import GraphBatch, collate
+from torch_grama.training.graph_batch import GraphBatch
+from torch_grama.training.memory import available_memory
+from torch_grama.training.packed_graphs import PackedGraphs
+
+# Graphs that take more than this stay in the memory of the machine.
+MAX_BYTES_ON_DEVICE = 2 * 2**30
 
 
 class BatchSource(Protocol):
@@ -52,6 +57,11 @@ class EpochLoader:
             self._served += 1
             yield batch
         self._served = 0
+
+    def place(self, device: torch.device) -> None:
+        r"""Says where batches are needed, see :meth:`GraphBatches.place`."""
+        if isinstance(self.source, GraphBatches):
+            self.source.place(device)
 
     def state_dict(self) -> dict[str, int]:
         r"""How many batches of the current epoch were handed out."""
@@ -124,15 +134,15 @@ class BatchPlan:
 
 
 class GraphBatches:
-    r"""Mini-batches of graphs.
+    r"""Mini-batches of graphs, which are read when the first batch is asked for, and once.
 
     Args:
         graphs (sequence of Data): The graphs.
         numbers (Tensor): Those to take ``[G]``.
         level (str): Whether nodes or graphs carry the target.
         plan (BatchPlan): Which graphs come together, and when.
-        each_graph_counts (bool, optional): See :func:`~torch_grama.training.graph_batch.collate`.
-            (default: :obj:`False`)
+        each_graph_counts (bool, optional): See
+            :class:`~torch_grama.training.packed_graphs.PackedGraphs`. (default: :obj:`False`)
         targets (bool, optional): Whether there are targets. (default: :obj:`True`)
         num_workers (int, optional): Processes that prepare batches. (default: :obj:`0`)
     """
@@ -155,9 +165,28 @@ class GraphBatches:
         self._each_graph_counts = each_graph_counts
         self._targets = targets
         self._num_workers = num_workers
+        self._pack: PackedGraphs | None = None
+        self._place = torch.device("cpu")
 
     def __len__(self) -> int:
         return len(self._plan)
+
+    def place(self, device: torch.device) -> None:
+        r"""Says where batches are needed. Graphs that take little of a CUDA device's memory lie
+        there from the next batch on; others stay on the CPU, as they do for worker processes.
+
+        Args:
+            device (torch.device): The device of the model.
+        """
+        if device == self._place:
+            return
+        self._place = device
+        if self._pack is not None:
+            self._pack = self._placed(self._pack)
+
+    def release(self) -> None:
+        r"""Forgets the graphs that were read; they are read again when they are needed."""
+        self._pack = None
 
     def batches(self, epoch: int, start: int) -> Iterator[GraphBatch]:
         r"""Yields the batches of an epoch from number :obj:`start` on."""
@@ -166,6 +195,7 @@ class GraphBatches:
             for part in parts:
                 yield self.batch(part)
             return
+        self._packed()  # before there are workers, so that they share it
         # an own generator: the loader's draws must not move the model's random numbers
         yield from DataLoader(
             _Parts(self, parts),
@@ -177,16 +207,27 @@ class GraphBatches:
     def batch(self, part: Tensor) -> GraphBatch:
         r"""Lays some graphs side by side; none become one graph whose targets count nothing."""
         counts = part.numel() > 0
-        chosen = self._numbers[part if counts else torch.zeros(1, dtype=torch.long)]
-        batch = collate(
-            [self._graphs[int(number)] for number in chosen],
-            self._level,
-            each_graph_counts=self._each_graph_counts,
-            targets=self._targets,
-        )
+        batch = self._packed().batch(part if counts else torch.zeros(1, dtype=torch.long))
         if counts or batch.y is None:
             return batch
-        return dataclasses.replace(batch, weight=torch.zeros(len(batch.y)))
+        return dataclasses.replace(batch, weight=torch.zeros(len(batch.y), device=batch.y.device))
+
+    def _packed(self) -> PackedGraphs:
+        if self._pack is None:
+            pack = PackedGraphs(
+                (self._graphs[number] for number in self._numbers.tolist()),
+                self._level,
+                each_graph_counts=self._each_graph_counts,
+                targets=self._targets,
+            )
+            self._pack = self._placed(pack)
+        return self._pack
+
+    def _placed(self, pack: PackedGraphs) -> PackedGraphs:
+        if self._place.type != "cuda" or self._num_workers:
+            return pack.to(torch.device("cpu"))
+        limit = min(MAX_BYTES_ON_DEVICE, (available_memory(self._place) or 0) // 4)
+        return pack.to(self._place if pack.nbytes <= limit else torch.device("cpu"))
 
 
 class _Parts(Dataset[GraphBatch]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
 
 import pytorch_lightning as pl
 import torch
@@ -17,6 +18,7 @@ from torch_grama.nn.training_hooks import adds_loss
 from torch_grama.training.captured_step import CapturedStep
 from torch_grama.training.diagnosis import NonFiniteLossError, diagnose
 from torch_grama.training.graph_batch import GraphBatch
+from torch_grama.training.late_flag import LateFlag
 from torch_grama.training.losses import LossName, build_loss
 from torch_grama.training.metrics import build_metric
 from torch_grama.training.model_hooks import fit_labels, own_loss
@@ -74,6 +76,8 @@ class GraphTask(pl.LightningModule):
         self._takes_pe = "pe" in inspect.signature(model.forward).parameters
         self._adds_loss = adds_loss(model)
         self._captured: CapturedStep | None = None
+        # the loss of the step that the optimiser has not taken yet
+        self._unchecked: tuple[LateFlag, Tensor, GraphBatch, int] | None = None
         self.epoch_values: dict[str, float] = {}
         self.last_good_checkpoint: Callable[[], str] = lambda: "none was written"
 
@@ -125,13 +129,24 @@ class GraphTask(pl.LightningModule):
         r"""Returns the mean loss over the targets of the step, on all devices together."""
         if self._captured is not None:
             total, weight = self._captured.run(self, batch)
-            self._check_finite(total, batch, batch_idx)
+            if not bool(total.isfinite()):
+                self._fail(total, batch, batch_idx)
             self._train_sums = _add(self._train_sums, total, weight)
             return None
         total, weight = self.measure(batch)
-        self._check_finite(total, batch, batch_idx)
+        finite = LateFlag(total.detach().isfinite())
+        self._unchecked = (finite, total.detach(), batch, batch_idx)
         self._train_sums = _add(self._train_sums, total, weight)
         return total * self._world_size / self._sum_over_devices(weight).clamp(min=1e-12)
+
+    def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
+        r"""Stops the run before a loss that is no finite number reaches the weights."""
+        # not in the step itself: there the device would wait for the backward pass to be queued
+        if self._unchecked is not None:
+            finite, total, batch, batch_idx = self._unchecked
+            self._unchecked = None
+            if not finite.read():
+                self._fail(total, batch, batch_idx)
 
     def measure(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         r"""The sum of the loss over the targets of a batch, the model's own term included, and
@@ -211,14 +226,12 @@ class GraphTask(pl.LightningModule):
         pe = collect_positions(batch, random_signs=self.training)
         return {} if pe is None else {"pe": pe}
 
-    def _check_finite(self, total: Tensor, batch: GraphBatch, batch_idx: int) -> None:
-        if bool(torch.isfinite(total)):
-            return
+    def _fail(self, total: Tensor, batch: GraphBatch, batch_idx: int) -> NoReturn:
         step = batch_idx
         if self._trainer is not None:
             step += self.current_epoch * int(self._trainer.num_training_batches)
         report = diagnose(lambda: self(batch), self.model)
-        raise NonFiniteLossError(step, float(total.detach()), report, self.last_good_checkpoint())
+        raise NonFiniteLossError(step, float(total), report, self.last_good_checkpoint())
 
     def _publish(self, values: dict[str, float]) -> None:
         # Lightning rounds what is logged to float32; the exact values are for our own files

@@ -1,0 +1,254 @@
+"""All graphs of a part laid end to end, so that a mini-batch is made by index arithmetic alone."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from torch_grama.datasets.task_data import Level
+from torch_grama.training.graph_batch import GraphBatch
+
+_NODE_FEATURES = ("rwse", "lap_vectors")
+_EDGE_FEATURES = ("edge_weight", "edge_attr")
+
+
+class PackedGraphs:
+    r"""Graphs as a few long tensors, of which any choice becomes a batch without a loop over them.
+
+    How many nodes, edges and targets each graph has stays on the CPU: the sizes of a batch are
+    known before the device has done anything, so that a batch on CUDA costs one small copy that
+    nobody waits for.
+
+    Args:
+        graphs (iterable of Data): The graphs, read once and in order. They have the features of the
+            first one.
+        level (str): Whether nodes or graphs carry the target.
+        each_graph_counts (bool, optional): Whether every graph counts the same in a node task,
+            however many nodes it has; otherwise every node does. (default: :obj:`False`)
+        targets (bool, optional): Whether there are targets. (default: :obj:`True`)
+
+    Raises:
+        ValueError: If there is no graph.
+        KeyError: If a graph lacks a feature of the first one, or a target.
+    """
+
+    def __init__(
+        self,
+        graphs: Iterable[Data],
+        level: Level,
+        *,
+        each_graph_counts: bool = False,
+        targets: bool = True,
+    ) -> None:
+        pieces = _Pieces(level, targets)
+        for graph in graphs:
+            pieces.add(graph)
+        if not pieces.num_nodes:
+            raise ValueError("Expected one graph or more to lay side by side (got none)")
+        self._nodes = _Ranges.of(pieces.num_nodes)
+        self._edges = _Ranges.of(pieces.num_edges)
+        self._targets = _Ranges.of(pieces.num_targets) if targets else None
+        # targets that lie as nodes or graphs do need no search of their own
+        self._targets_lie_as = "neither"
+        if pieces.num_targets == [1] * len(pieces.num_nodes):
+            self._targets_lie_as = "graphs"
+        elif pieces.num_targets == pieces.num_nodes:
+            self._targets_lie_as = "nodes"
+        self._tensors = pieces.join()
+        if targets and level == "node" and each_graph_counts:
+            ranges = self._targets if "label_rows" in self._tensors else self._nodes
+            assert ranges is not None
+            self._tensors["graph_weight"] = ranges.counts.clamp(min=1).reciprocal()
+
+    def __len__(self) -> int:
+        return len(self._nodes.counts)
+
+    @property
+    def device(self) -> torch.device:
+        r"""Where the graphs are, and where batches will be."""
+        return self._tensors["x"].device
+
+    @property
+    def nbytes(self) -> int:
+        r"""Bytes of all graphs together."""
+        return sum(tensor.nbytes for tensor in self._tensors.values())
+
+    def to(self, device: torch.device) -> PackedGraphs:
+        r"""The same on another device; itself where it is there already."""
+        if self.device == device:
+            return self
+        moved = copy.copy(self)
+        moved._tensors = {name: tensor.to(device) for name, tensor in self._tensors.items()}
+        return moved
+
+    def batch(self, numbers: Tensor) -> GraphBatch:
+        r"""Lays some of the graphs side by side.
+
+        Args:
+            numbers (Tensor): Which ones, in order, on the CPU ``[B]``; one at least.
+
+        Raises:
+            ValueError: If there are none.
+        """
+        if numbers.numel() == 0:
+            raise ValueError("Expected one graph or more to lay side by side (got none)")
+        # B graphs, N nodes, E edges, T targets
+        nodes, edges = self._nodes.choose(numbers), self._edges.choose(numbers)
+        # [6 or 8, B]: all that the device must be told, in one copy
+        rows = [numbers, nodes.offsets, *nodes.on_device, *edges.on_device]
+        num_targets = 0
+        if self._targets is not None and self._targets_lie_as == "neither":
+            targets = self._targets.choose(numbers)
+            rows, num_targets = [*rows, *targets.on_device], targets.total
+        table = self._send(torch.stack(rows))
+        chosen, offsets = table[0], table[1]
+        owners, node_index = _spread(table[2:4], nodes.total)
+        edge_owners, edge_index = _spread(table[4:6], edges.total)
+        # [2, E]: edges name the nodes of their own graph; here these begin at its offset
+        ends = self._tensors["edge_index"].index_select(1, edge_index)
+        y, target_rows, weight = None, None, None
+        if self._targets is not None:
+            if self._targets_lie_as == "graphs":
+                found = torch.arange(len(numbers), device=table.device), chosen
+            elif self._targets_lie_as == "nodes":
+                found = owners, node_index
+            else:
+                found = _spread(table[6:8], num_targets)
+            y, target_rows, weight = self._judge(chosen, offsets, owners, *found)
+        return GraphBatch(
+            x=self._tensors["x"].index_select(0, node_index),
+            edge_index=ends + offsets.index_select(0, edge_owners),
+            edge_weight=self._take("edge_weight", edge_index),
+            edge_attr=self._take("edge_attr", edge_index),
+            batch=owners,
+            batch_size=len(numbers),
+            rwse=self._take("rwse", node_index),
+            lap_vectors=self._take("lap_vectors", node_index),
+            y=y,
+            rows=target_rows,
+            weight=weight,
+        )
+
+    def _judge(
+        self, chosen: Tensor, offsets: Tensor, owners: Tensor, target_owners: Tensor, index: Tensor
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Targets, the rows of the output they belong to, and what each counts."""
+        rows, weight = None, None
+        if "label_rows" in self._tensors:
+            rows = self._tensors["label_rows"].index_select(0, index)
+            rows = rows + offsets.index_select(0, target_owners)
+            owners = target_owners
+        if "graph_weight" in self._tensors:
+            weight = self._tensors["graph_weight"].index_select(0, chosen).index_select(0, owners)
+        return self._tensors["y"].index_select(0, index), rows, weight
+
+    def _take(self, name: str, index: Tensor) -> Tensor | None:
+        tensor = self._tensors.get(name)
+        return None if tensor is None else tensor.index_select(0, index)
+
+    def _send(self, table: Tensor) -> Tensor:
+        if self.device.type == "cpu":
+            return table
+        # only a copy from pinned memory is not waited for
+        pinned = table.pin_memory() if self.device.type == "cuda" else table
+        return pinned.to(self.device, non_blocking=True)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} graphs, {self.nbytes} bytes, {self.device})"
+
+
+@dataclass(frozen=True)
+class _Ranges:
+    """Where the rows of each graph lie in a long tensor, on the CPU."""
+
+    counts: Tensor
+    starts: Tensor
+
+    @classmethod
+    def of(cls, counts: list[int]) -> _Ranges:
+        sizes = torch.tensor(counts)
+        return cls(sizes, sizes.cumsum(0) - sizes)
+
+    def choose(self, numbers: Tensor) -> _Choice:
+        counts = self.counts.index_select(0, numbers)
+        ends = counts.cumsum(0)
+        offsets = ends - counts
+        shift = self.starts.index_select(0, numbers) - offsets
+        return _Choice(offsets, [counts, shift], int(ends[-1]))
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Where the rows of the chosen graphs begin in a batch, and what finds them in the pack."""
+
+    offsets: Tensor
+    on_device: list[Tensor]
+    total: int
+
+
+class _Pieces:
+    """Collects the tensors of one graph after the other."""
+
+    def __init__(self, level: Level, targets: bool) -> None:
+        self.num_nodes: list[int] = []
+        self.num_edges: list[int] = []
+        self.num_targets: list[int] = []
+        self._level = level
+        self._has_targets = targets
+        self._names: list[str] = []
+        self._is_masked = False
+        self._tensors: dict[str, list[Tensor]] = {}
+
+    def add(self, graph: Data) -> None:
+        if not self.num_nodes:
+            optional = (*_NODE_FEATURES, *_EDGE_FEATURES)
+            self._names = [name for name in optional if graph.get(name) is not None]
+            judged = self._has_targets and self._level == "node"
+            self._is_masked = judged and "label_mask" in graph
+        for name in ("x", *self._names):
+            self._append(name, graph[name])
+        # local numbers are small; added to int64 offsets they are int64 again
+        self._append("edge_index", graph["edge_index"].int())
+        self.num_nodes.append(graph["x"].size(0))
+        self.num_edges.append(graph["edge_index"].size(1))
+        if self._has_targets:
+            self._add_targets(graph)
+
+    def join(self) -> dict[str, Tensor]:
+        joined = {}
+        for name in list(self._tensors):
+            # popped, so that one tensor at a time is held twice
+            joined[name] = torch.cat(self._tensors.pop(name), dim=1 if name == "edge_index" else 0)
+        return joined
+
+    def _add_targets(self, graph: Data) -> None:
+        y = _target_rows(graph["y"], self._level)
+        if self._is_masked:
+            rows = graph["label_mask"].nonzero().reshape(-1)
+            self._append("label_rows", rows)
+            y = y.index_select(0, rows)
+        self._append("y", y)
+        self.num_targets.append(y.size(0))
+
+    def _append(self, name: str, tensor: Tensor) -> None:
+        self._tensors.setdefault(name, []).append(tensor)
+
+
+def _spread(table: Tensor, total: int) -> tuple[Tensor, Tensor]:
+    """The graph of each row of a batch, and where the row lies in the pack."""
+    counts, shift = table[0], table[1]
+    owners = torch.repeat_interleave(counts, output_size=total)
+    index = torch.arange(total, device=table.device) + shift.index_select(0, owners)
+    return owners, index
+
+
+def _target_rows(y: Tensor, level: Level) -> Tensor:
+    if level == "graph" and y.dim() <= 1:
+        # one class a graph stays [1]; K quantities of a graph become [1, K]
+        return y.reshape(1) if y.numel() == 1 and not y.is_floating_point() else y.reshape(1, -1)
+    return y

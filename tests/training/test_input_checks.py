@@ -1,0 +1,78 @@
+"""A model looks at the values of its input in the first whole epoch, and no later."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from training_cases import SmallNet, graph_task
+
+from torch_grama.training import GraphDataModule, GraphTask, TrainerSettings, fit
+from torch_grama.training.late_flag import LateFlag
+
+
+class Checking(SmallNet):
+    """Notes at each call whether it was to check its input."""
+
+    def __init__(self, check_input=True):
+        super().__init__(4, 2, "graph")
+        self.check_input = check_input
+        self.noted = {True: [], False: []}
+
+    def forward(self, *args, **kwargs):
+        self.noted[self.training].append(self.check_input)
+        return super().forward(*args, **kwargs)
+
+
+def train(tmp_path, model, **options):
+    data = graph_task()  # 18 graphs to learn from, 6 to validate on
+    settings = TrainerSettings(max_epochs=4, batch_size=6, accelerator="cpu")
+    module = GraphDataModule(data, 0, replace(settings, **options))
+    task = GraphTask.for_data(model, data)
+    module.example()
+    fit(task, module, tmp_path, report="json", tensorboard=False)
+
+
+def checks(noted, num_last):
+    """Of the last calls; those before are of the estimate of memory."""
+    return noted[-num_last:]
+
+
+def test_each_batch_is_checked_in_the_first_epoch_alone(tmp_path):
+    model = Checking()
+    train(tmp_path, model)
+    assert checks(model.noted[True], 12) == [True] * 3 + [False] * 9
+    assert checks(model.noted[False], 4) == [True] + [False] * 3
+    assert model.check_input is True
+
+
+def test_validation_is_checked_when_it_comes_first(tmp_path):
+    model = Checking()
+    train(tmp_path, model, check_val_every=2)
+    assert checks(model.noted[True], 12) == [True] * 3 + [False] * 9
+    assert checks(model.noted[False], 2) == [True, False]
+
+
+def test_what_was_off_stays_off(tmp_path):
+    model = Checking(check_input=False)
+    train(tmp_path, model)
+    assert not any(model.noted[True])
+    assert model.check_input is False
+
+
+def test_a_model_is_left_as_it_was_after_an_error(tmp_path):
+    model = Checking()
+
+    def fail(*args):
+        if len(model.noted[False]) >= 3:
+            raise ArithmeticError("in the third validation")
+
+    model.head.register_forward_hook(fail)
+    with pytest.raises(ArithmeticError, match="third validation"):
+        train(tmp_path, model)
+    assert model.noted[False][-1] is False
+    assert model.check_input is True
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_a_late_flag_is_the_flag(value):
+    assert LateFlag(torch.tensor(value)).read() is value
