@@ -16,7 +16,7 @@ from torch_grama.experiments.catalogue import (
 from torch_grama.experiments.config import ModelConfig
 from torch_grama.experiments.data_facts import DataFacts
 from torch_grama.experiments.errors import ConfigError
-from torch_grama.experiments.families.grama import reads_edge_weights
+from torch_grama.experiments.families.grama import reads_edge_attr, reads_edge_weights
 from torch_grama.nn import (
     AtomEncoder,
     BondEncoder,
@@ -80,7 +80,7 @@ def assemble_model(
         in_channels += pe_width
     # edges: weights go where the model looks for them, or become one more attribute
     backbone = str(options.get("backbone", entry.defaults.get("backbone", "")))
-    uses_attr = entry.takes_edge_attr and backbone != "gcn"
+    uses_attr = entry.takes_edge_attr and reads_edge_attr(backbone)
     edge_dim, edge_encoder = 0, None
     if uses_attr:
         edge_dim, edge_encoder = _encode(facts.edge_encoding, width, BondEncoder)

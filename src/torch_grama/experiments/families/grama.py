@@ -89,7 +89,7 @@ def build_grama(
         carry_edge_state: Whether a gated backbone hands its edge states on.
         embedding_layers: Linear layers of the embedding of each element.
         readout_layers: Linear layers of the readout.
-        edge_dim: Width of the edge attributes; without meaning for the backbone gcn.
+        edge_dim: Width of the edge attributes; without meaning for the backbones gcn and gcn-root.
         engine: How the recurrence is computed; same numbers, different speed.
         checkpoint_blocks: Recompute blocks in the backward pass, which saves memory.
     """
@@ -113,7 +113,7 @@ def build_grama(
         dropout=dropout,
         readout=readout,
         pooling=pooling,
-        edge_dim=edge_dim if backbone != "gcn" else None,
+        edge_dim=edge_dim if reads_edge_attr(backbone) else None,
         gain=gain,
         initial_poles=initial_poles,
         embedding_layers=embedding_layers,
@@ -125,17 +125,26 @@ def build_grama(
     )
 
 
+def reads_edge_attr(backbone: str) -> bool:
+    r"""Whether a backbone has a place for edge attributes.
+
+    Args:
+        backbone (str): Its word.
+    """
+    return backbone not in ("gcn", "gcn-root")
+
+
 def reads_edge_weights(backbone: str, has_edge_attr: bool) -> bool:
     r"""Whether a backbone has a place for edge weights.
 
-    Those of the family of GatedGCN read edge attributes alone, and so does the local part of GPS
-    where there are any.
+    Those of the family of GatedGCN and sums over neighbours read edge attributes alone, and so does
+    the local part of GPS where there are any.
 
     Args:
         backbone (str): Its word.
         has_edge_attr (bool): Whether edges have attributes.
     """
-    if backbone.startswith("gatedgcn"):
+    if backbone.startswith("gatedgcn") or backbone == "gps-sum":
         return False
     return not (backbone.startswith("gps") and has_edge_attr)
 
