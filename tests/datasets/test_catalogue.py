@@ -105,6 +105,14 @@ def test_variants_become_part_of_the_name() -> None:
     assert (entry.name, options) == ("property-sssp", {"labels": "published"})
 
 
+def test_the_word_true_may_come_as_a_truth_value() -> None:
+    # as YAML files and command lines read it
+    entry, options = resolve("property-sssp", {"labels": True})
+    assert (entry.name, options) == ("property-sssp-true", {"labels": "true"})
+    with pytest.raises(DatasetError, match="to be 'published' or 'true' \\(got 'false'\\)"):
+        resolve("property-sssp", {"labels": False})
+
+
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [

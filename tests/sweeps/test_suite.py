@@ -3,8 +3,11 @@ from pathlib import Path
 import pytest
 
 from torch_grama.datasets.catalogue import CATALOGUE
+from torch_grama.experiments.data_facts import load_data
+from torch_grama.experiments.make_config import make_config
 from torch_grama.report.metric_scale import SCALES
 from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
+from torch_grama.sweeps.reproduction import plan_runs
 from torch_grama.sweeps.suite import SuiteError, find_suite, list_suites, read_suite
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -48,6 +51,17 @@ def test_columns_are_those_of_the_paper(name):
     assert printed <= {entry.label for entry in suite.data}
     assert set(suite.budgets) == {"smoke", "short", "paper"}
     assert suite.budgets["smoke"].runs == 1
+
+
+@pytest.mark.parametrize("name", ["transfer", "property"])
+def test_every_row_on_generated_data_makes_a_configuration(name, tmp_path):
+    suite = find_suite(name, CONFIGS)
+    runs = plan_runs(suite, "paper", tmp_path, repeats=[0])
+    assert len(runs) == len(suite.data) * len(suite.models)
+    columns = {entry.label: entry for entry in suite.data}
+    for run in runs:
+        config = make_config(run.settings)
+        assert load_data(config.data).name.startswith(columns[run.data].name)
 
 
 def test_nested_and_dotted_settings_are_the_same(tmp_path):

@@ -129,6 +129,9 @@ def _check_option(entry: Entry, key: str, value: object) -> Option:
                 return value
     else:
         expected = _listed([str(item) for item in allowed])
+        if isinstance(value, bool) and bool not in map(type, allowed):
+            # YAML files and command lines read the word true as a truth value
+            value = str(value).lower()
         for item in allowed:
             if value == item and type(value) is type(item):
                 return item  # type: ignore[return-value]  # no types are left here
