@@ -36,6 +36,13 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"grama {torch_grama.__version__}\n"
 
 
+def test_the_package_can_be_run():
+    done = subprocess.run(
+        [sys.executable, "-m", "torch_grama", "--version"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (0, f"grama {torch_grama.__version__}\n")
+
+
 def test_version_is_that_of_the_distribution():
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["version"] == torch_grama.__version__

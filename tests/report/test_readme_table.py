@@ -63,6 +63,31 @@ def test_lower_is_better_for_errors(tmp_path):
     assert (metric, ours, variant, other) == ("MSE ↓", "1.00e-03", "grama-gps", "not run")
 
 
+@pytest.mark.parametrize(
+    ("metric", "data", "suite", "ours", "other", "is_behind"),
+    [
+        ("roc_auc", "minesweeper", "hetero", 0.9, 0.91, True),
+        ("roc_auc", "minesweeper", "hetero", 0.91, 0.9, False),
+        ("mse", "transfer-line-3", "transfer", 0.2, 0.1, True),
+        ("mse", "transfer-line-3", "transfer", 0.1, 0.2, False),
+    ],
+)
+def test_where_grama_is_behind_is_said(tmp_path, metric, data, suite, ours, other, is_behind):
+    for model, score in (("grama-gcn", ours), ("gcn", other)):
+        write_result(
+            tmp_path, suite=suite, data=data, model=model, metric=metric, val=score, test=score
+        )
+    held, _ = gather([tmp_path])
+    sentence = f"GRAMA is behind the best other model on: {data}."
+    assert (sentence in build_readme_table(held)) == is_behind
+
+
+def test_ablations_are_left_out(tmp_path):
+    write_result(tmp_path, suite="ablation-depth", model="grama-gcn-l4s2")
+    held, _ = gather([tmp_path])
+    assert build_readme_table(held) == NOTHING
+
+
 def test_only_the_wanted_budget_counts(tmp_path):
     write_result(tmp_path, budget="smoke")
     held, _ = gather([tmp_path])

@@ -11,6 +11,7 @@ from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbe
 BEGIN = "<!-- results: made by `grama results --readme README.md` -->"
 END = "<!-- end of results -->"
 GRAMA = "grama"
+ABLATION = "ablation"
 NOTHING = (
     "No numbers of the full budget are kept yet: `grama reproduce` and `grama results --keep`."
 )
@@ -24,7 +25,9 @@ def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str
     r"""One row a data set: GRAMA, the best other model, the paper's GRAMA.
 
     Among our variants of a data set the one with the best validation score is shown, whatever its
-    test score; likewise among the other models. Without any number it is a sentence that says so.
+    test score; likewise among the other models. A sentence below the table names the data sets on
+    which GRAMA is behind. Ablations, which compare GRAMA with itself, are left out. Without any
+    number it is a sentence that says so.
 
     Args:
         held (sequence of HeldNumber): Our numbers.
@@ -35,9 +38,14 @@ def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str
         "runs | hardware |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    cells = {(n.suite, n.data): n.metric for n in held if n.budget == budget}
+    cells = {
+        (n.suite, n.data): n.metric
+        for n in held
+        if n.budget == budget and not n.suite.startswith(ABLATION)
+    }
     if not cells:
         return NOTHING
+    behind = []
     for (suite, data), metric in sorted(cells.items()):
         scale = scale_of(metric)
         own = [n for n in held if (n.suite, n.data, n.budget) == (suite, data, budget)]
@@ -45,6 +53,8 @@ def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str
         other = _best([n for n in own if not n.model.startswith(GRAMA)], metric)
         shown = grama or other
         assert shown is not None
+        if grama and other and _is_behind(grama, other):
+            behind.append(data)
         arrow = "↑" if scale.higher_is_better else "↓"
         lines.append(
             f"| {data} | {scale.label} {arrow} | {_text(grama)} | "
@@ -52,6 +62,8 @@ def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str
             f"{f'{_text(other)} ({other.model})' if other else 'not run'} | "
             f"{_paper(suite, data, metric)} | {len(shown.runs)} | {shown.runs[0].hardware} |"
         )
+    if behind:
+        lines += ["", f"GRAMA is behind the best other model on: {', '.join(behind)}."]
     return "\n".join(lines)
 
 
@@ -76,6 +88,14 @@ def _best(numbers: Sequence[HeldNumber], metric: str) -> HeldNumber | None:
     known = [number for number in numbers if number.mean is not None]
     choose = max if scale_of(metric).higher_is_better else min
     return choose(known, key=lambda number: number.validation, default=None)
+
+
+def _is_behind(grama: HeldNumber, other: HeldNumber) -> bool:
+    assert grama.mean is not None
+    assert other.mean is not None
+    if scale_of(grama.metric).higher_is_better:
+        return grama.mean < other.mean
+    return grama.mean > other.mean
 
 
 def _text(number: HeldNumber | None) -> str:
