@@ -13,6 +13,7 @@ from torch.nn.parameter import UninitializedParameter
 
 from torch_grama.nn.activation import Activation, identity, resolve_activation
 from torch_grama.nn.choices import choose
+from torch_grama.nn.engine.batched_linear import batched_linear
 from torch_grama.nn.grama_arguments import check_input_sizes, check_positive
 from torch_grama.nn.node_sequence import NodeSequence, forward_differences
 
@@ -130,9 +131,9 @@ class SequenceEmbedding(Module):
             x = x.unsqueeze(0).expand(self.seq_len, -1, -1)
         elif not self.sequence_first:
             x = x.transpose(0, 1)
-        states = torch.baddbmm(self.bias, x, self.weight)
+        states = batched_linear(x, self.weight, self.bias)
         for weight, bias in self._hidden_layers():
-            states = torch.baddbmm(bias, self.dropout(self.act(states)), weight)
+            states = batched_linear(self.dropout(self.act(states)), weight, bias)
         return states
 
     def residuals(self, states: Tensor) -> Tensor:
