@@ -144,34 +144,28 @@ def linear_steps(
     matrix = adjacency.csr
     weight = weight.to(states.dtype)
     root_weight = None if root_weight is None else root_weight.to(states.dtype)
+    if fast is None:
+        torch_kernels.linear_steps(
+            states, residuals, response, matrix, newest, weight, root_weight, bias, groups
+        )
+        return
     before = newest
     for step, (state, residual) in enumerate(zip(states, residuals, strict=True)):
         sent = before @ weight
         if root_weight is not None:
             torch.mm(before, root_weight, out=residual)
         before = state
-        if fast is not None:
-            fast.sparse_product(
-                matrix,
-                sent,
-                residual,
-                base=None if root_weight is None else residual,
-                bias=bias,
-                state=state,
-                history=residuals[:step],
-                response=response,
-                groups=groups,
-            )
-            continue
-        arrived = torch_kernels.sparse_product(matrix, sent)
-        if root_weight is not None:
-            residual += arrived if bias is None else arrived.add_(bias)
-        elif bias is None:
-            residual.copy_(arrived)
-        else:
-            torch.add(arrived, bias, out=residual)
-        weights = response[:, : step + 1].flip(-1)
-        torch_kernels.add_combination(state, state, weights, residuals[: step + 1], groups)
+        fast.sparse_product(
+            matrix,
+            sent,
+            residual,
+            base=None if root_weight is None else residual,
+            bias=bias,
+            state=state,
+            history=residuals[:step],
+            response=response,
+            groups=groups,
+        )
 
 
 def horner_steps(
@@ -189,18 +183,16 @@ def horner_steps(
     matrix = adjacency.csr
     weight = weight.to(terms.dtype)
     root_weight = None if root_weight is None else root_weight.to(terms.dtype)
+    if fast is None:
+        torch_kernels.horner_steps(terms, matrix, weight, root_weight, offset, groups)
+        return
     *levels, state = terms
     for level, term in reversed(list(enumerate(levels))):
         sent = state @ weight
         if root_weight is not None:
             term.addmm_(state, root_weight)
         constant = None if offset is None else offset[:, level]
-        if fast is not None:
-            fast.sparse_product(matrix, sent, term, base=term, bias=constant, groups=groups)
-        else:
-            term += torch_kernels.sparse_product(matrix, sent)
-            if constant is not None:
-                term += constant if groups.batch is None else constant[groups.batch]
+        fast.sparse_product(matrix, sent, term, base=term, bias=constant, groups=groups)
         state = term
 
 

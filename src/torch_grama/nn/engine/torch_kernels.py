@@ -85,7 +85,7 @@ def sequence_gradient(
             part += by_position if batch is None else by_position[:, batch]
         if newest is not None:
             part[-1] += newest[nodes]
-        out[:, nodes] = activation_gradient(act, x, part)
+        _write_activation_gradient(out[:, nodes], act, x, part)
 
 
 def gram(gradient: Tensor, sequence: Tensor, groups: Groups, act: Activation) -> Tensor:
@@ -146,14 +146,67 @@ def sparse_product(matrix: CSR, x: Tensor) -> Tensor:
     return out
 
 
-def activation_gradient(act: Activation, x: Tensor, gradient: Tensor) -> Tensor:
-    r"""Returns the gradient of :math:`\sigma(\mathbf{x})` in :math:`\mathbf{x}`."""
+def linear_steps(
+    states: Tensor,
+    residuals: Tensor,
+    response: Tensor,
+    matrix: CSR,
+    newest: Tensor,
+    weight: Tensor,
+    root_weight: Tensor | None,
+    bias: Tensor | None,
+    groups: Groups,
+) -> None:
+    r"""Writes all residuals and states; ``states`` holds the mixed parts before."""
+    bias = None if bias is None else bias.to(states.dtype)
+    before = newest
+    for step, (state, residual) in enumerate(zip(states, residuals, strict=True)):
+        # neighbours first: the product with the weight then writes where the result belongs
+        arrived = sparse_product(matrix, before)
+        if bias is None:
+            torch.mm(arrived, weight, out=residual)
+        else:
+            torch.addmm(bias, arrived, weight, out=residual)
+        if root_weight is not None:
+            residual.addmm_(before, root_weight)
+        weights = response[:, : step + 1].flip(-1)
+        add_combination(state, state, weights, residuals[: step + 1], groups)
+        before = state
+
+
+def horner_steps(
+    terms: Tensor,
+    matrix: CSR,
+    weight: Tensor,
+    root_weight: Tensor | None,
+    offset: Tensor | None,
+    groups: Groups,
+) -> None:
+    r"""Adds to each of ``terms``, from the last but one down, the backbone of the one after it, in
+    place, and its offset of each graph, ``[B, R, F]``.
+    """
+    *levels, state = terms
+    for level, term in reversed(list(enumerate(levels))):
+        term.addmm_(sparse_product(matrix, state), weight)
+        if root_weight is not None:
+            term.addmm_(state, root_weight)
+        if offset is not None:
+            constant = offset[:, level]
+            term += constant if groups.batch is None else constant[groups.batch]
+        state = term
+
+
+def _write_activation_gradient(out: Tensor, act: Activation, x: Tensor, gradient: Tensor) -> None:
     if act is identity:
-        return gradient
-    with torch.enable_grad():
-        x = x.detach().requires_grad_()
-        y = act(x)
-    return torch.autograd.grad(y, x, gradient.to(y.dtype))[0]
+        out.copy_(gradient)
+    elif act is F.relu and out.dtype == x.dtype == gradient.dtype:
+        # what autograd would call, in one pass
+        torch.ops.aten.threshold_backward.grad_input(gradient, x, 0, grad_input=out)
+    else:
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            y = act(x)
+        out.copy_(torch.autograd.grad(y, x, gradient.to(y.dtype))[0])
 
 
 def _chunks(sequence: Tensor, groups: Groups) -> Iterator[tuple[slice, Tensor | None]]:
