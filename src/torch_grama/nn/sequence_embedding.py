@@ -119,7 +119,7 @@ class SequenceEmbedding(Module):
         if drops:
             states = self.dropout(self.act(states))
         residuals = None if self.initial_residuals == "difference" else torch.zeros_like(states)
-        return NodeSequence(states, residuals, identity if drops else self.act)
+        return NodeSequence.from_owned(states, residuals, identity if drops else self.act)
 
     def preactivation(self, x: Tensor) -> Tensor:
         r"""Returns the states :math:`(L, N, F)` before the last activation and dropout."""
