@@ -2,8 +2,8 @@
 
 The allocator of the C library hands blocks of this size back to the system whenever one is freed,
 so that every new one is made of pages that must be found and cleared at first touch; for sequences
-of states this takes as long as the arithmetic. Here a freed block waits for the next tensor of its
-size, and while it waits, the system may take its pages as soon as anybody needs them.
+of states this takes as long as the arithmetic. Here a freed block waits for the next tensor of
+about its size, and while it waits, the system may take its pages as soon as anybody needs them.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Blocks:
             self.collect()
             self._num_loans += 1
             block = self._find(size)
-            self.lent_bytes += size
+            self.lent_bytes += size if block is None else len(block)
             self._most_bytes = max(self._most_bytes, self.lent_bytes)
             self._give_up()
         if block is None:
@@ -94,11 +94,14 @@ class Blocks:
         self._returned.append(block)
 
     def _find(self, size: int) -> mmap.mmap | None:
-        # the one used last, of which most lies in the caches
-        for index in reversed(range(len(self.waiting))):
-            if len(self.waiting[index][0]) == size:
-                return self.waiting.pop(index)[0]
-        return None
+        # the smallest that is not much too large; of several, the one used last, of which most
+        # lies in the caches
+        fitting = [
+            (len(block), -index)
+            for index, (block, _) in enumerate(self.waiting)
+            if size <= len(block) <= 2 * size
+        ]
+        return self.waiting.pop(-min(fitting)[1])[0] if fitting else None
 
     def _give_up(self) -> None:
         waiting_bytes = sum(len(block) for block, _ in self.waiting)
