@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from torch_grama.nn.activation import ACTIVATIONS, identity, resolve_activation
+from torch_grama.nn.activation import ACTIVATIONS, IN_PLACE, identity, resolve_activation
 
 X = torch.tensor([-2.0, -0.5, 0.0, 1.5], dtype=torch.float64)
 
@@ -37,3 +37,13 @@ def test_an_unknown_word_lists_the_known_ones():
 def test_what_cannot_be_called_is_refused():
     with pytest.raises(TypeError, match=r"Expected 'act' to be a word, a callable or None.*int"):
         resolve_activation(3)
+
+
+@pytest.mark.parametrize("act", IN_PLACE)
+def test_written_over_its_input_it_is_the_same(act):
+    x = X.clone()
+
+    out = IN_PLACE[act](x)
+
+    assert out.data_ptr() == x.data_ptr()
+    assert torch.equal(out, act(X))

@@ -126,6 +126,88 @@ class TestEngines:
         assert_same_gradients(loss_gradients(model, out), expected)
 
 
+class TestWithoutGradients:
+    @pytest.mark.parametrize("engine", ["auto", "scan", "reference"])
+    @pytest.mark.parametrize("norm", [None, "layer_norm"])
+    @pytest.mark.parametrize("act", ["relu", "tanh", "gelu", None])
+    def test_the_same_numbers(self, batch, engine, norm, act):
+        model = GCN.model(engine=engine, norm=norm, act=act, num_blocks=3)
+        expected = GCN.run(model, batch)
+
+        for context in (torch.no_grad(), torch.inference_mode()):
+            with context:
+                assert torch.allclose(GCN.run(model, batch), expected)
+
+    def test_what_a_hook_kept_of_a_norm_stays(self, batch):
+        model = GCN.model(norm="layer_norm")
+        kept = []
+        model.blocks[0].state_norm.register_forward_hook(lambda *call: kept.append(call[-1]))
+
+        with torch.no_grad():
+            GCN.run(model, batch)
+
+        assert bool((kept[0] < 0).any())
+
+    def test_the_block_leaves_its_input_alone(self, path):
+        block = GCN.model().blocks[0]
+        given = torch.randn(2, block.seq_len, 4, block.channels, dtype=torch.float64)
+        before = given.clone()
+
+        with torch.no_grad():
+            block(given[0], given[1], path.edge_index)
+
+        assert torch.equal(given, before)
+
+
+class TestLargeTensors:
+    """Memory that is used again, from the first to the last step."""
+
+    def make(self, **options):
+        torch.manual_seed(1)
+        sizes = {"seq_len": 8, "num_blocks": 2, "check_input": False}
+        return GRAMA(3, 32, 2, **sizes, **options)
+
+    def graph(self):
+        generator = torch.Generator().manual_seed(0)
+        num_nodes = 5000  # 8 x 5000 x 32 numbers take 5 MB
+        edge_index = torch.randint(num_nodes, (2, 3 * num_nodes), generator=generator)
+        return torch.randn(num_nodes, 3, generator=generator), edge_index
+
+    @pytest.mark.parametrize("options", [{}, {"checkpoint_blocks": True}], ids=str)
+    def test_equal_the_reference_step_after_step(self, options):
+        x, edge_index = self.graph()
+        results = []
+        for model in (self.make(**options), self.make(engine="reference")):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+            losses = []
+            for _ in range(3):
+                optimizer.zero_grad()
+                loss = model(x, edge_index).square().mean()
+                loss.backward()
+                optimizer.step()
+                with torch.no_grad():
+                    losses.append((loss.item(), model(x, edge_index).square().mean().item()))
+            results.append(torch.tensor(losses))
+
+        torch.testing.assert_close(*results, rtol=1e-4, atol=1e-6)
+
+    def test_two_graphs_of_autograd_at_once(self):
+        x, edge_index = self.graph()
+        model = self.make()
+        expected = [
+            torch.autograd.grad(model(part, edge_index).sum(), list(model.parameters()))
+            for part in (x, 2 * x)
+        ]
+
+        outs = [model(part, edge_index) for part in (x, 2 * x)]
+
+        for out, gradients in zip(outs, expected, strict=True):
+            for a, b in zip(
+                torch.autograd.grad(out.sum(), list(model.parameters())), gradients, strict=True
+            ):
+                torch.testing.assert_close(a, b)
+
+
 class TestCheckpoint:
     @backbones()
     @settings

@@ -1,3 +1,4 @@
+import pytest
 import torch
 import torch.nn.functional as F
 
@@ -36,3 +37,28 @@ def test_missing_residuals_are_differences_of_activated_states():
     got = NodeSequence(states, None, F.relu).materialize()
 
     assert got[1].flatten().tolist() == [2.0, -2.0, 0.0]
+
+
+def test_owned_tensors_are_activated_on_the_spot_without_gradients():
+    states, residuals = torch.randn(2, 3, 4, 5)
+    expected = NodeSequence(states.clone(), residuals.clone(), F.relu).materialize()
+
+    with torch.no_grad():
+        got = NodeSequence.from_owned(states, residuals, F.relu)
+
+    assert got.states is states
+    assert got.residuals is residuals
+    for ours, theirs in zip(got.materialize(), expected, strict=True):
+        assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("act", [F.relu, F.gelu])
+def test_owned_tensors_whose_gradient_is_wanted_are_left_alone(act):
+    states = torch.randn(3, 4, 5)
+    before = states.clone()
+
+    with torch.set_grad_enabled(act is F.relu):
+        got = NodeSequence.from_owned(states, None, act)
+
+    assert got.act is act
+    assert torch.equal(states, before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -25,6 +26,16 @@ ACTIVATIONS: dict[str, Activation] = {
     "tanh": F.tanh,
     "leaky_relu": F.leaky_relu,
     "identity": identity,
+}
+
+# Those that can be written over their input.
+IN_PLACE: dict[Activation, Activation] = {
+    F.relu: torch.relu_,
+    F.elu: lambda x: F.elu(x, inplace=True),
+    F.silu: lambda x: F.silu(x, inplace=True),
+    F.tanh: torch.tanh_,
+    F.leaky_relu: lambda x: F.leaky_relu(x, inplace=True),
+    identity: identity,
 }
 
 

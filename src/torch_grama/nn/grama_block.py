@@ -310,7 +310,10 @@ class GRAMABlock(Module):
             states = self.dropout(self.act(states))
             residuals = self.dropout(self.act(residuals))
             return NodeSequence(states, residuals)
-        return NodeSequence(states, residuals, self.act)
+        if self.state_norm is not None:
+            # whoever watches the norm may have kept what it returned
+            return NodeSequence(states, residuals, self.act)
+        return NodeSequence.from_owned(states, residuals, self.act)
 
     def _recur(
         self, source: SequenceSource, graph: GraphInput, internal: bool, saves_memory: bool

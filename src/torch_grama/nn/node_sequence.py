@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from torch_grama.nn.activation import Activation, identity
+from torch_grama.nn.activation import IN_PLACE, Activation, identity
+from torch_grama.nn.engine.handwritten import handwritten_gradients_work
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,23 @@ class NodeSequence:
     states: Tensor
     residuals: Tensor | None
     act: Activation = identity
+
+    @classmethod
+    def from_owned(cls, states: Tensor, residuals: Tensor | None, act: Activation) -> NodeSequence:
+        r"""Takes tensors that nobody else refers to.
+
+        Where no gradient will ask for what they were before, a CPU applies the activation on the
+        spot: its caches do not hold the sequence until the readers, of which there are several.
+        """
+        if (
+            states.device.type != "cpu"
+            or act not in IN_PLACE
+            or torch.is_grad_enabled()
+            or not handwritten_gradients_work()
+        ):
+            return cls(states, residuals, act)
+        activate = IN_PLACE[act]
+        return cls(activate(states), None if residuals is None else activate(residuals))
 
     def materialize(self) -> tuple[Tensor, Tensor]:
         r"""Returns states and residuals with the activation applied."""

@@ -13,6 +13,7 @@ from torch.nn.parameter import UninitializedParameter
 
 from torch_grama.nn.activation import Activation, identity, resolve_activation
 from torch_grama.nn.choices import choose
+from torch_grama.nn.engine.batched_linear import batched_linear
 from torch_grama.nn.grama_arguments import check_input_sizes, check_positive
 from torch_grama.nn.node_sequence import NodeSequence, forward_differences
 
@@ -118,7 +119,7 @@ class SequenceEmbedding(Module):
         if drops:
             states = self.dropout(self.act(states))
         residuals = None if self.initial_residuals == "difference" else torch.zeros_like(states)
-        return NodeSequence(states, residuals, identity if drops else self.act)
+        return NodeSequence.from_owned(states, residuals, identity if drops else self.act)
 
     def preactivation(self, x: Tensor) -> Tensor:
         r"""Returns the states :math:`(L, N, F)` before the last activation and dropout."""
@@ -130,9 +131,9 @@ class SequenceEmbedding(Module):
             x = x.unsqueeze(0).expand(self.seq_len, -1, -1)
         elif not self.sequence_first:
             x = x.transpose(0, 1)
-        states = torch.baddbmm(self.bias, x, self.weight)
+        states = batched_linear(x, self.weight, self.bias)
         for weight, bias in self._hidden_layers():
-            states = torch.baddbmm(bias, self.dropout(self.act(states)), weight)
+            states = batched_linear(self.dropout(self.act(states)), weight, bias)
         return states
 
     def residuals(self, states: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ class Groups:
         r"""Where the nodes of each graph start :math:`(B + 1)`."""
         assert self.batch is not None
         graphs = torch.arange(self.num_graphs + 1, device=self.batch.device)
-        return torch.searchsorted(self.batch, graphs)
+        return torch.searchsorted(self.batch.contiguous(), graphs)
 
     @cached_property
     def counts(self) -> Tensor:

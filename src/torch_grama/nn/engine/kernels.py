@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from torch_grama.nn.activation import Activation, identity
-from torch_grama.nn.engine import torch_kernels
+from torch_grama.nn.engine import host_memory, torch_kernels
 from torch_grama.nn.engine.adjacency import CSR, Adjacency
 from torch_grama.nn.engine.groups import Groups
 
@@ -45,12 +45,7 @@ def combine_both(
     if fast is not None:
         out: Tensor = fast.combine(state_weights, states, residual_weights, residuals, groups, act)
         return out
-    # a tensor of its own, not a view: the linear engine writes the states over it
-    out = states.new_empty(state_weights.size(1), *states.shape[1:])
-    out.copy_(torch_kernels.combine(state_weights, states, groups, act))
-    if residual_weights is not None and residuals is not None:
-        out += torch_kernels.combine(residual_weights, residuals, groups, act)
-    return out
+    return torch_kernels.combine(state_weights, states, groups, act, residual_weights, residuals)
 
 
 def sequence_gradient(
@@ -77,14 +72,14 @@ def sequence_gradient(
         out (Tensor, optional): Where to write; may be the sequence itself.
     """
     fast = _triton_for(act, gradient, sequence, newest, out)
+    target = host_memory.new_empty(sequence, *sequence.shape) if out is None else out
     if fast is not None and weights is not None and gradient is not None:
-        target = torch.empty_like(sequence) if out is None else out
         fast.sequence_gradient(target, weights, gradient, share, newest, groups, sequence, act)
-        return target
-    result = torch_kernels.sequence_gradient(
-        weights, gradient, share, newest, groups, sequence, act
-    )
-    return result if out is None else out.copy_(result)
+    else:
+        torch_kernels.sequence_gradient(
+            target, weights, gradient, share, newest, groups, sequence, act
+        )
+    return target
 
 
 def add_combination(
@@ -149,34 +144,28 @@ def linear_steps(
     matrix = adjacency.csr
     weight = weight.to(states.dtype)
     root_weight = None if root_weight is None else root_weight.to(states.dtype)
+    if fast is None:
+        torch_kernels.linear_steps(
+            states, residuals, response, matrix, newest, weight, root_weight, bias, groups
+        )
+        return
     before = newest
     for step, (state, residual) in enumerate(zip(states, residuals, strict=True)):
         sent = before @ weight
         if root_weight is not None:
             torch.mm(before, root_weight, out=residual)
         before = state
-        if fast is not None:
-            fast.sparse_product(
-                matrix,
-                sent,
-                residual,
-                base=None if root_weight is None else residual,
-                bias=bias,
-                state=state,
-                history=residuals[:step],
-                response=response,
-                groups=groups,
-            )
-            continue
-        arrived = torch_kernels.sparse_product(matrix, sent)
-        if bias is not None:
-            arrived += bias
-        if root_weight is None:
-            residual.copy_(arrived)
-        else:
-            residual += arrived
-        weights = response[:, : step + 1].flip(-1)
-        torch_kernels.add_combination(state, state, weights, residuals[: step + 1], groups)
+        fast.sparse_product(
+            matrix,
+            sent,
+            residual,
+            base=None if root_weight is None else residual,
+            bias=bias,
+            state=state,
+            history=residuals[:step],
+            response=response,
+            groups=groups,
+        )
 
 
 def horner_steps(
@@ -194,18 +183,16 @@ def horner_steps(
     matrix = adjacency.csr
     weight = weight.to(terms.dtype)
     root_weight = None if root_weight is None else root_weight.to(terms.dtype)
+    if fast is None:
+        torch_kernels.horner_steps(terms, matrix, weight, root_weight, offset, groups)
+        return
     *levels, state = terms
     for level, term in reversed(list(enumerate(levels))):
         sent = state @ weight
         if root_weight is not None:
             term.addmm_(state, root_weight)
         constant = None if offset is None else offset[:, level]
-        if fast is not None:
-            fast.sparse_product(matrix, sent, term, base=term, bias=constant, groups=groups)
-        else:
-            term += torch_kernels.sparse_product(matrix, sent)
-            if constant is not None:
-                term += constant if groups.batch is None else constant[groups.batch]
+        fast.sparse_product(matrix, sent, term, base=term, bias=constant, groups=groups)
         state = term
 
 
@@ -215,13 +202,7 @@ def sum_per_graph(sequence: Tensor, groups: Groups) -> Tensor:
     if fast is not None:
         out: Tensor = fast.sum_per_graph(sequence, groups)
         return out
-    dtype = torch.promote_types(sequence.dtype, torch.float32)
-    if groups.batch is None:
-        return sequence.sum(dim=1, dtype=dtype).unsqueeze(0)
-    total = torch.zeros(
-        sequence.size(0), groups.num_graphs, sequence.size(2), dtype=dtype, device=sequence.device
-    )
-    return total.index_add_(1, groups.batch, sequence.to(dtype)).transpose(0, 1)
+    return torch_kernels.sum_per_graph(sequence, groups)
 
 
 def add_product(out: Tensor, left: Tensor, right: Tensor) -> None:

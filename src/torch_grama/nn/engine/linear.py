@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from torch_grama.nn.engine import kernels, torch_kernels
+from torch_grama.nn.engine import host_memory, kernels, torch_kernels
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.engine.groups import Groups
 from torch_grama.nn.engine.toeplitz import sum_diagonals
@@ -40,7 +40,7 @@ class LinearScan(torch.autograd.Function):
         overwrites: bool,
         saves_memory: bool,
     ) -> tuple[Tensor, Tensor]:
-        states, residuals = mixed, torch.empty_like(mixed)
+        states, residuals = mixed, host_memory.new_empty(mixed, *mixed.shape)
         ctx.mark_dirty(mixed)
         kernels.linear_steps(
             states, residuals, response, adjacency, newest, weight, root_weight, bias, groups
@@ -138,7 +138,7 @@ class HornerScan(torch.autograd.Function):
         partial, weight, root_weight = ctx.saved_tensors
         adjacency: Adjacency = ctx.adjacency
         # the partial result of a level is read once, before the gradient of that level is written
-        gradients = partial if ctx.overwrites else torch.empty_like(partial)
+        gradients = partial if ctx.overwrites else host_memory.new_empty(partial, *partial.shape)
         gradients[0] = gradient
         accumulate = _WeightGradients(weight, root_weight, adjacency, partial, not ctx.overwrites)
         for level in range(partial.size(0) - 1):

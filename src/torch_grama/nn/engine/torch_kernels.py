@@ -1,32 +1,45 @@
 """The inner products of the engines in plain torch: for CPUs, and wherever Triton is missing.
 
 Everywhere: L given elements, R new ones, N nodes, F channels, B graphs. Weights are per graph,
-``[B, R, L]``; ``groups`` says which nodes form a graph.
+``[B, R, L]``; ``groups`` says which nodes form a graph. On a CPU, sequences are worked on a few
+nodes at a time, so that what lies between two operations stays in the caches.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from torch_grama.nn.activation import Activation, identity
+from torch_grama.nn.engine import host_memory
 from torch_grama.nn.engine.adjacency import CSR
 from torch_grama.nn.engine.groups import Groups
-from torch_grama.nn.graph_mean import graph_mean
+
+# Of a sequence, at a time.
+_CHUNK_BYTES = 2 << 20
 
 
 def combine(
-    weights: Tensor, sequence: Tensor, groups: Groups, act: Activation = identity
+    weights: Tensor,
+    sequence: Tensor,
+    groups: Groups,
+    act: Activation,
+    other_weights: Tensor | None = None,
+    other: Tensor | None = None,
 ) -> Tensor:
-    r"""Returns :math:`\sum_l w_{rl} \, \sigma(\mathbf{x}_l)`, ``[R, N, F]``."""
-    x = act(sequence)
-    dtype = torch.promote_types(weights.dtype, x.dtype)
-    if groups.batch is None:
-        out = weights[0].to(dtype) @ x.flatten(1).to(dtype)
-        return out.view(weights.size(1), *x.shape[1:]).to(x.dtype)
-    # [N, R, L] x [N, L, F] -> [N, R, F], seen as [R, N, F]
-    out = weights.to(dtype)[groups.batch] @ x.transpose(0, 1).to(dtype)
-    return out.transpose(0, 1).to(x.dtype)
+    r"""Returns :math:`\sum_l w_{rl} \, \sigma(\mathbf{x}_l)`, plus the same of another sequence,
+    ``[R, N, F]``, in memory of its own.
+    """
+    out = host_memory.new_empty(sequence, weights.size(1), *sequence.shape[1:])
+    for nodes, batch in _chunks(sequence, groups):
+        part = out[:, nodes]
+        _combine_into(part, weights, act(sequence[:, nodes]), batch, adds=False)
+        if other_weights is not None and other is not None:
+            _combine_into(part, other_weights, act(other[:, nodes]), batch, adds=True)
+    return out
 
 
 def add_combination(
@@ -41,11 +54,12 @@ def add_combination(
         matrix = sequence.flatten(1).t()
         torch.addmv(flat.reshape(-1), matrix, weights[0], beta=beta, out=out.view(-1))
     else:
-        total = combine(weights.unsqueeze(1), sequence, groups)[0]
+        total = _combine(weights.unsqueeze(1), sequence, groups.batch)[0]
         out.copy_(total if base is None else base + total)
 
 
 def sequence_gradient(
+    out: Tensor,
     weights: Tensor | None,
     gradient: Tensor | None,
     share: Tensor | None,
@@ -53,59 +67,177 @@ def sequence_gradient(
     groups: Groups,
     sequence: Tensor,
     act: Activation,
-) -> Tensor:
-    r"""Returns the gradient of :func:`combine`, of :func:`pool` and of the newest element in the
-    sequence.
+) -> None:
+    r"""Writes the gradient of :func:`combine`, of :func:`pool` and of the newest element in the
+    sequence into ``out``, which may be the sequence itself.
     """
-    if weights is None or gradient is None:
-        out = torch.zeros_like(sequence)
-    else:
-        out = combine(weights.transpose(1, 2), gradient, groups)
+    by_position = None
     if share is not None:
         share = share / groups.node_counts(sequence.size(1))
-        by_position = share.transpose(0, 1).to(out.dtype)  # [L, B, F]
-        out = out + (by_position if groups.batch is None else by_position[:, groups.batch])
-    if newest is not None:
-        out[-1].add_(newest)
-    return activation_gradient(act, sequence, out)
+        by_position = share.transpose(0, 1).to(sequence.dtype)  # [L, B, F]
+    for nodes, batch in _chunks(sequence, groups):
+        x = sequence[:, nodes]
+        if weights is None or gradient is None:
+            part = torch.zeros_like(x)
+        else:
+            part = _combine(weights.transpose(1, 2), gradient[:, nodes], batch)
+        if by_position is not None:
+            part += by_position if batch is None else by_position[:, batch]
+        if newest is not None:
+            part[-1] += newest[nodes]
+        _write_activation_gradient(out[:, nodes], act, x, part)
 
 
 def gram(gradient: Tensor, sequence: Tensor, groups: Groups, act: Activation) -> Tensor:
     r"""Returns the gradient of :func:`combine` in the weights, ``[B, R, L]``."""
-    x = act(sequence)
-    dtype = torch.promote_types(x.dtype, torch.float32)
-    g, x = gradient.to(dtype), x.to(dtype)
-    if groups.batch is None:
-        return (g.flatten(1) @ x.flatten(1).t()).unsqueeze(0)
-    # [N, R, F] x [N, F, L] -> [N, R, L] -> [B, R, L]
-    per_node = g.transpose(0, 1) @ x.permute(1, 2, 0)
-    return per_node.new_zeros(groups.num_graphs, *per_node.shape[1:]).index_add_(
-        0, groups.batch, per_node
+    dtype = torch.promote_types(sequence.dtype, torch.float32)
+    out = torch.zeros(
+        groups.num_graphs,
+        gradient.size(0),
+        sequence.size(0),
+        dtype=dtype,
+        device=sequence.device,
     )
+    for nodes, batch in _chunks(sequence, groups):
+        g, x = gradient[:, nodes].to(dtype), act(sequence[:, nodes]).to(dtype)
+        if batch is None:
+            out[0].addmm_(g.flatten(1), x.flatten(1).t())
+        else:
+            # [N, R, F] x [N, F, L] -> [N, R, L] -> [B, R, L]
+            out.index_add_(0, batch, g.transpose(0, 1) @ x.permute(1, 2, 0))
+    return out
 
 
 def pool(sequence: Tensor, groups: Groups, act: Activation) -> Tensor:
     r"""Returns the mean of :math:`\sigma(\mathbf{x}_l)` over each graph, ``[B, L, F]``."""
+    return sum_per_graph(sequence, groups, act) / groups.node_counts(sequence.size(1))
+
+
+def sum_per_graph(sequence: Tensor, groups: Groups, act: Activation = identity) -> Tensor:
+    r"""Returns the sum of :math:`\sigma(\mathbf{x}_l)` over each graph, ``[B, L, F]``, in float32
+    or better.
+    """
     dtype = torch.promote_types(sequence.dtype, torch.float32)
-    return graph_mean(act(sequence).to(dtype), groups.batch, groups.num_graphs)
+    size = sequence.size(0), groups.num_graphs, sequence.size(2)
+    total = torch.zeros(size, dtype=dtype, device=sequence.device)
+    for nodes, batch in _chunks(sequence, groups):
+        x = act(sequence[:, nodes])
+        if batch is None:
+            total += x.sum(dim=1, keepdim=True, dtype=dtype)
+        else:
+            total.index_add_(1, batch, x.to(dtype))
+    return total.transpose(0, 1)
 
 
 def sparse_product(matrix: CSR, x: Tensor) -> Tensor:
     r"""Returns :math:`\mathbf{A} \mathbf{x}`, ``[N, F]``."""
     if x.dtype != matrix.value.dtype:
         return sparse_product(matrix, x.to(matrix.value.dtype)).to(x.dtype)
-    if x.device.type == "cpu":
-        # many times faster on a CPU than the plain product
-        out: Tensor = torch.sparse.mm(matrix.matrix, x.contiguous(), "sum")
-        return out
-    return matrix.matrix @ x
+    if x.device.type != "cpu":
+        return matrix.matrix @ x
+    if x.dtype == torch.float32:
+        # a weighted sum of rows for each bag: the same product, in torch's fastest kernel for it
+        starts = matrix.row_start[:-1]
+        return F.embedding_bag(
+            matrix.column, x.contiguous(), starts, mode="sum", per_sample_weights=matrix.value
+        )
+    # many times faster on a CPU than the plain product
+    out: Tensor = torch.sparse.mm(matrix.matrix, x.contiguous(), "sum")
+    return out
 
 
-def activation_gradient(act: Activation, x: Tensor, gradient: Tensor) -> Tensor:
-    r"""Returns the gradient of :math:`\sigma(\mathbf{x})` in :math:`\mathbf{x}`."""
+def linear_steps(
+    states: Tensor,
+    residuals: Tensor,
+    response: Tensor,
+    matrix: CSR,
+    newest: Tensor,
+    weight: Tensor,
+    root_weight: Tensor | None,
+    bias: Tensor | None,
+    groups: Groups,
+) -> None:
+    r"""Writes all residuals and states; ``states`` holds the mixed parts before."""
+    bias = None if bias is None else bias.to(states.dtype)
+    before = newest
+    for step, (state, residual) in enumerate(zip(states, residuals, strict=True)):
+        # neighbours first: the product with the weight then writes where the result belongs
+        arrived = sparse_product(matrix, before)
+        if bias is None:
+            torch.mm(arrived, weight, out=residual)
+        else:
+            torch.addmm(bias, arrived, weight, out=residual)
+        if root_weight is not None:
+            residual.addmm_(before, root_weight)
+        weights = response[:, : step + 1].flip(-1)
+        add_combination(state, state, weights, residuals[: step + 1], groups)
+        before = state
+
+
+def horner_steps(
+    terms: Tensor,
+    matrix: CSR,
+    weight: Tensor,
+    root_weight: Tensor | None,
+    offset: Tensor | None,
+    groups: Groups,
+) -> None:
+    r"""Adds to each of ``terms``, from the last but one down, the backbone of the one after it, in
+    place, and its offset of each graph, ``[B, R, F]``.
+    """
+    *levels, state = terms
+    for level, term in reversed(list(enumerate(levels))):
+        term.addmm_(sparse_product(matrix, state), weight)
+        if root_weight is not None:
+            term.addmm_(state, root_weight)
+        if offset is not None:
+            constant = offset[:, level]
+            term += constant if groups.batch is None else constant[groups.batch]
+        state = term
+
+
+def _write_activation_gradient(out: Tensor, act: Activation, x: Tensor, gradient: Tensor) -> None:
     if act is identity:
-        return gradient
-    with torch.enable_grad():
-        x = x.detach().requires_grad_()
-        y = act(x)
-    return torch.autograd.grad(y, x, gradient.to(y.dtype))[0]
+        out.copy_(gradient)
+    elif act is F.relu and out.dtype == x.dtype == gradient.dtype:
+        # what autograd would call, in one pass
+        torch.ops.aten.threshold_backward.grad_input(gradient, x, 0, grad_input=out)
+    else:
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            y = act(x)
+        out.copy_(torch.autograd.grad(y, x, gradient.to(y.dtype))[0])
+
+
+def _chunks(sequence: Tensor, groups: Groups) -> Iterator[tuple[slice, Tensor | None]]:
+    r"""Yields nodes, and the graph of each."""
+    length, num_nodes, channels = sequence.size()
+    size = num_nodes
+    if sequence.device.type == "cpu":
+        size = _CHUNK_BYTES // max(length * channels * sequence.element_size(), 1)
+    size = max(size, 1)
+    for start in range(0, num_nodes, size):
+        nodes = slice(start, start + size)
+        yield nodes, None if groups.batch is None else groups.batch[nodes]
+
+
+def _combine(weights: Tensor, x: Tensor, batch: Tensor | None) -> Tensor:
+    dtype = torch.promote_types(weights.dtype, x.dtype)
+    if batch is None:
+        out = weights[0].to(dtype) @ x.flatten(1).to(dtype)
+        return out.view(weights.size(1), *x.shape[1:]).to(x.dtype)
+    # [N, R, L] x [N, L, F] -> [N, R, F], seen as [R, N, F]
+    out = weights.to(dtype)[batch] @ x.transpose(0, 1).to(dtype)
+    return out.transpose(0, 1).to(x.dtype)
+
+
+def _combine_into(
+    out: Tensor, weights: Tensor, x: Tensor, batch: Tensor | None, adds: bool
+) -> None:
+    if batch is None and out.dtype == weights.dtype == x.dtype:
+        rows = out.flatten(1)
+        torch.addmm(rows, weights[0], x.flatten(1), beta=int(adds), out=rows)
+    elif adds:
+        out += _combine(weights, x, batch)
+    else:
+        out.copy_(_combine(weights, x, batch))
