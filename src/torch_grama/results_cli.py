@@ -75,8 +75,10 @@ def _facts(number: HeldNumber) -> dict[str, object]:
     paper = None
     if number.suite in list_paper_tables():
         for printed in read_paper_numbers(number.suite):
-            if (printed.model, printed.metric) == (number.model, number.metric) and (
-                printed.data == number.data or number.suite == "runtime"
+            if (printed.data, printed.model, printed.metric) == (
+                number.data,
+                number.model,
+                number.metric,
             ):
                 paper = printed.mean
     run = number.runs[0]

@@ -10,7 +10,8 @@ RESULTS = Path(__file__).parents[2] / "results" / "runtime"
 
 
 def write(path: Path, **row: object) -> Path:
-    fields = {"scene": "depth", "model": "GRAMA(GCN)", "depth": 8, "train_ms": 5, "infer_ms": 2}
+    fields = {"scene": "depth", "model": "GRAMA(GCN)", "width": 256, "depth": 8}
+    fields |= {"train_ms": 5, "infer_ms": 2}
     path.write_text(json.dumps({"hardware": "test bench", "rows": [{**fields, **row}]}))
     return path
 
@@ -26,8 +27,10 @@ def test_a_row_becomes_training_and_inference(tmp_path):
         assert number.runs[0].hardware == number.budget == "test bench"
 
 
-@pytest.mark.parametrize("row", [{"scene": "width"}, {"model": "PyG GCN, as shipped"}])
-def test_other_scenes_and_models_are_left_out(tmp_path, row):
+@pytest.mark.parametrize(
+    "row", [{"scene": "width"}, {"model": "PyG GCN, as shipped"}, {"width": 64}]
+)
+def test_other_scenes_models_and_widths_are_left_out(tmp_path, row):
     assert read_runtime(write(tmp_path / "times.json", **row)) == []
 
 

@@ -6,6 +6,8 @@ import pytest
 import yaml
 
 from torch_grama.cli import main
+from torch_grama.experiments.run import RunInterrupted
+from torch_grama.sweeps import reproduction
 from torch_grama.sweeps.reproduction import plan_runs, run_planned
 from torch_grama.sweeps.run_many import run_in_processes, run_one_by_one
 from torch_grama.sweeps.suite import SuiteError, read_suite
@@ -134,6 +136,17 @@ def test_a_failure_is_recorded_and_the_others_go_on(suite, tmp_path):
     (suite.folder / "transfer-ring-3-grama-gcn.yaml").unlink()
     run_planned(plan_runs(suite, "smoke", tmp_path)[0])
     assert not (runs[0].folder.parent / "fold0-seed0.failure.json").exists()
+
+
+def test_a_run_that_was_asked_to_stop_has_not_failed(suite, tmp_path, monkeypatch):
+    def stop(config, folder, **options):
+        raise RunInterrupted(folder, 143)
+
+    monkeypatch.setattr(reproduction, "run_experiment", stop)
+    run = plan_runs(suite, "smoke", tmp_path)[0]
+    with pytest.raises(RunInterrupted):
+        run_planned(run)
+    assert not (run.folder.parent / "fold0-seed0.failure.json").exists()
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from pathlib import Path
 from torch_grama.report.held_results import HeldNumber, ResultFileError, RunResult
 
 SUITE = "runtime"
+PAPER_WIDTH = 256
 # What the benchmark calls a model, and the paper's row.
 ROWS = {
     "PyG GCN, cached": "gcn",
@@ -22,7 +23,8 @@ TIMES = {"training": ("training_ms", "train_ms"), "inference": ("inference_ms", 
 
 
 def read_runtime(path: Path) -> list[HeldNumber]:
-    r"""Reads the depth scene of a file that ``python -m benchmarks.runtime`` wrote.
+    r"""Reads the depth scene of a file that ``python -m benchmarks.runtime`` wrote, as far as
+    it was measured at the width of the paper.
 
     Args:
         path (Path): The file.
@@ -37,7 +39,7 @@ def read_runtime(path: Path) -> list[HeldNumber]:
         return [
             _number(row, label, hardware, path)
             for row in rows
-            if row["model"] in ROWS
+            if row["model"] in ROWS and row["width"] == PAPER_WIDTH
             for label in TIMES
         ]
     except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from torch_grama.report.comparison import Column, Comparison, compare
 from torch_grama.report.held_results import HeldNumber
-from torch_grama.report.paper_numbers import PaperNumber, read_paper_numbers
+from torch_grama.report.paper_numbers import read_paper_numbers
 
 
 def build_table(
@@ -41,8 +41,6 @@ def build_table(
         only (sequence of str, optional): The only rows to show. (default: all)
     """
     paper = [number for table in tables for number in read_paper_numbers(table)]
-    if name == "runtime":
-        paper = [_by_label(number) for number in paper]
     own = [
         replace(number, suite=name)
         for number in held
@@ -52,8 +50,3 @@ def build_table(
         paper = [number for number in paper if number.model in only]
         own = [number for number in own if number.model in only]
     return compare(name, title, columns, paper, own, models, references, budget, notes)
-
-
-def _by_label(number: PaperNumber) -> PaperNumber:
-    """The runtime table has one data set and several metrics; its columns are the metrics."""
-    return replace(number, data=number.metric.removesuffix("_ms"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from torch_grama.experiments.catalogue import MODELS
 from torch_grama.experiments.make_config import make_config
 from torch_grama.experiments.result import Result
-from torch_grama.experiments.run import run_experiment
+from torch_grama.experiments.run import RunInterrupted, run_experiment
 from torch_grama.experiments.run_folder import RunFolder
 from torch_grama.experiments.settings import read_file
 from torch_grama.sweeps.row_settings import settings_of_row
@@ -157,7 +157,8 @@ def config_path(suite: Suite, data: str, row: str) -> Path:
 def run_planned(run: PlannedRun, report: ReportName = "quiet") -> Result:
     r"""Does one run: from the start, from its last checkpoint, or not at all if it is finished.
 
-    A run that fails leaves a file ``failure.json`` that says why; the next attempt starts anew.
+    A run that fails leaves a file ``failure.json`` that says why; the next attempt starts anew. One
+    that was asked to stop leaves none.
 
     Args:
         run (PlannedRun): The run.
@@ -168,6 +169,8 @@ def run_planned(run: PlannedRun, report: ReportName = "quiet") -> Result:
     try:
         config = make_config(run.settings)
         result = run_experiment(config, run.folder, resume=folder.is_run, report=report)
+    except RunInterrupted:
+        raise
     except Exception as error:
         run.folder.parent.mkdir(parents=True, exist_ok=True)
         failure.write_text(json.dumps({"error": f"{type(error).__name__}: {error}"}) + "\n")
