@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,9 +16,10 @@ from torch_grama.errors_cli import guarded
 if TYPE_CHECKING:
     from torch_grama.report.comparison import Comparison
     from torch_grama.report.held_results import HeldNumber
+    from torch_grama.suite_columns_cli import ColumnFacts
     from torch_grama.sweeps.reproduction import PlannedRun
     from torch_grama.sweeps.run_many import Outcome
-    from torch_grama.sweeps.suite import Suite, SuiteData
+    from torch_grama.sweeps.suite import Suite
     from torch_grama.sweeps.sweep_progress import SweepReport
 
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
@@ -57,7 +59,7 @@ def add_reproduce_commands(subparsers: argparse._SubParsersAction[Parser]) -> No
     parser.add_argument(
         "--seeds",
         nargs="+",
-        type=int,
+        type=_from(0),
         default=[],
         metavar="N",
         help="these folds, or seeds where there is one fold [as the budget says]",
@@ -76,9 +78,11 @@ def add_reproduce_commands(subparsers: argparse._SubParsersAction[Parser]) -> No
     parser.add_argument("--show", action="store_true", help="print the table and run nothing")
     parser.add_argument("--plan", action="store_true", help="list the runs and run nothing")
     parser.add_argument(
-        "--format", default="text", metavar="WORD", help="text, markdown, latex or csv [text]"
+        "--format", default="text", metavar="WORD", help="text, markdown, latex, csv or html [text]"
     )
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs side by side [1]")
+    parser.add_argument(
+        "--jobs", type=_from(1), default=1, metavar="N", help="runs side by side [1]"
+    )
     parser.add_argument("--ray", action="store_true", help="run on Ray on this machine")
     parser.add_argument("--ray-address", metavar="ADDRESS", help="run on this Ray cluster")
     parser.add_argument("--cpus-per-run", type=float, default=1, metavar="X", help="Ray: cores [1]")
@@ -94,31 +98,68 @@ def add_reproduce_commands(subparsers: argparse._SubParsersAction[Parser]) -> No
     parser.set_defaults(run=guarded(_reproduce))
 
 
+class _StoppedError(Exception):
+    """The runs were asked to stop."""
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__(exit_code)
+        self.exit_code = exit_code
+
+
+def _from(least: int) -> Callable[[str], int]:
+    """A whole number that is not below another, for the parser."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(
+                f"expected a whole number from {least} on (got {text!r})"
+            )
+        return int(text)
+
+    return read
+
+
 def _reproduce(arguments: argparse.Namespace) -> int:
-    from torch_grama.report.comparison_text import FORMATS
+    from torch_grama.report.comparison_formats import FORMATS
+    from torch_grama.report.comparison_text import to_text
     from torch_grama.sweeps.config_files import CONFIGS, find_project_folder
     from torch_grama.sweeps.suite import find_suite, list_suites
 
     if arguments.format not in FORMATS:
-        print(f"grama: --format is one of {', '.join(FORMATS)}", file=sys.stderr)
+        print(
+            f"grama: Expected '--format' to be one of {', '.join(FORMATS)} "
+            f"(got {arguments.format!r})",
+            file=sys.stderr,
+        )
         return 2
     try:
         configs = find_project_folder(CONFIGS, arguments.configs)
         if arguments.name == "list":
             return _list(list_suites(configs), arguments.json)
         suite = find_suite(arguments.name, configs)
-        failures = 0 if arguments.show else _run(suite, arguments)
+        if arguments.budget:
+            suite.check_budget(arguments.budget)
+        known: dict[str, ColumnFacts] = {}
+        failures = 0 if arguments.show else _run(suite, arguments, known)
         if arguments.plan:
             return 0
-        table = _table(suite, arguments)
+        table = _table(suite, arguments, known)
+    except _StoppedError as stop:
+        print("grama: interrupted; the same command goes on.", file=sys.stderr)
+        return stop.exit_code
     except ValueError as error:
         print(f"grama: {error}", file=sys.stderr)
         return 2
     text = FORMATS[arguments.format](table)
-    print(text, end="")
     if arguments.out:
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
         arguments.out.write_text(text, encoding="utf-8")
+    if arguments.format == "html" and arguments.out:
+        print(arguments.out)
+    elif arguments.format == "text" and sys.stdout.isatty():
+        print(to_text(table, shutil.get_terminal_size().columns), end="")
+    else:
+        print(text, end="")
     return 1 if failures else 0
 
 
@@ -143,12 +184,18 @@ def _list(suites: Sequence[Suite], as_json: bool) -> int:
     return 0
 
 
-def _run(suite: Suite, arguments: argparse.Namespace) -> int:
+def _run(suite: Suite, arguments: argparse.Namespace, known: dict[str, ColumnFacts]) -> int:
+    """Does what is missing; what it learns of the columns is left in `known`."""
+    from torch_grama.experiments.run import RunInterrupted
+    from torch_grama.suite_columns_cli import look_at_column
     from torch_grama.sweeps.reproduction import plan_runs
 
     if not suite.budgets:
         return _run_other(suite, Path(arguments.results or "results").absolute())
-    folds, absent = _look_at_data(suite, arguments)
+    for entry in suite.columns(arguments.data, arguments.budget or "smoke"):
+        known[entry.label] = look_at_column(suite, entry, may_fetch=True)
+    absent = [label for label, facts in known.items() if facts.absent]
+    folds = {label: facts.num_folds for label, facts in known.items() if not facts.absent}
 
     def plan() -> list[PlannedRun]:
         return plan_runs(
@@ -178,16 +225,19 @@ def _run(suite: Suite, arguments: argparse.Namespace) -> int:
 
     say(f"{suite.title}: {len(runs)} runs, {len(runs) - len(missing)} of them done")
     failures = 0
-    for count, (run, outcome) in enumerate(_outcomes(missing, arguments), start=1):
-        if isinstance(outcome, Exception):
-            failures += 1
-            say(f"[{count}/{len(missing)}] {run.name}: failed: {outcome}")
-        else:
-            score = outcome.val if outcome.test is None else outcome.test
-            say(
-                f"[{count}/{len(missing)}] {run.name}: {outcome.metric} {score:.5g} "
-                f"({outcome.seconds:.0f} s)"
-            )
+    try:
+        for count, (run, outcome) in enumerate(_outcomes(missing, arguments), start=1):
+            if isinstance(outcome, Exception):
+                failures += 1
+                say(f"[{count}/{len(missing)}] {run.name}: failed: {outcome}")
+            else:
+                score = outcome.val if outcome.test is None else outcome.test
+                say(
+                    f"[{count}/{len(missing)}] {run.name}: {outcome.metric} {score:.5g} "
+                    f"({outcome.seconds:.0f} s)"
+                )
+    except (KeyboardInterrupt, RunInterrupted) as error:
+        raise _StoppedError(getattr(error, "exit_code", 130)) from error
     return failures
 
 
@@ -238,34 +288,26 @@ def _run_other(suite: Suite, results: Path) -> int:
     return subprocess.run(command, cwd=project).returncode
 
 
-def _look_at_data(
-    suite: Suite, arguments: argparse.Namespace
-) -> tuple[dict[str, int], dict[str, str]]:
-    """The number of folds of each column, and why those that cannot be had cannot be had."""
-    from torch_grama.datasets.errors import DatasetError
-    from torch_grama.datasets.load import load_with
-    from torch_grama.datasets.storage import Storage
-
-    folds: dict[str, int] = {}
-    absent: dict[str, str] = {}
-    for entry in suite.columns(arguments.data, arguments.budget or "smoke"):
-        try:
-            folds[entry.label] = len(load_with(entry.name, Storage(), entry.options).folds)
-        except DatasetError as error:
-            absent[entry.label] = str(error)
-            print(f"grama: {entry.label} is left out: {error}", file=sys.stderr)
-    return folds, absent
-
-
-def _table(suite: Suite, arguments: argparse.Namespace) -> Comparison:
+def _table(
+    suite: Suite, arguments: argparse.Namespace, known: dict[str, ColumnFacts]
+) -> Comparison:
     from torch_grama.report.comparison import Column
     from torch_grama.report.suite_table import build_table
+    from torch_grama.suite_columns_cli import count_runs, is_of_others, look_at_column
 
     held = gather_numbers(arguments.runs, arguments.results)
     # a run of a budget shows the columns of that budget; --show alone shows all
     budget = arguments.budget or (None if arguments.show else "smoke")
     entries = suite.columns(arguments.data, budget)
-    columns = [Column(e.label, e.metric, _absence(e.name)) for e in entries]
+    columns = []
+    references: dict[str, dict[str, HeldNumber]] = {}
+    for entry in entries:
+        facts = known.get(entry.label) or look_at_column(suite, entry, may_fetch=False)
+        columns.append(Column(entry.label, entry.metric, facts.absent, count_runs(suite, entry)))
+        for name, number in facts.references.items():
+            references.setdefault(name, {})[entry.label] = number
+    if arguments.show:
+        _check_rows(suite, arguments.models, held)
     return build_table(
         suite.name,
         suite.title,
@@ -274,11 +316,24 @@ def _table(suite: Suite, arguments: argparse.Namespace) -> Comparison:
         held,
         arguments.models or suite.models,
         {entry.label: entry.suite for entry in entries if entry.suite},
-        _references(suite, entries),
+        references,
         arguments.budget,
         suite.notes,
-        arguments.models,
+        arguments.models or (suite.models if is_of_others(suite) else ()),
     )
+
+
+def _check_rows(suite: Suite, models: Sequence[str], held: Sequence[HeldNumber]) -> None:
+    """Refuses rows that neither the paper nor a result has and that name no model."""
+    from torch_grama.experiments.catalogue import MODELS
+    from torch_grama.report.paper_numbers import read_paper_numbers
+    from torch_grama.sweeps.row_settings import settings_of_row
+
+    there = {number.model for table in suite.tables for number in read_paper_numbers(table)}
+    there |= {number.model for number in held}
+    for model in models:
+        if model not in there:
+            settings_of_row(model, MODELS)
 
 
 def gather_numbers(runs: Path, results: str | None) -> list[HeldNumber]:
@@ -288,7 +343,7 @@ def gather_numbers(runs: Path, results: str | None) -> list[HeldNumber]:
         runs (Path): The run folders.
         results (str, optional): The folder of numbers that are kept.
     """
-    from torch_grama.report.held_results import gather
+    from torch_grama.report.held_results import ResultFileError, gather
     from torch_grama.report.runtime_numbers import read_runtime
     from torch_grama.sweeps.config_files import RESULTS, FolderMissingError, find_project_folder
 
@@ -303,35 +358,8 @@ def gather_numbers(runs: Path, results: str | None) -> list[HeldNumber]:
         print(f"grama: {fault}", file=sys.stderr)
     for folder in folders[1:]:
         for path in sorted((folder / "runtime").glob("*.json")):
-            held += read_runtime(path)
+            try:
+                held += read_runtime(path)
+            except ResultFileError as error:
+                print(f"grama: {error}", file=sys.stderr)
     return held
-
-
-def _absence(name: str) -> str:
-    """Why a data set cannot be used offline; empty if it can."""
-    from torch_grama.datasets.catalogue import find
-    from torch_grama.datasets.storage import Storage
-
-    entry = find(name)
-    if not entry.sources or Storage().find_source(entry.sources):
-        return ""
-    return "data not here"
-
-
-def _references(suite: Suite, entries: Sequence[SuiteData]) -> dict[str, dict[str, HeldNumber]]:
-    from torch_grama.datasets.load import load_with
-    from torch_grama.datasets.storage import Storage
-    from torch_grama.experiments.trivial_references import trivial_references
-    from torch_grama.report.held_results import HeldNumber, RunResult
-
-    rows: dict[str, dict[str, HeldNumber]] = {}
-    for entry in entries:
-        if entry.suite or suite.name == "runtime" or _absence(entry.name):
-            continue
-        data = load_with(entry.name, Storage(), entry.options)
-        for name, score in trivial_references(data).items():
-            run = RunResult(score, score, 0, 0, 0, 0, 0.0, "", Path())
-            rows.setdefault(name, {})[entry.label] = HeldNumber(
-                suite.name, "", entry.label, name, entry.metric, (run,)
-            )
-    return rows

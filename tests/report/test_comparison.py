@@ -5,8 +5,16 @@ import pytest
 from result_files import write_result
 
 from torch_grama.report.comparison import Column, compare
-from torch_grama.report.comparison_text import FORMATS, to_csv, to_latex, to_markdown, to_text
+from torch_grama.report.comparison_formats import FORMATS
+from torch_grama.report.comparison_text import (
+    describe_ours,
+    to_csv,
+    to_latex,
+    to_markdown,
+    to_text,
+)
 from torch_grama.report.held_results import HeldNumber, gather
+from torch_grama.report.metric_scale import scale_of
 from torch_grama.report.paper_numbers import read_paper_numbers
 
 COLUMNS = (
@@ -80,8 +88,28 @@ def test_latex_escapes_what_latex_reads(comparison):
     assert r"mine\_own" in text
     assert r"CO-GNN($\mu$, $\mu$)" in text
     assert r"$\pm$" in text
-    body = [line for line in text.splitlines() if line.endswith(r"\\")]
-    assert all(line.count("&") == 6 for line in body[1:])
+    groups, *body = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert groups.count("&") == 2
+    assert all(line.count("&") == 6 for line in body)
+    assert r"\cmidrule(lr){2-4} \cmidrule(lr){5-7}" in text
+    assert text.startswith("% Heterophilic graphs\n% A note.\n")
+    assert text.count(r"\midrule") == 2  # trivial predictors stand apart
+
+
+def test_latex_has_minus_signs_but_keeps_hyphens():
+    paper = read_paper_numbers("property")
+    columns = [Column("property-sssp", "log10_mse")]
+    text = to_latex(compare("property", "A $5 {test} of a^b~c\\d", columns, paper, []))
+    assert r"$-$4.1289 $\pm$ 0.0988" in text
+    assert "A-DGN &" in text
+    assert "property-sssp log10 MSE" in text
+
+
+def test_latex_escapes_every_special_character(tmp_path):
+    write_result(tmp_path, model="a$b{c}d^e~f%g#h&i\\j")
+    held, _ = gather([tmp_path])
+    text = to_latex(compare("hetero", "T", COLUMNS[:1], [], held))
+    assert r"a\$b\{c\}d\textasciicircum{}e\textasciitilde{}f\%g\#h\&i\textbackslash{}j &" in text
 
 
 def test_csv_holds_every_cell(comparison):
@@ -103,7 +131,7 @@ def test_plain_text_lines_up(comparison):
 
 
 def test_formats_by_word(comparison):
-    assert sorted(FORMATS) == ["csv", "latex", "markdown", "text"]
+    assert sorted(FORMATS) == ["csv", "html", "latex", "markdown", "text"]
     assert all(form(comparison) for form in FORMATS.values())
 
 
@@ -118,3 +146,44 @@ def test_errors_print_small_numbers_in_scientific_form(tmp_path):
     )  # fmt: skip
     assert "1.23e-03 (1 run, paper)" in to_markdown(table)
     assert "-0.0253" in to_markdown(table)
+
+
+def test_fewer_runs_than_the_budget_asks_for_are_counted(comparison):
+    few = Column("minesweeper", "roc_auc", runs={"paper": 10, "smoke": 1})
+    ours, smoke = (row_of(comparison, model).cells[0] for model in ("grama-gcn", "gcn"))
+    assert describe_ours(ours, few) == "98.30 ± 0.28 (2 of 10 runs, paper)"
+    assert describe_ours(smoke, few) == "50.00 (1 run, smoke)"
+    assert describe_ours(ours, COLUMNS[0]) == "98.30 ± 0.28 (2 runs, paper)"
+
+
+def test_a_deviation_is_printed_like_its_mean():
+    scale = scale_of("mse")
+    assert scale.text_of_deviation(0.008, 1.114) == "0.0080"
+    assert scale.text_of_deviation(0.00002, 1.114) == "2.00e-05"  # 0.0000 would say none
+    assert scale.text_of_deviation(0.008, 0.0012) == "8.00e-03"
+    assert scale_of("roc_auc").text_of_deviation(0.5, 98.3) == "0.50"
+
+
+def test_validation_alone_is_never_the_best(tmp_path):
+    write_result(tmp_path, model="gcn", test=None)
+    held, _ = gather([tmp_path])
+    table = compare("hetero", "T", COLUMNS[:1], [], held)
+    assert "validation" in to_text(table)
+    assert "*validation" not in to_text(table)
+
+
+def test_a_metric_that_names_its_column_is_not_said_twice():
+    assert Column("training", "training_ms").heading == "training ms"
+    assert Column("minesweeper", "roc_auc").heading == "minesweeper AUC"
+
+
+def test_a_narrow_terminal_gets_one_block_after_the_other(comparison):
+    wide, narrow = to_text(comparison), to_text(comparison, width=80)
+    assert max(map(len, narrow.splitlines())) <= 80 < max(map(len, wide.splitlines()))
+    assert narrow.count("GRAMA (GatedGCN)") == 2
+    words = [line.split() for line in narrow.splitlines()]
+    for line in wide.splitlines()[2:]:
+        model, *cells = line.split("  ")
+        assert all(any(w in text for text in words) for cell in cells for w in cell.split()), model
+    assert to_text(comparison, width=10).count("GRAMA (GatedGCN)") == 2
+    assert to_text(comparison, width=500) == wide

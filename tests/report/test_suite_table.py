@@ -43,6 +43,15 @@ def test_a_summary_takes_each_column_from_its_suite(tmp_path):
     assert all(row.cells[0].ours is None for row in without.rows)
 
 
+def test_a_summary_keeps_the_order_of_its_rows(tmp_path):
+    order = ["grama-gps", "gcn", "gatedgcn"]
+    sources = {"minesweeper": "hetero"}
+    table = build_table(
+        "summary", "Title", [MINES], ["hetero"], [], order, sources=sources, only=order
+    )
+    assert models(table) == order
+
+
 def test_runtime_has_its_metrics_as_columns(tmp_path):
     run = RunResult(7.0, 7.0, 0, 0, 0, 0, 0.0, "bench", tmp_path)
     printed = next(n for n in read_paper_numbers("runtime") if n.metric == "training_ms")

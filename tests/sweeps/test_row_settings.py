@@ -41,5 +41,9 @@ def test_names_say_what_is_run(row, expected):
 def test_unknown_names():
     with pytest.raises(ValueError, match="`grama models` lists"):
         settings_of_row("gcm", WORDS)
+    with pytest.raises(ValueError, match=r"such as 'gps', "):
+        settings_of_row("gpss", WORDS)
+    with pytest.raises(ValueError, match=r"backbone of grama-gcm.*one of 'gcn', .*got 'gcm'"):
+        settings_of_row("grama-gcm-naive", WORDS)
     with pytest.raises(ValueError, match=r"one of rwse, lappe \(got 'pe'\)"):
         settings_of_row("gcn+pe", WORDS)

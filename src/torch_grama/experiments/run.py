@@ -48,6 +48,10 @@ class RunInterrupted(Exception):
         self.folder = folder
         self.exit_code = exit_code
 
+    def __reduce__(self) -> tuple[type[RunInterrupted], tuple[Path, int]]:
+        # an exception is rebuilt from its message otherwise, which cannot cross processes
+        return type(self), (self.folder, self.exit_code)
+
 
 def run_experiment(
     config: RunConfig,

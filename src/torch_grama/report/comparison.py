@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch_grama.report.held_results import HeldNumber, choose_number
 from torch_grama.report.metric_scale import MetricScale, scale_of
@@ -18,16 +18,24 @@ class Column:
         data: The data set.
         metric: Its metric.
         absent: Why nothing of ours can stand here, such as files that are not present; or empty.
+        runs: How many runs each budget asks for, by its name.
     """
 
     data: str
     metric: str
     absent: str = ""
+    runs: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def scale(self) -> MetricScale:
         r"""How its numbers are printed."""
         return scale_of(self.metric)
+
+    @property
+    def heading(self) -> str:
+        r"""The data set and the metric, or the metric alone where it names both."""
+        label = self.scale.label
+        return label if label.startswith(self.data) else f"{self.data} {label}"
 
 
 @dataclass(frozen=True)
@@ -100,6 +108,16 @@ class Comparison:
         return self._best(
             column, [row.cells[column].ours for row in self.rows if row.cells[column].ours]
         )
+
+    def is_our_best(self, column: int, cell: Cell) -> bool:
+        r"""Whether no other number of ours in the column is better; a missing one never is."""
+        mean = cell.ours.mean if cell.ours else None
+        return mean is not None and mean == self.best_of_ours(column)
+
+    def is_best_of_paper(self, column: int, cell: Cell) -> bool:
+        r"""Whether the paper prints no better number in the column; a missing one never is."""
+        mean = cell.paper.mean if cell.paper else None
+        return mean is not None and mean == self.best_of_paper(column)
 
     def _best(
         self, column: int, numbers: Sequence[PaperNumber | HeldNumber | None]

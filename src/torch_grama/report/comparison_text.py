@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Sequence
 
 from torch_grama.report.comparison import Cell, Column, Comparison, Row
@@ -14,7 +15,7 @@ def to_markdown(comparison: Comparison) -> str:
     head = ["Model"]
     for column in comparison.columns:
         arrow = "↑" if column.scale.higher_is_better else "↓"
-        head += [f"{column.data} {column.scale.label} {arrow}", "paper", "difference"]
+        head += [f"{column.heading} {arrow}", "paper", "difference"]
     lines = [f"### {comparison.title}", "", _line(head), _line(["---"] * len(head))]
     lines += [_line(_texts(comparison, row, _bold)) for row in _all_rows(comparison)]
     for note in comparison.notes:
@@ -23,25 +24,27 @@ def to_markdown(comparison: Comparison) -> str:
 
 
 def to_latex(comparison: Comparison) -> str:
-    r"""The table in LaTeX, in the layout of the paper (``booktabs``)."""
+    r"""The table in LaTeX, in the layout of the paper (``booktabs``); notes become comments."""
     count = len(comparison.columns)
-    heads, groups = [], []
-    for column in comparison.columns:
+    heads, groups, rules = [], [], []
+    for index, column in enumerate(comparison.columns):
         arrow = r"$\uparrow$" if column.scale.higher_is_better else r"$\downarrow$"
-        groups.append(
-            rf"\multicolumn{{3}}{{c}}{{{_latex(column.data)} ({column.scale.label} {arrow})}}"
-        )
+        groups.append(rf"\multicolumn{{3}}{{c}}{{{_latex(column.heading)} {arrow}}}")
         heads.append(r"ours & paper & diff.")
+        rules.append(rf"\cmidrule(lr){{{3 * index + 2}-{3 * index + 4}}}")
     lines = [
+        *(f"% {text}" for text in (comparison.title, *comparison.notes)),
         r"\begin{tabular}{l" + "rrr" * count + "}",
         r"\toprule",
-        "Model & " + " & ".join(groups) + r" \\",
-        " & " + " & ".join(heads) + r" \\",
-        r"\midrule",
+        " & " + " & ".join(groups) + r" \\",
+        " ".join(rules),
+        "Model & " + " & ".join(heads) + r" \\",
     ]
-    for row in _all_rows(comparison):
-        texts = _texts(comparison, row, lambda text: rf"\textbf{{{text}}}", _latex)
-        lines.append(" & ".join(texts) + r" \\")
+    for part in (comparison.references, comparison.rows):
+        lines += [r"\midrule"] * bool(part)
+        for row in part:
+            texts = _texts(comparison, row, lambda text: rf"\textbf{{{text}}}", _latex)
+            lines.append(" & ".join(texts) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
@@ -79,27 +82,48 @@ def to_csv(comparison: Comparison) -> str:
     return buffer.getvalue()
 
 
-def to_text(comparison: Comparison) -> str:
-    r"""The table in columns of plain text, for a terminal or a log."""
+def to_text(comparison: Comparison, width: int | None = None) -> str:
+    r"""The table in columns of plain text, for a terminal or a log.
+
+    Args:
+        comparison (Comparison): The table.
+        width (int, optional): Where lines must end; data sets that find no room stand below, with
+            the models named again. (default: no limit)
+    """
     head = ["model"]
     for column in comparison.columns:
-        head += [f"{column.data} {column.scale.label}", "paper", "diff"]
-    body = [_texts(comparison, row, lambda text: f"*{text}") for row in _all_rows(comparison)]
+        head += [column.heading, "paper", "diff"]
+    rows = _all_rows(comparison)
+    body = [_texts(comparison, row, lambda text: f"*{text}") for row in rows]
     widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]
-    lines = [comparison.title, ""]
-    for line in [head, ["-" * width for width in widths], *body]:
-        cells = [line[0].ljust(widths[0])]
-        cells += [text.rjust(width) for text, width in zip(line[1:], widths[1:], strict=True)]
-        lines.append("  ".join(cells).rstrip())
+    rule = ["-" * size for size in widths]
+    split = len(comparison.references)
+    table = [head, rule, *body[:split], *([rule] if split else []), *body[split:]]
+    lines = [comparison.title]
+    for first, last in _blocks(widths, width):
+        lines.append("")
+        for line in table:
+            cells = [line[0].ljust(widths[0])]
+            cells += [line[i].rjust(widths[i]) for i in range(first, last)]
+            lines.append("  ".join(cells).rstrip())
     return "\n".join([*lines, "", *comparison.notes, "* best of its column"]) + "\n"
 
 
-FORMATS: dict[str, Callable[[Comparison], str]] = {
-    "text": to_text,
-    "markdown": to_markdown,
-    "latex": to_latex,
-    "csv": to_csv,
-}
+def _blocks(widths: Sequence[int], limit: int | None) -> list[tuple[int, int]]:
+    """Ranges of columns, three a data set, that fit into lines beside the first column."""
+    if limit is None:
+        return [(1, len(widths))]
+    blocks: list[tuple[int, int]] = []
+    room = 0
+    for index in range(1, len(widths), 3):
+        need = sum(widths[index : index + 3]) + 6
+        if not blocks or need > room:
+            blocks.append((index, index + 3))
+            room = limit - widths[0] - need
+        else:
+            blocks[-1] = (blocks[-1][0], index + 3)
+            room -= need
+    return blocks
 
 
 def _all_rows(comparison: Comparison) -> Sequence[Row]:
@@ -115,18 +139,12 @@ def _texts(
     texts = [escape(row.label)]
     for index, (column, cell) in enumerate(zip(comparison.columns, row.cells, strict=True)):
         ours = escape(describe_ours(cell, column))
-        if cell.ours and cell.ours.mean == comparison.best_of_ours(index):
+        if comparison.is_our_best(index, cell):
             ours = emphasize(ours)
         paper = escape(describe_paper(cell, column))
-        if cell.paper and cell.paper.mean == comparison.best_of_paper(index):
+        if comparison.is_best_of_paper(index, cell):
             paper = emphasize(paper)
-        difference = cell.difference
-        sign = "" if difference is None or difference < 0 else "+"
-        texts += [
-            ours,
-            paper,
-            "" if difference is None else escape(sign + column.scale.text(difference)),
-        ]
+        texts += [ours, paper, escape(describe_difference(cell, column))]
     return texts
 
 
@@ -137,11 +155,12 @@ def describe_ours(cell: Cell, column: Column) -> str:
         return cell.absent
     if number.mean is None:
         return f"validation {column.scale.text(number.validation)}"
-    deviation = "" if number.deviation is None else f" ± {column.scale.text(number.deviation)}"
-    runs = "1 run" if len(number.runs) == 1 else f"{len(number.runs)} runs"
+    mean = _with_deviation(column, number.mean, number.deviation)
     if not number.budget:
-        return column.scale.text(number.mean)
-    return f"{column.scale.text(number.mean)}{deviation} ({runs}, {number.budget})"
+        return mean
+    count, wanted = len(number.runs), column.runs.get(number.budget, 0)
+    runs = f"{count} of {wanted} runs" if count < wanted else f"{count} run{'s' * (count != 1)}"
+    return f"{mean} ({runs}, {number.budget})"
 
 
 def describe_paper(cell: Cell, column: Column) -> str:
@@ -151,8 +170,22 @@ def describe_paper(cell: Cell, column: Column) -> str:
         return "-"
     if number.mean is None:
         return number.note or "-"
-    deviation = "" if number.deviation is None else f" ± {column.scale.text(number.deviation)}"
-    return f"{column.scale.text(number.mean)}{deviation}"
+    return _with_deviation(column, number.mean, number.deviation)
+
+
+def describe_difference(cell: Cell, column: Column) -> str:
+    r"""Ours minus the paper's with its sign, or nothing where one of them is missing."""
+    difference = cell.difference
+    if difference is None:
+        return ""
+    return ("" if difference < 0 else "+") + column.scale.text(difference)
+
+
+def _with_deviation(column: Column, mean: float, deviation: float | None) -> str:
+    text = column.scale.text(mean)
+    if deviation is None:
+        return text
+    return f"{text} ± {column.scale.text_of_deviation(deviation, mean)}"
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -168,15 +201,18 @@ def _blank(value: float | None) -> str | float:
 
 
 _LATEX = {
-    "&": r"\&",
-    "%": r"\%",
-    "_": r"\_",
-    "#": r"\#",
+    **{character: f"\\{character}" for character in "&%_#${}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
     "±": r"$\pm$",
     "μ": r"$\mu$",
     "Σ": r"$\Sigma$",
 }
+# A hyphen before a number, but neither within a word nor in an exponent.
+_MINUS = re.compile(r"(?<![\w)])-(?=\d)")
 
 
 def _latex(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in text)
+    escaped = "".join(_LATEX.get(character, character) for character in text)
+    return _MINUS.sub("$-$", escaped)

@@ -29,6 +29,12 @@ class MetricScale:
             return f"{value:.4f}" if abs(value) >= 0.01 else f"{value:.2e}"
         return f"{value:.{self.digits}f}"
 
+    def text_of_deviation(self, deviation: float, mean: float) -> str:
+        r"""Prints a deviation as its mean is printed, so that the two can be compared by eye."""
+        if self.digits is None and abs(mean) >= 0.01 and deviation >= 0.00005:
+            return f"{deviation:.4f}"
+        return self.text(deviation)
+
 
 SCALES = {
     "accuracy": MetricScale("Acc", True, 100, 2),

@@ -38,7 +38,8 @@ def build_table(
         references (mapping, optional): Trivial predictors. (default: none)
         budget (str, optional): The budget to show. (default: the largest of each cell)
         notes (sequence of str, optional): Sentences to print below. (default: none)
-        only (sequence of str, optional): The only rows to show. (default: all)
+        only (sequence of str, optional): The only rows to show; a summary has them in this order,
+            since the tables that it is taken from differ in theirs. (default: all)
     """
     paper = [number for table in tables for number in read_paper_numbers(table)]
     own = [
@@ -49,4 +50,8 @@ def build_table(
     if only:
         paper = [number for number in paper if number.model in only]
         own = [number for number in own if number.model in only]
-    return compare(name, title, columns, paper, own, models, references, budget, notes)
+    table = compare(name, title, columns, paper, own, models, references, budget, notes)
+    if sources and only:
+        places = {model: place for place, model in enumerate(only)}
+        table = replace(table, rows=tuple(sorted(table.rows, key=lambda row: places[row.model])))
+    return table

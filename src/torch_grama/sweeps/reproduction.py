@@ -14,7 +14,7 @@ from torch_grama.experiments.run import RunInterrupted, run_experiment
 from torch_grama.experiments.run_folder import RunFolder
 from torch_grama.experiments.settings import read_file
 from torch_grama.sweeps.row_settings import settings_of_row
-from torch_grama.sweeps.suite import Suite, SuiteData, SuiteError
+from torch_grama.sweeps.suite import Suite, SuiteData
 from torch_grama.training.progress import ReportName
 
 FAILURE = "failure.json"
@@ -87,11 +87,7 @@ def plan_runs(
         SuiteError: If there is no such budget or column.
         ValueError: If a row names no model.
     """
-    if budget not in suite.budgets:
-        raise SuiteError(
-            f"Expected '--budget' of '{suite.name}' to be one of {', '.join(suite.budgets)} "
-            f"(got {budget!r})"
-        )
+    suite.check_budget(budget)
     limits = suite.budgets[budget]
     columns = suite.columns(data, budget)
     rows = models or limits.models or suite.models

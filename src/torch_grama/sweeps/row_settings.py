@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from torch_grama.nn.backbone import BACKBONES
+from torch_grama.nn.choices import choose, list_nearest_first
+
 # What may stand at the end of a word, such as -l16s4, -width64, -depth8.
 SIZES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"-l(\d+)s(\d+)", ("model.seq_len", "model.num_blocks")),
@@ -52,12 +55,14 @@ def settings_of_row(row: str, words: Collection[str]) -> dict[str, object]:
         settings = {"model.name": word}
     elif word.startswith(GRAMA):
         backbone = word.removeprefix(GRAMA)
+        choose(f"backbone of {row}", backbone.removesuffix(NAIVE), BACKBONES)
         settings = {"model.name": "grama", "model.backbone": backbone.removesuffix(NAIVE)}
         if backbone.endswith(NAIVE):
             settings["model.coefficients"] = "naive"
     else:
         raise ValueError(
-            f"Expected a model that `grama models` lists, or 'grama-' and a backbone (got {row!r})"
+            f"Expected a model that `grama models` lists, such as {_nearest(word, words)}, or "
+            f"'grama-' and a backbone (got {row!r})"
         )
     settings |= sizes
     for encoding in encodings:
@@ -68,3 +73,7 @@ def settings_of_row(row: str, words: Collection[str]) -> dict[str, object]:
             )
         settings |= ENCODINGS[encoding]
     return settings
+
+
+def _nearest(word: str, words: Collection[str]) -> str:
+    return ", ".join(list_nearest_first(word, words).split(", ")[:3])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 
 from torch_grama.experiments.result import Result
 from torch_grama.experiments.run import RunInterrupted
@@ -44,6 +44,10 @@ def run_in_processes(runs: Sequence[PlannedRun], jobs: int) -> Iterator[Outcome]
 
     Yields:
         Each run with its result, or with what it failed of.
+
+    Raises:
+        RunInterrupted: If a run was asked to stop. Then, as on an interrupt of this process, the
+            others save their state and stop, and none is begun.
     """
     waiting = list(runs)
     together = True
@@ -53,23 +57,29 @@ def run_in_processes(runs: Sequence[PlannedRun], jobs: int) -> Iterator[Outcome]
         with ProcessPoolExecutor(
             min(jobs, len(batch)), get_context("spawn"), _use_one_thread
         ) as pool:
-            futures = {pool.submit(run_planned, run): run for run in batch}
-            for future in as_completed(futures):
-                run = futures[future]
-                try:
-                    outcome: Result | Exception = future.result()
-                except BrokenProcessPool as error:
-                    died = True
-                    if together:
-                        continue
-                    outcome = error
-                except RunInterrupted:
-                    pool.shutdown(cancel_futures=True)
-                    raise
-                except Exception as error:
-                    outcome = error
-                waiting.remove(run)
-                yield run, outcome
+            futures = {pool.submit(_run_unless_stopped, run): run for run in batch}
+            try:
+                for future in as_completed(futures):
+                    run = futures[future]
+                    try:
+                        outcome: Result | Exception = future.result()
+                    except BrokenProcessPool as error:
+                        died = True
+                        if together:
+                            continue
+                        outcome = error
+                    except RunInterrupted:
+                        raise
+                    except Exception as error:
+                        outcome = error
+                    waiting.remove(run)
+                    yield run, outcome
+            except BaseException:
+                # leaving the pool waits for all that it was given
+                pool.shutdown(wait=False, cancel_futures=True)
+                for process in active_children():
+                    process.terminate()
+                raise
         # after a death, each of the runs that were left is tried alone once
         together = not died if together else True
 
@@ -103,6 +113,20 @@ def _attempt(run: PlannedRun, report: ReportName) -> Result | Exception:
         raise
     except Exception as error:
         return error
+
+
+_interruptions: list[RunInterrupted] = []
+
+
+def _run_unless_stopped(run: PlannedRun) -> Result:
+    """In a process of a pool: one that was asked to stop begins nothing that it still holds."""
+    if _interruptions:
+        raise RunInterrupted(run.folder, _interruptions[0].exit_code)
+    try:
+        return run_planned(run)
+    except RunInterrupted as error:
+        _interruptions.append(error)
+        raise
 
 
 def _use_one_thread() -> None:

@@ -107,6 +107,18 @@ class Suite:
         labels = data or (limits.data if limits else ())
         return [self.find_data(label) for label in labels] or list(self.data)
 
+    def check_budget(self, budget: str) -> None:
+        r"""Refuses a budget that the suite does not have; one without budgets takes any word.
+
+        Raises:
+            SuiteError: If there is none of that name.
+        """
+        if self.budgets and budget not in self.budgets:
+            raise SuiteError(
+                f"Expected '--budget' of '{self.name}' to be one of {', '.join(self.budgets)} "
+                f"(got {budget!r})"
+            )
+
     def find_data(self, label: str) -> SuiteData:
         r"""Returns a column by its label.
 
