@@ -40,7 +40,7 @@ def test_json_has_every_number_with_its_source(places, capsys):
     assert (ours["suite"], ours["budget"], ours["data"]) == ("hetero", "paper", "minesweeper")
     assert (ours["runs"], ours["parameters"], ours["hardware"]) == (2, 1000, "test bench")
     assert ours["mean"] == pytest.approx(85)
-    assert ours["paper"] == 95.27
+    assert (ours["paper"], ours["paper_deviation"]) == (95.27, 0.71)
     assert Path(ours["config"]).is_file()
     assert by_model["gcn"]["mean"] is None
 
@@ -49,7 +49,8 @@ def test_table_has_a_line_a_number(places, capsys):
     assert call(places) == 0
     head, *lines = capsys.readouterr().out.splitlines()
     assert head.split() == [
-        *("suite", "budget", "data", "model", "metric", "mean", "deviation", "runs", "paper")
+        *("suite", "budget", "data", "model", "metric", "mean", "deviation", "runs", "paper"),
+        *("parameters", "hardware", "config"),
     ]
     assert [line.split()[3] for line in lines] == ["grama-gcn", "gcn"]
     assert lines[1].split()[5] == "-"
@@ -58,7 +59,7 @@ def test_table_has_a_line_a_number(places, capsys):
 def test_without_numbers_it_says_how_to_get_some(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "kept").mkdir()
-    assert main(["results", "--runs", "none", "--results", "kept"]) == 0
+    assert main(["results", "--results", "kept"]) == 0
     assert "grama reproduce" in capsys.readouterr().out
 
 
@@ -67,6 +68,7 @@ def test_kept_numbers_survive_their_runs(places, capsys):
     assert call(places, "--keep") == 0
     capsys.readouterr()
     elsewhere = (runs / "nothing", results)
+    elsewhere[0].mkdir()
     assert call(elsewhere, "--json") == 0
     facts = {fact["model"]: fact for fact in json.loads(capsys.readouterr().out)}
     assert facts["grama-gcn"]["mean"] == pytest.approx(85)
@@ -96,3 +98,36 @@ def test_missing_folder_of_kept_numbers_is_named(places, capsys):
     runs, results = places
     assert call((runs, results / "absent")) == 2
     assert "absent" in capsys.readouterr().err
+
+
+def test_missing_folder_of_runs_is_named(places, capsys):
+    runs, results = places
+    assert call((runs / "absent", results)) == 2
+    assert f"Expected a folder of runs at '{runs / 'absent'}'" in capsys.readouterr().err
+
+
+def test_a_half_written_result_is_named_and_not_kept(places, capsys):
+    runs, results = places
+    broken = next(path for path in runs.rglob("result.json") if "fold1" in path.parent.name)
+    broken.write_text('{"data": "mi')
+    assert call(places, "--keep", "--json") == 0
+    out, err = capsys.readouterr()
+    assert f"not kept: {broken}" in err
+    assert next(f for f in json.loads(out) if f["model"] == "grama-gcn")["runs"] == 1
+    assert not list(results.rglob("fold1*.json"))
+
+
+def test_measured_times_name_their_file(places, capsys):
+    _, results = places
+    row = {"scene": "depth", "model": "GRAMA(GCN)", "width": 256, "depth": 4}
+    times = {"hardware": "a card", "rows": [{**row, "train_ms": 3.0, "infer_ms": 1.0}]}
+    (results / "runtime").mkdir()
+    path = results / "runtime" / "card.json"
+    path.write_text(json.dumps(times))
+    (results / "runtime" / "half.json").write_text("{")
+    assert call(places, "--json") == 0
+    out, err = capsys.readouterr()
+    fact = next(fact for fact in json.loads(out) if fact["metric"] == "training_ms")
+    assert (fact["mean"], fact["hardware"], fact["config"]) == (3.0, "a card", str(path))
+    assert fact["parameters"] is None
+    assert "half.json: not a file of measured times" in err

@@ -28,7 +28,8 @@ def add_results_commands(subparsers: argparse._SubParsersAction[Parser]) -> None
         "results",
         help="list every number that is held",
         description="Lists every number of finished experiments: suite, data, model, metric, mean "
-        "and deviation over runs, and the paper's value.",
+        "and deviation over runs, budget, parameters, hardware, configuration, and the paper's "
+        "value.",
     )
     parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
     parser.add_argument(
@@ -44,6 +45,8 @@ def add_results_commands(subparsers: argparse._SubParsersAction[Parser]) -> None
 
 def _results(arguments: argparse.Namespace) -> int:
     try:
+        if arguments.runs != RUNS and not arguments.runs.is_dir():
+            raise ValueError(f"Expected a folder of runs at '{arguments.runs}' (got none)")
         if arguments.keep:
             _keep(arguments.runs, Path(arguments.results or "results"))
         if arguments.readme:
@@ -59,9 +62,8 @@ def _results(arguments: argparse.Namespace) -> int:
     if not facts:
         print("No results yet: `grama reproduce transfer --budget smoke` makes some.")
         return 0
-    head = ("suite", "budget", "data", "model", "metric", "mean", "deviation", "runs", "paper")
-    lines = [head, *(tuple(_word(fact[key]) for key in head) for fact in facts)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    lines = [_HEAD, *(tuple(_word(fact[key]) for key in _HEAD) for fact in facts)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(_HEAD))]
     for line in lines:
         print(
             "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
@@ -69,10 +71,16 @@ def _results(arguments: argparse.Namespace) -> int:
     return 0
 
 
+_HEAD = (
+    *("suite", "budget", "data", "model", "metric", "mean", "deviation", "runs", "paper"),
+    *("parameters", "hardware", "config"),
+)
+
+
 def _facts(number: HeldNumber) -> dict[str, object]:
     from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
 
-    paper = None
+    paper = paper_deviation = None
     if number.suite in list_paper_tables():
         for printed in read_paper_numbers(number.suite):
             if (printed.data, printed.model, printed.metric) == (
@@ -80,8 +88,9 @@ def _facts(number: HeldNumber) -> dict[str, object]:
                 number.model,
                 number.metric,
             ):
-                paper = printed.mean
+                paper, paper_deviation = printed.mean, printed.deviation
     run = number.runs[0]
+    config = run.path.with_name("config.yaml")
     return {
         "suite": number.suite,
         "budget": number.budget,
@@ -92,10 +101,12 @@ def _facts(number: HeldNumber) -> dict[str, object]:
         "deviation": number.deviation,
         "validation": number.validation,
         "runs": len(number.runs),
-        "parameters": run.parameters,
+        # measured times have neither; their file states the setting of each row
+        "parameters": run.parameters or None,
         "hardware": run.hardware,
-        "config": str(run.path.with_name("config.yaml")),
+        "config": str(config if config.is_file() else run.path),
         "paper": paper,
+        "paper_deviation": paper_deviation,
     }
 
 
@@ -107,8 +118,15 @@ def _word(value: object) -> str:
 
 def _keep(runs: Path, results: Path) -> None:
     """Copies result and configuration of each finished run to the folder of kept numbers."""
+    from torch_grama.report.held_results import ResultFileError, read_run
+
     count = 0
     for path in sorted(runs.glob("*/*/*/*/*/result.json")):
+        try:
+            read_run(path)
+        except ResultFileError as error:
+            print(f"grama: not kept: {error}", file=sys.stderr)
+            continue
         place = results / path.parent.relative_to(runs).with_suffix(".json")
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, place)

@@ -256,7 +256,7 @@ def _local_folders(root: Path | None) -> list[Path]:
     named = os.environ.get("GRAMA_DATA")
     folders = [Path(root)] if root is not None else []
     folders += [Path(named)] if named else []
-    return [*folders, cache_folder()]
+    return list(dict.fromkeys([*folders, cache_folder()]))
 
 
 def _spoken(folders: list[Path]) -> str:
