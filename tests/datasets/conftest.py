@@ -1,7 +1,10 @@
 import os
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from scripted_server import Server
 
 _REAL = os.environ.get("GRAMA_DATA")
 
@@ -26,3 +29,25 @@ def real_data() -> Path:
     if not _REAL:
         pytest.skip("GRAMA_DATA names no folder with the published files")
     return Path(_REAL)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server that is running; its scripts say how it answers."""
+    with Server() as running:
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
+        thread.start()
+        yield running
+        running.released.set()
+        running.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def plain_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No proxy, no data folder, and a cache of its own."""
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("GRAMA_DATA", raising=False)
+    monkeypatch.delenv("GRAMA_OFFLINE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))

@@ -1,190 +1,46 @@
-import hashlib
-import os
+"""Files are fetched whole or not at all, from servers of every kind."""
+
 import shlex
 import shutil
 import socket
 import ssl
-import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from scripted_server import (
+    CONTENT,
+    MD5,
+    PAGE,
+    SHA256,
+    Behaviour,
+    Handler,
+    Server,
+    another_range,
+    babble,
+    corrupt,
+    hang_up,
+    never,
+    ok,
+    only_file,
+    oversized,
+    page,
+    redirect,
+    remote,
+    reset,
+    stall,
+    status,
+    truncate,
+    without_length,
+    without_range,
+)
 
-from torch_grama.datasets import DatasetError, DatasetMissingError, DownloadError
-from torch_grama.datasets.download import RemoteFile, cache_folder, fetch, locate, obtain
+from torch_grama.datasets import DatasetError, DownloadError
+from torch_grama.datasets.download import RemoteFile, fetch
 
-CONTENT = bytes(range(256)) * 3000
-SHA256 = hashlib.sha256(CONTENT).hexdigest()
-MD5 = hashlib.md5(CONTENT).hexdigest()
-PAGE = b"\xef\xbb\xbf \n<!DOCTYPE html><html><body>Please sign in</body></html>"
-
-Behaviour = Callable[["Handler"], None]
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Does with each request what the next entry of the server's script says."""
-
-    server: "Server"
-
-    def do_GET(self) -> None:
-        self.server.requests.append((self.path, self.headers.get("Range")))
-        script = self.server.scripts.get(self.path, [])
-        behaviour = script.pop(0) if len(script) > 1 else (script or [ok])[0]
-        behaviour(self)
-
-    def send(
-        self, body: bytes, status: int = 200, length: int | None = None, **headers: str
-    ) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body) if length is None else length))
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def first_byte(self) -> int:
-        wanted = self.headers.get("Range")
-        return int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted else 0
-
-    def log_message(self, *arguments: object) -> None:
-        pass
-
-
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.requests: list[tuple[str, str | None]] = []
-        self.scripts: dict[str, list[Behaviour]] = {}
-        self.released = threading.Event()
-
-    def url(self, path: str = "/file", *script: Behaviour) -> str:
-        self.scripts[path] = list(script)
-        return f"http://127.0.0.1:{self.server_port}{path}"
-
-    def handle_error(self, *arguments: object) -> None:
-        pass  # the client hangs up on purpose
-
-
-def ok(handler: Handler) -> None:
-    start = handler.first_byte()
-    if start >= len(CONTENT):
-        handler.send(b"", 416, Content_Range=f"bytes */{len(CONTENT)}")
-    elif start:
-        span = f"bytes {start}-{len(CONTENT) - 1}/{len(CONTENT)}"
-        handler.send(CONTENT[start:], 206, Content_Range=span)
-    else:
-        handler.send(CONTENT)
-
-
-def without_range(handler: Handler) -> None:
-    handler.send(CONTENT)
-
-
-def another_range(handler: Handler) -> None:
-    handler.send(CONTENT[7:], 206, Content_Range=f"bytes 7-{len(CONTENT) - 1}/{len(CONTENT)}")
-
-
-def without_length(handler: Handler) -> None:
-    handler.send_response(200)
-    handler.end_headers()
-    handler.wfile.write(CONTENT)
-
-
-def corrupt(handler: Handler) -> None:
-    handler.send(CONTENT[:-1] + b"?")
-
-
-def page(handler: Handler) -> None:
-    handler.send(PAGE, Content_Type="text/html")
-
-
-def oversized(handler: Handler) -> None:
-    handler.send_response(200)
-    handler.end_headers()
-    handler.wfile.write(CONTENT + b"more")
-
-
-def truncate(count: int) -> Behaviour:
-    return lambda handler: handler.send(CONTENT[:count], length=len(CONTENT))
-
-
-def stall(count: int) -> Behaviour:
-    def behave(handler: Handler) -> None:
-        handler.send(CONTENT[:count], length=len(CONTENT))
-        handler.server.released.wait(30)
-
-    return behave
-
-
-def reset(count: int) -> Behaviour:
-    """Dies in the middle of a chunk, the way a killed server does."""
-
-    def behave(handler: Handler) -> None:
-        handler.send_response(200)
-        handler.send_header("Transfer-Encoding", "chunked")
-        handler.end_headers()
-        handler.wfile.write(f"{len(CONTENT):x}\r\n".encode() + CONTENT[:count])
-        linger = struct.pack("ii", 1, 0)
-        handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-        handler.connection.close()
-
-    return behave
-
-
-def hang_up(handler: Handler) -> None:
-    handler.close_connection = True
-
-
-def babble(handler: Handler) -> None:
-    handler.wfile.write(b"hello\r\n\r\n")
-
-
-def status(code: int, **headers: str) -> Behaviour:
-    return lambda handler: handler.send(b"<html>no</html>", code, **headers)
-
-
-def redirect(target: str) -> Behaviour:
-    return lambda handler: handler.send(b"", 302, Location=target)
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as running:
-        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
-        thread.start()
-        yield running
-        running.released.set()
-        running.shutdown()
-        thread.join()
-
-
-@pytest.fixture(autouse=True)
-def _plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.delenv("GRAMA_DATA", raising=False)
-    monkeypatch.delenv("GRAMA_OFFLINE", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))
-
-
-def remote(*urls: str, **published: object) -> RemoteFile:
-    return RemoteFile("file.bin", urls, **(published or {"sha256": SHA256}))  # type: ignore[arg-type]
-
-
-def never(seconds: float) -> None:
-    raise AssertionError(f"waited {seconds} s")
-
-
-def only_file(folder: Path) -> bytes:
-    """The content of the one file that a fetch may leave."""
-    assert [path.name for path in folder.iterdir()] == ["file.bin"]
-    return (folder / "file.bin").read_bytes()
+pytestmark = pytest.mark.usefixtures("plain_network")
 
 
 @pytest.mark.parametrize("published", [{"sha256": SHA256}, {"md5": MD5}, {"size": len(CONTENT)}])
@@ -532,94 +388,3 @@ def test_a_remote_file_is_checked(arguments: dict[str, object], sentence: str) -
 def test_checksums_may_be_written_in_capitals(server: Server, tmp_path: Path) -> None:
     fetch(remote(server.url(), sha256=SHA256.upper()), tmp_path, sleep=never)
     assert only_file(tmp_path) == CONTENT
-
-
-def test_root_wins_over_grama_data_and_both_over_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root, named, cache = tmp_path / "root", tmp_path / "named", cache_folder()
-    monkeypatch.setenv("GRAMA_DATA", str(named))
-    assert locate("set/file.bin", root) is None
-    for folder in (cache, named, root):
-        (folder / "set").mkdir(parents=True)
-        (folder / "set" / "file.bin").write_bytes(CONTENT)
-        assert locate("set/file.bin", root) == folder / "set" / "file.bin"
-    assert locate("set/file.bin") == named / "set" / "file.bin"
-    assert locate("set", root) == root / "set"
-
-
-@pytest.mark.parametrize("relative", ["/etc/hosts", "../up", "a/../../b", ""])
-def test_locate_stays_inside(relative: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="inside a data folder"):
-        locate(relative, tmp_path)
-
-
-def test_the_cache_lies_in_the_users_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert cache_folder() == Path.home() / ".cache" / "torch_grama"
-
-
-def test_a_local_file_needs_no_network(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GRAMA_DATA", str(tmp_path))
-    (tmp_path / "set").mkdir()
-    (tmp_path / "set" / "file.bin").write_bytes(b"my own")
-    path = obtain(remote(server.url()), "set/file.bin", tmp_path / "root")
-    assert path.read_bytes() == b"my own"
-    assert server.requests == []
-
-
-def test_what_is_missing_goes_to_root_or_cache_and_never_to_grama_data(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GRAMA_DATA", str(tmp_path / "named"))
-    file = remote(server.url())
-    assert obtain(file, "set/file.bin", tmp_path / "root") == tmp_path / "root/set/file.bin"
-    assert obtain(file, "set/file.bin") == cache_folder() / "set" / "file.bin"
-    assert not (tmp_path / "named").exists()
-
-
-def test_offline_says_what_to_put_where(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GRAMA_OFFLINE", "1")
-    target = tmp_path / "set" / "file.bin"
-    with pytest.raises(DatasetMissingError) as caught:
-        obtain(remote(server.url()), "set/file.bin", tmp_path, dataset="Cora")
-    for part in ("GRAMA_OFFLINE", f"put the file at '{target}'", "`grama data get Cora`"):
-        assert part in str(caught.value)
-    with pytest.raises(DatasetMissingError, match="GRAMA_OFFLINE forbids"):
-        fetch(remote(server.url()), tmp_path)
-    assert server.requests == []
-    assert list(tmp_path.iterdir()) == []
-
-    monkeypatch.setenv("GRAMA_OFFLINE", "0")
-    obtain(remote(server.url()), "set/file.bin", tmp_path)
-    assert target.read_bytes() == CONTENT
-
-
-def test_a_failed_fetch_says_what_to_put_where(server: Server, tmp_path: Path) -> None:
-    url = server.url("/file", status(404))
-    with pytest.raises(DatasetMissingError, match="answered 404") as caught:
-        obtain(remote(url), "set/file.bin", tmp_path, sleep=never)
-    command = f"curl -L --create-dirs -o {tmp_path / 'set' / 'file.bin'} {url}"
-    assert command in str(caught.value)
-    assert isinstance(caught.value.__cause__, DownloadError)
-
-
-def test_a_file_without_address(tmp_path: Path) -> None:
-    with pytest.raises(DatasetMissingError, match=r"no address of it is published.*put the file"):
-        obtain(RemoteFile("file.bin", ()), "set/file.bin", tmp_path)
-
-
-def test_relative_must_name_the_file(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"end in 'file.bin'"):
-        obtain(remote(server.url()), "set/other.bin", tmp_path)
-
-
-def test_the_permissions_are_those_of_any_new_file(server: Server, tmp_path: Path) -> None:
-    path = fetch(remote(server.url()), tmp_path)
-    mask = os.umask(0)
-    os.umask(mask)
-    assert path.stat().st_mode & 0o777 == 0o666 & ~mask
