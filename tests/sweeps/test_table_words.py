@@ -47,7 +47,7 @@ def build_settings(settings):
     config = RunConfig.from_settings(check_settings(("in the test", settings)))
     series = 4 if reads_series_alone(config.model.name) else 0
     facts = DataFacts(
-        "node",
+        "graph" if "model.pooling" in settings else "node",  # nodes are pooled for graphs only
         "classification",
         Metric("accuracy", True),
         3,

@@ -31,7 +31,7 @@ def _gcn(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
 def _rooted_gcn(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
     del num_recurrences
     _refuse_edge_attr("gcn-root", has_edge_attr)
-    return RootedGCNConv(channels)
+    return RootedGCNConv(channels)  # type: ignore[abstract]
 
 
 def _refuse_edge_attr(word: str, has_edge_attr: bool) -> None:

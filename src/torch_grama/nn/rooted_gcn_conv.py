@@ -7,7 +7,7 @@ from torch.nn import Linear
 from torch_geometric.nn import GCNConv
 
 
-class RootedGCNConv(GCNConv):  # type: ignore[misc]
+class RootedGCNConv(GCNConv):
     r"""Graph convolution plus a linear map of the node itself:
 
     .. math::
@@ -36,7 +36,7 @@ class RootedGCNConv(GCNConv):  # type: ignore[misc]
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
-        super().reset_parameters()
+        super().reset_parameters()  # type: ignore[no-untyped-call]
         # the constructor above calls this before there is a root
         if hasattr(self, "root"):
             self.root.reset_parameters()
