@@ -24,6 +24,7 @@ from torch_grama.report.page_settings import setting_table
 from torch_grama.report.reach_figures import error_figures, influence_figures, smoothness_figure
 from torch_grama.report.reach_table import reach_rows
 from torch_grama.report.run_files import RunFiles
+from torch_grama.report.run_names import name_apart
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -70,6 +71,7 @@ def build_page(
     """
     if not runs:
         raise PageError("Expected at least one run to report (got none)")
+    runs = name_apart(runs)
     for detailed in (_MAX_DETAILED, 4, 1, 0):
         page = _build(runs, title, links or {}, home, detailed)
         if len(page.html.encode()) <= MAX_BYTES:
