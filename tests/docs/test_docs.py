@@ -183,12 +183,19 @@ def test_measured_numbers_in_the_text_are_those_of_the_file():
 
 def test_results_in_the_text_are_those_of_the_files():
     from torch_grama.report.held_results import gather
+    from torch_grama.report.metric_scale import scale_of
 
     held, _ = gather([ROOT / "results"])
-    cora = {n.model: f"{n.mean:.2f}" for n in held if (n.data, n.budget) == ("cora", "paper")}
+    numbers = {
+        (n.model, n.data): scale_of(n.metric).text(n.mean)
+        for n in held
+        if n.budget == "paper" and n.mean is not None
+    }
     text = " ".join(text_of(DOCS / "findings.md").split())
-    assert f"baselines ({cora['tuned-gcn']})" in text
-    assert f"({cora['grama-gcn-naive']} and {cora['grama-gcn']} on Cora)" in text
+    quoted = re.findall(r"`([\w+-]+)` (-?[\d.]+(?:e-\d+)?) on `([\w-]+)`", text)
+    assert len(quoted) > 5
+    for model, number, data in quoted:
+        assert number == numbers[model, data], (model, data)
 
 
 @pytest.mark.slow
