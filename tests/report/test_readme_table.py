@@ -82,6 +82,14 @@ def test_where_grama_is_behind_is_said(tmp_path, metric, data, suite, ours, othe
     assert (sentence in build_readme_table(held)) == is_behind
 
 
+def test_rows_are_in_the_order_of_their_numbers(tmp_path):
+    names = ["transfer-line-3", "transfer-line-10", "transfer-line-50", "transfer-ring-3"]
+    for data in reversed(names):
+        write_result(tmp_path, suite="transfer", data=data, model="grama-gcn", metric="mse")
+    held, _ = gather([tmp_path])
+    assert [data for data, *_ in rows(build_readme_table(held))] == names
+
+
 def test_ablations_are_left_out(tmp_path):
     write_result(tmp_path, suite="ablation-depth", model="grama-gcn-l4s2")
     held, _ = gather([tmp_path])

@@ -46,7 +46,7 @@ def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str
     if not cells:
         return NOTHING
     behind = []
-    for (suite, data), metric in sorted(cells.items()):
+    for (suite, data), metric in sorted(cells.items(), key=lambda cell: _by_number(*cell[0])):
         scale = scale_of(metric)
         own = [n for n in held if (n.suite, n.data, n.budget) == (suite, data, budget)]
         grama = _best([n for n in own if n.model.startswith(GRAMA)], metric)
@@ -82,6 +82,12 @@ def replace_table(text: str, table: str) -> str:
     if not begin or not end:
         raise MarkerMissingError(f"Expected the lines '{BEGIN}' and '{END}' in the text")
     return f"{before}{BEGIN}\n{table}\n{END}{after}"
+
+
+def _by_number(suite: str, data: str) -> tuple[str, str, int]:
+    """A key that puts a distance of 10 behind one of 3."""
+    word, _, number = data.rpartition("-")
+    return (suite, word, int(number)) if number.isdecimal() else (suite, data, 0)
 
 
 def _best(numbers: Sequence[HeldNumber], metric: str) -> HeldNumber | None:
