@@ -71,7 +71,7 @@ def test_the_options_are_those_of_the_chosen_model():
          r"command line\); did you mean 'model.backbone'"),
         (["--lr", "1"], "did you mean 'optimizer.lr'"),
         (["--trainer.max_epoch", "1"], "did you mean 'trainer.max_epochs'"),
-        (["--model.backbone", "gnc"], "to be one of 'gcn', 'gatedgcn'"),
+        (["--model.backbone", "gnc"], "to be one of 'gcn', 'gcn-root', 'gatedgcn'"),
         (["--model", "gramma"], "words that `grama models` prints, such as 'grama'"),
         (["--trainer.max_epochs", "2.5"], r"to be a whole number \(got '2.5', on the command"),
         (["--model.dropout", "much"], "Expected 'model.dropout' to be a number"),

@@ -95,6 +95,7 @@ MODULES = [
     BackboneCase("user's module", lambda: SendTanh(CHANNELS)),
 ]
 CASES = WORDS + MODULES
+BY_NAME = {case.name: case for case in CASES}
 
 
 def backbones(cases=CASES):

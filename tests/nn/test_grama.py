@@ -5,14 +5,14 @@ import pickle
 import pytest
 import torch
 import written_out
-from backbone_cases import CASES, CHANNELS, WORDS, BackboneCase, SendTanh, backbones
+from backbone_cases import BY_NAME, CHANNELS, WORDS, BackboneCase, SendTanh, backbones
 from model_gradients import loss_gradients
 from torch.nn.parameter import UninitializedParameter
 from torch_geometric.nn import GCNConv, GINConv, SAGEConv
 
 from torch_grama.nn import GRAMA, GRAMABlock, SequenceEmbedding
 
-GCN = CASES[0]
+GCN = BY_NAME["gcn"]
 readouts = pytest.mark.parametrize("readout", ["node", "graph"])
 
 

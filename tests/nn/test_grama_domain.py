@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from backbone_cases import CASES, CHANNELS, BackboneCase, backbones
+from backbone_cases import BY_NAME, CASES, CHANNELS, BackboneCase, backbones
 from torch_geometric.data import Data
 
-GCN = CASES[0]
+GCN = BY_NAME["gcn"]
 NO_EDGES = torch.empty(2, 0, dtype=torch.long)
 readouts = pytest.mark.parametrize("readout", ["node", "graph"])
 

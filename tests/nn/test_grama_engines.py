@@ -2,13 +2,13 @@ import re
 
 import pytest
 import torch
-from backbone_cases import CASES, BackboneCase, backbones
+from backbone_cases import BY_NAME, CASES, BackboneCase, backbones
 from model_gradients import assert_same_gradients, loss_gradients
 from torch_geometric.utils import to_torch_csr_tensor
 
 from torch_grama.nn import GRAMA
 
-GCN = CASES[0]
+GCN = BY_NAME["gcn"]
 # from eight recurrences on, a linear backbone is run by Horner's rule
 settings = pytest.mark.parametrize(
     "options",
@@ -378,4 +378,4 @@ class TestSparseAdjacency:
         )
 
         with pytest.raises(ValueError, match="no 'edge_weight'"):
-            CASES[1].model()(directed.x, transposed)
+            BY_NAME["gatedgcn"].model()(directed.x, transposed)

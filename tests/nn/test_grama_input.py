@@ -2,14 +2,14 @@
 
 import pytest
 import torch
-from backbone_cases import CASES, CHANNELS, BackboneCase
+from backbone_cases import BY_NAME, CASES, CHANNELS, BackboneCase
 from torch_geometric.data import Data
 from torch_geometric.nn import GATv2Conv, GINEConv
 from torch_geometric.transforms import AddLaplacianEigenvectorPE, AddRandomWalkPE
 
 from torch_grama.nn import GRAMA, AtomEncoder, BondEncoder, CategoricalEncoder
 
-GCN, GATED, _, GPS, *_ = CASES
+GCN, GATED, GPS = (BY_NAME[name] for name in ("gcn", "gatedgcn", "gps"))
 
 
 @pytest.fixture

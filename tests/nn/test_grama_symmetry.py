@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from backbone_cases import CASES, CHANNELS, BackboneCase, backbones
+from backbone_cases import BY_NAME, CASES, CHANNELS, BackboneCase, backbones
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCNConv, GPSConv
 
-GCN = CASES[0]
+GCN = BY_NAME["gcn"]
 readouts = pytest.mark.parametrize("readout", ["node", "graph"])
 OPTIONS = [
     {"coefficients": "naive"},
