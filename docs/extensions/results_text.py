@@ -7,7 +7,7 @@ from pathlib import Path
 from markdown_text import code, table
 from torch_grama.report.held_results import HeldNumber, gather
 from torch_grama.report.metric_scale import scale_of
-from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
+from torch_grama.report.paper_numbers import find_paper_number
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 HEADER = ["Data", "Model", "Metric", "Validation", "Test", "Runs", "Paper", "Hardware"]
@@ -26,13 +26,14 @@ def describe_results() -> str:
 def describe(number: HeldNumber) -> list[str]:
     """Returns the cells of one number."""
     scale = scale_of(number.metric)
-    spread = "" if number.deviation is None else f" ± {scale.text(number.deviation)}"
     return [
         number.data,
         code(number.model),
         f"{scale.label} {'↑' if scale.higher_is_better else '↓'}",
         scale.text(number.validation),
-        "not read" if number.mean is None else f"{scale.text(number.mean)}{spread}",
+        "not read"
+        if number.mean is None
+        else scale.text_with_deviation(number.mean, number.deviation),
         f"{len(number.runs)}, {code(number.budget)}",
         paper_text(number),
         number.runs[0].hardware,
@@ -41,10 +42,7 @@ def describe(number: HeldNumber) -> list[str]:
 
 def paper_text(number: HeldNumber) -> str:
     """Returns what the paper prints for the same model and data."""
-    if number.suite not in list_paper_tables():
+    printed = find_paper_number(number.suite, number.data, number.model, number.metric)
+    if printed is None or printed.mean is None:
         return "–"
-    for printed in read_paper_numbers(number.suite):
-        same = (printed.model, printed.data, printed.metric)
-        if same == (number.model, number.data, number.metric) and printed.mean is not None:
-            return scale_of(number.metric).text(printed.mean)
-    return "–"
+    return scale_of(number.metric).text(printed.mean)

@@ -78,17 +78,9 @@ _HEAD = (
 
 
 def _facts(number: HeldNumber) -> dict[str, object]:
-    from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
+    from torch_grama.report.paper_numbers import find_paper_number
 
-    paper = paper_deviation = None
-    if number.suite in list_paper_tables():
-        for printed in read_paper_numbers(number.suite):
-            if (printed.data, printed.model, printed.metric) == (
-                number.data,
-                number.model,
-                number.metric,
-            ):
-                paper, paper_deviation = printed.mean, printed.deviation
+    printed = find_paper_number(number.suite, number.data, number.model, number.metric)
     run = number.runs[0]
     config = run.path.with_name("config.yaml")
     return {
@@ -105,8 +97,8 @@ def _facts(number: HeldNumber) -> dict[str, object]:
         "parameters": run.parameters or None,
         "hardware": run.hardware,
         "config": str(config if config.is_file() else run.path),
-        "paper": paper,
-        "paper_deviation": paper_deviation,
+        "paper": printed.mean if printed else None,
+        "paper_deviation": printed.deviation if printed else None,
     }
 
 

@@ -162,6 +162,8 @@ def test_a_deviation_is_printed_like_its_mean():
     assert scale.text_of_deviation(0.00002, 1.114) == "2.00e-05"  # 0.0000 would say none
     assert scale.text_of_deviation(0.008, 0.0012) == "8.00e-03"
     assert scale_of("roc_auc").text_of_deviation(0.5, 98.3) == "0.50"
+    assert scale.text_with_deviation(1.114, 0.008) == "1.1140 ± 0.0080"
+    assert scale.text_with_deviation(1.114, None) == "1.1140"
 
 
 def test_validation_alone_is_never_the_best(tmp_path):

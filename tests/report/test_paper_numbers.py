@@ -1,7 +1,11 @@
 import pytest
 
 from torch_grama.report.metric_scale import SCALES
-from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
+from torch_grama.report.paper_numbers import (
+    find_paper_number,
+    list_paper_tables,
+    read_paper_numbers,
+)
 
 
 def find(table, model, data, metric=None):
@@ -42,6 +46,12 @@ def test_numbers_as_printed(table, model, data, mean, deviation):
 def test_what_is_printed_instead_of_a_number():
     assert find("malnet", "gps", "malnet-tiny").note == "out of memory"
     assert find("runtime", "gps-depth32", "training", "training_ms").mean is None
+
+
+def test_one_number_is_found_by_its_row_and_column():
+    assert find_paper_number("temporal", "pedalme", "grama-gcn", "mse").mean == 1.089
+    assert find_paper_number("temporal", "pedalme", "grama-gcn", "mae") is None
+    assert find_paper_number("no such table", "pedalme", "grama-gcn", "mse") is None
 
 
 def test_every_table_is_whole():

@@ -155,7 +155,7 @@ def describe_ours(cell: Cell, column: Column) -> str:
         return cell.absent
     if number.mean is None:
         return f"validation {column.scale.text(number.validation)}"
-    mean = _with_deviation(column, number.mean, number.deviation)
+    mean = column.scale.text_with_deviation(number.mean, number.deviation)
     if not number.budget:
         return mean
     count, wanted = len(number.runs), column.runs.get(number.budget, 0)
@@ -170,7 +170,7 @@ def describe_paper(cell: Cell, column: Column) -> str:
         return "-"
     if number.mean is None:
         return number.note or "-"
-    return _with_deviation(column, number.mean, number.deviation)
+    return column.scale.text_with_deviation(number.mean, number.deviation)
 
 
 def describe_difference(cell: Cell, column: Column) -> str:
@@ -179,13 +179,6 @@ def describe_difference(cell: Cell, column: Column) -> str:
     if difference is None:
         return ""
     return ("" if difference < 0 else "+") + column.scale.text(difference)
-
-
-def _with_deviation(column: Column, mean: float, deviation: float | None) -> str:
-    text = column.scale.text(mean)
-    if deviation is None:
-        return text
-    return f"{text} ± {column.scale.text_of_deviation(deviation, mean)}"
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -35,6 +35,12 @@ class MetricScale:
             return f"{deviation:.4f}"
         return self.text(deviation)
 
+    def text_with_deviation(self, mean: float, deviation: float | None) -> str:
+        r"""Prints a mean and, where there is one, its deviation."""
+        if deviation is None:
+            return self.text(mean)
+        return f"{self.text(mean)} ± {self.text_of_deviation(deviation, mean)}"
+
 
 SCALES = {
     "accuracy": MetricScale("Acc", True, 100, 2),

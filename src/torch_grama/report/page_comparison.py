@@ -123,18 +123,21 @@ def _means(runs: Sequence[RunFiles], metric: str) -> list[PageRow]:
         test = run.number("test")
         if test is not None:
             groups.setdefault(name_model(run), []).append(scale.factor * test)
-    return [
-        PageRow(
-            model,
-            f"mean of {len(values)} runs here",
-            statistics.fmean(values),
-            scale.text(statistics.fmean(values)),
-            f"± {scale.text(statistics.stdev(values))}",
-            is_ours=True,
-        )
-        for model, values in groups.items()
-        if len(values) > 1
-    ]
+    rows = []
+    for model, values in groups.items():
+        if len(values) > 1:
+            mean, deviation = statistics.fmean(values), statistics.stdev(values)
+            rows.append(
+                PageRow(
+                    model,
+                    f"mean of {len(values)} runs here",
+                    mean,
+                    scale.text(mean),
+                    f"± {scale.text_of_deviation(deviation, mean)}",
+                    is_ours=True,
+                )
+            )
+    return rows
 
 
 def _paper(data: str, metric: str) -> tuple[list[PageRow], list[str]]:
@@ -153,7 +156,9 @@ def _paper(data: str, metric: str) -> tuple[list[PageRow], list[str]]:
                 "paper",
                 cell.mean,
                 cell.note or "-" if cell.mean is None else scale.text(cell.mean),
-                "" if cell.deviation is None else f"± {scale.text(cell.deviation)}",
+                ""
+                if cell.mean is None or cell.deviation is None
+                else f"± {scale.text_of_deviation(cell.deviation, cell.mean)}",
                 note="" if cell.mean is None else cell.note,
             )
     return list(rows.values()), list(origin)

@@ -77,3 +77,19 @@ def read_paper_numbers(table: str) -> Sequence[PaperNumber]:
         )
         for row in csv.DictReader(text.splitlines())
     )
+
+
+def find_paper_number(suite: str, data: str, model: str, metric: str) -> PaperNumber | None:
+    r"""Returns what the paper prints for one model on one data set.
+
+    Args:
+        suite (str): The experiment; one without a table of its own has no numbers.
+        data (str): The data set.
+        model (str): The model.
+        metric (str): The metric.
+    """
+    if suite not in list_paper_tables():
+        return None
+    wanted = (data, model, metric)
+    numbers = read_paper_numbers(suite)
+    return next((n for n in numbers if (n.data, n.model, n.metric) == wanted), None)

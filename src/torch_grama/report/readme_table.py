@@ -107,9 +107,7 @@ def _is_behind(grama: HeldNumber, other: HeldNumber) -> bool:
 def _text(number: HeldNumber | None) -> str:
     if number is None or number.mean is None:
         return "not run"
-    scale = scale_of(number.metric)
-    deviation = "" if number.deviation is None else f" ± {scale.text(number.deviation)}"
-    return f"{scale.text(number.mean)}{deviation}"
+    return scale_of(number.metric).text_with_deviation(number.mean, number.deviation)
 
 
 def _paper(suite: str, data: str, metric: str) -> str:
