@@ -72,6 +72,8 @@ WORDS = [
     BackboneCase("gps", lambda: "gps"),
     BackboneCase("gps with edges", lambda: "gps", EDGE_DIM),
     BackboneCase("gps-sum", lambda: "gps-sum"),
+    BackboneCase("gin-multi", lambda: "gin-multi"),
+    BackboneCase("gps-multi", lambda: "gps-multi"),
     BackboneCase("gps-performer", lambda: "gps-performer"),
     BackboneCase("gatedgcn-sum", lambda: "gatedgcn-sum"),
     BackboneCase("gatedgcn-plain with edges", lambda: "gatedgcn-plain", EDGE_DIM),

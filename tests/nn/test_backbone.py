@@ -77,7 +77,9 @@ class TestBuild:
             ("gatedgcn-plain", GatedGCNConv),
             ("gatedgcn-sum", GatedGCNConv),
             ("gps", GPSLayer),
+            ("gin-multi", GINConv),
             ("gps-sum", GPSLayer),
+            ("gps-multi", GPSLayer),
             ("gps-performer", GPSLayer),
         ],
     )
@@ -104,7 +106,8 @@ class TestBuild:
         assert build_backbone("gatedgcn", 8, 3).node_norm.num_steps == 3
 
     @pytest.mark.parametrize(
-        "word", ["gatedgcn", "gatedgcn-sum", "gps", "gps-sum", "gps-performer"]
+        "word",
+        ["gatedgcn", "gatedgcn-sum", "gin-multi", "gps", "gps-sum", "gps-multi", "gps-performer"],
     )
     def test_words_that_can_use_edge_attributes(self, word):
         assert BackboneCall.inspect(build_backbone(word, 8, 3, has_edge_attr=True)).edge_attr
@@ -145,7 +148,7 @@ class TestBuild:
         ("backbone", "error", "message"),
         [
             ("gc", ValueError, r"'backbone' to be one of 'gcn'.*'gatedgcn'.*\(got 'gc'\)"),
-            ("gps-perform", ValueError, r"one of 'gps-performer', 'gps-sum', 'gps'"),
+            ("gps-perform", ValueError, r"one of 'gps-performer', 'gps-sum', 'gps-multi', 'gps'"),
             (3, TypeError, r"a word, a module or a callable channels -> module \(got int\)"),
             (None, TypeError, r"a word, a module or a callable.*NoneType"),
             (lambda channels: channels, TypeError, r"make a torch.nn.Module \(got int\)"),
@@ -200,7 +203,7 @@ class TestInspect:
                 {"edge_attr", "requires_edge_attr", "batch"},
             ),
             (GPSConv(8, None), {"batch"}),
-            (GPSLayer(8, GCNConv(8, 8)), {"edge_weight", "batch", "batch_size"}),
+            (GPSLayer(8, GCNConv(8, 8)), {"edge_weight", "batch", "batch_size", "layout"}),
             (GatedGCNConv(8), {"edge_attr", "step", "edge_state"}),
             (SendTanh(8), set()),
             (

@@ -62,7 +62,7 @@ class BatchView:
 
     def unpack(self, dense: Tensor) -> Tensor:
         r"""Takes the node states :math:`(N, F)` out of a padded batch :math:`(B, n, F)`."""
-        return dense.flatten(0, 1)[self.slot] if self.num_graphs != 1 else dense[0]
+        return dense.flatten(0, 1).index_select(0, self.slot) if self.num_graphs != 1 else dense[0]
 
     def sort_nodes(self, key: Tensor) -> Tensor:
         r"""Returns the nodes :math:`(N)` in ascending order of :obj:`key` within each graph."""

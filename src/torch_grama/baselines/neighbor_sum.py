@@ -14,7 +14,7 @@ def sum_neighbors(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = No
         edge_index (Tensor): Edges :math:`(2, E)`, from source to target.
         edge_weight (Tensor, optional): Weights :math:`(E)`. (default: :obj:`None`, all one)
     """
-    messages = x[edge_index[0]]
+    messages = x.index_select(0, edge_index[0])
     if edge_weight is not None:
         messages = edge_weight.unsqueeze(-1) * messages
     return scatter(messages, edge_index[1], dim_size=x.size(0), reduce="sum")

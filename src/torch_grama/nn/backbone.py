@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn import Linear, Module, ReLU, Sequential
 from torch_geometric.nn import GCNConv, GINConv, GINEConv, MessagePassing
+from torch_geometric.nn.aggr import Aggregation, MultiAggregation
 from torch_geometric.nn.inits import reset
 
 from torch_grama.nn.choices import choose
@@ -69,17 +70,37 @@ def _gps_sum(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module
     return GPSLayer(channels, _sum_convolution(channels, has_edge_attr))
 
 
+def _gin_multi(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
+    del num_recurrences
+    return _sum_convolution(channels, has_edge_attr, _multi_aggregation(channels))
+
+
+def _gps_multi(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
+    del num_recurrences
+    conv = _sum_convolution(channels, has_edge_attr, _multi_aggregation(channels))
+    return GPSLayer(channels, conv)
+
+
 def _local_convolution(channels: int, has_edge_attr: bool) -> MessagePassing:
     if not has_edge_attr:
         return GCNConv(channels, channels)  # type: ignore[abstract]
     return _sum_convolution(channels, has_edge_attr)
 
 
-def _sum_convolution(channels: int, has_edge_attr: bool) -> MessagePassing:
+def _sum_convolution(
+    channels: int, has_edge_attr: bool, aggregation: Aggregation | str = "sum"
+) -> MessagePassing:
     mlp = Sequential(Linear(channels, channels), ReLU(), Linear(channels, channels))
     if has_edge_attr:
-        return GINEConv(mlp, edge_dim=channels)  # type: ignore[abstract]
-    return GINConv(mlp)  # type: ignore[abstract]
+        return GINEConv(mlp, edge_dim=channels, aggr=aggregation)  # type: ignore[abstract]
+    return GINConv(mlp, aggr=aggregation)  # type: ignore[abstract]
+
+
+def _multi_aggregation(channels: int) -> Aggregation:
+    # One summary of the neighbours is not enough to tell all multisets apart; extremes carry
+    # distances, sums count, means do not depend on the degree.
+    sizes = {"in_channels": channels, "out_channels": channels}
+    return MultiAggregation(["sum", "mean", "max", "min"], mode="proj", mode_kwargs=sizes)
 
 
 # Each is called with the width, the number of recurrences that share the backbone, and whether
@@ -90,8 +111,10 @@ BACKBONES: dict[str, Callable[[int, int, bool], Module]] = {
     "gatedgcn": _gated_gcn,
     "gatedgcn-plain": _gated_gcn_plain,
     "gatedgcn-sum": _gated_gcn_sum,
+    "gin-multi": _gin_multi,
     "gps": _gps,
     "gps-sum": _gps_sum,
+    "gps-multi": _gps_multi,
     "gps-performer": _gps_performer,
 }
 
@@ -160,6 +183,7 @@ class BackboneCall:
         requires_edge_attr: It cannot do without them.
         batch: It takes the batch vector.
         batch_size: It takes the number of graphs.
+        layout: It takes the layout of a padded batch.
         step: It takes the number of the recurrence within the block.
         edge_state: It returns new edge attributes beside the node states, to be passed to the
             next recurrence (attribute ``carries_edge_state``).
@@ -170,6 +194,7 @@ class BackboneCall:
     requires_edge_attr: bool
     batch: bool
     batch_size: bool
+    layout: bool
     step: bool
     edge_state: bool
 
@@ -189,6 +214,7 @@ class BackboneCall:
             or bool(inner and inner.requires_edge_attr),
             batch="batch" in names,
             batch_size="batch_size" in names,
+            layout="layout" in names,
             step="step" in names,
             edge_state=bool(getattr(module, "carries_edge_state", False)),
         )
@@ -249,6 +275,8 @@ class BoundBackbone:
             keywords["batch"] = self.graph.batch
         if self._call.batch_size:
             keywords["batch_size"] = self.graph.batch_size
+        if self._call.layout:
+            keywords["layout"] = self.graph.layout
         if self._call.step:
             keywords["step"] = self._step
         result = self.module(x, self.graph.edge_index, **keywords)

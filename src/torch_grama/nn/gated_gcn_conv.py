@@ -107,12 +107,14 @@ class GatedGCNConv(Module):
                 raise ValueError("Expected 'edge_attr' (the layer was built with has_edge_attr)")
             edge_attr = self.initial_edge.to(x.dtype).expand(edge_index.size(1), -1)
 
-        # [N, F] -> [N, 4 F]; edges gather the parts they need in one go each
+        # [N, F] -> [N, 4 F]; edges gather the parts they need in one go each, by index_select: the
+        # gradient of x[source] would sort the edges at every call
         own, to_target, from_source = self.node_lin(x).split(
             [self.channels, self.channels, 2 * self.channels], dim=-1
         )
-        message, gate_source = from_source[source].chunk(2, dim=-1)
-        gate_logit = self.edge_lin(edge_attr) + to_target[target] + gate_source
+        message, gate_source = from_source.index_select(0, source).chunk(2, dim=-1)
+        gate_target = to_target.index_select(0, target)
+        gate_logit = self.edge_lin(edge_attr) + gate_target + gate_source
         gate = gate_logit.sigmoid()
         # [E, F] -> [N, F]
         total = scatter(gate * message, target, dim_size=x.size(0), reduce="sum")

@@ -7,10 +7,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module, MultiheadAttention
 from torch_geometric.nn import GPSConv, MessagePassing
-from torch_geometric.utils import to_dense_batch
 
 from torch_grama.nn.choices import choose
+from torch_grama.nn.graph_mean import count_graphs
 from torch_grama.nn.masked_performer import MaskedPerformer
+from torch_grama.nn.padded_layout import PaddedLayout
 
 ATTENTIONS = {"multihead": "multihead", "performer": "performer"}
 
@@ -78,32 +79,39 @@ class GPSLayer(GPSConv):
         edge_index: Tensor,
         batch: Tensor | None = None,
         batch_size: int | None = None,
+        layout: PaddedLayout | None = None,
         **kwargs: Tensor,
     ) -> Tensor:
-        r"""Runs the layer; further keywords go to the local convolution."""
-        h = self.norm2(
-            x + F.dropout(self._attend(x, batch, batch_size), self.dropout, self.training)
-        )
+        r"""Runs the layer; further keywords go to the local convolution.
+
+        Args:
+            x (Tensor): Node states :math:`(N, F)`.
+            edge_index (Tensor): Edges :math:`(2, E)`.
+            batch (Tensor, optional): The graph of each node, sorted. (default: :obj:`None`)
+            batch_size (int, optional): Number of graphs. (default: counted)
+            layout (PaddedLayout, optional): That of the batch vector, if it was read already.
+                (default: :obj:`None`)
+            **kwargs (Tensor): Passed on to the convolution.
+        """
+        if layout is None and batch is not None:
+            layout = PaddedLayout.of(batch, count_graphs(batch, batch_size))
+        h = self.norm2(x + F.dropout(self._attend(x, layout), self.dropout, self.training))
         if self.conv is not None:
             local = self.conv(x, edge_index, **kwargs)
             h = h + self.norm1(x + F.dropout(local, self.dropout, self.training))
         out: Tensor = self.norm3(h + self.mlp(h))
         return out
 
-    def _attend(self, x: Tensor, batch: Tensor | None, batch_size: int | None) -> Tensor:
-        if batch is None:
-            dense, mask = x.unsqueeze(0), None
-        else:
-            # [N, F] -> [B, max nodes, F]
-            dense, mask = to_dense_batch(x, batch, batch_size=batch_size)
+    def _attend(self, x: Tensor, layout: PaddedLayout | None) -> Tensor:
+        # [N, F] -> [B, n, F]
+        dense = x.unsqueeze(0) if layout is None else layout.lay_out(x)
+        padding = None if layout is None else layout.padding
         attention: Module = self.attn
         if isinstance(attention, MultiheadAttention):
-            padding = None if mask is None else ~mask
             dense, _ = attention(dense, dense, dense, key_padding_mask=padding, need_weights=False)
         else:
-            dense = attention(dense, mask=mask)
-        out: Tensor = dense.squeeze(0) if mask is None else dense[mask]
-        return out
+            dense = attention(dense, mask=None if padding is None else ~padding)
+        return dense.squeeze(0) if layout is None else layout.take_back(dense)
 
 
 def reset_attention(module: Module) -> None:

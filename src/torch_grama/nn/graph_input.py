@@ -13,6 +13,7 @@ from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.engine.groups import Groups
 from torch_grama.nn.graph_mean import count_graphs
+from torch_grama.nn.padded_layout import PaddedLayout
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,7 @@ class GraphInput:
         batch: The graph of each node :math:`(N)`, sorted; :obj:`None` for one graph.
         batch_size: Number of graphs :math:`B`.
         adjacencies: Normalised matrices made so far, shared by all blocks of a forward pass.
+        layouts: The layout of a padded batch, once it was asked for; likewise.
     """
 
     num_nodes: int
@@ -36,11 +38,22 @@ class GraphInput:
     batch: Tensor | None = None
     batch_size: int = 1
     adjacencies: dict[Hashable, Adjacency] = field(default_factory=dict)
+    layouts: list[PaddedLayout] = field(default_factory=list)
 
     @cached_property
     def groups(self) -> Groups:
         r"""The graphs of the batch, for the engines."""
         return Groups(self.batch, self.batch_size)
+
+    @property
+    def layout(self) -> PaddedLayout | None:
+        r"""Where nodes lie in a padded batch, for attention; :obj:`None` for one graph."""
+        if self.batch is None:
+            return None
+        # a cached_property takes a lock, which torch.compile cannot follow
+        if not self.layouts:
+            self.layouts.append(PaddedLayout.of(self.batch, self.batch_size))
+        return self.layouts[0]
 
     def adjacency(self, key: Hashable, build: Callable[[], Adjacency]) -> Adjacency:
         r"""Returns the matrix called :obj:`key`, building it when it is first asked for."""

@@ -24,8 +24,10 @@ Backbone = Literal[
     "gatedgcn",
     "gatedgcn-plain",
     "gatedgcn-sum",
+    "gin-multi",
     "gps",
     "gps-sum",
+    "gps-multi",
     "gps-performer",
 ]
 
@@ -144,7 +146,7 @@ def reads_edge_weights(backbone: str, has_edge_attr: bool) -> bool:
         backbone (str): Its word.
         has_edge_attr (bool): Whether edges have attributes.
     """
-    if backbone.startswith("gatedgcn") or backbone == "gps-sum":
+    if backbone.startswith(("gatedgcn", "gin")) or backbone in ("gps-sum", "gps-multi"):
         return False
     return not (backbone.startswith("gps") and has_edge_attr)
 
