@@ -14,6 +14,7 @@ from torch_grama.baselines.layer_stack import (
 )
 from torch_grama.nn.activation import Activation
 from torch_grama.nn.grama_arguments import check_positive
+from torch_grama.nn.neighbor_aggregation import build_aggregation
 from torch_grama.nn.sequence_norm import NormLike
 
 
@@ -48,6 +49,8 @@ class GIN(LayerStack):
         mlp_layers (int, optional): Linear layers of each MLP. (default: :obj:`2`)
         train_eps (bool, optional): Whether :math:`\epsilon`, which starts at zero, is learned.
             (default: :obj:`True`)
+        aggregation (str, optional): ``"sum"``, or ``"multi"`` for a linear map of sum, mean,
+            maximum and minimum in its place. (default: :obj:`"sum"`)
     """
 
     takes_edge_weight: bool = False
@@ -68,6 +71,7 @@ class GIN(LayerStack):
         readout_layers: int = 2,
         mlp_layers: int = 2,
         train_eps: bool = True,
+        aggregation: str = "sum",
     ) -> None:
         widths = first_and_later_widths(in_channels, hidden_channels, num_layers, pre_linear)
         super().__init__(
@@ -76,7 +80,9 @@ class GIN(LayerStack):
             out_channels,
             [
                 GINConv(  # type: ignore[abstract]
-                    _mlp(width, hidden_channels, mlp_layers), train_eps=train_eps
+                    _mlp(width, hidden_channels, mlp_layers),
+                    train_eps=train_eps,
+                    aggr=build_aggregation(aggregation, width),
                 )
                 for width in widths
             ],

@@ -11,6 +11,7 @@ from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv
 
 from torch_grama.baselines.batch_view import BatchView
 from torch_grama.nn.gated_gcn_conv import GatedGCNConv
+from torch_grama.nn.neighbor_aggregation import build_aggregation
 
 
 class GCNBranch(Module):
@@ -61,13 +62,15 @@ class GINEBranch(Module):
     Args:
         channels (int): Width of the states.
         has_edge_attr (bool): Whether there are edge attributes.
+        aggregation (str, optional): ``"sum"``, or ``"multi"`` for a linear map of sum, mean,
+            maximum and minimum in its place. (default: :obj:`"sum"`)
     """
 
-    def __init__(self, channels: int, has_edge_attr: bool) -> None:
+    def __init__(self, channels: int, has_edge_attr: bool, aggregation: str = "sum") -> None:
         super().__init__()
         mlp = Sequential(Linear(channels, channels), ReLU(), Linear(channels, channels))
         conv = GINEConv if has_edge_attr else GINConv
-        self.conv = conv(mlp)  # type: ignore[abstract]
+        self.conv = conv(mlp, aggr=build_aggregation(aggregation, channels))  # type: ignore[abstract]
 
     def forward(
         self, x: Tensor, edge_state: Tensor | None, view: BatchView
@@ -115,6 +118,10 @@ def _gine(channels: int, has_edge_attr: bool, is_first: bool, dropout: float) ->
     return GINEBranch(channels, has_edge_attr)
 
 
+def _gine_multi(channels: int, has_edge_attr: bool, is_first: bool, dropout: float) -> Module:
+    return GINEBranch(channels, has_edge_attr, aggregation="multi")
+
+
 def _gated_gcn(channels: int, has_edge_attr: bool, is_first: bool, dropout: float) -> Module:
     return GatedGCNBranch(channels, has_edge_attr or not is_first, dropout)
 
@@ -123,5 +130,6 @@ LOCAL_LAYERS: dict[str, Callable[[int, bool, bool, float], Module]] = {
     "gcn": _gcn,
     "gat": _gat,
     "gine": _gine,
+    "gine-multi": _gine_multi,
     "gatedgcn": _gated_gcn,
 }

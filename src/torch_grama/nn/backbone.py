@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn import Linear, Module, ReLU, Sequential
 from torch_geometric.nn import GCNConv, GINConv, GINEConv, MessagePassing
-from torch_geometric.nn.aggr import Aggregation, MultiAggregation
 from torch_geometric.nn.inits import reset
 
 from torch_grama.nn.choices import choose
@@ -18,6 +17,7 @@ from torch_grama.nn.gated_gcn_conv import GatedGCNConv
 from torch_grama.nn.gps_layer import GPSLayer, reset_attention
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import LinearMap, find_linear_map
+from torch_grama.nn.neighbor_aggregation import build_aggregation
 from torch_grama.nn.rooted_gcn_conv import RootedGCNConv
 
 BackboneLike = str | Module | Callable[[int], Module]
@@ -67,40 +67,33 @@ def _gps_performer(channels: int, num_recurrences: int, has_edge_attr: bool) -> 
 
 def _gps_sum(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
     del num_recurrences
-    return GPSLayer(channels, _sum_convolution(channels, has_edge_attr))
+    return GPSLayer(channels, _isomorphism_convolution(channels, has_edge_attr))
 
 
 def _gin_multi(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
     del num_recurrences
-    return _sum_convolution(channels, has_edge_attr, _multi_aggregation(channels))
+    return _isomorphism_convolution(channels, has_edge_attr, "multi")
 
 
 def _gps_multi(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
     del num_recurrences
-    conv = _sum_convolution(channels, has_edge_attr, _multi_aggregation(channels))
-    return GPSLayer(channels, conv)
+    return GPSLayer(channels, _isomorphism_convolution(channels, has_edge_attr, "multi"))
 
 
 def _local_convolution(channels: int, has_edge_attr: bool) -> MessagePassing:
     if not has_edge_attr:
         return GCNConv(channels, channels)  # type: ignore[abstract]
-    return _sum_convolution(channels, has_edge_attr)
+    return _isomorphism_convolution(channels, has_edge_attr)
 
 
-def _sum_convolution(
-    channels: int, has_edge_attr: bool, aggregation: Aggregation | str = "sum"
+def _isomorphism_convolution(
+    channels: int, has_edge_attr: bool, aggregation: str = "sum"
 ) -> MessagePassing:
     mlp = Sequential(Linear(channels, channels), ReLU(), Linear(channels, channels))
+    aggr = build_aggregation(aggregation, channels)
     if has_edge_attr:
-        return GINEConv(mlp, edge_dim=channels, aggr=aggregation)  # type: ignore[abstract]
-    return GINConv(mlp, aggr=aggregation)  # type: ignore[abstract]
-
-
-def _multi_aggregation(channels: int) -> Aggregation:
-    # One summary of the neighbours is not enough to tell all multisets apart; extremes carry
-    # distances, sums count, means do not depend on the degree.
-    sizes = {"in_channels": channels, "out_channels": channels}
-    return MultiAggregation(["sum", "mean", "max", "min"], mode="proj", mode_kwargs=sizes)
+        return GINEConv(mlp, edge_dim=channels, aggr=aggr)  # type: ignore[abstract]
+    return GINConv(mlp, aggr=aggr)  # type: ignore[abstract]
 
 
 # Each is called with the width, the number of recurrences that share the backbone, and whether
