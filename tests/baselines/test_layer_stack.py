@@ -77,6 +77,15 @@ def dense_gin(conv, x, edges, data):
     return conv.nn((1 + conv.eps) * x + adjacency(data) @ x), edges
 
 
+def dense_multi_gin(conv, x, edges, data):
+    summaries = []
+    for node in range(x.size(0)):
+        senders = x[data.edge_index[0, data.edge_index[1] == node]]
+        parts = (senders.sum(0), senders.mean(0), senders.amax(0), senders.amin(0))
+        summaries.append(torch.cat(parts))
+    return conv.nn((1 + conv.eps) * x + affine(conv.aggr_module.lin, torch.stack(summaries))), edges
+
+
 def dense_gine(conv, x, edges, data):
     total = (1 + conv.eps) * x
     for number, (source, target) in enumerate(data.edge_index.t().tolist()):
@@ -196,6 +205,9 @@ CASES = [
     (GAT, dense_gat, {"heads": 2, "edge_dim": EDGE_DIM}),
     (GIN, dense_gin, {}),
     (GIN, dense_gin, {"mlp_layers": 1, "train_eps": False, "pre_linear": False}),
+    (GIN, dense_multi_gin, {"aggregation": "multi"}),
+    (GIN, dense_multi_gin, {"aggregation": "multi", "norm": "layer_norm", "residual": "identity"}),
+    (GIN, dense_multi_gin, {"aggregation": "multi", "pre_linear": False}),
     (GINE, dense_gine, {"edge_dim": EDGE_DIM}),
     (GINE, dense_gine, {"train_eps": True, "norm": "batch_norm"}),
     (GatedGCN, dense_gated, {"edge_dim": EDGE_DIM}),

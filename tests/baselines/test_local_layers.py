@@ -37,6 +37,19 @@ def test_gine_sums_rectified_neighbours(has_edge_attr):
     assert same is edge
 
 
+def test_gine_multi_maps_four_summaries_of_the_neighbours():
+    branch = LOCAL_LAYERS["gine-multi"](5, False, True, 0.0).double()
+    out, _ = branch(GRAPH.x, None, read_batch(GRAPH.x, GRAPH.edge_index))
+    summaries = []
+    for node in range(7):
+        senders = GRAPH.x[GRAPH.edge_index[0, GRAPH.edge_index[1] == node]]
+        assert len(senders) > 0
+        parts = (senders.sum(0), senders.mean(0), senders.amax(0), senders.amin(0))
+        summaries.append(torch.cat(parts))
+    total = GRAPH.x + branch.conv.aggr_module.lin(torch.stack(summaries))
+    torch.testing.assert_close(out, branch.conv.nn(total))
+
+
 @pytest.mark.parametrize("is_first", [False, True])
 def test_gated_gcn_updates_the_edges(is_first):
     branch = prepare(LOCAL_LAYERS["gatedgcn"](5, False, is_first, 0.0))

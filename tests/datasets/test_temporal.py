@@ -56,9 +56,21 @@ def test_options(tmp_path: Path) -> None:
     assert len(task.graphs) == 33
     assert task.graphs[0].x.shape == (3, 2, 1)
     assert len(task.folds[0].test) == 17
-    for bad in ({"lags": 0}, {"lags": 33}, {"ratio": 1.0}, {"ratio": 0.01}):
-        with pytest.raises(DatasetError, match=r"lags|ratio"):
+    for bad in ({"lags": 0}, {"lags": 33}, {"ratio": 1.0}, {"ratio": 0.01}, {"validation": 1.0}):
+        with pytest.raises(DatasetError, match=r"lags|ratio|validation"):
             find("pedalme").load(Storage(tmp_path), **bad)
+
+
+def test_a_larger_validation_part_is_taken_from_the_training_part(tmp_path: Path) -> None:
+    _write(tmp_path, "pedalme_london.json", _pedalme())
+    usual, larger = (
+        find("pedalme").load(Storage(tmp_path), validation=share).folds[0] for share in (0.1, 0.5)
+    )
+
+    assert larger.test.tolist() == usual.test.tolist()
+    assert len(larger.val) == 14
+    assert torch.cat([larger.train, larger.val]).tolist() == list(range(27))
+    assert torch.cat([usual.train, usual.val]).tolist() == list(range(27))
 
 
 def test_chickenpox_has_unit_weights(tmp_path: Path) -> None:

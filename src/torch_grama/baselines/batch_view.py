@@ -9,6 +9,7 @@ from torch import Tensor
 from torch_geometric.utils import degree
 
 from torch_grama.nn.graph_input import read_graph_input
+from torch_grama.nn.padded_layout import PaddedLayout
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,28 +42,22 @@ class BatchView:
         return self.sizes.size(0)
 
     @property
-    def mask(self) -> Tensor | None:
-        r"""Which places of the padded batch hold a node :math:`(B, n)`; :obj:`None` for all."""
-        if self.num_graphs == 1:
-            return None
-        places = torch.arange(self.max_size, device=self.sizes.device)
-        return places < self.sizes.unsqueeze(1)
+    def layout(self) -> PaddedLayout:
+        r"""Where the nodes lie in the padded batch."""
+        return PaddedLayout.of_places(self.graph, self.place, self.sizes, self.max_size)
 
     @property
-    def slot(self) -> Tensor:
-        r"""The place of each node in the padded batch, its rows laid end to end :math:`(N)`."""
-        return self.graph * self.max_size + self.place
+    def mask(self) -> Tensor | None:
+        r"""Which places of the padded batch hold a node :math:`(B, n)`; :obj:`None` for all."""
+        return None if self.num_graphs == 1 else ~self.layout.padding
 
     def pack(self, x: Tensor) -> Tensor:
         r"""Lays node states :math:`(N, F)` out as :math:`(B, n, F)`, zero where a row is padded."""
-        if self.num_graphs == 1:
-            return x.unsqueeze(0)
-        flat = x.new_zeros(self.num_graphs * self.max_size, x.size(-1))
-        return flat.index_copy(0, self.slot, x).view(self.num_graphs, self.max_size, -1)
+        return x.unsqueeze(0) if self.num_graphs == 1 else self.layout.lay_out(x)
 
     def unpack(self, dense: Tensor) -> Tensor:
         r"""Takes the node states :math:`(N, F)` out of a padded batch :math:`(B, n, F)`."""
-        return dense.flatten(0, 1).index_select(0, self.slot) if self.num_graphs != 1 else dense[0]
+        return dense[0] if self.num_graphs == 1 else self.layout.take_back(dense)
 
     def sort_nodes(self, key: Tensor) -> Tensor:
         r"""Returns the nodes :math:`(N)` in ascending order of :obj:`key` within each graph."""

@@ -22,8 +22,8 @@ class BranchStack(StackModel):
         hidden_channels (int): Width of the states.
         out_channels (int): Width of the output.
         num_layers (int): Number of layers.
-        local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gatedgcn"``, or
-            :obj:`None` for no local branch.
+        local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gine-multi"``,
+            ``"gatedgcn"``, or :obj:`None` for no local branch.
         build_mixer (callable): Makes the global branch of a layer, called as
             ``mixer(x, view)``.
         readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)

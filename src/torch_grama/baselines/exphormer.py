@@ -56,8 +56,8 @@ class Exphormer(StackModel):
         num_layers (int): Number of layers.
         readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
         dropout (float, optional): Dropout. (default: :obj:`0.0`)
-        local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"`` or ``"gatedgcn"``. (default:
-            :obj:`"gatedgcn"`)
+        local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gine-multi"`` or
+            ``"gatedgcn"``. (default: :obj:`"gatedgcn"`)
         heads (int, optional): Number of attention heads. (default: :obj:`4`)
         expander_degree (int, optional): Half the degree of the expander; zero for none.
             (default: :obj:`3`)

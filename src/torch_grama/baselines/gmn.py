@@ -66,8 +66,8 @@ class GMN(StackModel):
         num_layers (int): Number of layers.
         readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
         dropout (float, optional): Dropout. (default: :obj:`0.0`)
-        local (str, optional): The message-passing branch, ``"gcn"``, ``"gat"``, ``"gine"`` or
-            ``"gatedgcn"``. (default: :obj:`"gatedgcn"`)
+        local (str, optional): The message-passing branch, ``"gcn"``, ``"gat"``, ``"gine"``,
+            ``"gine-multi"`` or ``"gatedgcn"``. (default: :obj:`"gatedgcn"`)
         walk_length (int, optional): The longest walk :math:`m`. (default: :obj:`3`)
         num_samples (int, optional): Tokens a length :math:`s`. (default: :obj:`2`)
         num_walks (int, optional): Walks a token :math:`M`. (default: :obj:`2`)

@@ -38,8 +38,8 @@ class GPS(BranchStack):
         num_layers (int): Number of layers.
         readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
         dropout (float, optional): Dropout. (default: :obj:`0.0`)
-        local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"`` or ``"gatedgcn"``. (default:
-            :obj:`"gatedgcn"`)
+        local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gine-multi"`` or
+            ``"gatedgcn"``. (default: :obj:`"gatedgcn"`)
         attention (str, optional): ``"multihead"``, or ``"performer"`` for large graphs.
             (default: :obj:`"multihead"`)
         heads (int, optional): Number of attention heads. (default: :obj:`4`)

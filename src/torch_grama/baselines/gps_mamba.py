@@ -34,8 +34,8 @@ class GPSMamba(BranchStack):
         num_layers (int): Number of layers.
         readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
         dropout (float, optional): Dropout. (default: :obj:`0.0`)
-        local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"`` or ``"gatedgcn"``. (default:
-            :obj:`"gatedgcn"`)
+        local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gine-multi"`` or
+            ``"gatedgcn"``. (default: :obj:`"gatedgcn"`)
         state_channels (int, optional): States a channel of the scan. (default: :obj:`16`)
         expansion (int, optional): Inner width of the scan, in multiples of the hidden channels.
             (default: :obj:`1`)

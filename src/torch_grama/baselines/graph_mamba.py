@@ -39,8 +39,8 @@ class GraphMamba(BranchStack):
         num_layers (int): Number of layers.
         readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
         dropout (float, optional): Dropout. (default: :obj:`0.0`)
-        local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"`` or ``"gatedgcn"``. (default:
-            :obj:`"gatedgcn"`)
+        local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gine-multi"`` or
+            ``"gatedgcn"``. (default: :obj:`"gatedgcn"`)
         order (str, optional): ``"degree"``, or ``"random"`` to sort by the noise alone.
             (default: :obj:`"degree"`)
         num_orders (int, optional): Orders averaged at test time. (default: :obj:`5`)

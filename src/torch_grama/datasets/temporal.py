@@ -41,19 +41,22 @@ def load_temporal(
     *,
     lags: int | None = None,
     ratio: float = TRAIN_RATIO,
+    validation: float = VALIDATION_RATIO,
 ) -> GraphTaskData:
     r"""Loads a series as one graph a time step.
 
     Graph :math:`i` has the values of steps :math:`i, \dots, i + \text{lags} - 1` as ``x``
     ``[N, lags, 1]``, oldest first, and those of step :math:`i + \text{lags}` as ``y`` ``[N, 1]``.
-    In time order, the first ``ratio`` of the graphs are for training, of which the last tenth
-    validates; the rest is for the test.
+    In time order, the first ``ratio`` of the graphs are for training, of which the last
+    ``validation`` validates; the rest is for the test. A tenth of a short series is a few steps,
+    too few to choose settings by: take more for that, and the tenth again for the final runs.
 
     Args:
         entry (Entry): The data set.
         storage (Storage): Where files are found.
         lags (int, optional): Past steps shown. (default: those of the protocol)
         ratio (float, optional): Share for training and validation. (default: :obj:`0.9`)
+        validation (float, optional): Share of that for validation. (default: :obj:`0.1`)
 
     Raises:
         DatasetError: If the file is damaged or too few steps are left.
@@ -65,10 +68,11 @@ def load_temporal(
     _check(signal, path)
     steps, num_nodes = signal.series.shape
     count = steps - lags
-    if lags < 1 or not 0 < ratio < 1 or count < 3:
+    if lags < 1 or not 0 < ratio < 1 or not 0 < validation < 1 or count < 3:
         raise DatasetError(
-            f"Expected 'lags' of at least 1 that leave three steps or more, and a 'ratio' between "
-            f"0 and 1 (got lags={lags} of {steps} steps, ratio={ratio})"
+            f"Expected 'lags' of at least 1 that leave three steps or more, and a 'ratio' and a "
+            f"'validation' between 0 and 1 (got lags={lags} of {steps} steps, ratio={ratio}, "
+            f"validation={validation})"
         )
     series = torch.from_numpy(signal.series).to(torch.float)
     edge_index = torch.from_numpy(signal.edges)
@@ -83,13 +87,15 @@ def load_temporal(
         for start in range(count)
     ]
     train = int(ratio * count)
-    val = max(1, round(VALIDATION_RATIO * train))
+    val = max(1, round(validation * train))
     counts = (train - val, val, count - train)
     if min(counts) < 1:
         raise DatasetError(
             f"Expected a 'ratio' that leaves graphs in every part (got {counts} of {count})"
         )
-    notes = ["Validation is the last tenth of the training steps; the source has none."]
+    notes = [
+        f"Validation is the last {val} of {train} training steps; the source has none.",
+    ]
     if shape.scaled:
         notes.append("Scaling used all steps, those of the test included, as published.")
     return entry.task(
@@ -209,7 +215,11 @@ def _entry(
         ),
         sources=(Source("json", (DataFile(f"temporal/{file}", (f"{_URL}/{file}",), md5),)),),
         disk_bytes=disk_bytes,
-        options={"lags": (lags, int), "ratio": (TRAIN_RATIO, float)},
+        options={
+            "lags": (lags, int),
+            "ratio": (TRAIN_RATIO, float),
+            "validation": (VALIDATION_RATIO, float),
+        },
         origin="https://github.com/benedekrozemberczki/pytorch_geometric_temporal",
         licence="MIT",
         citation="Rozemberczki et al.: PyTorch Geometric Temporal, 2021",

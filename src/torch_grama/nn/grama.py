@@ -74,11 +74,13 @@ class GRAMA(Module):
         backbone (str, Module or callable, optional): ``"gcn"`` (linear graph convolution),
             ``"gcn-root"`` (the same plus a linear map of the node itself), ``"gatedgcn"`` (gates,
             edge states and batch norm), ``"gatedgcn-plain"`` (the same without batch norm),
-            ``"gatedgcn-sum"`` (without it and with gated sums instead of means), ``"gps"``
-            (convolution plus attention), ``"gps-sum"`` (sums over neighbours plus attention),
-            ``"gps-performer"`` (convolution plus linear attention), a module such as any PyG
-            convolution (cloned and re-initialised for each block), or a callable from the number
-            of channels to a module. (default: :obj:`"gcn"`)
+            ``"gatedgcn-sum"`` (without it and with gated sums instead of means), ``"gin-multi"``
+            (sum, mean, maximum and minimum over neighbours), ``"gps"`` (convolution plus
+            attention), ``"gps-sum"`` (sums over neighbours plus attention), ``"gps-multi"`` (the
+            four summaries plus attention), ``"gps-performer"`` (convolution plus linear
+            attention), a module such as any PyG convolution (cloned and re-initialised for each
+            block), or a callable from the number of channels to a module. (default:
+            :obj:`"gcn"`)
         num_recurrences (int, optional): Number :math:`R` of recurrences of a block.
             (default: :obj:`seq_len`)
         ar_order (int, optional): Order :math:`p`. (default: the length of the sequence that the

@@ -40,18 +40,31 @@ class PaddedLayout:
         sizes = sizes.scatter_add(0, batch, torch.ones_like(batch))
         first = sizes.cumsum(0) - sizes
         max_size = int(sizes.max()) if batch_size > 0 else 0
-        places = torch.arange(max_size, device=batch.device)
+        return cls.of_places(batch, nodes - first[batch], sizes, max_size)
+
+    @classmethod
+    def of_places(cls, graph: Tensor, place: Tensor, sizes: Tensor, max_size: int) -> PaddedLayout:
+        r"""Makes the layout from what is known of the batch, without a wait.
+
+        Args:
+            graph (Tensor): The graph of each node :math:`(N)`.
+            place (Tensor): The number of each node within its graph :math:`(N)`.
+            sizes (Tensor): The number of nodes of each graph :math:`(B)`.
+            max_size (int): The largest of them.
+        """
+        places = torch.arange(max_size, device=sizes.device)
         return cls(
-            num_graphs=batch_size,
+            num_graphs=sizes.size(0),
             max_size=max_size,
-            slot=batch * max_size + (nodes - first[batch]),
+            slot=graph * max_size + place,
             padding=places >= sizes.unsqueeze(1),
         )
 
     def lay_out(self, x: Tensor) -> Tensor:
         r"""Lays node states :math:`(N, F)` out as :math:`(B, n, F)`, zero where a row is padded."""
-        flat = x.new_zeros(self.num_graphs * self.max_size, x.size(-1))
-        return flat.index_copy(0, self.slot, x).view(self.num_graphs, self.max_size, -1)
+        rows = self.num_graphs * self.max_size
+        flat = x.new_zeros(rows, x.size(-1)).index_copy(0, self.slot, x)
+        return flat.view(self.num_graphs, self.max_size, x.size(-1))
 
     def take_back(self, dense: Tensor) -> Tensor:
         r"""Takes node states :math:`(N, F)` out of a padded batch :math:`(B, n, F)`."""
