@@ -1,9 +1,15 @@
-"""What pytest collects, and how Triton is loaded for the tests."""
+"""What pytest collects, how Triton is loaded for the tests, and that Ctrl-C reaches them."""
 
 import os
+import signal
 from importlib.util import find_spec
 
 import torch
+
+# A shell makes what it runs in the background deaf to this signal, and all its children too; some
+# tests send it to theirs.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Triton decides when it is imported whether its kernels are interpreted. Where there is no GPU they
 # are, so that tests can run them; this must come before anything else imports it.

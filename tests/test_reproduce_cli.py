@@ -167,8 +167,6 @@ def test_an_interrupt_stops_all_and_says_how_to_go_on(places, tmp_path, jobs):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        # a shell in the background makes its children deaf to this signal
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     try:
         deadline = time.monotonic() + 180

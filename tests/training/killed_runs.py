@@ -108,7 +108,6 @@ def build(case: str) -> tuple[GraphTask, GraphDataModule]:
 
 def _run(case: str, folder: Path, kill_at: int | None, send: int) -> None:
     torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
     events = _count_events(kill_at, send)
     task, module = build(case)
     outcome = fit(task, module, folder, resume=True, report="json")
