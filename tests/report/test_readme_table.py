@@ -82,6 +82,29 @@ def test_where_grama_is_behind_is_said(tmp_path, metric, data, suite, ours, othe
     assert (sentence in build_readme_table(held)) == is_behind
 
 
+def test_backbones_ahead_of_grama_around_them_are_named(tmp_path):
+    for model, score in (
+        ("grama-gcn", 0.90),
+        ("gcn", 0.80),
+        ("tuned-gcn", 0.91),
+        ("grama-gatedgcn", 0.95),
+        ("gatedgcn", 0.96),
+        ("gps", 0.99),  # GRAMA around it was not run
+    ):
+        write_result(tmp_path, model=model, val=score, test=score)
+    held, _ = gather([tmp_path])
+    last = build_readme_table(held).splitlines()[-1]
+    expected = "A backbone alone is ahead of GRAMA around it on: minesweeper (gatedgcn, tuned-gcn)."
+    assert last == expected
+
+
+def test_no_backbone_is_named_where_none_is_ahead(tmp_path):
+    for model, score in (("grama-gcn", 0.90), ("gcn", 0.80), ("tuned-gcn", 0.90)):
+        write_result(tmp_path, model=model, val=score, test=score)
+    held, _ = gather([tmp_path])
+    assert "alone" not in build_readme_table(held)
+
+
 def test_rows_are_in_the_order_of_their_numbers(tmp_path):
     names = ["transfer-line-3", "transfer-line-10", "transfer-line-50", "transfer-ring-3"]
     for data in reversed(names):

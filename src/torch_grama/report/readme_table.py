@@ -11,6 +11,7 @@ from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbe
 BEGIN = "<!-- results: made by `grama results --readme README.md` -->"
 END = "<!-- end of results -->"
 GRAMA = "grama"
+TUNED = "tuned-"
 ABLATION = "ablation"
 NOTHING = (
     "No numbers of the full budget are kept yet: `grama reproduce` and `grama results --keep`."
@@ -25,9 +26,10 @@ def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str
     r"""One row a data set: GRAMA, the best other model, the paper's GRAMA.
 
     Among our variants of a data set the one with the best validation score is shown, whatever its
-    test score; likewise among the other models. A sentence below the table names the data sets on
-    which GRAMA is behind. Ablations, which compare GRAMA with itself, are left out. Without any
-    number it is a sentence that says so.
+    test score; likewise among the other models. Sentences below the table name the data sets on
+    which GRAMA is behind, and the backbones that alone, plain or tuned, are ahead of GRAMA around
+    them. Ablations, which compare GRAMA with itself, are left out. Without any number it is a
+    sentence that says so.
 
     Args:
         held (sequence of HeldNumber): Our numbers.
@@ -45,7 +47,7 @@ def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str
     }
     if not cells:
         return NOTHING
-    behind = []
+    behind, backbones = [], []
     for (suite, data), metric in sorted(cells.items(), key=lambda cell: _by_number(*cell[0])):
         scale = scale_of(metric)
         own = [n for n in held if (n.suite, n.data, n.budget) == (suite, data, budget)]
@@ -55,6 +57,8 @@ def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str
         assert shown is not None
         if grama and other and _is_behind(grama, other):
             behind.append(data)
+        if ahead := _backbones_ahead(own):
+            backbones.append(f"{data} ({', '.join(ahead)})")
         arrow = "↑" if scale.higher_is_better else "↓"
         lines.append(
             f"| {data} | {scale.label} {arrow} | {_text(grama)} | "
@@ -64,6 +68,8 @@ def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str
         )
     if behind:
         lines += ["", f"GRAMA is behind the best other model on: {', '.join(behind)}."]
+    if backbones:
+        lines += ["", f"A backbone alone is ahead of GRAMA around it on: {', '.join(backbones)}."]
     return "\n".join(lines)
 
 
@@ -94,6 +100,13 @@ def _best(numbers: Sequence[HeldNumber], metric: str) -> HeldNumber | None:
     known = [number for number in numbers if number.mean is not None]
     choose = max if scale_of(metric).higher_is_better else min
     return choose(known, key=lambda number: number.validation, default=None)
+
+
+def _backbones_ahead(numbers: Sequence[HeldNumber]) -> list[str]:
+    """The models, plain or tuned, that are ahead of the row of GRAMA around them."""
+    known = {number.model: number for number in numbers if number.mean is not None}
+    around = {model: known.get(f"{GRAMA}-{model.removeprefix(TUNED)}") for model in known}
+    return [m for m, grama in around.items() if grama is not None and _is_behind(grama, known[m])]
 
 
 def _is_behind(grama: HeldNumber, other: HeldNumber) -> bool:
