@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -41,9 +42,9 @@ class BatchView:
         r"""The number of graphs that have nodes."""
         return self.sizes.size(0)
 
-    @property
+    @cached_property
     def layout(self) -> PaddedLayout:
-        r"""Where the nodes lie in the padded batch."""
+        r"""Where the nodes lie in the padded batch; made once for all layers of a pass."""
         return PaddedLayout.of_places(self.graph, self.place, self.sizes, self.max_size)
 
     @property
