@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -27,6 +26,7 @@ class BatchView:
         place: The number of each node within its graph :math:`(N)`.
         sizes: The number of nodes of each graph :math:`(B)`.
         max_size: The largest of them.
+        layout: Where the nodes lie in the padded batch.
     """
 
     num_nodes: int
@@ -36,16 +36,12 @@ class BatchView:
     place: Tensor
     sizes: Tensor
     max_size: int
+    layout: PaddedLayout
 
     @property
     def num_graphs(self) -> int:
         r"""The number of graphs that have nodes."""
         return self.sizes.size(0)
-
-    @cached_property
-    def layout(self) -> PaddedLayout:
-        r"""Where the nodes lie in the padded batch; made once for all layers of a pass."""
-        return PaddedLayout.of_places(self.graph, self.place, self.sizes, self.max_size)
 
     @property
     def mask(self) -> Tensor | None:
@@ -88,29 +84,29 @@ def read_batch(
     given = read_graph_input(num_nodes, edge_index, edge_weight, edge_attr, batch, batch_size)
     nodes = torch.arange(num_nodes, device=x.device)
     if batch is None:
-        return BatchView(
-            num_nodes,
-            given.edge_index,
-            given.edge_weight,
-            graph=torch.zeros_like(nodes),
-            place=nodes,
-            sizes=torch.full((1,), num_nodes, device=x.device),
-            max_size=num_nodes,
+        graph, place = torch.zeros_like(nodes), nodes
+        sizes = torch.full((1,), num_nodes, device=x.device)
+        max_size = num_nodes
+    else:
+        numbers, graph, sizes = torch.unique_consecutive(
+            batch, return_inverse=True, return_counts=True
         )
-    numbers, graph, sizes = torch.unique_consecutive(batch, return_inverse=True, return_counts=True)
-    # dense layouts would mix graphs without a word
-    if bool((numbers[1:] < numbers[:-1]).any()):
-        raise ValueError(
-            "Expected 'batch' to be sorted: the nodes of a graph must lie together, in the order "
-            "of the graphs (torch_geometric.data.Batch makes it so)"
-        )
-    first = sizes.cumsum(0) - sizes
+        # dense layouts would mix graphs without a word
+        if bool((numbers[1:] < numbers[:-1]).any()):
+            raise ValueError(
+                "Expected 'batch' to be sorted: the nodes of a graph must lie together, in the "
+                "order of the graphs (torch_geometric.data.Batch makes it so)"
+            )
+        first = sizes.cumsum(0) - sizes
+        place = nodes - first[graph]
+        max_size = int(sizes.max()) if num_nodes > 0 else 0
     return BatchView(
         num_nodes,
         given.edge_index,
         given.edge_weight,
-        graph=graph,
-        place=nodes - first[graph],
-        sizes=sizes,
-        max_size=int(sizes.max()) if num_nodes > 0 else 0,
+        graph,
+        place,
+        sizes,
+        max_size,
+        layout=PaddedLayout.of_places(graph, place, sizes, max_size),
     )
