@@ -52,6 +52,18 @@ def test_weighted_sums_of_two_sequences(batch, act) -> None:
     torch.testing.assert_close(out, expected.detach())
 
 
+@pytest.mark.parametrize("weights_dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("size", [(1, 1, 500), (2, 2, 64), (4, 3, 2), (5, 9, 10), (8, 8, 16)])
+def test_weighted_sums_of_a_batch_of_any_size(size, weights_dtype) -> None:
+    rows, length, channels = size
+    weights, x = draw(4, rows, length).to(weights_dtype), draw(length, N, channels).float()
+
+    out = torch_kernels.combine(weights, x, Groups(BATCH, 4), identity)
+
+    assert out.dtype == torch.float32
+    torch.testing.assert_close(out, expected_sums(weights.double(), x.double(), BATCH).float())
+
+
 @cases
 @acts
 @pytest.mark.parametrize("in_place", [False, True])

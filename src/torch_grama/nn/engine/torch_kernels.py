@@ -21,6 +21,9 @@ from torch_grama.nn.engine.groups import Groups
 # Of a sequence, at a time.
 _CHUNK_BYTES = 2 << 20
 
+# Products of one node under which torch's batched product leaves its fast library for a loop.
+_FEW_PRODUCTS = 400
+
 
 def combine(
     weights: Tensor,
@@ -226,9 +229,25 @@ def _combine(weights: Tensor, x: Tensor, batch: Tensor | None) -> Tensor:
     if batch is None:
         out = weights[0].to(dtype) @ x.flatten(1).to(dtype)
         return out.view(weights.size(1), *x.shape[1:]).to(x.dtype)
-    # [N, R, L] x [N, L, F] -> [N, R, F], seen as [R, N, F]
-    out = weights.to(dtype)[batch] @ x.transpose(0, 1).to(dtype)
-    return out.transpose(0, 1).to(x.dtype)
+    if x.device.type == "cpu" and _is_small(weights, x):
+        out = _combine_elementwise(weights.to(dtype), x.to(dtype), batch)
+    else:
+        # [N, R, L] x [N, L, F] -> [N, R, F], seen as [R, N, F]
+        out = (weights.to(dtype)[batch] @ x.transpose(0, 1).to(dtype)).transpose(0, 1)
+    return out.to(x.dtype)
+
+
+def _is_small(weights: Tensor, x: Tensor) -> bool:
+    _, rows, length = weights.size()
+    return rows * length <= 4 or rows * length * x.size(-1) < _FEW_PRODUCTS
+
+
+def _combine_elementwise(weights: Tensor, x: Tensor, batch: Tensor) -> Tensor:
+    by_node = weights.permute(1, 2, 0)[:, :, batch].unsqueeze(-1)  # [R, L, N, 1]
+    out = by_node[:, 0] * x[0]
+    for position in range(1, x.size(0)):
+        out.addcmul_(by_node[:, position], x[position])
+    return out
 
 
 def _combine_into(
