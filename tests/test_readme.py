@@ -3,11 +3,9 @@
 import inspect
 import math
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 from torch_geometric import seed_everything
 
 from torch_grama import GRAMA, analysis
@@ -23,15 +21,6 @@ def title(block: tuple[str, str | None]) -> str:
     """The first line of a block that is no import."""
     lines = (line for line in block[0].splitlines() if line and "import" not in line)
     return next(lines)[:40]
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """Graphs of a few dozen nodes are not worth two threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def run(code: str) -> dict[str, object]:

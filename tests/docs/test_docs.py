@@ -14,7 +14,6 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-import torch
 import yaml
 from torch_geometric import seed_everything
 
@@ -51,14 +50,6 @@ def commands_of(page: Path) -> Iterator[list[str]]:
 
 WITH_PYTHON = [page for page in PAGES if "```python" in text_of(page)]
 COMMANDS = [(name_of(page), words) for page in PAGES for words in commands_of(page)]
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)

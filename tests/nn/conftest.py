@@ -5,17 +5,8 @@ import torch
 from torch_geometric.data import Batch, Data
 
 
-@pytest.fixture(scope="session", autouse=True)
-def one_thread():
-    """Tensors of a few numbers gain nothing from threads, and lose much to their start."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(autouse=True)
-def seed():
+def seed(one_thread):
     torch.manual_seed(0)
 
 
