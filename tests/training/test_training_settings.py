@@ -1,5 +1,6 @@
 """Settings are checked where they are made."""
 
+import copy
 import dataclasses
 import math
 
@@ -63,6 +64,26 @@ def test_optimizer_takes_its_settings(name, kind):
     assert (group["lr"], group["weight_decay"]) == (0.1, 0.2)
     assert group.get("momentum", 0.3) == 0.3
     assert group.get("betas", (0.5, 0.6)) == (0.5, 0.6)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)]
+)
+def test_steps_on_a_cpu_are_those_of_the_plain_optimizer(name, kind):
+    settings = OptimizerSettings(name, lr=0.1, weight_decay=0.2, betas=(0.5, 0.6))
+    model = Linear(3, 2).double()
+    twin = copy.deepcopy(model)
+    optimizer = build_optimizer(settings, model)
+    plain = kind(
+        twin.parameters(), lr=0.1, weight_decay=0.2, betas=(0.5, 0.6), foreach=False, fused=False
+    )
+    for _ in range(5):
+        x = torch.randn(4, 3, dtype=torch.float64)
+        for module, method in ((model, optimizer), (twin, plain)):
+            method.zero_grad()
+            module(x).square().sum().backward()
+            method.step()
+    torch.testing.assert_close(list(model.parameters()), list(twin.parameters()))
 
 
 def test_biases_can_be_left_undecayed():
