@@ -1,9 +1,12 @@
-"""What pytest collects, how Triton is loaded for the tests, and that Ctrl-C reaches them."""
+"""What pytest collects, how Triton is loaded for the tests, that Ctrl-C reaches them, and what all
+tests may ask for."""
 
 import os
 import signal
+from collections.abc import Iterator
 from importlib.util import find_spec
 
+import pytest
 import torch
 
 # A shell makes what it runs in the background deaf to this signal, and all its children too; some
@@ -22,3 +25,12 @@ if not torch.cuda.is_available() and find_spec("triton") is not None:
 
 # Triton exists for Linux alone; without it the device code cannot be imported for its doctests.
 collect_ignore_glob = [] if find_spec("triton") else ["src/torch_grama/nn/engine/triton_*.py"]
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Tensors of a few numbers gain nothing from threads, and lose much to their start."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
