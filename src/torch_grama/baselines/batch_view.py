@@ -25,7 +25,6 @@ class BatchView:
         graph: The row of each node's graph :math:`(N)`.
         place: The number of each node within its graph :math:`(N)`.
         sizes: The number of nodes of each graph :math:`(B)`.
-        max_size: The largest of them.
         layout: Where the nodes lie in the padded batch.
     """
 
@@ -35,13 +34,17 @@ class BatchView:
     graph: Tensor
     place: Tensor
     sizes: Tensor
-    max_size: int
     layout: PaddedLayout
 
     @property
     def num_graphs(self) -> int:
         r"""The number of graphs that have nodes."""
         return self.sizes.size(0)
+
+    @property
+    def max_size(self) -> int:
+        r"""The number of nodes of the largest graph."""
+        return self.layout.max_size
 
     @property
     def mask(self) -> Tensor | None:
@@ -107,6 +110,5 @@ def read_batch(
         graph,
         place,
         sizes,
-        max_size,
         layout=PaddedLayout.of_places(graph, place, sizes, max_size),
     )
