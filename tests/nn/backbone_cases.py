@@ -73,8 +73,11 @@ WORDS = [
     BackboneCase("gps with edges", lambda: "gps", EDGE_DIM),
     BackboneCase("gps-sum", lambda: "gps-sum"),
     BackboneCase("gin-multi", lambda: "gin-multi"),
+    BackboneCase("gin-multi with edges", lambda: "gin-multi", EDGE_DIM),
     BackboneCase("gps-multi", lambda: "gps-multi"),
     BackboneCase("gps-performer", lambda: "gps-performer"),
+    BackboneCase("gps-pre", lambda: "gps-pre"),
+    BackboneCase("gps-multi-pre with edges", lambda: "gps-multi-pre", EDGE_DIM),
     BackboneCase("gatedgcn-sum", lambda: "gatedgcn-sum"),
     BackboneCase("gatedgcn-plain with edges", lambda: "gatedgcn-plain", EDGE_DIM),
 ]

@@ -81,6 +81,9 @@ class TestBuild:
             ("gps-sum", GPSLayer),
             ("gps-multi", GPSLayer),
             ("gps-performer", GPSLayer),
+            ("gps-pre", GPSLayer),
+            ("gps-sum-pre", GPSLayer),
+            ("gps-multi-pre", GPSLayer),
         ],
     )
     def test_words(self, word, kind):
@@ -93,6 +96,12 @@ class TestBuild:
     def test_gps_words_differ_in_the_convolution(self):
         kinds = [type(build_backbone(word, 8, 3).conv) for word in ("gps", "gps-sum")]
         assert kinds == [GCNConv, GINConv]
+
+    def test_words_with_pre_differ_in_the_norm_alone(self):
+        for word in ("gps", "gps-sum", "gps-multi"):
+            plain, pre = build_backbone(word, 8, 3), build_backbone(f"{word}-pre", 8, 3)
+            assert (plain.pre_norm, pre.pre_norm) == (False, True)
+            assert str(plain.conv) == str(pre.conv)
 
     def test_gated_words_differ_in_norm_and_in_the_sum(self):
         gated, plain, sums = (
@@ -107,7 +116,10 @@ class TestBuild:
 
     @pytest.mark.parametrize(
         "word",
-        ["gatedgcn", "gatedgcn-sum", "gin-multi", "gps", "gps-sum", "gps-multi", "gps-performer"],
+        [
+            *("gatedgcn", "gatedgcn-sum", "gin-multi", "gps", "gps-sum", "gps-multi"),
+            *("gps-performer", "gps-pre", "gps-sum-pre", "gps-multi-pre"),
+        ],
     )
     def test_words_that_can_use_edge_attributes(self, word):
         assert BackboneCall.inspect(build_backbone(word, 8, 3, has_edge_attr=True)).edge_attr
@@ -148,7 +160,7 @@ class TestBuild:
         ("backbone", "error", "message"),
         [
             ("gc", ValueError, r"'backbone' to be one of 'gcn'.*'gatedgcn'.*\(got 'gc'\)"),
-            ("gps-perform", ValueError, r"one of 'gps-performer', 'gps-sum', 'gps-multi', 'gps'"),
+            ("gps-perform", ValueError, r"one of 'gps-performer', 'gps-pre', 'gps-sum'"),
             (3, TypeError, r"a word, a module or a callable channels -> module \(got int\)"),
             (None, TypeError, r"a word, a module or a callable.*NoneType"),
             (lambda channels: channels, TypeError, r"make a torch.nn.Module \(got int\)"),

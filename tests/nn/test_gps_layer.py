@@ -21,6 +21,7 @@ def graphs(graphs):
 
 
 attentions = pytest.mark.parametrize("attention", ["multihead", "performer"])
+forms = pytest.mark.parametrize("pre_norm", [False, True])
 
 
 @attentions
@@ -42,9 +43,10 @@ def test_a_single_graph_equals_pyg(attention, graphs):
 
 
 @attentions
+@forms
 @pytest.mark.parametrize("conv", [True, False])
-def test_a_batch_equals_its_graphs(attention, conv, graphs):
-    module = layer(attention, conv)
+def test_a_batch_equals_its_graphs(attention, conv, pre_norm, graphs):
+    module = layer(attention, conv, pre_norm=pre_norm)
     batch = Batch.from_data_list(graphs)
 
     together = module(batch.x, batch.edge_index, batch.batch, 3)
@@ -83,9 +85,49 @@ def test_an_empty_graph_in_the_batch_leaves_results_and_gradients_finite(attenti
     assert all(torch.isfinite(p.grad).all() for p in module.parameters())
 
 
+def test_pre_norm_follows_its_equation(graphs):
+    module = layer(pre_norm=True)
+    x, edge_index = graphs[0].x, graphs[0].edge_index
+
+    def norm(states, gain, shift):
+        centred = states - states.mean(1, keepdim=True)
+        variance = centred.square().mean(1, keepdim=True)
+        return centred / (variance + module.norm1.eps).sqrt() * gain + shift
+
+    z = norm(x, module.norm1.weight, module.norm1.bias)
+    attended, _ = module.attn(z[None], z[None], z[None])
+    update = attended[0] + module.conv(z, edge_index)
+    hidden = norm(x + update, module.norm3.weight, module.norm3.bias)
+    first, _, _, second, _ = module.mlp
+    expected = update + second(torch.relu(first(hidden)))
+
+    assert torch.allclose(module(x, edge_index), expected)
+
+
+def test_with_pre_norm_small_states_and_large_ones_are_read_alike(graphs):
+    graph = graphs[0]
+    reads = layer(pre_norm=True)
+    reads.mlp.register_forward_hook(lambda module, args, out: torch.zeros_like(out))
+
+    small, large = (reads(scale * graph.x, graph.edge_index) for scale in (1.0, 100.0))
+
+    assert torch.allclose(small, large, rtol=1e-3, atol=1e-6)
+
+
 @attentions
-def test_gradcheck(attention, graphs):
-    module = layer(attention)
+def test_with_pre_norm_every_parameter_learns(attention, graphs):
+    module = layer(attention, pre_norm=True)
+    graph = graphs[0]
+
+    module(graph.x, graph.edge_index).square().sum().backward()
+
+    assert all(p.grad is not None for p in module.parameters())
+
+
+@attentions
+@forms
+def test_gradcheck(attention, pre_norm, graphs):
+    module = layer(attention, pre_norm=pre_norm)
     x = torch.cat([graphs[0].x, graphs[2].x]).requires_grad_()
     batch = torch.tensor([0] * 4 + [1] * 3)
 
@@ -118,8 +160,9 @@ def test_heads_divide_the_channels(channels, heads):
 
 
 @attentions
-def test_reset_draws_anew(attention):
-    module = layer(attention)
+@forms
+def test_reset_draws_anew(attention, pre_norm):
+    module = layer(attention, pre_norm=pre_norm)
     before = {name: p.clone() for name, p in module.named_parameters() if p.dim() > 1}
 
     module.reset_parameters()

@@ -80,6 +80,22 @@ def _gps_multi(channels: int, num_recurrences: int, has_edge_attr: bool) -> Modu
     return GPSLayer(channels, _isomorphism_convolution(channels, has_edge_attr, "multi"))
 
 
+def _gps_pre(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
+    del num_recurrences
+    return GPSLayer(channels, _local_convolution(channels, has_edge_attr), pre_norm=True)
+
+
+def _gps_sum_pre(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
+    del num_recurrences
+    return GPSLayer(channels, _isomorphism_convolution(channels, has_edge_attr), pre_norm=True)
+
+
+def _gps_multi_pre(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
+    del num_recurrences
+    conv = _isomorphism_convolution(channels, has_edge_attr, "multi")
+    return GPSLayer(channels, conv, pre_norm=True)
+
+
 def _local_convolution(channels: int, has_edge_attr: bool) -> MessagePassing:
     if not has_edge_attr:
         return GCNConv(channels, channels)  # type: ignore[abstract]
@@ -109,6 +125,9 @@ BACKBONES: dict[str, Callable[[int, int, bool], Module]] = {
     "gps-sum": _gps_sum,
     "gps-multi": _gps_multi,
     "gps-performer": _gps_performer,
+    "gps-pre": _gps_pre,
+    "gps-sum-pre": _gps_sum_pre,
+    "gps-multi-pre": _gps_multi_pre,
 }
 
 
@@ -164,6 +183,10 @@ def reset_backbone(module: Module) -> None:
     r"""Resets all learnable parameters of a backbone."""
     reset(module)
     reset_attention(module)
+    for part in module.modules():
+        # PyG's GINEConv leaves the aggregation out of its own reset
+        if isinstance(part, GINEConv):
+            reset(part.aggr_module)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,6 +25,17 @@ class GPSLayer(GPSConv):
         \mathrm{Norm}(\mathbf{x} + \mathrm{Attention}(\mathbf{x})), \qquad
         \mathbf{x}' = \mathrm{Norm}(\mathbf{h} + \mathrm{MLP}(\mathbf{h})).
 
+    With :obj:`pre_norm` it returns what it would add to the states, and norms what it reads instead
+    of what it returns:
+
+    .. math::
+        \mathbf{u} = \mathrm{MPNN}(\mathrm{Norm}(\mathbf{x})) +
+        \mathrm{Attention}(\mathrm{Norm}(\mathbf{x})), \qquad
+        \mathbf{x}' = \mathbf{u} + \mathrm{MLP}(\mathrm{Norm}(\mathbf{x} + \mathbf{u})).
+
+    A recurrence adds the states itself. Around the first form they are added twice, and the norm
+    takes the size of what a layer finds before it is added.
+
     It is PyG's :class:`~torch_geometric.nn.GPSConv` with three differences. The norm is a layer
     norm over the channels of each node: one backbone serves all recurrences of a block, and the
     running statistics of a batch norm would mix those of all steps. A single graph is attended to
@@ -40,6 +51,8 @@ class GPSLayer(GPSConv):
         dropout (float, optional): Dropout of the layer. (default: :obj:`0.0`)
         attention (str, optional): ``"multihead"``, or ``"performer"`` for large graphs, whose cost
             is linear in the number of nodes. (default: :obj:`"multihead"`)
+        pre_norm (bool, optional): Whether to take the second form above.
+            (default: :obj:`False`)
 
     Shapes:
         - **input:** node states :math:`(N, F)`, edges :math:`(2, E)`
@@ -53,6 +66,7 @@ class GPSLayer(GPSConv):
         heads: int | None = None,
         dropout: float = 0.0,
         attention: str = "multihead",
+        pre_norm: bool = False,
     ) -> None:
         if heads is None:
             heads = next(h for h in (4, 2, 1) if channels % h == 0)
@@ -67,6 +81,10 @@ class GPSLayer(GPSConv):
         )
         if attention == "performer":
             self.register_module("attn", MaskedPerformer(channels, heads))
+        self.pre_norm = pre_norm
+        if pre_norm:
+            # attention and convolution read the same normed states
+            self.norm2 = None
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
@@ -95,11 +113,23 @@ class GPSLayer(GPSConv):
         """
         if layout is None and batch is not None:
             layout = PaddedLayout.of(batch, count_graphs(batch, batch_size))
-        h = self.norm2(x + F.dropout(self._attend(x, layout), self.dropout, self.training))
+        z = self.norm1(x) if self.pre_norm else x
+        attended = F.dropout(self._attend(z, layout), self.dropout, self.training)
+        local: Tensor | None = None
         if self.conv is not None:
-            local = self.conv(x, edge_index, **kwargs)
-            h = h + self.norm1(x + F.dropout(local, self.dropout, self.training))
+            local = F.dropout(self.conv(z, edge_index, **kwargs), self.dropout, self.training)
+        return self._add(x, attended, local) if self.pre_norm else self._join(x, attended, local)
+
+    def _join(self, x: Tensor, attended: Tensor, local: Tensor | None) -> Tensor:
+        h = self.norm2(x + attended)
+        if local is not None:
+            h = h + self.norm1(x + local)
         out: Tensor = self.norm3(h + self.mlp(h))
+        return out
+
+    def _add(self, x: Tensor, attended: Tensor, local: Tensor | None) -> Tensor:
+        update = attended if local is None else attended + local
+        out: Tensor = update + self.mlp(self.norm3(x + update))
         return out
 
     def _attend(self, x: Tensor, layout: PaddedLayout | None) -> Tensor:

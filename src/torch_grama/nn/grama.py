@@ -78,9 +78,10 @@ class GRAMA(Module):
             (sum, mean, maximum and minimum over neighbours), ``"gps"`` (convolution plus
             attention), ``"gps-sum"`` (sums over neighbours plus attention), ``"gps-multi"`` (the
             four summaries plus attention), ``"gps-performer"`` (convolution plus linear
-            attention), a module such as any PyG convolution (cloned and re-initialised for each
-            block), or a callable from the number of channels to a module. (default:
-            :obj:`"gcn"`)
+            attention), ``"gps-pre"``, ``"gps-sum-pre"`` and ``"gps-multi-pre"`` (the same as
+            without ``-pre``, normed where they read instead of where they write), a module such
+            as any PyG convolution (cloned and re-initialised for each block), or a callable from
+            the number of channels to a module. (default: :obj:`"gcn"`)
         num_recurrences (int, optional): Number :math:`R` of recurrences of a block.
             (default: :obj:`seq_len`)
         ar_order (int, optional): Order :math:`p`. (default: the length of the sequence that the

@@ -76,9 +76,10 @@ class GRAMABlock(Module):
 
     Args:
         channels (int): Width :math:`F` of states and residuals.
-        backbone (str, Module or callable, optional): ``"gcn"``, ``"gatedgcn"``, ``"gps"``,
-            ``"gps-performer"``, a module such as a PyG convolution (cloned and re-initialised), or
-            a callable from the number of channels to a module. (default: :obj:`"gcn"`)
+        backbone (str, Module or callable, optional): A word of
+            :class:`~torch_grama.nn.GRAMA`, such as ``"gatedgcn"``, a module such as a PyG
+            convolution (cloned and re-initialised), or a callable from the number of channels to
+            a module. (default: :obj:`"gcn"`)
         seq_len (int, optional): Length :math:`L` of the sequence the block receives.
             (default: :obj:`4`)
         num_recurrences (int, optional): Number :math:`R` of recurrences.

@@ -29,6 +29,9 @@ Backbone = Literal[
     "gps-sum",
     "gps-multi",
     "gps-performer",
+    "gps-pre",
+    "gps-sum-pre",
+    "gps-multi-pre",
 ]
 
 
@@ -146,7 +149,7 @@ def reads_edge_weights(backbone: str, has_edge_attr: bool) -> bool:
         backbone (str): Its word.
         has_edge_attr (bool): Whether edges have attributes.
     """
-    if backbone.startswith(("gatedgcn", "gin")) or backbone in ("gps-sum", "gps-multi"):
+    if backbone.startswith(("gatedgcn", "gin", "gps-sum", "gps-multi")):
         return False
     return not (backbone.startswith("gps") and has_edge_attr)
 
