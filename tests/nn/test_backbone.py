@@ -160,7 +160,12 @@ class TestBuild:
         ("backbone", "error", "message"),
         [
             ("gc", ValueError, r"'backbone' to be one of 'gcn'.*'gatedgcn'.*\(got 'gc'\)"),
-            ("gps-perform", ValueError, r"one of 'gps-performer', 'gps-pre', 'gps-sum'"),
+            (
+                "gps-perform",
+                ValueError,
+                r"one of 'gps-performer', 'gps-pre', 'gps-sum', 'gps-sum-pre', 'gps-multi', "
+                r"'gps-multi-pre', 'gps'",
+            ),
             (3, TypeError, r"a word, a module or a callable channels -> module \(got int\)"),
             (None, TypeError, r"a word, a module or a callable.*NoneType"),
             (lambda channels: channels, TypeError, r"make a torch.nn.Module \(got int\)"),

@@ -55,45 +55,22 @@ def _gated_gcn_sum(channels: int, num_recurrences: int, has_edge_attr: bool) -> 
     return GatedGCNConv(channels, has_edge_attr, num_recurrences, norm=None, normalize_gates=False)
 
 
-def _gps(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
-    del num_recurrences
-    return GPSLayer(channels, _local_convolution(channels, has_edge_attr))
-
-
-def _gps_performer(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
-    del num_recurrences
-    return GPSLayer(channels, _local_convolution(channels, has_edge_attr), attention="performer")
-
-
-def _gps_sum(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
-    del num_recurrences
-    return GPSLayer(channels, _isomorphism_convolution(channels, has_edge_attr))
-
-
 def _gin_multi(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
     del num_recurrences
-    return _isomorphism_convolution(channels, has_edge_attr, "multi")
+    return _four_summaries(channels, has_edge_attr)
 
 
-def _gps_multi(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
-    del num_recurrences
-    return GPSLayer(channels, _isomorphism_convolution(channels, has_edge_attr, "multi"))
+def _gps(
+    build_local: Callable[[int, bool], MessagePassing],
+    attention: str = "multihead",
+    pre_norm: bool = False,
+) -> Callable[[int, int, bool], Module]:
+    def build(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
+        del num_recurrences
+        conv = build_local(channels, has_edge_attr)
+        return GPSLayer(channels, conv, attention=attention, pre_norm=pre_norm)
 
-
-def _gps_pre(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
-    del num_recurrences
-    return GPSLayer(channels, _local_convolution(channels, has_edge_attr), pre_norm=True)
-
-
-def _gps_sum_pre(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
-    del num_recurrences
-    return GPSLayer(channels, _isomorphism_convolution(channels, has_edge_attr), pre_norm=True)
-
-
-def _gps_multi_pre(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
-    del num_recurrences
-    conv = _isomorphism_convolution(channels, has_edge_attr, "multi")
-    return GPSLayer(channels, conv, pre_norm=True)
+    return build
 
 
 def _local_convolution(channels: int, has_edge_attr: bool) -> MessagePassing:
@@ -112,6 +89,10 @@ def _isomorphism_convolution(
     return GINConv(mlp, aggr=aggr)  # type: ignore[abstract]
 
 
+def _four_summaries(channels: int, has_edge_attr: bool) -> MessagePassing:
+    return _isomorphism_convolution(channels, has_edge_attr, "multi")
+
+
 # Each is called with the width, the number of recurrences that share the backbone, and whether
 # edge attributes (already encoded to the same width) come along.
 BACKBONES: dict[str, Callable[[int, int, bool], Module]] = {
@@ -121,13 +102,13 @@ BACKBONES: dict[str, Callable[[int, int, bool], Module]] = {
     "gatedgcn-plain": _gated_gcn_plain,
     "gatedgcn-sum": _gated_gcn_sum,
     "gin-multi": _gin_multi,
-    "gps": _gps,
-    "gps-sum": _gps_sum,
-    "gps-multi": _gps_multi,
-    "gps-performer": _gps_performer,
-    "gps-pre": _gps_pre,
-    "gps-sum-pre": _gps_sum_pre,
-    "gps-multi-pre": _gps_multi_pre,
+    "gps": _gps(_local_convolution),
+    "gps-sum": _gps(_isomorphism_convolution),
+    "gps-multi": _gps(_four_summaries),
+    "gps-performer": _gps(_local_convolution, attention="performer"),
+    "gps-pre": _gps(_local_convolution, pre_norm=True),
+    "gps-sum-pre": _gps(_isomorphism_convolution, pre_norm=True),
+    "gps-multi-pre": _gps(_four_summaries, pre_norm=True),
 }
 
 
