@@ -75,3 +75,23 @@ def test_a_local_branch_that_would_drop_the_edge_attributes_is_refused():
         GPS(5, 8, 3, 2, local="gcn", edge_dim=3)
     with pytest.raises(ValueError, match="'gine'"):
         GPS(5, 8, 3, 2, local="gin")
+
+
+@pytest.mark.parametrize(
+    ("local", "edge_dim"),
+    [
+        (local, width)
+        for local in LOCAL_LAYERS
+        for width in (None, 3)
+        if (local, width) != ("gcn", 3)
+    ],
+)
+def test_reset_forgets_every_parameter(local, edge_dim):
+    model = GPS(5, 8, 2, 2, local=local, edge_dim=edge_dim)
+    with torch.no_grad():
+        for value in model.parameters():
+            value.fill_(9.0)
+
+    model.reset_parameters()
+
+    assert [name for name, value in model.named_parameters() if bool((value == 9.0).any())] == []

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 from torch.nn import Module, MultiheadAttention
 
 from torch_grama.baselines.batch_view import BatchView
 from torch_grama.nn.masked_performer import MaskedPerformer
+from torch_grama.nn.thorough_reset import reset_what_is_left_out
 
 
 def check_heads(channels: int, heads: int) -> None:
@@ -22,8 +22,7 @@ def check_heads(channels: int, heads: int) -> None:
 def reset_multihead(attention: MultiheadAttention) -> None:
     r"""Resets all learnable parameters of PyTorch's attention, the last map too."""
     attention._reset_parameters()
-    attention.out_proj.reset_parameters()
-    torch.nn.init.zeros_(attention.out_proj.bias)
+    reset_what_is_left_out(attention)
 
 
 class FullAttention(Module):

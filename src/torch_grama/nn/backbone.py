@@ -14,11 +14,12 @@ from torch_geometric.nn.inits import reset
 
 from torch_grama.nn.choices import choose
 from torch_grama.nn.gated_gcn_conv import GatedGCNConv
-from torch_grama.nn.gps_layer import GPSLayer, reset_attention
+from torch_grama.nn.gps_layer import GPSLayer
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import LinearMap, find_linear_map
 from torch_grama.nn.neighbor_aggregation import build_aggregation
 from torch_grama.nn.rooted_gcn_conv import RootedGCNConv
+from torch_grama.nn.thorough_reset import reset_what_is_left_out
 
 BackboneLike = str | Module | Callable[[int], Module]
 
@@ -163,11 +164,7 @@ def build_backbone(
 def reset_backbone(module: Module) -> None:
     r"""Resets all learnable parameters of a backbone."""
     reset(module)
-    reset_attention(module)
-    for part in module.modules():
-        # PyG's GINEConv leaves the aggregation out of its own reset
-        if isinstance(part, GINEConv):
-            reset(part.aggr_module)
+    reset_what_is_left_out(module)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module, MultiheadAttention
@@ -12,6 +11,7 @@ from torch_grama.nn.choices import choose
 from torch_grama.nn.graph_mean import count_graphs
 from torch_grama.nn.masked_performer import MaskedPerformer
 from torch_grama.nn.padded_layout import PaddedLayout
+from torch_grama.nn.thorough_reset import reset_what_is_left_out
 
 ATTENTIONS = {"multihead": "multihead", "performer": "performer"}
 
@@ -89,7 +89,7 @@ class GPSLayer(GPSConv):
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
         super().reset_parameters()  # type: ignore[no-untyped-call]
-        reset_attention(self)
+        reset_what_is_left_out(self)
 
     def forward(
         self,
@@ -142,12 +142,3 @@ class GPSLayer(GPSConv):
         else:
             dense = attention(dense, mask=None if padding is None else ~padding)
         return dense.squeeze(0) if layout is None else layout.take_back(dense)
-
-
-def reset_attention(module: Module) -> None:
-    r"""Resets what the multi-head attention in a module leaves out of its own reset."""
-    for part in module.modules():
-        if isinstance(part, MultiheadAttention):
-            part.out_proj.reset_parameters()
-            if part.out_proj.bias is not None:
-                torch.nn.init.zeros_(part.out_proj.bias)
