@@ -56,6 +56,24 @@ class KeepsEdges(Recorder):
         return x, edge_attr + 1
 
 
+class PassesOn(Module):
+    def __init__(self, conv):
+        super().__init__()
+        self.conv = conv
+
+    def forward(self, *args, **kwargs):
+        return self.conv(*args, **kwargs)
+
+
+class NamesNothing(Module):
+    def __init__(self):
+        super().__init__()
+        self.inside = GCNConv(8, 8)
+
+    def forward(self, *args, **kwargs):
+        return self.inside(*args, **kwargs)
+
+
 def bound(module, graph, **options):
     return BoundBackbone(module, BackboneCall.inspect(module), graph, **options)
 
@@ -221,6 +239,8 @@ class TestInspect:
             ),
             (GPSConv(8, None), {"batch"}),
             (GPSLayer(8, GCNConv(8, 8)), {"edge_weight", "batch", "batch_size", "layout"}),
+            (PassesOn(GCNConv(8, 8)), {"edge_weight"}),
+            (PassesOn(GPSLayer(8)), {"batch", "batch_size", "layout"}),
             (GatedGCNConv(8), {"edge_attr", "step", "edge_state"}),
             (SendTanh(8), set()),
             (
@@ -234,6 +254,19 @@ class TestInspect:
         call = BackboneCall.inspect(module)
 
         assert {name for name, taken in vars(call).items() if taken} == takes
+
+    @pytest.mark.parametrize(
+        "module", [GCNConv(8, 8), GPSLayer(8, GCNConv(8, 8)), GatedGCNConv(8)], ids=type
+    )
+    def test_a_compiled_module_takes_what_it_was_made_of_takes(self, module):
+        compiled = torch.compile(module, backend="eager")
+
+        assert vars(BackboneCall.inspect(compiled)) == vars(BackboneCall.inspect(module))
+
+    def test_a_signature_without_names_gets_a_warning(self):
+        with pytest.warns(UserWarning, match=r"NamesNothing.* names no arguments .* 'batch'"):
+            call = BackboneCall.inspect(NamesNothing())
+        assert not any(vars(call).values())
 
     @pytest.mark.parametrize(
         ("module", "given", "message"),
@@ -274,6 +307,17 @@ class TestBound:
         assert call["edge_attr"] is batch.edge_attr
         assert call["batch"] is batch.batch
         assert call["batch_size"] == 3
+
+    def test_attention_in_a_compiled_module_stays_within_a_graph(self, batch):
+        module = torch.compile(GPSLayer(5, GCNConv(5, 5)).double(), backend="eager")
+        graph = GraphInput(12, batch.edge_index, batch=batch.batch, batch_size=3)
+        moved = batch.x.clone()
+        moved[batch.batch > 0] += 1
+
+        difference = bound(module, graph)(moved) - bound(module, graph)(batch.x)
+
+        assert not difference[batch.batch == 0].any()
+        assert difference[batch.batch > 0].any()
 
     def test_one_graph_without_weights_passes_none(self, path):
         module = TakesAll()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ from torch_grama.nn.rooted_gcn_conv import RootedGCNConv
 from torch_grama.nn.thorough_reset import reset_what_is_left_out
 
 BackboneLike = str | Module | Callable[[int], Module]
+
+_UNNAMED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def _gcn(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
@@ -194,22 +197,39 @@ class BackboneCall:
 
     @classmethod
     def inspect(cls, module: Module) -> BackboneCall:
-        r"""Reads the signature of a module's forward method."""
+        r"""Reads the signature of a module's forward method; of a compiled module, that of the
+        module it was compiled from.
+
+        Warns if a signature names no argument at all, since nothing can be passed by name then.
+        """
+        # torch.compile hides the signature behind (*args, **kwargs)
+        module = getattr(module, "_orig_mod", module)
         parameters = inspect.signature(module.forward).parameters
         names = set(parameters)
         # A wrapper such as GPSConv passes unknown keywords on to the convolution it wraps.
         wrapped = getattr(module, "conv", None)
         takes_keywords = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         inner = cls.inspect(wrapped) if takes_keywords and isinstance(wrapped, Module) else None
+        if inner is None and all(p.kind in _UNNAMED for p in parameters.values()):
+            warnings.warn(
+                f"The backbone {_name(module)} names no arguments in its forward method, so it is "
+                "given node states and edges alone: no edge weights or attributes, and attention "
+                "inside it sees all graphs of a batch as one; name those it takes, such as 'batch'",
+                stacklevel=2,
+            )
+
+        def takes(word: str) -> bool:
+            return word in names or bool(inner and getattr(inner, word))
+
         return cls(
-            edge_weight="edge_weight" in names or bool(inner and inner.edge_weight),
+            edge_weight=takes("edge_weight"),
             edge_attr=_can_use_edge_attr(module, names) or bool(inner and inner.edge_attr),
             requires_edge_attr=_requires_edge_attr(module, parameters)
             or bool(inner and inner.requires_edge_attr),
-            batch="batch" in names,
-            batch_size="batch_size" in names,
-            layout="layout" in names,
-            step="step" in names,
+            batch=takes("batch"),
+            batch_size=takes("batch_size"),
+            layout=takes("layout"),
+            step=takes("step"),
             edge_state=bool(getattr(module, "carries_edge_state", False)),
         )
 
