@@ -81,7 +81,9 @@ def test_quantities_count_by_graph():
     assert value["loss"] == pytest.approx(float(expected), rel=1e-5)
 
 
-def test_positional_encodings_reach_a_model_that_takes_them():
+@pytest.mark.parametrize("compiled", [False, True])
+def test_positional_encodings_reach_a_model_that_takes_them(compiled):
+    model = Positions()
     data = node_task()
     graph = data.graphs[0]
     graph["rwse"] = torch.rand(40, 2)
@@ -89,25 +91,25 @@ def test_positional_encodings_reach_a_model_that_takes_them():
     graph["lap_vectors"][:, 2] = torch.nan
     assert count_positions(data) == 5
     assert count_positions(graph_task()) == 0
-    task = GraphTask.for_data(Positions(), data)
+    task = GraphTask.for_data(torch.compile(model, backend="eager") if compiled else model, data)
     batch = next(iter(prediction_loader(data)))
     task.eval()
     task(batch)
     expected = torch.cat([graph.rwse, graph.lap_vectors.nan_to_num()], dim=1)
-    assert torch.equal(task.model.pe, expected)
+    assert torch.equal(model.pe, expected)
     task.train()
     seen = set()
     for _ in range(30):
         task(batch)
-        signs = task.model.pe[:, 2:4] / graph.lap_vectors[:, :2]
+        signs = model.pe[:, 2:4] / graph.lap_vectors[:, :2]
         assert torch.allclose(signs.abs(), torch.ones(40, 2))
         assert bool((signs == signs[:1]).all())  # one sign a vector
-        assert torch.equal(task.model.pe[:, :2], graph.rwse)
+        assert torch.equal(model.pe[:, :2], graph.rwse)
         seen.add(tuple(signs[0].tolist()))
     assert len(seen) == 4
-    task.model.pe = None
+    model.pe = None
     task(next(iter(prediction_loader(node_task()))))
-    assert task.model.pe is None
+    assert model.pe is None
 
 
 def test_signs_are_drawn_graph_by_graph():

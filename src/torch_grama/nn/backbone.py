@@ -14,6 +14,7 @@ from torch_geometric.nn import GCNConv, GINConv, GINEConv, MessagePassing
 from torch_geometric.nn.inits import reset
 
 from torch_grama.nn.choices import choose
+from torch_grama.nn.forward_signature import forward_parameters, read_compiled
 from torch_grama.nn.gated_gcn_conv import GatedGCNConv
 from torch_grama.nn.gps_layer import GPSLayer
 from torch_grama.nn.graph_input import GraphInput
@@ -202,9 +203,8 @@ class BackboneCall:
 
         Warns if a signature names no argument at all, since nothing can be passed by name then.
         """
-        # torch.compile hides the signature behind (*args, **kwargs)
-        module = getattr(module, "_orig_mod", module)
-        parameters = inspect.signature(module.forward).parameters
+        module = read_compiled(module)
+        parameters = forward_parameters(module)
         names = set(parameters)
         # A wrapper such as GPSConv passes unknown keywords on to the convolution it wraps.
         wrapped = getattr(module, "conv", None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from torch.nn import Module
 
 from torch_grama.analysis import spectral_radius
 from torch_grama.nn.coefficients import ARMACoefficients
+from torch_grama.nn.forward_signature import forward_parameters
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _report(number: int, coefficients: ARMACoefficients) -> BlockReport:
 
 
 def _reports(module: Module) -> bool:
-    return "return_coefficients" in inspect.signature(module.forward).parameters
+    return "return_coefficients" in forward_parameters(module)
 
 
 def _is_finite(value: object) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
@@ -14,6 +13,7 @@ from torch.nn import Module
 from torch.optim import Optimizer
 
 from torch_grama.datasets.task_data import GraphTaskData, Kind, Metric
+from torch_grama.nn.forward_signature import forward_parameters
 from torch_grama.nn.training_hooks import adds_loss
 from torch_grama.training.captured_step import CapturedStep
 from torch_grama.training.diagnosis import NonFiniteLossError, diagnose
@@ -73,7 +73,7 @@ class GraphTask(pl.LightningModule):
         # process over those of the others
         self._train_sums = torch.zeros(2, dtype=torch.float64)
         self._val_sums = torch.zeros(2, dtype=torch.float64)
-        self._takes_pe = "pe" in inspect.signature(model.forward).parameters
+        self._takes_pe = "pe" in forward_parameters(model)
         self._adds_loss = adds_loss(model)
         self._captured: CapturedStep | None = None
         # the loss of the step that the optimiser has not taken yet
