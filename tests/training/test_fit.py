@@ -176,10 +176,30 @@ def test_rare_validation_leaves_cells_empty(tmp_path):
     assert outcome.best_epoch in (2, 5)
 
 
-def test_bf16_trains(tmp_path):
-    outcome, task = run(tmp_path, precision="bf16")
+@pytest.mark.parametrize("gradient_clip", [None, 1.0])
+def test_bf16_trains(tmp_path, gradient_clip):
+    outcome, task = run(tmp_path, precision="bf16", gradient_clip=gradient_clip)
     assert math.isfinite(outcome.best_value)
     assert task.model.lin.weight.dtype == torch.float32
+
+
+@pytest.mark.parametrize("precision", ["32", "bf16"])
+def test_clipping_limits_how_far_a_step_goes(tmp_path, precision):
+    def distance(name, **options):
+        data = node_task()
+        torch.manual_seed(0)
+        model = SmallNet(4, data.num_outputs, data.level)
+        before = [value.detach().clone() for value in model.parameters()]
+        sgd = OptimizerSettings(name="sgd", lr=1.0, momentum=0.0)
+        run(tmp_path / name, data, model, sgd, max_epochs=1, precision=precision, **options)
+        moved = [
+            value.detach() - old for value, old in zip(model.parameters(), before, strict=True)
+        ]
+        return float(torch.cat([part.flatten() for part in moved]).norm())
+
+    free, clipped = distance("free"), distance("clipped", gradient_clip=0.01)
+    assert free > 0.02
+    assert clipped == pytest.approx(0.01, rel=1e-3)
 
 
 def test_deterministic_is_set_for_the_run_alone(tmp_path):

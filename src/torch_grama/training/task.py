@@ -148,6 +148,21 @@ class GraphTask(pl.LightningModule):
             if not finite.read():
                 self._fail(total, batch, batch_idx)
 
+    def configure_gradient_clipping(
+        self,
+        optimizer: Optimizer,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        r"""Limits the norm of the gradient.
+
+        Not left to Lightning, which refuses it to a fused optimiser in every mixed precision; it
+        is wrong only where gradients are scaled, and there the optimiser is not fused.
+        """
+        if gradient_clip_val is not None:
+            parameters = [p for group in optimizer.param_groups for p in group["params"]]
+            torch.nn.utils.clip_grad_norm_(parameters, gradient_clip_val)
+
     def measure(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         r"""The sum of the loss over the targets of a batch, the model's own term included, and
         their weight.
