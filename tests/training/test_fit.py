@@ -10,6 +10,7 @@ import threading
 import warnings
 
 import pytest
+import pytorch_lightning as pl
 import torch
 from torch.nn import LazyLinear, Linear, Module
 from training_cases import (
@@ -351,6 +352,32 @@ def test_signal_ends_the_run_saved(tmp_path):
     assert signal.getsignal(signal.SIGTERM) is before
     outcome, _ = run(tmp_path, resume=True, max_epochs=5, patience=None)
     assert (outcome.epochs, outcome.stop_reason) == (5, "max_epochs")
+
+
+class SignalWhileSaving(pl.Callback):
+    """Sends SIGTERM while a checkpoint is written, in the middle of the second epoch."""
+
+    def __init__(self):
+        self.sent = False
+
+    def on_save_checkpoint(self, trainer, pl_module, checkpoint):
+        if trainer.current_epoch == 1 and not trainer.is_last_batch and not self.sent:
+            self.sent = True
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_signal_while_a_checkpoint_is_written(tmp_path):
+    data = graph_task()
+    task = GraphTask.for_data(SmallNet(4, 2, "graph"), data)
+    settings = TrainerSettings(max_epochs=5, accelerator="cpu", batch_size=4, save_every=0.0)
+    module = GraphDataModule(data, 0, settings)
+    assert module.steps_per_epoch > 3
+
+    outcome = fit(task, module, tmp_path, report="quiet", callbacks=[SignalWhileSaving()])
+
+    assert (outcome.stop_reason, outcome.signal, outcome.epochs) == ("signal", 15, 1)
+    resumed = fit(task, module, tmp_path, report="quiet", resume=True)
+    assert (resumed.stop_reason, resumed.epochs) == ("max_epochs", 5)
 
 
 def test_second_signal_acts_as_usual(request):

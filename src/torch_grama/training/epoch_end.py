@@ -137,16 +137,18 @@ class EpochEnd(Checkpoint):
         # between two steps one process alone can save: others would have random states of their own
         if trainer.world_size > 1 or trainer.is_last_batch:
             return
-        if self.watch.received is None and not self._is_due():
+        # looked at once: a signal that comes while the state is saved is for the next step
+        received = self.watch.received
+        if received is None and not self._is_due():
             return
         self.state.mid_epoch = True
         self.state.seconds += time.monotonic() - self._epoch_begun_at
         self._epoch_begun_at = time.monotonic()
-        if self.watch.received is not None:
-            self.state.stop_reason, self.state.signal = "signal", self.watch.received
-        self._save(trainer, final=self.watch.received is not None)
+        if received is not None:
+            self.state.stop_reason, self.state.signal = "signal", received
+        self._save(trainer, final=received is not None)
         self.state.mid_epoch = False
-        if self.watch.received is not None:
+        if received is not None:
             raise TrainingInterruptedError
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

@@ -113,6 +113,7 @@ def fit(
     last = read_checkpoint(files.last)
     final = _read_state(last)
     assert final is not None
+    assert final["run"]["stop_reason"], "the last checkpoint of a run says why it ended"
     _take_best(task, files, last, final)
     return _outcome(task, files, final, source, notes)
 
