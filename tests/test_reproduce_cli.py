@@ -90,6 +90,12 @@ def test_numbers_are_checked_before_anything_runs(places, capsys, words, said):
     assert said in capsys.readouterr().err
 
 
+def test_a_missing_folder_of_results_is_told_before_anything_runs(places, capsys, tmp_path):
+    assert main(["reproduce", "tiny", *places, "--results", str(tmp_path / "nowhere")]) == 2
+    assert "Expected a folder 'results' in" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
 def test_too_few_runs_and_rows_of_the_paper_are_shown(places, capsys):
     assert main(["reproduce", "tiny", *places, "--show"]) == 0
     lines = capsys.readouterr().out.splitlines()

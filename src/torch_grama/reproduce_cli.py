@@ -188,10 +188,14 @@ def _run(suite: Suite, arguments: argparse.Namespace, known: dict[str, ColumnFac
     """Does what is missing; what it learns of the columns is left in `known`."""
     from torch_grama.experiments.run import RunInterrupted
     from torch_grama.suite_columns_cli import look_at_column
+    from torch_grama.sweeps.config_files import RESULTS, find_project_folder
     from torch_grama.sweeps.reproduction import plan_runs
 
     if not suite.budgets:
         return _run_other(suite, Path(arguments.results or "results").absolute())
+    if arguments.results:
+        # a wrong name is told before hours of runs, not after them
+        find_project_folder(RESULTS, arguments.results)
     for entry in suite.columns(arguments.data, arguments.budget or "smoke"):
         known[entry.label] = look_at_column(suite, entry, may_fetch=True)
     absent = [label for label, facts in known.items() if facts.absent]
