@@ -8,12 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Linear, Module, ReLU, Sequential
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv
-from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.batch_view import BatchView
+from torch_grama.nn.backbone import reset_backbone
 from torch_grama.nn.gated_gcn_conv import GatedGCNConv
 from torch_grama.nn.neighbor_aggregation import build_aggregation
-from torch_grama.nn.thorough_reset import reset_what_is_left_out
 
 
 class GCNBranch(Module):
@@ -76,8 +75,7 @@ class GINEBranch(Module):
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
-        reset(self.conv)
-        reset_what_is_left_out(self.conv)
+        reset_backbone(self.conv)
 
     def forward(
         self, x: Tensor, edge_state: Tensor | None, view: BatchView
