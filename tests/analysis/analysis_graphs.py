@@ -41,6 +41,11 @@ def grama(**options: object) -> GRAMA:
     return GRAMA(3, 4, 2, **settings).double()
 
 
+def grama_for_graphs(pooling: str = "mean", **options: object) -> GRAMA:
+    """The same with one output per graph."""
+    return grama(readout="graph", pooling=pooling, **options)
+
+
 class Stage(nn.Module):
     """A wrapper that changes what it passes on, as an input stage does."""
 

@@ -2,7 +2,14 @@ import json
 
 import pytest
 import torch
-from analysis_graphs import MessagePassingStack, Stage, grama, graph, grid_edges
+from analysis_graphs import (
+    MessagePassingStack,
+    Stage,
+    grama,
+    grama_for_graphs,
+    graph,
+    grid_edges,
+)
 from torch import nn
 from torch_geometric.data import Batch, Data
 
@@ -77,7 +84,7 @@ def test_pyg_batches_parts_and_progress():
     data = [Data(x=part.x, edge_index=part.edge_index) for part in graphs(3)]
     heard = []
     found = analyze(
-        grama(readout="graph"),
+        grama_for_graphs(),
         Batch.from_data_list(data),
         settings=AnalysisSettings(closed_loop=False, example_nodes=0),
         report=heard.append,
@@ -87,6 +94,13 @@ def test_pyg_batches_parts_and_progress():
     assert all(block.closed_loop is None for block in found.blocks)
     assert heard == list(found.seconds)
     assert heard[0] == "dynamics of the blocks"
+
+
+@pytest.mark.parametrize("pooling", ["mean", "sum", "max", "sum-max-mean"])
+def test_every_pooling_is_analysed(pooling):
+    found = analyze(grama_for_graphs(pooling), graphs(3))
+    assert found.influence["model"].total[0] > 0
+    assert len(found.blocks) == 2
 
 
 def test_other_models_have_influence_smoothness_and_errors():
