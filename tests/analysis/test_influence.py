@@ -63,6 +63,18 @@ def test_sampling_agrees_with_the_exact_value_within_its_confidence():
     assert again == found
 
 
+def test_all_elements_of_a_sequence_count():
+    torch.manual_seed(0)
+    inputs = ModelInput(torch.randn(5, 3, 3).double(), path_edges(5))  # [N, L, C]
+    model = grama().eval()
+    jacobian = torch.autograd.functional.jacobian(lambda x: inputs.run(model, x), inputs.x)
+    squares = jacobian.square().sum((1, 3, 4))  # [N, out, N, L, C] -> [N, N]
+    hops = (torch.arange(5) - torch.arange(5)[:, None]).abs()
+    found = influence_by_distance(model, inputs)
+    for k in range(5):
+        assert found.total[k] == pytest.approx(float(squares[hops == k].sum()) / 5, rel=1e-4)
+
+
 def test_graphs_are_averaged():
     model, graphs = grama(), [graph(4), graph(7, seed=1)]
     together = influence_by_distance(model, graphs)

@@ -97,11 +97,9 @@ def test_encoders_sequences_edges_and_wrappers():
         pe=torch.randn(4, 2),
     )
     assert influence_spread(edges, inputs, 0).size() == (7, 4)
-    for first in (False, True):
-        sequence = GRAMA(3, 4, 2, seq_len=3, sequence_first=first)
-        x = torch.randn(3, 4, 3) if first else torch.randn(4, 3, 3)
-        found = influence_spread(sequence, ModelInput(x, graph(4).edge_index), 3)
-        assert found[0].nonzero().flatten().tolist() == [3]
+    sequence = ModelInput(torch.randn(4, 3, 3), graph(4).edge_index)
+    found = influence_spread(GRAMA(3, 4, 2, seq_len=3), sequence, 3)
+    assert found[0].nonzero().flatten().tolist() == [3]
 
 
 def test_unusable_arguments():

@@ -12,7 +12,6 @@ from torch.nn import Module
 
 from torch_grama.analysis.model_input import ModelInput
 from torch_grama.nn import GRAMA, ARMACoefficients, GRAMABlock
-from torch_grama.nn.position_encoder import append_positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +86,10 @@ def trace_blocks(model: Module, encoded: ModelInput) -> list[BlockTrace]:
     grama = demand_grama(model)
     x = encoded.x
     if encoded.pe is not None and grama.pe_encoder is not None:
-        x = append_positions(x, grama.pe_encoder(encoded.pe), grama.embedding.sequence_first)
+        positions = grama.pe_encoder(encoded.pe)
+        if x.dim() == 3:  # a sequence [N, L, C]
+            positions = positions.unsqueeze(1).expand(-1, x.size(1), -1)
+        x = torch.cat([x, positions], dim=-1)
     states, residuals = grama.embedding(x)
     graph = (encoded.edge_index, encoded.edge_weight, encoded.edge_attr)
     traces = []

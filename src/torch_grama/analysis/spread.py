@@ -13,7 +13,7 @@ from torch.nn import Module
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from torch_grama.analysis._checks import check_count
-from torch_grama.analysis.block_trace import demand_grama, encode_input, trace_blocks
+from torch_grama.analysis.block_trace import encode_input, trace_blocks
 from torch_grama.analysis.model_input import GraphLike, ModelInput, evaluation_mode, read_input
 
 # Up to this many channels of a node are perturbed one by one; beyond, in random directions.
@@ -89,10 +89,7 @@ class _Copier:
     def __init__(self, model: Module, inputs: ModelInput, sources: Sequence[int]) -> None:
         self.model, self.sources = model, sources
         self.encoded = encode_input(model, inputs)
-        x = self.encoded.x
-        # a sequence may have its nodes in the second place
-        self.node_dim = int(x.dim() == 3 and demand_grama(model).embedding.sequence_first)
-        self.num_nodes = x.size(self.node_dim)
+        self.num_nodes = self.encoded.num_nodes
         if self.encoded.batch is not None and bool((self.encoded.batch > 0).any()):
             raise ValueError(
                 "Expected one graph (got a batch of several); pass one of ModelInput.split()"
@@ -125,7 +122,7 @@ class _Copier:
 
     def _directions(self, num_probes: int | None, seed: int) -> Tensor:
         x = self.encoded.x
-        shape = x.select(self.node_dim, 0).shape
+        shape = x.shape[1:]
         channels = shape.numel()
         if num_probes is None and channels <= _EXACT_CHANNELS:
             return torch.eye(channels, dtype=x.dtype, device=x.device).view(channels, *shape)
@@ -139,7 +136,7 @@ class _Copier:
         copies = self._copy(len(sources))
         tangent = torch.zeros_like(copies.x)
         for index, (node, probe) in enumerate(zip(sources, probes, strict=True)):
-            tangent.select(self.node_dim, index * self.num_nodes + node).copy_(probe)
+            tangent[index * self.num_nodes + node] = probe
         rows = []
         with (
             torch.inference_mode(False),
@@ -171,7 +168,7 @@ class _Copier:
         device = whole.edge_index.device
         offset = torch.arange(count, device=device).repeat_interleave(edges) * self.num_nodes
         return ModelInput(
-            torch.cat([whole.x] * count, dim=self.node_dim),
+            torch.cat([whole.x] * count),
             whole.edge_index.repeat(1, count) + offset,
             _repeat(whole.edge_weight, count),
             _repeat(whole.edge_attr, count),
