@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from torch_grama.analysis.model_input import ModelInput
+from torch_grama.analysis.inputs import ModelInput
 from torch_grama.nn import GRAMA
 
 

@@ -5,8 +5,8 @@ import torch
 from analysis_graphs import MessagePassingStack, Stage, grama, grama_for_graphs, graph
 from torch import nn
 
-from torch_grama.analysis.block_trace import trace_blocks
-from torch_grama.analysis.model_input import ModelInput, evaluation_mode, read_input
+from torch_grama.analysis.block_analysis import trace_blocks
+from torch_grama.analysis.inputs import ModelInput, evaluation_mode, read_input
 from torch_grama.analysis.node_jacobian import NodeJacobian
 from torch_grama.nn import CategoricalEncoder
 

@@ -1,20 +1,23 @@
 import dataclasses
 import json
 import math
+import sys
 
 import pytest
 import torch
-from analysis_graphs import path_edges
+from analysis_graphs import graph, path_edges
 from coefficient_strategies import quick, seeds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
 
 from torch_grama.analysis import (
+    Predictions,
     class_errors,
     errors_by_distance,
     label_errors,
     regression_errors,
+    summarize_errors,
 )
 
 few = settings(quick, max_examples=15)
@@ -114,7 +117,7 @@ def test_errors_by_distance_on_a_path():
 
 
 def test_unusable_arguments():
-    with pytest.raises(ValueError, match=r"shape \[2, num_classes\], one row a target"):
+    with pytest.raises(ValueError, match=r"shape \[2, num_classes\], one row per target"):
         class_errors(torch.ones(3, 2), torch.zeros(2, dtype=torch.long))
     with pytest.raises(ValueError, match=r"classes below 2 \(got torch.int64 up to 2\)"):
         class_errors(torch.ones(1, 2), torch.tensor([2]))
@@ -128,3 +131,55 @@ def test_unusable_arguments():
         errors_by_distance(
             torch.ones(2), path_edges(2), torch.ones(2, dtype=torch.bool), torch.ones(2)
         )
+
+
+def summarize(predictions, graphs=()):
+    return summarize_errors(predictions, graphs, max_examples=10, seed=0)
+
+
+def test_each_kind_has_its_errors():
+    scores, classes = torch.randn(6, 3), torch.tensor([0, 1, 2, 0, 1, 2])
+    evaluated = torch.tensor([True, True, False, True, False, True])
+    found = summarize(Predictions("classification", scores, classes, evaluated))
+    assert found.classes == class_errors(scores[evaluated], classes[evaluated])
+    assert found.labels is found.regression is found.by_distance is None
+    found = summarize(Predictions("multilabel", scores, (scores > 0).float()))
+    assert found.labels.false_positive == found.labels.false_negative == [0, 0, 0]
+    for kind in ("regression", "forecast"):
+        found = summarize(Predictions(kind, scores, 2 * scores))
+        assert found.regression == regression_errors(scores, 2 * scores, max_examples=10)
+        assert found.kind == kind
+    # a column beside a vector
+    found = summarize(Predictions("regression", scores[:, :1], scores[:, 0]))
+    assert found.regression.mae == [0.0]
+
+
+@pytest.mark.parametrize("kind", ["classification", "multilabel", "regression"])
+def test_errors_by_distance_over_several_graphs(kind):
+    graphs = [graph(3), graph(2)]
+    anchors = torch.tensor([True, False, False, False, True])
+    wrong = torch.tensor([False, False, True, True, False])
+    if kind == "classification":
+        prediction, target = torch.tensor([[1.0, 0.0]]).repeat(5, 1), wrong.long()
+    elif kind == "multilabel":
+        prediction, target = -torch.ones(5, 1), wrong.float().unsqueeze(1)
+    else:
+        prediction, target = torch.zeros(5, 1), wrong.float().unsqueeze(1)
+    found = summarize(Predictions(kind, prediction, target, anchors=anchors), graphs)
+    assert found.by_distance.error == [0.0, 0.5, 1.0]
+    assert found.by_distance.num_nodes == [2, 2, 1]
+
+
+def test_unusable_arguments_of_summaries():
+    one = torch.ones(2, 1)
+    with pytest.raises(ValueError, match=r"one of classification, .* \(got 'ranking'\)"):
+        summarize(Predictions("ranking", one, one))
+    anchors = torch.tensor([True, False])
+    with pytest.raises(ValueError, match=r"one prediction per node .*got 2 for 3 nodes"):
+        summarize(Predictions("regression", one, one, anchors=anchors), [graph(3)])
+
+
+def test_without_torchmetrics_the_command_to_install_it_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchmetrics", None)
+    with pytest.raises(ImportError, match=r"pip install 'torch-grama\[train\]'"):
+        regression_errors(torch.ones(2), torch.ones(2))

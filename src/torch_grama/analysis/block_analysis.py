@@ -1,29 +1,33 @@
-"""Everything the theory says about the blocks of a trained model, on the graphs it is given."""
+"""The states of a GRAMA model after every recurrence, and what the theory says of its blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.nn import Module
 
-from torch_grama.analysis._checks import check_batch
-from torch_grama.analysis.block_trace import BlockTrace, encode_input, trace_blocks
-from torch_grama.analysis.closed_loop import closed_loop_radius
-from torch_grama.analysis.closed_loop_bounds import (
+from torch_grama.analysis.closed_loop import (
     closed_loop_bound,
     closed_loop_gain,
+    closed_loop_radius,
     operator_norm,
 )
 from torch_grama.analysis.impulse import impulse_response, memory_length
-from torch_grama.analysis.model_input import GraphLike, ModelInput, evaluation_mode, read_input
-from torch_grama.analysis.plain_numbers import (
+from torch_grama.analysis.inputs import (
+    Graphs,
+    ModelInput,
+    check_batch,
+    evaluation_mode,
+    read_input,
+)
+from torch_grama.analysis.records import (
     Cube,
     Matrix,
     Row,
-    plain_flags,
     plain_matrix,
     plain_or_none,
     plain_row,
@@ -34,6 +38,10 @@ from torch_grama.analysis.stability import (
     is_stable,
     satisfies_sufficient_condition,
 )
+from torch_grama.nn import GRAMA, ARMACoefficients, GRAMABlock
+
+# Lags of the impulse response.
+_IMPULSE_LENGTH = 32
 
 # Beyond this many state entries the closed loop is measured in fewer steps.
 _LARGE = 2**18
@@ -41,7 +49,7 @@ _LARGE = 2**18
 
 @dataclass(frozen=True)
 class ClosedLoop:
-    r"""The loop of a block with its own backbone, one number a graph.
+    r"""The loop of a block with its own backbone, one number per graph.
 
     Attributes:
         operator_norm: Norm of the backbone's Jacobian at the newest given state, gain included.
@@ -62,7 +70,7 @@ class ClosedLoop:
 
 @dataclass(frozen=True)
 class BlockAnalysis:
-    r"""The dynamics of one block, one entry a graph in every list.
+    r"""The dynamics of one block, one entry per graph in every list.
 
     Attributes:
         block: Number of the block, from 0.
@@ -104,14 +112,7 @@ class BlockAnalysis:
 
 
 def analyze_blocks(
-    model: Module,
-    data: GraphLike | ModelInput | Sequence[GraphLike | ModelInput],
-    *,
-    impulse_length: int = 32,
-    closed_loop: bool = True,
-    num_iterations: int | None = None,
-    krylov_dim: int | None = None,
-    seed: int = 0,
+    model: Module, data: Graphs, *, closed_loop: bool = True, seed: int = 0
 ) -> list[BlockAnalysis]:
     r"""Coefficients, poles, stability, memory and closed loop of every block on every graph.
 
@@ -121,136 +122,188 @@ def analyze_blocks(
     Args:
         model (Module): A GRAMA model, or a module that holds one and is called alike.
         data (ModelInput, Data, Batch or sequence): The graphs.
-        impulse_length (int, optional): Lags of the impulse response. (default: :obj:`32`)
         closed_loop (bool, optional): Whether to measure the loop with the backbone, which takes
             most of the time. (default: :obj:`True`)
-        num_iterations (int, optional): Steps of its power iteration. (default: 100, or 20 for more
-            than 262,144 state entries)
-        krylov_dim (int, optional): Dimension of its subspace. (default: 32, or 12 likewise)
-        seed (int, optional): Seed of the first vector. (default: :obj:`0`)
+        seed (int, optional): Seed of its first vector. (default: :obj:`0`)
 
     Returns:
-        list: One record a block; one a recurrence where coefficients are updated at each.
+        list: One record per block, or per recurrence where coefficients are updated at each.
 
     Raises:
         ValueError: If there is no GRAMA model inside, or a value is not usable.
     """
-    with evaluation_mode(model):
+    with evaluation_mode(model), torch.no_grad():
         encoded = encode_input(model, read_input(data))
-        with torch.no_grad():
-            traces = trace_blocks(model, encoded)
-        return records_of_blocks(
-            traces, encoded, impulse_length, closed_loop, num_iterations, krylov_dim, seed
-        )
+        return records_of_blocks(trace_blocks(model, encoded), encoded, closed_loop, seed)
 
 
 def records_of_blocks(
-    traces: Sequence[BlockTrace],
-    encoded: ModelInput,
-    impulse_length: int,
-    closed_loop: bool,
-    num_iterations: int | None,
-    krylov_dim: int | None,
-    seed: int,
+    traces: Sequence[BlockTrace], encoded: ModelInput, closed_loop: bool, seed: int
 ) -> list[BlockAnalysis]:
-    r"""The records of blocks that were run already; arguments as :func:`analyze_blocks`."""
+    r"""The records of blocks that were run already; see :func:`analyze_blocks`."""
     records = []
     for index, trace in enumerate(traces):
-        phi, theta = (c.detach() for c in trace.coefficients)
-        loop = None
+        phi, theta = trace.coefficients
+        whole = phi.dim() == 2  # one set of coefficients for the whole block
+        sets = [(phi, theta)] if whole else list(zip(phi, theta, strict=True))
+        loops: Sequence[ClosedLoop | None] = [None] * len(sets)
         if closed_loop:
-            large = trace.given[-1].numel() > _LARGE
-            iterations = (20 if large else 100) if num_iterations is None else num_iterations
-            dimension = (12 if large else 32) if krylov_dim is None else krylov_dim
-            loop = _Loop(trace, encoded, iterations, dimension, seed)
-        steps: Sequence[int | None] = [None] if phi.dim() == 2 else range(len(phi))
-        for step in steps:
-            now = (phi, theta) if step is None else (phi[step], theta[step])
-            measured = None if loop is None else loop.measure(*now)
-            records.append(_record(index, step, trace, *now, impulse_length, measured))
+            loops = _measure_loops(trace, encoded, sets, seed)
+        for step, (used, loop) in enumerate(zip(sets, loops, strict=True)):
+            records.append(_record(index, None if whole else step, trace.block, *used, loop))
     return records
 
 
-class _Loop:
-    r"""The backbone of a block on its graphs, linearised once for all sets of coefficients."""
-
-    def __init__(
-        self, trace: BlockTrace, encoded: ModelInput, iterations: int, dimension: int, seed: int
-    ) -> None:
-        self.point = trace.given[-1].detach()
-        self.graph, self.num_graphs = check_batch(self.point, encoded.batch, encoded.batch_size)
-        self.iterations, self.dimension, self.seed = iterations, dimension, seed
-        self.backbone = trace.block.bind(
-            self.point.size(0),
-            encoded.edge_index,
-            encoded.edge_weight,
-            encoded.edge_attr,
-            encoded.batch,
-            encoded.batch_size,
-        )
-        self.norm = operator_norm(
-            self.backbone,
-            self.point,
-            self.graph,
-            self.num_graphs,
-            num_iterations=8 if self.point.numel() > _LARGE else 32,
-            seed=seed,
-        )
-
-    def measure(self, phi: Tensor, theta: Tensor) -> ClosedLoop:
-        phi, theta = phi.to(self.point.dtype), theta.to(self.point.dtype)
+def _measure_loops(
+    trace: BlockTrace, encoded: ModelInput, sets: Sequence[tuple[Tensor, Tensor]], seed: int
+) -> list[ClosedLoop]:
+    r"""The loop of one block with each of its sets of coefficients."""
+    point = trace.given[-1].detach()
+    graph, num_graphs = check_batch(point, encoded.batch, encoded.batch_size)
+    place = (encoded.edge_index, encoded.edge_weight, encoded.edge_attr)
+    backbone = trace.block.bind(point.size(0), *place, encoded.batch, encoded.batch_size)
+    large = point.numel() > _LARGE
+    num_iterations, krylov_dim = (20, 12) if large else (100, 32)
+    where = (backbone, point, graph, num_graphs)
+    norm = operator_norm(*where, num_iterations=8 if large else 32, seed=seed)
+    loops = []
+    for phi, theta in sets:
+        phi, theta = phi.to(point.dtype), theta.to(point.dtype)
         radius = closed_loop_radius(
-            phi,
-            theta,
-            self.backbone,
-            self.point,
-            self.graph,
-            self.num_graphs,
-            num_iterations=self.iterations,
-            krylov_dim=self.dimension,
-            seed=self.seed,
+            phi, theta, *where, num_iterations=num_iterations, krylov_dim=krylov_dim, seed=seed
         )
-        return ClosedLoop(
-            operator_norm=plain_row(self.norm),
-            gain=plain_row(closed_loop_gain(phi, theta, self.norm)),
-            bound=plain_row(closed_loop_bound(phi, theta, self.norm, sharp=True)),
-            radius=plain_row(radius),
-            num_iterations=self.iterations,
-            krylov_dim=self.dimension,
+        loops.append(
+            ClosedLoop(
+                operator_norm=plain_row(norm),
+                gain=plain_row(closed_loop_gain(phi, theta, norm)),
+                bound=plain_row(closed_loop_bound(phi, theta, norm, sharp=True)),
+                radius=plain_row(radius),
+                num_iterations=num_iterations,
+                krylov_dim=krylov_dim,
+            )
         )
+    return loops
 
 
 def _record(
     index: int,
     step: int | None,
-    trace: BlockTrace,
+    block: GRAMABlock,
     phi: Tensor,
     theta: Tensor,
-    impulse_length: int,
     closed_loop: ClosedLoop | None,
 ) -> BlockAnalysis:
+    # in the dtype of the coefficients, whose rounding the condition allows for
+    satisfies_condition = satisfies_sufficient_condition(phi)
     phi, theta = phi.double(), theta.double()
     poles = characteristic_roots(phi)
     radius = poles[..., 0].abs()
-    gain = trace.block.gain
     return BlockAnalysis(
         block=index,
         step=step,
-        backbone=type(trace.block.backbone).__name__,
-        learned_gain=None if gain is None else plain_or_none(gain.detach()),
+        backbone=type(block.backbone).__name__,
+        learned_gain=None if block.gain is None else plain_or_none(block.gain),
         phi=plain_matrix(phi),
         theta=plain_matrix(theta),
         poles=[plain_matrix(torch.view_as_real(row)) for row in poles],
         radius=plain_row(radius),
         margin=plain_row(1 - radius),
         sum_abs_phi=plain_row(phi.abs().sum(-1)),
-        # in the dtype of the coefficients, whose rounding the condition allows for
-        satisfies_condition=plain_flags(
-            satisfies_sufficient_condition(phi.to(trace.coefficients.phi.dtype))
-        ),
-        stable=plain_flags(is_stable(phi)),
-        bibo_stable=plain_flags(is_bibo_stable(phi, theta)),
-        impulse_response=plain_matrix(impulse_response(phi, theta, impulse_length)),
+        satisfies_condition=satisfies_condition.tolist(),
+        stable=is_stable(phi).tolist(),
+        bibo_stable=is_bibo_stable(phi, theta).tolist(),
+        impulse_response=plain_matrix(impulse_response(phi, theta, _IMPULSE_LENGTH)),
         memory_length=[plain_or_none(lag) for lag in memory_length(phi, theta)],
         closed_loop=closed_loop,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class BlockTrace:
+    r"""What went into one block and what came out of it."""
+
+    block: GRAMABlock
+    given: Tensor  # the states it received [L, N, F], oldest first
+    states: Tensor  # those it made [R, N, F], as it hands them on: after norm and activation
+    coefficients: ARMACoefficients
+
+
+def find_grama(model: Module) -> GRAMA | None:
+    r"""Returns the GRAMA model inside a model, which may be wrapped, or :obj:`None`."""
+    return next((module for module in model.modules() if isinstance(module, GRAMA)), None)
+
+
+def demand_grama(model: Module) -> GRAMA:
+    r"""Likewise, with a :class:`ValueError` if there is none."""
+    grama = find_grama(model)
+    if grama is None:
+        raise ValueError(
+            f"Expected a GRAMA model or a module that holds one (got {type(model).__name__}); "
+            f"influence and smoothness of other models have functions of their own"
+        )
+    return grama
+
+
+@torch.no_grad()
+def encode_input(model: Module, inputs: ModelInput) -> ModelInput:
+    r"""Returns what the recurrence of a model works on: floating-point features of nodes and edges.
+
+    A wrapper around the model is run as it is, and what it passes to the model is taken; then the
+    model's own encoders of nodes and edges are applied. The model must be in evaluation mode.
+    """
+    grama = demand_grama(model)
+    if grama is not model:
+        inputs = _listen(model, grama, inputs)
+    x, edge_attr = inputs.x, inputs.edge_attr
+    if grama.node_encoder is not None:
+        x = grama.node_encoder(x)
+    if edge_attr is not None and grama.edge_encoder is not None:
+        edge_attr = grama.edge_encoder(edge_attr)
+    if edge_attr is not None and grama.edge_lin is not None:
+        edge_attr = grama.edge_lin(edge_attr)
+    return replace(inputs, x=x, edge_attr=edge_attr)
+
+
+def trace_blocks(model: Module, encoded: ModelInput) -> list[BlockTrace]:
+    r"""Runs the blocks of a GRAMA model one by one and keeps their states.
+
+    Every block is called by its public forward pass, so that training does not pay for this.
+    Gradients and forward-mode derivatives by the features pass through. The model must be in
+    evaluation mode; for the input see :func:`encode_input`.
+    """
+    grama = demand_grama(model)
+    x = encoded.x
+    if encoded.pe is not None and grama.pe_encoder is not None:
+        positions = grama.pe_encoder(encoded.pe)
+        if x.dim() == 3:  # a sequence [N, L, C]
+            positions = positions.unsqueeze(1).expand(-1, x.size(1), -1)
+        x = torch.cat([x, positions], dim=-1)
+    states, residuals = grama.embedding(x)
+    place = (encoded.edge_index, encoded.edge_weight, encoded.edge_attr)
+    traces = []
+    for block in cast(Iterable[GRAMABlock], grama.blocks):
+        given = states
+        states, residuals, used = block(
+            given, residuals, *place, encoded.batch, encoded.batch_size, return_coefficients=True
+        )
+        traces.append(BlockTrace(block, given, states, used))
+    return traces
+
+
+def _listen(model: Module, grama: GRAMA, inputs: ModelInput) -> ModelInput:
+    r"""Runs a wrapper and returns the arguments with which it calls the model inside."""
+    heard: list[ModelInput] = []
+
+    def hear(_: Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        heard.append(ModelInput(*arguments, **keywords))
+
+    handle = grama.register_forward_pre_hook(hear, with_kwargs=True)
+    try:
+        inputs.run(model)
+    finally:
+        handle.remove()
+    if not heard:
+        raise ValueError(
+            f"Expected {type(model).__name__} to call the GRAMA model inside it (got no call)"
+        )
+    return heard[-1]

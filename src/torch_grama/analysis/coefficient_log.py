@@ -1,10 +1,9 @@
-"""The coefficients of a model while it trains, at no cost to speak of."""
+"""The coefficients of a model while it trains, read from the passes that it does anyway."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -12,8 +11,8 @@ from torch import Tensor
 from torch.nn import Module
 from torch.utils.hooks import RemovableHandle
 
-from torch_grama.analysis.block_trace import demand_grama
-from torch_grama.analysis.plain_numbers import Matrix, Row, plain_matrix, plain_number, plain_row
+from torch_grama.analysis.block_analysis import demand_grama
+from torch_grama.analysis.records import Matrix, Row, plain_matrix, plain_number, plain_row
 from torch_grama.analysis.stability import characteristic_roots, spectral_radius
 from torch_grama.nn import ARMACoefficients
 
@@ -52,7 +51,7 @@ class CoefficientSummary:
 
 
 def summarize_coefficients(coefficients: Sequence[ARMACoefficients]) -> list[CoefficientSummary]:
-    r"""Summarises what ``model(..., return_coefficients=True)`` returned, one record a block.
+    r"""Summarises what ``model(..., return_coefficients=True)`` returned, one record per block.
 
     Args:
         coefficients (sequence of ARMACoefficients): The coefficients of each block.
@@ -130,30 +129,21 @@ class CoefficientLog:
         self._asked.clear()
 
     def summary(self) -> list[CoefficientSummary]:
-        r"""One record a block over all passes that were kept; empty if there was none."""
+        r"""One record per block over all passes that were kept; empty if there was none."""
         if not self._heard:
             return []
-        blocks = zip(*self._heard, strict=True)
-        return summarize_coefficients(
-            [
-                ARMACoefficients(
-                    torch.cat([used.phi.flatten(0, -2) for used in block]),
-                    torch.cat([used.theta.flatten(0, -2) for used in block]),
-                )
-                for block in blocks
-            ]
-        )
+        joined = []
+        for block in zip(*self._heard, strict=True):  # one tuple of passes per block
+            phi = torch.cat([used.phi.flatten(0, -2) for used in block])
+            theta = torch.cat([used.theta.flatten(0, -2) for used in block])
+            joined.append(ARMACoefficients(phi, theta))
+        return summarize_coefficients(joined)
 
     def __enter__(self) -> CoefficientLog:
         self.open()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _ask(

@@ -11,22 +11,15 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from torch_grama.analysis._checks import check_batch
-from torch_grama.analysis.model_input import ModelInput, evaluation_mode
+from torch_grama.analysis.inputs import ModelInput, check_batch, evaluation_mode
 
 
 @dataclass(frozen=True, eq=False)
 class JacobianDraw:
-    r"""How strongly the outputs of a few nodes, one in each graph, depend on all inputs.
+    r"""How strongly the outputs of a few nodes, one in each graph, depend on all inputs."""
 
-    Attributes:
-        nodes: The nodes whose outputs were differentiated; at most one in each graph.
-        squares: The squared norm of the derivative by the input of each node ``[N]``, of the output
-            that lies in the same graph.
-    """
-
-    nodes: Tensor
-    squares: Tensor
+    nodes: Tensor  # the nodes whose outputs were differentiated, at most one in each graph
+    squares: Tensor  # [N], squared norm of the derivative by the input of each node of that graph
 
 
 class NodeJacobian:

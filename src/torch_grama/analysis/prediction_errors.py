@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from torch_grama.analysis._checks import check_count
-from torch_grama.analysis.hops import UNREACHABLE, hop_distance
-from torch_grama.analysis.plain_numbers import (
-    Matrix,
-    Row,
-    plain_matrix,
-    plain_number,
-    plain_or_none,
-    plain_row,
-)
+from torch_grama.analysis.influence import UNREACHABLE, hop_distance
+from torch_grama.analysis.inputs import ModelInput, check_count, read_input
+from torch_grama.analysis.records import Matrix, Row, plain_matrix, plain_number, plain_or_none
+
+Kind = Literal["classification", "multilabel", "regression", "forecast"]
 
 
 @dataclass(frozen=True)
@@ -96,6 +94,47 @@ class DistanceErrors:
     num_unreachable: int
 
 
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    r"""What a model said and what is true, one row per node or graph.
+
+    Attributes:
+        kind: ``"classification"``, ``"multilabel"``, ``"regression"`` or ``"forecast"``.
+        prediction: Scores ``[M, K]`` or quantities.
+        target: Classes ``[M]``, or labels or quantities ``[M, K]``.
+        evaluated: Which rows count ``[M]``, boolean, such as those of the validation split;
+            :obj:`None` for all.
+        anchors: Nodes from which distance is counted ``[M]``, boolean, such as those of the
+            training split or the source of a transfer; :obj:`None` for no errors by distance.
+    """
+
+    kind: Kind
+    prediction: Tensor
+    target: Tensor
+    evaluated: Tensor | None = None
+    anchors: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class ErrorSummary:
+    r"""Errors of one model; what does not fit its task is :obj:`None`.
+
+    Attributes:
+        kind: The kind of task.
+        classes: Confusion matrix, for a classification.
+        labels: Right and wrong answers of each label, for several labels.
+        regression: Errors and pairs of prediction and target, for quantities.
+        by_distance: Mean error of nodes by distance from the anchors: the share of wrong classes
+            or labels, or the mean absolute error.
+    """
+
+    kind: str
+    classes: ClassErrors | None
+    labels: LabelErrors | None
+    regression: RegressionErrors | None
+    by_distance: DistanceErrors | None
+
+
 def class_errors(prediction: Tensor, target: Tensor) -> ClassErrors:
     r"""The confusion matrix of a classification and what follows from it.
 
@@ -106,42 +145,37 @@ def class_errors(prediction: Tensor, target: Tensor) -> ClassErrors:
 
     Raises:
         ValueError: If a shape does not fit, or if a class is not among the scores.
+        ImportError: If torchmetrics is missing.
     """
     target = target.flatten()
-    num_classes = max(2, prediction.size(-1)) if prediction.dim() == 2 else 0
     if prediction.dim() != 2 or len(prediction) != len(target):
         raise ValueError(
-            f"Expected 'prediction' of shape [{len(target)}, num_classes], one row a target "
+            f"Expected 'prediction' of shape [{len(target)}, num_classes], one row per target "
             f"(got {tuple(prediction.shape)})"
         )
+    num_classes = max(2, prediction.size(-1))
     if target.is_floating_point() or (len(target) and int(target.max()) >= num_classes):
         raise ValueError(
             f"Expected 'target' to hold classes below {num_classes} "
             f"(got {target.dtype} up to {float(target.max()):g})"
         )
-    known = target >= 0
-    guess = guess_classes(prediction)[known]
-    target = target[known]
-    counts = torch.bincount(target * num_classes + guess, minlength=num_classes**2)
-    confusion = counts.view(num_classes, num_classes)
+    confusion = _torchmetrics().confusion_matrix(
+        _guess_classes(prediction),
+        target.clamp(min=-1),
+        task="multiclass",
+        num_classes=num_classes,
+        ignore_index=-1,
+    )
     hits, support, guesses = confusion.diagonal(), confusion.sum(1), confusion.sum(0)
     recall = hits / support  # 0/0, undefined, for an absent class
-    present = support > 0
     return ClassErrors(
         confusion=confusion.tolist(),
         support=support.tolist(),
         recall=[plain_or_none(value) for value in recall],
         precision=[plain_or_none(value) for value in hits / guesses],
-        accuracy=plain_number(hits.sum() / max(len(target), 1)),
-        balanced_accuracy=plain_number(recall[present].mean() if bool(present.any()) else 0.0),
+        accuracy=plain_number(hits.sum() / support.sum().clamp(min=1)),
+        balanced_accuracy=plain_number(recall.nanmean().nan_to_num()),
     )
-
-
-def guess_classes(prediction: Tensor) -> Tensor:
-    r"""The most likely class ``[M]`` for scores ``[M, K]``, or ``[M, 1]`` of the second of two."""
-    if prediction.size(-1) == 1:
-        return (prediction.squeeze(-1) > 0).long()
-    return prediction.argmax(-1)
 
 
 def label_errors(prediction: Tensor, target: Tensor) -> LabelErrors:
@@ -153,17 +187,17 @@ def label_errors(prediction: Tensor, target: Tensor) -> LabelErrors:
 
     Raises:
         ValueError: If the shapes differ.
+        ImportError: If torchmetrics is missing.
     """
     _check_alike(prediction, target)
-    known = ~torch.isnan(target.double())
-    yes, says = (target > 0.5) & known, (prediction > 0) & known
-    no, denies = ~yes & known, ~says & known
-    return LabelErrors(
-        *(
-            (one & other).flatten(1).sum(0).tolist()
-            for one, other in ((yes, says), (no, says), (yes, denies), (no, denies))
-        )
-    )
+    says = (prediction > 0).long().flatten(1)
+    true = torch.where(target.isnan(), -1, target > 0.5).long().flatten(1)
+    # one row per label: true and false yes, true and false no
+    count = _torchmetrics().stat_scores
+    pairs = zip(says.unbind(1), true.unbind(1), strict=True)
+    counts = torch.stack([count(*pair, task="binary", ignore_index=-1) for pair in pairs])
+    tp, fp, tn, fn = counts[:, :4].T.tolist()
+    return LabelErrors(true_positive=tp, false_positive=fp, false_negative=fn, true_negative=tn)
 
 
 def regression_errors(
@@ -179,28 +213,31 @@ def regression_errors(
 
     Raises:
         ValueError: If the shapes differ, or if there is no example.
+        ImportError: If torchmetrics is missing.
     """
     check_count("max_examples", max_examples, minimum=0)
     _check_alike(prediction, target)
     if len(target) == 0:
         raise ValueError("Expected at least one example (got none)")
-    prediction, target = (
-        part.detach().double().reshape(len(target), -1) for part in (prediction, target)
-    )
-    residual = prediction - target
-    spread = (target - target.mean(0)).square().mean(0)
-    mse = residual.square().mean(0)
+    metrics = _torchmetrics()
+    pair = [part.detach().double().reshape(len(target), -1) for part in (prediction, target)]
+    columns = list(zip(*(part.unbind(1) for part in pair), strict=True))
     generator = torch.Generator().manual_seed(seed)
     chosen = torch.randperm(len(target), generator=generator)[:max_examples].sort().values
+    predicted, true = (plain_matrix(part[chosen.to(part.device)]) for part in pair)
     return RegressionErrors(
-        mae=plain_row(residual.abs().mean(0)),
-        rmse=plain_row(mse.sqrt()),
-        r2=[
-            plain_or_none(1 - m / s if s > 0 else torch.nan)
-            for m, s in zip(mse, spread, strict=True)
+        mae=[plain_number(metrics.mean_absolute_error(*column)) for column in columns],
+        rmse=[
+            plain_number(metrics.mean_squared_error(*column, squared=False)) for column in columns
         ],
-        predicted=plain_matrix(prediction[chosen.to(prediction.device)]),
-        true=plain_matrix(target[chosen.to(target.device)]),
+        r2=[
+            plain_or_none(metrics.r2_score(*column))
+            if bool((column[1] != column[1][0]).any())
+            else None
+            for column in columns
+        ],
+        predicted=predicted,
+        true=true,
         num_examples=len(target),
     )
 
@@ -255,9 +292,87 @@ def errors_by_distance(
     )
 
 
+def summarize_errors(
+    predictions: Predictions, graphs: Sequence[ModelInput], max_examples: int, seed: int
+) -> ErrorSummary:
+    r"""Computes the errors that belong to the kind of task.
+
+    Args:
+        predictions (Predictions): What the model said and what is true.
+        graphs (sequence of ModelInput): The graphs, whose nodes in this order are the rows where
+            errors by distance are asked for.
+        max_examples (int): Pairs of prediction and target to keep of a regression.
+        seed (int): Seed of their choice.
+
+    Raises:
+        ValueError: If the kind is unknown, or a shape does not fit.
+    """
+    kinds = ("classification", "multilabel", "regression", "forecast")
+    kind, prediction, target = predictions.kind, predictions.prediction, predictions.target
+    if kind not in kinds:
+        raise ValueError(f"Expected 'kind' to be one of {', '.join(kinds)} (got {kind!r})")
+    if kind != "classification" and prediction.shape != target.shape:
+        target = target.reshape(prediction.shape)
+    # the numbers are few: all meet on the CPU, wherever the graphs are
+    prediction, target = prediction.detach().cpu(), target.cpu()
+    rows = None if predictions.evaluated is None else predictions.evaluated.cpu()
+    some = (prediction, target) if rows is None else (prediction[rows], target[rows])
+    by_distance = None
+    if predictions.anchors is not None:
+        joined = read_input(list(graphs))
+        if joined.num_nodes != len(prediction):
+            raise ValueError(
+                f"Expected one prediction per node for errors by distance "
+                f"(got {len(prediction)} for {joined.num_nodes} nodes)"
+            )
+        by_distance = errors_by_distance(
+            _error_of_rows(kind, prediction, target),
+            joined.edge_index.cpu(),
+            predictions.anchors.cpu(),
+            rows,
+        )
+    is_quantity = kind in ("regression", "forecast")
+    return ErrorSummary(
+        kind=kind,
+        classes=class_errors(*some) if kind == "classification" else None,
+        labels=label_errors(*some) if kind == "multilabel" else None,
+        regression=(
+            regression_errors(*some, max_examples=max_examples, seed=seed) if is_quantity else None
+        ),
+        by_distance=by_distance,
+    )
+
+
+def _error_of_rows(kind: Kind, prediction: Tensor, target: Tensor) -> Tensor:
+    if kind == "classification":
+        return (_guess_classes(prediction) != target.flatten()).double()
+    if kind == "multilabel":
+        wrong = ((prediction > 0) != (target > 0.5)).double().masked_fill(target.isnan(), torch.nan)
+        return wrong.flatten(1).nanmean(1).nan_to_num()  # 0 where no label is known
+    return (prediction - target).double().abs().flatten(1).mean(1)
+
+
+def _guess_classes(prediction: Tensor) -> Tensor:
+    r"""The most likely class ``[M]`` for scores ``[M, K]``, or ``[M, 1]`` of the second of two."""
+    if prediction.size(-1) == 1:
+        return (prediction.squeeze(-1) > 0).long()
+    return prediction.argmax(-1)
+
+
 def _check_alike(prediction: Tensor, target: Tensor) -> None:
     if prediction.shape != target.shape or prediction.dim() == 0:
         raise ValueError(
             f"Expected 'prediction' and 'target' of one shape [num_examples, ...] "
             f"(got {tuple(prediction.shape)} and {tuple(target.shape)})"
         )
+
+
+def _torchmetrics() -> ModuleType:
+    try:
+        from torchmetrics import functional
+    except ImportError as error:
+        raise ImportError(
+            "Expected torchmetrics for the errors of a model (got none): run `pip install "
+            "'torch-grama[train]'`"
+        ) from error
+    return functional

@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 from torch.nn import Module
 
-from torch_grama.analysis._checks import check_count
-from torch_grama.analysis.block_analysis import BlockAnalysis, records_of_blocks
-from torch_grama.analysis.block_trace import encode_input, find_grama, trace_blocks
-from torch_grama.analysis.example_graph import ExampleGraph, draw_example
+from torch_grama.analysis.block_analysis import (
+    BlockAnalysis,
+    encode_input,
+    find_grama,
+    records_of_blocks,
+    trace_blocks,
+)
 from torch_grama.analysis.influence import Influence, influence_by_distance
-from torch_grama.analysis.model_input import GraphLike, ModelInput, evaluation_mode, read_input
-from torch_grama.analysis.prediction_summary import ErrorSummary, Predictions, summarize_errors
-from torch_grama.analysis.record_file import read_record, write_record
-from torch_grama.analysis.resistance import ResistanceInfluence, influence_by_resistance
+from torch_grama.analysis.inputs import (
+    Graphs,
+    ModelInput,
+    check_count,
+    evaluation_mode,
+    read_input,
+)
+from torch_grama.analysis.prediction_errors import ErrorSummary, Predictions, summarize_errors
+from torch_grama.analysis.records import read_record
 from torch_grama.analysis.smoothness import Smoothness, smoothness_if_any, smoothness_of_traces
+from torch_grama.analysis.spread import ExampleGraph, draw_example
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 # The name under which the analysed model stands beside those it is compared with.
 MODEL = "model"
+
+# Nodes and edges of all analysed graphs together; at least one graph is taken.
+_MAX_SIZE = 200_000
+
+# Pairs of prediction and target that are kept of a regression.
+_MAX_EXAMPLES = 500
 
 # Nodes and edges that the spread of influence may go through, over all its runs of the model; it is
 # exact and given for every node while that suffices.
@@ -47,28 +64,18 @@ class AnalysisSettings:
     Attributes:
         max_graphs: Graphs whose blocks and smoothness are analysed, drawn at random.
         max_influence_graphs: Graphs of which influence is measured; the first of the former.
-        max_size: Nodes and edges of all those graphs together; at least one graph is taken.
         num_samples: Nodes of each graph that are differentiated where not all are; :obj:`None` for
             32, and fewer for large graphs.
-        max_hops: Largest distance of the influence curves.
-        impulse_length: Lags of the impulse responses.
         closed_loop: Whether to measure the loop with the backbone.
-        resistance: Whether to set influence against effective resistance too.
         example_nodes: Nodes of the graph that is drawn; 0 for none.
-        max_examples: Pairs of prediction and target that are kept of a regression.
         seed: Seed of everything random.
     """
 
     max_graphs: int = 32
     max_influence_graphs: int = 8
-    max_size: int = 200_000
     num_samples: int | None = None
-    max_hops: int = 64
-    impulse_length: int = 32
     closed_loop: bool = True
-    resistance: bool = False
     example_nodes: int = 60
-    max_examples: int = 500
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -83,7 +90,7 @@ class Analysis:
     and the entries below those of the records named here.
 
     Attributes:
-        schema_version: Version of this form, 1.
+        schema_version: Version of this form, 2.
         settings: How much was looked at, the seed included.
         num_graphs: Number of graphs in the data.
         graphs: Numbers of those that were analysed, in the order of all lists over graphs.
@@ -92,7 +99,6 @@ class Analysis:
         blocks: Dynamics of every block; empty for a model that is not GRAMA.
         influence: Influence by distance of the model, under ``"model"``, and of those it is
             compared with, under their names.
-        resistance: Influence by effective resistance likewise; empty where not asked for.
         smoothness: Dirichlet energy along the recurrence or the layers likewise; a model without
             layers that could be told has no entry.
         example: A graph to draw, with the spread of influence; :obj:`None` for a model that is not
@@ -108,7 +114,6 @@ class Analysis:
     num_edges: list[int]
     blocks: list[BlockAnalysis]
     influence: dict[str, Influence]
-    resistance: dict[str, ResistanceInfluence]
     smoothness: dict[str, Smoothness]
     example: ExampleGraph | None
     errors: ErrorSummary | None
@@ -118,7 +123,7 @@ class Analysis:
 
 def analyze(
     model: Module,
-    data: GraphLike | ModelInput | Sequence[GraphLike | ModelInput],
+    data: Graphs,
     *,
     predictions: Predictions | None = None,
     compare: Mapping[str, Module] | None = None,
@@ -156,52 +161,50 @@ def analyze(
     models = {MODEL: model, **(compare or {})}
     if compare is not None and MODEL in compare:
         raise ValueError(f"Expected compared models under other names than '{MODEL}'")
-    graphs = _read_graphs(data)
-    chosen = choose_graphs(graphs, settings.max_graphs, settings.max_size, settings.seed)
+    items = data if isinstance(data, Sequence) else [data]
+    graphs = [part for item in items for part in read_input(item).split()]
+    chosen = choose_graphs(graphs, settings.max_graphs, _MAX_SIZE, settings.seed)
     batch = read_input([graphs[index] for index in chosen])
     few = read_input([graphs[index] for index in chosen[: settings.max_influence_graphs]])
-    clock = _Clock(report)
+    seconds: dict[str, float] = {}
 
+    @contextmanager
+    def part(name: str) -> Iterator[None]:
+        if report is not None:
+            report(name)
+        start = time.perf_counter()
+        yield
+        seconds[name] = round(time.perf_counter() - start, 3)
+
+    is_grama = find_grama(model) is not None
     blocks: list[BlockAnalysis] = []
     smoothness: dict[str, Smoothness] = {}
-    if find_grama(model) is not None:
-        with clock.time("dynamics of the blocks"), evaluation_mode(model), torch.no_grad():
+    if is_grama:
+        with part("dynamics of the blocks"), evaluation_mode(model), torch.no_grad():
             encoded = encode_input(model, batch)
             traces = trace_blocks(model, encoded)
-            length, loop = settings.impulse_length, settings.closed_loop
-            blocks = records_of_blocks(traces, encoded, length, loop, None, None, settings.seed)
+            blocks = records_of_blocks(traces, encoded, settings.closed_loop, settings.seed)
             smoothness[MODEL] = smoothness_of_traces(traces, encoded)
             del traces
-    with clock.time("smoothness"):
+    with part("smoothness"):
         for name, other in models.items():
-            if name not in smoothness:
-                found = smoothness_if_any(other, batch)
-                smoothness.update({} if found is None else {name: found})
+            found = None if name in smoothness else smoothness_if_any(other, batch)
+            smoothness.update({} if found is None else {name: found})
     influence = {}
     for name, other in models.items():
-        with clock.time(f"influence of {name}"):
+        with part(f"influence of {name}"):
+            num_samples = _num_samples(few, settings)
             influence[name] = influence_by_distance(
-                other,
-                few,
-                num_samples=_num_samples(few, settings),
-                max_hops=settings.max_hops,
-                seed=settings.seed,
-            )
-    resistance = {}
-    for name, other in models.items() if settings.resistance else ():
-        with clock.time(f"resistance of {name}"):
-            samples = max(_num_samples(few, settings) // 2, 1)
-            resistance[name] = influence_by_resistance(
-                other, few, num_samples=samples, seed=settings.seed
+                other, few, num_samples=num_samples, seed=settings.seed
             )
     example = None
-    if find_grama(model) is not None and settings.example_nodes > 0:
-        with clock.time("example"):
+    if is_grama and settings.example_nodes > 0:
+        with part("example"):
             example = _example(model, graphs, chosen, settings)
     errors = None
     if predictions is not None:
-        with clock.time("errors"):
-            errors = summarize_errors(predictions, graphs, settings.max_examples, settings.seed)
+        with part("errors"):
+            errors = summarize_errors(predictions, graphs, _MAX_EXAMPLES, settings.seed)
     return Analysis(
         settings=settings,
         num_graphs=len(graphs),
@@ -210,38 +213,55 @@ def analyze(
         num_edges=[graphs[index].edge_index.size(1) for index in chosen],
         blocks=blocks,
         influence=influence,
-        resistance=resistance,
         smoothness=smoothness,
         example=example,
         errors=errors,
-        seconds=clock.seconds,
+        seconds=seconds,
     )
 
 
 def write_analysis(analysis: Analysis, path: str | os.PathLike[str]) -> None:
-    r"""Writes an analysis as JSON, at once or not at all."""
-    write_record(analysis, path)
+    r"""Writes an analysis as JSON, at once or not at all.
+
+    Args:
+        analysis (Analysis): What :func:`analyze` found.
+        path (str or Path): The file.
+
+    Raises:
+        ValueError: If a number is infinite or undefined, which JSON cannot say.
+    """
+    path = Path(path)
+    text = json.dumps(dataclasses.asdict(analysis), allow_nan=False, separators=(",", ":"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        unfinished.write_text(f"{text}\n", encoding="utf-8")
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def read_analysis(path: str | os.PathLike[str]) -> Analysis:
     r"""Reads what :func:`write_analysis` wrote.
+
+    Args:
+        path (str or Path): The file.
 
     Raises:
         ValueError: If the file is no analysis, or one of another version.
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
+        version = content.get("schema_version") if isinstance(content, dict) else None
+        if version != SCHEMA_VERSION:
+            raise ValueError(f"version {version}")
+        analysis: Analysis = read_record(Analysis, content, "Analysis")
     except ValueError as error:
         raise ValueError(
-            f"Expected JSON in {path} (got: {error}); analyse the run again"
-        ) from error
-    version = content.get("schema_version") if isinstance(content, dict) else None
-    if version != SCHEMA_VERSION:
-        raise ValueError(
-            f"Expected an analysis of version {SCHEMA_VERSION} in {path} (got {version}); analyse "
+            f"Expected an analysis of version {SCHEMA_VERSION} in {path} (got: {error}); analyse "
             f"the run again"
-        )
-    return read_record(Analysis, path)
+        ) from error
+    return analysis
 
 
 def choose_graphs(
@@ -261,13 +281,6 @@ def choose_graphs(
     if not chosen:
         raise ValueError("Expected at least one graph with nodes to analyse (got none)")
     return chosen
-
-
-def _read_graphs(
-    data: GraphLike | ModelInput | Sequence[GraphLike | ModelInput],
-) -> list[ModelInput]:
-    items = data if isinstance(data, Sequence) else [data]
-    return [part for item in items for part in read_input(item).split()]
 
 
 def _size(graph: ModelInput) -> int:
@@ -304,24 +317,3 @@ def _example(
         max_sources=max(1, runs // num_probes) if large else None,
         seed=settings.seed,
     )
-
-
-class _Clock:
-    r"""Says which part begins, and keeps how long it took."""
-
-    def __init__(self, report: Callable[[str], None] | None) -> None:
-        self.seconds: dict[str, float] = {}
-        self._report = report
-        self._part = ""
-        self._start = 0.0
-
-    def time(self, part: str) -> _Clock:
-        self._part, self._start = part, time.perf_counter()
-        if self._report is not None:
-            self._report(part)
-        return self
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None:
-        self.seconds[self._part] = round(time.perf_counter() - self._start, 3)

@@ -10,10 +10,20 @@ import torch
 from torch import Tensor
 from torch.nn import Module, ModuleList
 
-from torch_grama.analysis._checks import check_batch
-from torch_grama.analysis.block_trace import BlockTrace, encode_input, find_grama, trace_blocks
-from torch_grama.analysis.model_input import GraphLike, ModelInput, evaluation_mode, read_input
-from torch_grama.analysis.plain_numbers import Row, plain_row
+from torch_grama.analysis.block_analysis import (
+    BlockTrace,
+    encode_input,
+    find_grama,
+    trace_blocks,
+)
+from torch_grama.analysis.inputs import (
+    Graphs,
+    ModelInput,
+    check_batch,
+    evaluation_mode,
+    read_input,
+)
+from torch_grama.analysis.records import Row, plain_row
 from torch_grama.nn.readout import Readout
 
 
@@ -82,9 +92,10 @@ def dirichlet_energy(
         )
     num_nodes = states.size(-2)
     graph, num_graphs = check_batch(states.new_empty(num_nodes, 0), batch, batch_size)
-    source, target = edge_index[:, edge_index[0] != edge_index[1]]
+    proper = edge_index[0] != edge_index[1]
+    source, target = edge_index[:, proper]
     weight = states.new_ones(edge_index.size(1)) if edge_weight is None else edge_weight
-    weight = weight[edge_index[0] != edge_index[1]].to(states.dtype)
+    weight = weight[proper].to(states.dtype)
     if bool((weight < 0).any()):
         raise ValueError(
             f"Expected 'edge_weight' not to be negative (got {float(weight.min()):g}); leave it "
@@ -104,9 +115,7 @@ def dirichlet_energy(
 
 
 def measure_smoothness(
-    model: Module,
-    data: GraphLike | ModelInput | Sequence[GraphLike | ModelInput],
-    layers: Sequence[Module] | None = None,
+    model: Module, data: Graphs, layers: Sequence[Module] | None = None
 ) -> Smoothness:
     r"""The Dirichlet energy of the states after every recurrence of a GRAMA model, or after every
     layer of another.
@@ -119,12 +128,12 @@ def measure_smoothness(
             that has the most such outputs, but for a readout's)
 
     Raises:
-        ValueError: If no layer returns one row a node.
+        ValueError: If no layer returns one row per node.
     """
     found = smoothness_if_any(model, read_input(data), layers)
     if found is None:
         raise ValueError(
-            f"Expected layers that return one row a node (got none in {type(model).__name__}); "
+            f"Expected layers that return one row per node (got none in {type(model).__name__}); "
             f"name them with 'layers'"
         )
     return found
@@ -133,7 +142,7 @@ def measure_smoothness(
 def smoothness_if_any(
     model: Module, inputs: ModelInput, layers: Sequence[Module] | None = None
 ) -> Smoothness | None:
-    r"""Likewise, :obj:`None` for a model none of whose layers returns one row a node."""
+    r"""Likewise, :obj:`None` for a model none of whose layers returns one row per node."""
     with evaluation_mode(model), torch.no_grad():
         if layers is None and find_grama(model) is not None:
             encoded = encode_input(model, inputs)

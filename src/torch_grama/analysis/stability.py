@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
-from torch_grama.analysis._checks import check_coefficients, check_tolerance
-from torch_grama.analysis.eigenvalues import eigenvalues
+from torch_grama.analysis.inputs import check_coefficients, check_tolerance
 from torch_grama.analysis.state_space import state_matrix
+
+_NotConverged: type[RuntimeError] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
 
 # A zero of the moving average cancels a pole within this relative distance of it.
 _CANCELLATION = 1e-9
@@ -189,27 +191,17 @@ def satisfies_sufficient_condition(phi: Tensor) -> Tensor:
 
 
 class PoleZeros(NamedTuple):
-    r"""The poles of an ARMA recurrence, its zeros, and which poles keep its response alive.
+    r"""The poles of an ARMA recurrence, its zeros, and which poles keep its response alive."""
 
-    Attributes:
-        poles: Roots of the characteristic polynomial, complex ``[..., p]``.
-        zeros: Roots of the moving-average polynomial, complex ``[..., q]``.
-        lasting: The poles on or outside the unit circle, ``[..., p]``.
-        excited: Those of them that no zero cancels, ``[..., p]``.
-        used: The zeros that cancel a lasting pole, ``[..., q]``.
-    """
-
-    poles: Tensor
-    zeros: Tensor
-    lasting: Tensor
-    excited: Tensor
-    used: Tensor
+    poles: Tensor  # roots of the characteristic polynomial, complex [..., p]
+    zeros: Tensor  # roots of the moving-average polynomial, complex [..., q]
+    lasting: Tensor  # the poles on or outside the unit circle
+    excited: Tensor  # those of them that no zero cancels
+    used: Tensor  # the zeros that cancel a lasting pole
 
 
 def find_poles_and_zeros(phi: Tensor, theta: Tensor, tolerance: float) -> PoleZeros:
-    r"""Find the roots of :math:`\lambda^p - \sum_j \phi_j \lambda^{p-j}` and of :math:`\lambda^q +
-    \sum_j \theta_j \lambda^{q-j}`, and pair each lasting pole with a zero of its own at the same
-    place, if there is one."""
+    r"""Pair each lasting pole with a zero of its own at the same place, if there is one."""
     poles = characteristic_roots(phi.detach().double())
     # Without a moving average there are no zeros; an empty companion matrix is no matrix.
     zeros = characteristic_roots(-theta.detach().double()) if theta.size(-1) else poles[..., :0]
@@ -229,8 +221,8 @@ def find_poles_and_zeros(phi: Tensor, theta: Tensor, tolerance: float) -> PoleZe
 class _Roots(torch.autograd.Function):
     r"""Eigenvalues of the companion matrix, with derivatives from the implicit function theorem.
 
-    Those of :func:`torch.linalg.eigvals` need all eigenvectors and fail as soon as any two roots
-    coincide, which zero coefficients make common; these need only the root in question.
+    Those of :func:`torch.linalg.eigvals` fail as soon as any two roots coincide, which zero
+    coefficients make common; these need only the root in question.
     """
 
     @staticmethod
@@ -252,3 +244,32 @@ class _Roots(torch.autograd.Function):
         powers = torch.linalg.vander(roots, N=p + 1)[..., :p].flip(-1)  # lambda_k^(p-j) [..., p, p]
         gradient: Tensor = (weight.unsqueeze(-1) * powers.conj()).sum(-2).real
         return gradient
+
+
+def eigenvalues(matrices: Tensor) -> Tensor:
+    r"""The eigenvalues ``[..., n]`` of matrices ``[..., n, n]``.
+
+    LAPACK's iteration does not converge for about one in a thousand companion matrices whose
+    entries span many orders of magnitude, as the coefficients of a saturated softmax do, and then
+    refuses the whole batch. Such a matrix is tried again as its transpose, which has the same
+    eigenvalues, and at last with a perturbation of the size of its own rounding.
+    """
+    try:
+        found: Tensor = torch.linalg.eigvals(matrices)
+    except _NotConverged:
+        size = matrices.size(-1)
+        singles = [_eigenvalues_of_one(matrix) for matrix in matrices.reshape(-1, size, size)]
+        found = torch.stack(singles).view(matrices.shape[:-1])
+    return found
+
+
+def _eigenvalues_of_one(matrix: Tensor) -> Tensor:
+    for attempt in (matrix, matrix.mT):
+        with suppress(_NotConverged):
+            found: Tensor = torch.linalg.eigvals(attempt)
+            return found
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(matrix.shape, generator=generator, dtype=torch.float64).to(matrix)
+    rounding = torch.finfo(matrix.dtype).eps * matrix.abs().max()
+    perturbed: Tensor = torch.linalg.eigvals(matrix + rounding * noise)
+    return perturbed

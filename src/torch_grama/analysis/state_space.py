@@ -1,4 +1,4 @@
-"""ARMA recurrences as state-space models, and back."""
+"""ARMA recurrences as state-space models and back, and both of them step by step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torch_grama.analysis._checks import (
+from torch_grama.analysis.inputs import (
     broadcast_shape,
     check_coefficients,
     check_real,
@@ -15,7 +15,6 @@ from torch_grama.analysis._checks import (
     check_state_space,
     to_one_dtype,
 )
-from torch_grama.analysis.simulation import simulate_arma
 
 
 class StateSpace(NamedTuple):
@@ -206,10 +205,9 @@ def ssm_to_arma(
         or the output does not see appear as common factors of both polynomials.
 
     .. note::
-        The work is done in float64, and coefficients are exact to rounding relative to the largest
-        of them. A polynomial of high
-        degree with clustered roots has coefficients over many orders of magnitude, and the
-        recurrence is then more sensitive to rounding than the state-space model.
+        The work is done in float64. A polynomial of high degree with clustered roots has
+        coefficients over many orders of magnitude, and the recurrence is then more sensitive to
+        rounding than the state-space model.
 
     Args:
         A (Tensor): State matrix.
@@ -235,22 +233,9 @@ def ssm_to_arma(
         >>> ssm_to_arma(*ssm).ma
         tensor([1.0000, 0.2500, 0.0000])
     """
-    A, B, C, D = check_state_space(A, B, C, D)
-    n = A.size(-1)
-    start = A.new_zeros(n) if initial_state is None else initial_state
-    check_real("initial_state", start, ndim=1)
-    check_size("initial_state", start, n, "one per state of 'A'")
-    A, B, C, D, start = to_one_dtype(A=A, B=B, C=C, D=D, initial_state=start)
-    shape = broadcast_shape(
-        A=A.shape[:-2],
-        B=B.shape[:-1],
-        C=C.shape[:-1],
-        D=D.shape,
-        initial_state=start.shape[:-1],
-    )
-    dtype = A.dtype
-    A, D = A.double().expand(*shape, n, n), D.double().expand(shape)
-    B, C, start = (vector.double().expand(*shape, n) for vector in (B, C, start))
+    A, B, C, D, _, start = check_state_space(A, B, C, D, A.new_zeros(0), initial_state)
+    dtype, shape, n = A.dtype, D.shape, A.size(-1)
+    A, B, C, D, start = (part.double() for part in (A, B, C, D, start))
 
     # [..., n, 2]: the two directions in which M_k is read, the input's and the initial state's.
     columns = torch.stack([B, (A @ start.unsqueeze(-1)).squeeze(-1)], dim=-1)
@@ -271,3 +256,145 @@ def ssm_to_arma(
         ma=(ma + polynomial * D.unsqueeze(-1)).to(dtype),
         initial_terms=terms[..., 1].to(dtype),
     )
+
+
+def simulate_arma(
+    phi: Tensor,
+    theta: Tensor | None,
+    inputs: Tensor,
+    *,
+    past_states: Tensor | None = None,
+    past_inputs: Tensor | None = None,
+    direct: Tensor | None = None,
+    initial_terms: Tensor | None = None,
+) -> Tensor:
+    r"""Run the ARMA recurrence of one GRAMA block, with :math:`\delta` as an outside input
+
+    .. math::
+        f_t = \sum_{i=1}^{p} \phi_i f_{t-i} + \sum_{j=1}^{q} \theta_j \delta_{t-j}
+              + b_0 \delta_t + c_t, \qquad t = 0, \dots, T - 1
+
+    where :math:`\phi` and :math:`\theta` are the autoregressive and moving-average coefficients,
+    :math:`b_0` weighs the present input (1 in GRAMA) and :math:`c_t` are terms added to the first
+    outputs (0 in GRAMA); :func:`~torch_grama.analysis.ssm_to_arma` needs the last two. All leading
+    dimensions broadcast, and the result is differentiable in every tensor.
+
+    Args:
+        phi (Tensor): Autoregressive coefficients; the first multiplies the newest state.
+        theta (Tensor, optional): Moving-average coefficients; the first multiplies the newest
+            past input. :obj:`None` stands for an empty moving average.
+        inputs (Tensor): The inputs :math:`\delta_0, \dots, \delta_{T-1}`.
+        past_states (Tensor, optional): The outputs :math:`f_{-1}, \dots, f_{-p}` before the first
+            step, **newest first**. (default: zeros)
+        past_inputs (Tensor, optional): The inputs :math:`\delta_{-1}, \dots, \delta_{-q}`, newest
+            first. (default: zeros)
+        direct (Tensor, optional): The weight :math:`b_0`. (default: ones)
+        initial_terms (Tensor, optional): The terms :math:`c_0, c_1, \dots`; those beyond the last
+            given are zero. (default: zeros)
+
+    Shapes:
+        - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`, inputs :math:`(*, T)`, past_states
+          :math:`(*, p)`, past_inputs :math:`(*, q)`, direct :math:`(*)`, initial_terms
+          :math:`(*, n)`
+        - **output:** outputs :math:`(*, T)`
+
+    Returns:
+        Tensor: The outputs :math:`f_0, \dots, f_{T-1}`.
+
+    Raises:
+        ValueError: If shapes do not fit together, or a value is not a finite real number.
+
+    Example:
+        >>> phi, theta = torch.tensor([0.5]), torch.tensor([0.25])
+        >>> simulate_arma(phi, theta, torch.tensor([1.0, 0.0, 0.0]))
+        tensor([1.0000, 0.7500, 0.3750])
+    """
+    phi, theta = check_coefficients(phi, theta)
+    check_real("inputs", inputs, ndim=1)
+    p, q = phi.size(-1), theta.size(-1)
+    direct = phi.new_ones(()) if direct is None else direct
+    check_real("direct", direct, ndim=0)
+    given = {"phi": phi, "theta": theta, "inputs": inputs, "direct": direct.unsqueeze(-1)}
+    for name, value, size in (
+        ("past_states", past_states, p),
+        ("past_inputs", past_inputs, q),
+        ("initial_terms", initial_terms, 0),
+    ):
+        given[name] = phi.new_zeros(size) if value is None else value
+        check_real(name, given[name], ndim=1)
+    check_size("past_states", given["past_states"], p, "one per coefficient in 'phi'")
+    check_size("past_inputs", given["past_inputs"], q, "one per coefficient in 'theta'")
+
+    shape = broadcast_shape(**{name: value.shape[:-1] for name, value in given.items()})
+    phi, theta, inputs, direct, states, before, terms = (
+        value.expand(shape + value.shape[-1:]) for value in to_one_dtype(**given)
+    )
+    steps = inputs.size(-1)
+    if steps == 0:
+        return inputs
+
+    # 1. Everything but the feedback at once: [..., T, q + 1] windows of the inputs, oldest first.
+    weights = torch.cat([direct, theta], dim=-1).flip(-1)
+    windows = torch.cat([before.flip(-1), inputs], dim=-1).unfold(-1, q + 1, 1)
+    forcing = (windows * weights.unsqueeze(-2)).sum(-1)
+    terms = terms[..., :steps]
+    forcing = forcing + torch.nn.functional.pad(terms, (0, steps - terms.size(-1)))
+
+    # 2. The feedback, step by step.
+    outputs = []
+    for drive in forcing.unbind(-1):
+        newest = (phi * states).sum(-1) + drive
+        states = torch.cat([newest.unsqueeze(-1), states[..., :-1]], dim=-1)
+        outputs.append(newest)
+    return torch.stack(outputs, dim=-1)
+
+
+def simulate_ssm(
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor,
+    inputs: Tensor,
+    initial_state: Tensor | None = None,
+) -> Tensor:
+    r"""Run a linear state-space model with one input and one output
+
+    .. math::
+        x_t = \mathbf{A} x_{t-1} + \mathbf{B} \delta_t, \qquad
+        f_t = \mathbf{C} x_t + \mathbf{D} \delta_t, \qquad t = 0, \dots, T - 1
+
+    where :math:`x_t` holds the :math:`n` states. The present input enters the state before the
+    output is read, as in the paper. All leading dimensions broadcast, and the result is
+    differentiable in every tensor.
+
+    Args:
+        A (Tensor): State matrix.
+        B (Tensor): Input vector.
+        C (Tensor): Output vector.
+        D (Tensor): Direct weight of the input in the output.
+        inputs (Tensor): The inputs :math:`\delta_0, \dots, \delta_{T-1}`.
+        initial_state (Tensor, optional): The state :math:`x_{-1}` before the first step.
+            (default: zeros)
+
+    Shapes:
+        - **input:** A :math:`(*, n, n)`, B :math:`(*, n)`, C :math:`(*, n)`, D :math:`(*)`,
+          inputs :math:`(*, T)`, initial_state :math:`(*, n)`
+        - **output:** outputs :math:`(*, T)`
+
+    Returns:
+        Tensor: The outputs :math:`f_0, \dots, f_{T-1}`.
+
+    Raises:
+        ValueError: If shapes do not fit together, or a value is not a finite real number.
+
+    Example:
+        >>> one = torch.ones(1)
+        >>> simulate_ssm(0.5 * one.view(1, 1), one, one, torch.tensor(0.0), torch.ones(3))
+        tensor([1.0000, 1.5000, 1.7500])
+    """
+    A, B, C, D, inputs, state = check_state_space(A, B, C, D, inputs, initial_state)
+    outputs = []
+    for value in inputs.unbind(-1):
+        state = (A @ state.unsqueeze(-1)).squeeze(-1) + B * value.unsqueeze(-1)
+        outputs.append((C * state).sum(-1) + D * value)
+    return torch.stack(outputs, dim=-1) if outputs else inputs
