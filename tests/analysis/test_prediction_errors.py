@@ -95,7 +95,7 @@ def test_constant_targets_have_no_explained_variance():
     json.dumps(dataclasses.asdict(found), allow_nan=False)
 
 
-def test_errors_by_distance_on_a_path():
+def test_errors_by_distance_on_a_path(monkeypatch):
     error = torch.tensor([0.0, 1.0, 0.0, 1.0, 1.0, 1.0])
     anchors = torch.tensor([True, False, False, False, False, False])
     found = errors_by_distance(error, path_edges(5), anchors)
@@ -103,8 +103,10 @@ def test_errors_by_distance_on_a_path():
     assert found.num_nodes == [1, 1, 1, 1, 1]
     assert (found.unreachable_error, found.num_unreachable) == (1.0, 1)
 
-    short = errors_by_distance(error, path_edges(5), anchors, max_hops=2)
+    monkeypatch.setattr("torch_grama.analysis.prediction_errors._MAX_HOPS", 2)
+    short = errors_by_distance(error, path_edges(5), anchors)
     assert short.error == [0.0, 1.0, pytest.approx(2 / 3, rel=1e-4)]
+    monkeypatch.undo()
     some = errors_by_distance(error, path_edges(5), anchors, evaluated=error.bool())
     assert some.error == [None, 1.0, None, 1.0, 1.0]
 

@@ -49,66 +49,40 @@ _LARGE = 2**18
 
 @dataclass(frozen=True)
 class ClosedLoop:
-    r"""The loop of a block with its own backbone, one number per graph.
+    r"""The loop of a block with its own backbone, one number per graph."""
 
-    Attributes:
-        operator_norm: Norm of the backbone's Jacobian at the newest given state, gain included.
-        gain: Largest factor of one recurrence, see :func:`closed_loop_gain`.
-        bound: Bound on the radius from the norm alone, see :func:`closed_loop_bound` (sharp).
-        radius: Measured spectral radius, see :func:`closed_loop_radius`.
-        num_iterations: Steps of the power iteration behind it.
-        krylov_dim: Dimension of the subspace behind it.
-    """
-
-    operator_norm: Row
-    gain: Row
-    bound: Row
-    radius: Row
-    num_iterations: int
-    krylov_dim: int
+    operator_norm: Row  #: norm of the backbone's Jacobian at the newest given state, gain included
+    gain: Row  #: largest factor of one recurrence, see :func:`closed_loop_gain`
+    bound: Row  #: bound on the radius from the norm alone, see :func:`closed_loop_bound` (sharp)
+    radius: Row  #: measured spectral radius, see :func:`closed_loop_radius`
+    num_iterations: int  #: steps of the power iteration behind it
+    krylov_dim: int  #: dimension of the subspace behind it
 
 
 @dataclass(frozen=True)
 class BlockAnalysis:
-    r"""The dynamics of one block, one entry per graph in every list.
+    r"""The dynamics of one block, one entry per graph in every list."""
 
-    Attributes:
-        block: Number of the block, from 0.
-        step: Number of the recurrence whose coefficients these are, from 0, where they are
-            recomputed at every recurrence; :obj:`None` where they hold for the whole block.
-        backbone: Class of the backbone.
-        learned_gain: The gain on the backbone; :obj:`None` where there is none.
-        phi: Autoregressive coefficients ``[B][p]``, newest first.
-        theta: Moving-average coefficients ``[B][q]``, newest first.
-        poles: Poles ``[B][p][2]`` as real and imaginary part, in order of falling modulus.
-        radius: Largest modulus of the poles.
-        margin: Stability margin, one minus the radius; negative outside the unit circle.
-        sum_abs_phi: The sum of :math:`|\phi_i|`.
-        satisfies_condition: Whether that sum is at most 1, which suffices for stability.
-        stable: Whether the powers of the state matrix stay bounded.
-        bibo_stable: Whether bounded input gives bounded output.
-        impulse_response: Response ``[B][T]`` to a unit input, without the backbone's feedback.
-        memory_length: Lag beyond which the response stays below 0.001; :obj:`None` for infinite
-            memory.
-        closed_loop: The loop with the backbone; :obj:`None` where it was not asked for.
-    """
-
-    block: int
+    block: int  #: number of the block, from 0
+    #: number of the recurrence whose coefficients these are, from 0, where they are recomputed at
+    #: every recurrence; None where they hold for the whole block
     step: int | None
-    backbone: str
-    learned_gain: float | None
-    phi: Matrix
-    theta: Matrix
-    poles: Cube
-    radius: Row
-    margin: Row
-    sum_abs_phi: Row
-    satisfies_condition: list[bool]
-    stable: list[bool]
-    bibo_stable: list[bool]
+    backbone: str  #: class of the backbone
+    learned_gain: float | None  #: the gain on the backbone; None where there is none
+    phi: Matrix  #: autoregressive coefficients ``[B][p]``, newest first
+    theta: Matrix  #: moving-average coefficients ``[B][q]``, newest first
+    poles: Cube  #: poles ``[B][p][2]`` as real and imaginary part, in order of falling modulus
+    radius: Row  #: largest modulus of the poles
+    margin: Row  #: stability margin, one minus the radius; negative outside the unit circle
+    sum_abs_phi: Row  #: the sum of :math:`|\phi_i|`
+    satisfies_condition: list[bool]  #: whether that sum is at most 1, which suffices for stability
+    stable: list[bool]  #: whether the powers of the state matrix stay bounded
+    bibo_stable: list[bool]  #: whether bounded input gives bounded output
+    #: response ``[B][T]`` to a unit input, without the backbone's feedback
     impulse_response: Matrix
+    #: lag beyond which the response stays below 0.001; None for infinite memory
     memory_length: list[float | None]
-    closed_loop: ClosedLoop | None
+    closed_loop: ClosedLoop | None  #: the loop with the backbone; None where it was not asked for
 
 
 def analyze_blocks(

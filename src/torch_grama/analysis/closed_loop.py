@@ -48,10 +48,8 @@ def closed_loop_radius(
 
     where :math:`\mathbf{J}` is the Jacobian of the backbone :math:`g` at a point, and
     :math:`\mathbf{\Phi}`, :math:`\mathbf{\Theta}`, :math:`\mathbf{N}` are as in
-    :func:`~torch_grama.analysis.state_matrix`. The theory of the paper takes :math:`\delta` for an
-    outside input and so describes :math:`\mathbf{J} = 0` only. States grow like :math:`\rho^t` in
-    the long run; a learned gain on the backbone belongs into the callable, as in ``lambda x: gain *
-    conv(x, edge_index)``.
+    :func:`~torch_grama.analysis.state_matrix`. The paper takes :math:`\delta` for an outside input
+    and so describes :math:`\mathbf{J} = 0` only. States grow like :math:`\rho^t` in the long run.
 
     The matrix is never formed. Its non-zero eigenvalues are the roots of
 
@@ -61,41 +59,31 @@ def closed_loop_radius(
 
     for all eigenvalues :math:`\mu` of :math:`\mathbf{J}`. First the recurrence itself is run as a
     power iteration, which singles out those :math:`\mu` that grow fastest; then Arnoldi's method
-    resolves them, and the polynomial is solved for each. Complex pairs need no special care.
+    resolves them, and the polynomial is solved for each.
 
     .. note::
-        For convolutions on random graphs, paths and directed graphs with random weights and
-        coefficients the defaults came within 0.2 % of a dense eigenvalue solver in the worst of
-        several hundred cases, and within rounding in most. Where the Jacobian is far from normal,
-        as on a directed path, whose powers vanish only after as many steps as it has nodes, the
-        estimate describes transient growth and exceeds the radius until ``num_iterations`` is large
-        against the length of such paths.
+        For convolutions on random graphs the defaults came within 0.2 % of a dense eigenvalue
+        solver in the worst of several hundred cases. Where the Jacobian is far from normal, as on a
+        directed path, the estimate exceeds the radius until ``num_iterations`` is large against the
+        length of such paths.
 
     Args:
         phi (Tensor): Autoregressive coefficients, one set for all graphs or one per graph.
         theta (Tensor, optional): Moving-average coefficients likewise, or :obj:`None`.
-        backbone (callable): A map from ``[N, F]`` to ``[N, F]`` that can be differentiated twice.
-            It must not mix the graphs of a batch. A constant part takes no part.
+        backbone (callable): A map from ``[N, F]`` to ``[N, F]`` that can be differentiated twice,
+            a learned gain included. It must not mix the graphs of a batch.
         point (Tensor): Where to linearise; any point, such as zeros, for an affine backbone.
         batch (Tensor, optional): The graph of each node. (default: :obj:`None`, one graph)
-        batch_size (int, optional): Number of graphs :math:`B`. (default: the largest entry of
-            ``batch`` plus one)
+        batch_size (int, optional): Number of graphs :math:`B`. (default: :obj:`None`)
         num_iterations (int, optional): Steps of the recurrence. (default: :obj:`100`)
         krylov_dim (int, optional): Dimension of the subspace that resolves the eigenvalues; that
             many ``[N, F]`` tensors are held. (default: :obj:`32`)
-        seed (int, optional): Seed of the first vector; the global generator is left alone.
-            (default: :obj:`0`)
+        seed (int, optional): Seed of the first vector. (default: :obj:`0`)
 
     Shapes:
         - **input:** phi :math:`(p)` or :math:`(B, p)`, theta :math:`(q)` or :math:`(B, q)`, point
           :math:`(N, F)`, batch :math:`(N)`
-        - **output:** radius :math:`(B)`, or :math:`()` without ``batch``
-
-    Returns:
-        Tensor: The radius, without gradients; 0 for a graph without nodes.
-
-    Raises:
-        ValueError: If a shape or a value is not usable, or the Jacobian is not finite.
+        - **output:** radius :math:`(B)`, or :math:`()` without ``batch``; 0 for an empty graph
 
     Example:
         >>> phi = theta = torch.tensor([0.5])
@@ -145,8 +133,7 @@ def closed_loop_gain(phi: Tensor, theta: Tensor | None, operator_norm: Tensor) -
     where :math:`\mathbf{T}` is the linear part of the backbone. With :math:`\delta_t = \mathbf{T}
     f_{t-1}` the recurrence reads :math:`f_t = \sum_i \phi_i f_{t-i} + \mathbf{T} (f_{t-1} + \sum_j
     \theta_j f_{t-1-j})`, hence :math:`\|f_t\| \le s \max_{1 \le i \le m} \|f_{t-i}\|` with
-    :math:`m = \max(p, q + 1)`, whatever the past is, for a norm of states :math:`f` and the
-    operator norm that belongs to it.
+    :math:`m = \max(p, q + 1)`, whatever the past is.
 
     Args:
         phi (Tensor): Autoregressive coefficients.
@@ -156,12 +143,6 @@ def closed_loop_gain(phi: Tensor, theta: Tensor | None, operator_norm: Tensor) -
     Shapes:
         - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`, operator_norm :math:`(*)`
         - **output:** gain :math:`(*)`
-
-    Returns:
-        Tensor: The gain, differentiable in all arguments.
-
-    Raises:
-        ValueError: If a shape or a value is not usable.
 
     Example:
         >>> quarter = torch.full((4,), 0.25)
@@ -195,20 +176,12 @@ def closed_loop_bound(
         phi (Tensor): Autoregressive coefficients.
         theta (Tensor, optional): Moving-average coefficients, or :obj:`None`.
         operator_norm (Tensor): Norm of the backbone, see :func:`operator_norm`.
-        sharp (bool, optional): If set to :obj:`True`, return the modulus at which the inequality
-            above becomes an equality. It is never larger than :math:`\max(s, s^{1/m})`, and is the
-            best bound that the sizes of the coefficients and the norm alone allow.
-            (default: :obj:`False`)
+        sharp (bool, optional): Whether to return the modulus at which the inequality above becomes
+            an equality, the best bound that the sizes alone allow. (default: :obj:`False`)
 
     Shapes:
         - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`, operator_norm :math:`(*)`
         - **output:** bound :math:`(*)`
-
-    Returns:
-        Tensor: The bound, differentiable in all arguments where it is not zero.
-
-    Raises:
-        ValueError: If a shape or a value is not usable.
 
     Example:
         >>> phi, theta, norm = torch.tensor([0.5]), torch.tensor([0.1]), torch.tensor(0.1)
@@ -234,31 +207,17 @@ def operator_norm(
     r"""The largest singular value :math:`\|\mathbf{J}\|_2` of a backbone's Jacobian at a point, for
     each graph of a batch.
 
-    It is found from products with :math:`\mathbf{J}^\top \mathbf{J}` by Lanczos' method. The
-    estimate approaches the norm from below. It is exact for small graphs, and after 32 iterations
-    about one percent away on average for a million entries, were the singular values spread as
-    unfavourably as possible.
+    It is found from products with :math:`\mathbf{J}^\top \mathbf{J}` by Lanczos' method, from
+    below: exact for small graphs, and about one percent away for a million entries at worst.
 
     Args:
-        backbone (callable): A map from ``[N, F]`` to ``[N, F]`` that can be differentiated twice.
-            It must not mix the graphs of a batch. A constant part takes no part.
-        point (Tensor): Where to linearise; any point, such as zeros, for an affine backbone.
-        batch (Tensor, optional): The graph of each node. (default: :obj:`None`, one graph)
-        batch_size (int, optional): Number of graphs :math:`B`. (default: the largest entry of
-            ``batch`` plus one)
+        backbone, point, batch, batch_size: As for :func:`closed_loop_radius`.
         num_iterations (int, optional): Number of products. (default: :obj:`32`)
-        seed (int, optional): Seed of the first vector; the global generator is left alone.
-            (default: :obj:`0`)
+        seed (int, optional): Seed of the first vector. (default: :obj:`0`)
 
     Shapes:
         - **input:** point :math:`(N, F)`, batch :math:`(N)`
-        - **output:** norms :math:`(B)`, or :math:`()` without ``batch``
-
-    Returns:
-        Tensor: The norms, without gradients; 0 for a graph without nodes.
-
-    Raises:
-        ValueError: If a shape or a value is not usable.
+        - **output:** norms :math:`(B)`, or :math:`()` without ``batch``; 0 for an empty graph
 
     Example:
         >>> operator_norm(lambda x: 2 * x + 1, torch.zeros(3, 2))
@@ -282,12 +241,9 @@ def _feedback_weights(phi: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
     r"""The weights ``[..., m]`` of :math:`f_{t-1}, \dots, f_{t-m}` in the next state, directly and
     through the backbone, :math:`m = \max(p, q + 1)`."""
     through_backbone = torch.cat([torch.ones_like(phi[..., :1]), theta], dim=-1)
-    m = max(phi.size(-1), through_backbone.size(-1))
+    missing = through_backbone.size(-1) - phi.size(-1)
     pad = torch.nn.functional.pad
-    return (
-        pad(phi, (0, m - phi.size(-1))),
-        pad(through_backbone, (0, m - through_backbone.size(-1))),
-    )
+    return pad(phi, (0, max(missing, 0))), pad(through_backbone, (0, max(-missing, 0)))
 
 
 def _norm_coefficients(phi: Tensor, theta: Tensor | None, norm: Tensor) -> Tensor:
@@ -304,8 +260,7 @@ def _norm_coefficients(phi: Tensor, theta: Tensor | None, norm: Tensor) -> Tenso
 
 def _complex_radius(coefficients: Tensor) -> Tensor:
     r"""Largest modulus ``[M]`` of the roots for complex coefficients ``[M, m]``."""
-    num_polynomials, m = coefficients.shape
-    companion = coefficients.new_zeros(num_polynomials, m, m)
+    companion = coefficients.new_zeros(*coefficients.shape, coefficients.size(-1))
     companion[:, 0] = coefficients
     companion.diagonal(-1, dim1=-2, dim2=-1).fill_(1)
     return eigenvalues(companion).abs().amax(-1)

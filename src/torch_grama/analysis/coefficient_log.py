@@ -22,32 +22,20 @@ _MAX_POLES = 256
 
 @dataclass(frozen=True)
 class CoefficientSummary:
-    r"""The coefficients of one block, averaged over graphs (and recurrences, where they differ).
+    r"""The coefficients of one block, averaged over graphs (and recurrences, where they differ)."""
 
-    Attributes:
-        block: Number of the block, from 0.
-        phi: Mean autoregressive coefficients ``[p]``, newest first.
-        phi_spread: Their standard deviations.
-        theta: Mean moving-average coefficients ``[q]``, newest first.
-        theta_spread: Their standard deviations.
-        poles: Poles ``[p][2]`` of the mean coefficients, as real and imaginary part, in order of
-            falling modulus.
-        sum_abs_phi: Mean of the sum of :math:`|\phi_i|`.
-        radius: Mean largest modulus of the poles.
-        max_radius: Largest modulus of all poles.
-        num_graphs: Number of sets of coefficients.
-    """
-
-    block: int
-    phi: Row
-    phi_spread: Row
-    theta: Row
-    theta_spread: Row
+    block: int  #: number of the block, from 0
+    phi: Row  #: mean autoregressive coefficients ``[p]``, newest first
+    phi_spread: Row  #: their standard deviations
+    theta: Row  #: mean moving-average coefficients ``[q]``, newest first
+    theta_spread: Row  #: their standard deviations
+    #: poles ``[p][2]`` of the mean coefficients, as real and imaginary part, in order of falling
+    #: modulus
     poles: Matrix
-    sum_abs_phi: float
-    radius: float
-    max_radius: float
-    num_graphs: int
+    sum_abs_phi: float  #: mean of the sum of :math:`|\phi_i|`
+    radius: float  #: mean largest modulus of the poles
+    max_radius: float  #: largest modulus of all poles
+    num_graphs: int  #: number of sets of coefficients
 
 
 def summarize_coefficients(coefficients: Sequence[ARMACoefficients]) -> list[CoefficientSummary]:

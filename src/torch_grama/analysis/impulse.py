@@ -27,8 +27,7 @@ def impulse_response(phi: Tensor, theta: Tensor | None, length: int) -> Tensor:
         h_k = \sum_{i=1}^{p} \phi_i h_{k-i} + \theta_k, \qquad \theta_0 = 1, \quad
         \theta_k = 0 \ \text{for} \ k > q, \quad h_k = 0 \ \text{for} \ k < 0
 
-    It is :math:`\mathbf{C} \mathbf{A}^k \mathbf{B}` of the state-space form: the weight with which
-    an input is felt :math:`k` steps later.
+    It is the weight :math:`\mathbf{C} \mathbf{A}^k \mathbf{B}` of an input :math:`k` steps later.
 
     Args:
         phi (Tensor): Autoregressive coefficients.
@@ -38,12 +37,6 @@ def impulse_response(phi: Tensor, theta: Tensor | None, length: int) -> Tensor:
     Shapes:
         - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`
         - **output:** response :math:`(*, T)`
-
-    Returns:
-        Tensor: The response, differentiable in both coefficients.
-
-    Raises:
-        ValueError: If a shape, a value or the length is not usable.
 
     Example:
         >>> impulse_response(torch.tensor([0.5]), torch.tensor([0.25]), length=4)
@@ -81,12 +74,6 @@ def memory_length(phi: Tensor, theta: Tensor | None = None, tolerance: float = 1
     Shapes:
         - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`
         - **output:** lags :math:`(*)`, of dtype :obj:`torch.float64`
-
-    Returns:
-        Tensor: Whole numbers, or infinity.
-
-    Raises:
-        ValueError: If a shape, a value or the tolerance is not usable.
 
     Example:
         >>> memory_length(torch.tensor([[0.5], [0.9], [1.0]]))

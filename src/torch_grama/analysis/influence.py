@@ -26,33 +26,21 @@ UNREACHABLE = -1
 @dataclass(frozen=True)
 class Influence:
     r"""Influence by distance, see :func:`influence_by_distance`. Entry :math:`k` of a list belongs
-    to :math:`k` hops.
+    to :math:`k` hops."""
 
-    Attributes:
-        total: Influence :math:`T_k` of all nodes at that distance together.
-        total_error: Half-width of its 95 % confidence interval; empty where it is exact.
-        mean: Influence :math:`T_k / n_k` of one node at that distance.
-        num_nodes: Mean number :math:`n_k` of nodes at that distance.
-        beyond: Influence of all nodes further away than the list reaches.
-        unreachable: Influence of nodes of the same graph from which no path leads to the output.
-        influence_range: The mean distance :math:`\rho`, weighted by influence.
-        influence_range_error: Half-width of its 95 % confidence interval; :obj:`None` where exact.
-        exact: Whether every node was differentiated, without estimation.
-        num_samples: Number of nodes of each graph that were (of the largest graph, where exact).
-        seed: Seed of the sampling.
-    """
-
-    total: Row
-    total_error: Row
-    mean: Row
-    num_nodes: Row
-    beyond: float
+    total: Row  #: influence :math:`T_k` of all nodes at that distance together
+    total_error: Row  #: half-width of its 95 % confidence interval; empty where it is exact
+    mean: Row  #: influence :math:`T_k / n_k` of one node at that distance
+    num_nodes: Row  #: mean number :math:`n_k` of nodes at that distance
+    beyond: float  #: influence of all nodes further away than the list reaches
+    #: influence of nodes of the same graph from which no path leads to the output
     unreachable: float
-    influence_range: float
+    influence_range: float  #: the mean distance :math:`\rho`, weighted by influence
+    #: half-width of its 95 % confidence interval; None where exact
     influence_range_error: float | None
-    exact: bool
-    num_samples: int
-    seed: int
+    exact: bool  #: whether every node was differentiated, without estimation
+    num_samples: int  #: number of nodes of each graph that were (of the largest graph, where exact)
+    seed: int  #: seed of the sampling
 
 
 def influence_by_distance(

@@ -30,24 +30,15 @@ class GraphLike(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ModelInput:
-    r"""The arguments of a model: one graph, or a batch of graphs.
+    r"""The arguments of a model: one graph, or a batch of graphs."""
 
-    Attributes:
-        x: Node features :math:`(N, *)`.
-        edge_index: Edges :math:`(2, E)`, from source to target.
-        edge_weight: Edge weights :math:`(E)`, if any.
-        edge_attr: Edge attributes :math:`(E, *)`, if any.
-        batch: The graph of each node :math:`(N)`, sorted; :obj:`None` for one graph.
-        batch_size: Number of graphs :math:`B`; :obj:`None` to read it off ``batch``.
-        pe: Positional encodings :math:`(N, K)`, passed only where there are any.
-    """
-
-    x: Tensor
-    edge_index: Tensor
-    edge_weight: Tensor | None = None
-    edge_attr: Tensor | None = None
-    batch: Tensor | None = None
-    batch_size: int | None = None
+    x: Tensor  #: node features :math:`(N, *)`
+    edge_index: Tensor  #: edges :math:`(2, E)`, from source to target
+    edge_weight: Tensor | None = None  #: edge weights :math:`(E)`, if any
+    edge_attr: Tensor | None = None  #: edge attributes :math:`(E, *)`, if any
+    batch: Tensor | None = None  #: the graph of each node :math:`(N)`, sorted; None for one graph
+    batch_size: int | None = None  #: number of graphs :math:`B`; None to read it off ``batch``
+    #: positional encodings :math:`(N, K)`, passed only where there are any
     pe: Tensor | None = None
 
     @property

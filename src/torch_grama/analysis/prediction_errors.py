@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -14,124 +14,87 @@ from torch_grama.analysis.influence import UNREACHABLE, hop_distance
 from torch_grama.analysis.inputs import ModelInput, check_count, read_input
 from torch_grama.analysis.records import Matrix, Row, plain_matrix, plain_number, plain_or_none
 
+# The distance from which on nodes are put together.
+_MAX_HOPS = 32
+
 Kind = Literal["classification", "multilabel", "regression", "forecast"]
 
 
 @dataclass(frozen=True)
 class ClassErrors:
-    r"""Errors of a classification.
+    r"""Errors of a classification."""
 
-    Attributes:
-        confusion: Counts ``[K][K]``: row is the true class, column the predicted one.
-        support: Number of examples of each class.
-        recall: Share of a class that was found (its accuracy); :obj:`None` for an absent class.
-        precision: Share of the predictions of a class that are right; :obj:`None` without any.
-        accuracy: Share of all examples that is right.
-        balanced_accuracy: Mean of the recalls of the classes that are present.
-    """
-
+    #: counts ``[K][K]``: row is the true class, column the predicted one
     confusion: list[list[int]]
-    support: list[int]
+    support: list[int]  #: number of examples of each class
+    #: share of a class that was found (its accuracy); None for an absent class
     recall: list[float | None]
+    #: share of the predictions of a class that are right; None without any
     precision: list[float | None]
-    accuracy: float
-    balanced_accuracy: float
+    accuracy: float  #: share of all examples that is right
+    balanced_accuracy: float  #: mean of the recalls of the classes that are present
 
 
 @dataclass(frozen=True)
 class LabelErrors:
-    r"""Errors of a task with several yes-or-no labels; entry :math:`k` belongs to label :math:`k`.
+    r"""Errors of a task with several yes-or-no labels, one entry per label."""
 
-    Attributes:
-        true_positive: Counts of rightly predicted yes.
-        false_positive: Counts of wrongly predicted yes.
-        false_negative: Counts of wrongly predicted no.
-        true_negative: Counts of rightly predicted no.
-    """
-
-    true_positive: list[int]
-    false_positive: list[int]
-    false_negative: list[int]
-    true_negative: list[int]
+    true_positive: list[int]  #: counts of rightly predicted yes
+    false_positive: list[int]  #: counts of wrongly predicted yes
+    false_negative: list[int]  #: counts of wrongly predicted no
+    true_negative: list[int]  #: counts of rightly predicted no
 
 
 @dataclass(frozen=True)
 class RegressionErrors:
-    r"""Errors of a regression; entry :math:`k` belongs to target :math:`k`.
+    r"""Errors of a regression, one entry per target."""
 
-    Attributes:
-        mae: Mean absolute error.
-        rmse: Root of the mean squared error.
-        r2: Share of the targets' variance that is explained; :obj:`None` for a constant target.
-        predicted: Predictions ``[M][K]`` of a random part of the examples.
-        true: Their targets ``[M][K]``.
-        num_examples: Number of all examples.
-    """
-
-    mae: Row
-    rmse: Row
+    mae: Row  #: mean absolute error
+    rmse: Row  #: root of the mean squared error
+    #: share of the targets' variance that is explained; None for a constant target
     r2: list[float | None]
-    predicted: Matrix
-    true: Matrix
-    num_examples: int
+    predicted: Matrix  #: predictions ``[M][K]`` of a random part of the examples
+    true: Matrix  #: their targets ``[M][K]``
+    num_examples: int  #: number of all examples
 
 
 @dataclass(frozen=True)
 class DistanceErrors:
     r"""Mean error of nodes by their distance from the nearest of some nodes. Entry :math:`k` of a
-    list belongs to :math:`k` hops; the last entry holds everything further.
+    list belongs to :math:`k` hops; the last entry holds everything further."""
 
-    Attributes:
-        error: Mean error; :obj:`None` where there is no node.
-        num_nodes: Number of nodes.
-        unreachable_error: Mean error of the nodes without a path; :obj:`None` where there is none.
-        num_unreachable: Their number.
-    """
-
-    error: list[float | None]
-    num_nodes: list[int]
+    error: list[float | None]  #: mean error; None where there is no node
+    num_nodes: list[int]  #: number of nodes
+    #: mean error of the nodes without a path; None where there is none
     unreachable_error: float | None
-    num_unreachable: int
+    num_unreachable: int  #: their number
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    r"""What a model said and what is true, one row per node or graph.
+    r"""What a model said and what is true, one row per node or graph."""
 
-    Attributes:
-        kind: ``"classification"``, ``"multilabel"``, ``"regression"`` or ``"forecast"``.
-        prediction: Scores ``[M, K]`` or quantities.
-        target: Classes ``[M]``, or labels or quantities ``[M, K]``.
-        evaluated: Which rows count ``[M]``, boolean, such as those of the validation split;
-            :obj:`None` for all.
-        anchors: Nodes from which distance is counted ``[M]``, boolean, such as those of the
-            training split or the source of a transfer; :obj:`None` for no errors by distance.
-    """
-
-    kind: Kind
-    prediction: Tensor
-    target: Tensor
+    kind: Kind  #: ``"classification"``, ``"multilabel"``, ``"regression"`` or ``"forecast"``
+    prediction: Tensor  #: scores ``[M, K]`` or quantities
+    target: Tensor  #: classes ``[M]``, or labels or quantities ``[M, K]``
+    #: which rows count ``[M]``, boolean, such as those of the validation split; None for all
     evaluated: Tensor | None = None
+    #: nodes from which distance is counted ``[M]``, boolean, such as those of the training split or
+    #: the source of a transfer; None for no errors by distance
     anchors: Tensor | None = None
 
 
 @dataclass(frozen=True)
 class ErrorSummary:
-    r"""Errors of one model; what does not fit its task is :obj:`None`.
+    r"""Errors of one model; what does not fit its task is :obj:`None`."""
 
-    Attributes:
-        kind: The kind of task.
-        classes: Confusion matrix, for a classification.
-        labels: Right and wrong answers of each label, for several labels.
-        regression: Errors and pairs of prediction and target, for quantities.
-        by_distance: Mean error of nodes by distance from the anchors: the share of wrong classes
-            or labels, or the mean absolute error.
-    """
-
-    kind: str
-    classes: ClassErrors | None
-    labels: LabelErrors | None
+    kind: str  #: the kind of task
+    classes: ClassErrors | None  #: confusion matrix, for a classification
+    labels: LabelErrors | None  #: right and wrong answers of each label, for several labels
+    #: errors and pairs of prediction and target, for quantities
     regression: RegressionErrors | None
+    #: mean error of nodes by distance from the anchors: the share of wrong classes or labels, or
+    #: the mean absolute error
     by_distance: DistanceErrors | None
 
 
@@ -227,13 +190,9 @@ def regression_errors(
     predicted, true = (plain_matrix(part[chosen.to(part.device)]) for part in pair)
     return RegressionErrors(
         mae=[plain_number(metrics.mean_absolute_error(*column)) for column in columns],
-        rmse=[
-            plain_number(metrics.mean_squared_error(*column, squared=False)) for column in columns
-        ],
+        rmse=[plain_number(metrics.mean_squared_error(*column).sqrt()) for column in columns],
         r2=[
-            plain_or_none(metrics.r2_score(*column))
-            if bool((column[1] != column[1][0]).any())
-            else None
+            plain_or_none(metrics.r2_score(*column)) if len(column[1].unique()) > 1 else None
             for column in columns
         ],
         predicted=predicted,
@@ -243,17 +202,10 @@ def regression_errors(
 
 
 def errors_by_distance(
-    error: Tensor,
-    edge_index: Tensor,
-    anchors: Tensor,
-    evaluated: Tensor | None = None,
-    *,
-    max_hops: int = 32,
+    error: Tensor, edge_index: Tensor, anchors: Tensor, evaluated: Tensor | None = None
 ) -> DistanceErrors:
     r"""The mean error of nodes by their distance from the nearest anchor, such as a node of the
-    training set, or the source in a task that transports something.
-
-    Paths lead from an anchor to a node along the edges, as messages do.
+    training set. Paths lead from an anchor to a node along the edges, as messages do.
 
     Args:
         error (Tensor): The error of each node ``[N]``: 0 or 1 for a classification, any size for a
@@ -261,13 +213,10 @@ def errors_by_distance(
         edge_index (Tensor): Edges ``[2, E]``, from source to target.
         anchors (Tensor): Which nodes are anchors ``[N]``, boolean.
         evaluated (Tensor, optional): Which nodes count ``[N]``, boolean. (default: all)
-        max_hops (int, optional): The distance from which on nodes are put together.
-            (default: :obj:`32`)
 
     Raises:
         ValueError: If a shape does not fit.
     """
-    check_count("max_hops", max_hops, minimum=1)
     error = error.detach().double()
     if error.dim() != 1:
         raise ValueError(f"Expected 'error' of shape [num_nodes] (got {tuple(error.shape)})")
@@ -280,7 +229,7 @@ def errors_by_distance(
             )
         error, distance = error[evaluated], distance[evaluated]
     lost = distance == UNREACHABLE
-    place = distance[~lost].clamp(max=max_hops)
+    place = distance[~lost].clamp(max=_MAX_HOPS)
     counts = torch.bincount(place)
     sums = torch.zeros(len(counts), dtype=torch.float64, device=error.device)
     sums.index_add_(0, place, error[~lost])
@@ -307,14 +256,13 @@ def summarize_errors(
     Raises:
         ValueError: If the kind is unknown, or a shape does not fit.
     """
-    kinds = ("classification", "multilabel", "regression", "forecast")
-    kind, prediction, target = predictions.kind, predictions.prediction, predictions.target
-    if kind not in kinds:
-        raise ValueError(f"Expected 'kind' to be one of {', '.join(kinds)} (got {kind!r})")
-    if kind != "classification" and prediction.shape != target.shape:
-        target = target.reshape(prediction.shape)
+    kind = predictions.kind
+    if kind not in get_args(Kind):
+        raise ValueError(f"Expected 'kind' to be one of {', '.join(get_args(Kind))} (got {kind!r})")
     # the numbers are few: all meet on the CPU, wherever the graphs are
-    prediction, target = prediction.detach().cpu(), target.cpu()
+    prediction, target = predictions.prediction.detach().cpu(), predictions.target.cpu()
+    if kind != "classification":
+        target = target.reshape(prediction.shape)
     rows = None if predictions.evaluated is None else predictions.evaluated.cpu()
     some = (prediction, target) if rows is None else (prediction[rows], target[rows])
     by_distance = None
@@ -325,22 +273,14 @@ def summarize_errors(
                 f"Expected one prediction per node for errors by distance "
                 f"(got {len(prediction)} for {joined.num_nodes} nodes)"
             )
-        by_distance = errors_by_distance(
-            _error_of_rows(kind, prediction, target),
-            joined.edge_index.cpu(),
-            predictions.anchors.cpu(),
-            rows,
-        )
-    is_quantity = kind in ("regression", "forecast")
-    return ErrorSummary(
-        kind=kind,
-        classes=class_errors(*some) if kind == "classification" else None,
-        labels=label_errors(*some) if kind == "multilabel" else None,
-        regression=(
-            regression_errors(*some, max_examples=max_examples, seed=seed) if is_quantity else None
-        ),
-        by_distance=by_distance,
-    )
+        errors, edges = _error_of_rows(kind, prediction, target), joined.edge_index.cpu()
+        by_distance = errors_by_distance(errors, edges, predictions.anchors.cpu(), rows)
+    if kind == "classification":
+        return ErrorSummary(kind, class_errors(*some), None, None, by_distance)
+    if kind == "multilabel":
+        return ErrorSummary(kind, None, label_errors(*some), None, by_distance)
+    quantities = regression_errors(*some, max_examples=max_examples, seed=seed)
+    return ErrorSummary(kind, None, None, quantities, by_distance)
 
 
 def _error_of_rows(kind: Kind, prediction: Tensor, target: Tensor) -> Tensor:

@@ -59,24 +59,16 @@ _MIN_SAMPLES = 8
 @dataclass(frozen=True)
 class AnalysisSettings:
     r"""How much is looked at. The defaults keep the file at a few hundred kB and a graph of 10,000
-    nodes at about a minute.
+    nodes at about a minute."""
 
-    Attributes:
-        max_graphs: Graphs whose blocks and smoothness are analysed, drawn at random.
-        max_influence_graphs: Graphs of which influence is measured; the first of the former.
-        num_samples: Nodes of each graph that are differentiated where not all are; :obj:`None` for
-            32, and fewer for large graphs.
-        closed_loop: Whether to measure the loop with the backbone.
-        example_nodes: Nodes of the graph that is drawn; 0 for none.
-        seed: Seed of everything random.
-    """
-
-    max_graphs: int = 32
-    max_influence_graphs: int = 8
+    max_graphs: int = 32  #: graphs whose blocks and smoothness are analysed, drawn at random
+    max_influence_graphs: int = 8  #: graphs of which influence is measured; the first of the former
+    #: nodes of each graph that are differentiated where not all are; None for 32, and fewer for
+    #: large graphs
     num_samples: int | None = None
-    closed_loop: bool = True
-    example_nodes: int = 60
-    seed: int = 0
+    closed_loop: bool = True  #: whether to measure the loop with the backbone
+    example_nodes: int = 60  #: nodes of the graph that is drawn; 0 for none
+    seed: int = 0  #: seed of everything random
 
     def __post_init__(self) -> None:
         check_count("max_graphs", self.max_graphs, minimum=1)
@@ -87,38 +79,25 @@ class AnalysisSettings:
 @dataclass(frozen=True)
 class Analysis:
     r"""What :func:`analyze` found; the entries of the file ``analysis.json`` are its attributes,
-    and the entries below those of the records named here.
+    and the entries below those of the records named here."""
 
-    Attributes:
-        schema_version: Version of this form, 2.
-        settings: How much was looked at, the seed included.
-        num_graphs: Number of graphs in the data.
-        graphs: Numbers of those that were analysed, in the order of all lists over graphs.
-        num_nodes: Number of nodes of each of them.
-        num_edges: Number of edges of each of them.
-        blocks: Dynamics of every block; empty for a model that is not GRAMA.
-        influence: Influence by distance of the model, under ``"model"``, and of those it is
-            compared with, under their names.
-        smoothness: Dirichlet energy along the recurrence or the layers likewise; a model without
-            layers that could be told has no entry.
-        example: A graph to draw, with the spread of influence; :obj:`None` for a model that is not
-            GRAMA.
-        errors: Where the predictions are wrong; :obj:`None` where none were given.
-        seconds: How long each part took.
-    """
-
-    settings: AnalysisSettings
-    num_graphs: int
-    graphs: list[int]
-    num_nodes: list[int]
-    num_edges: list[int]
-    blocks: list[BlockAnalysis]
+    settings: AnalysisSettings  #: how much was looked at, the seed included
+    num_graphs: int  #: number of graphs in the data
+    graphs: list[int]  #: numbers of those that were analysed, in the order of all lists over graphs
+    num_nodes: list[int]  #: number of nodes of each of them
+    num_edges: list[int]  #: number of edges of each of them
+    blocks: list[BlockAnalysis]  #: dynamics of every block; empty for a model that is not GRAMA
+    #: influence by distance of the model, under ``"model"``, and of those it is compared with,
+    #: under their names
     influence: dict[str, Influence]
+    #: Dirichlet energy along the recurrence or the layers likewise; a model without layers that
+    #: could be told has no entry
     smoothness: dict[str, Smoothness]
+    #: A graph to draw, with the spread of influence; None for a model that is not GRAMA
     example: ExampleGraph | None
-    errors: ErrorSummary | None
-    seconds: dict[str, float] = field(compare=False)
-    schema_version: int = SCHEMA_VERSION
+    errors: ErrorSummary | None  #: where the predictions are wrong; None where none were given
+    seconds: dict[str, float] = field(compare=False)  #: how long each part took
+    schema_version: int = SCHEMA_VERSION  #: version of this form, 2
 
 
 def analyze(

@@ -29,17 +29,11 @@ from torch_grama.nn.readout import Readout
 
 @dataclass(frozen=True)
 class Smoothness:
-    r"""The roughness of the states on their way through a model, see :func:`dirichlet_energy`.
+    r"""The roughness of the states on their way through a model, see :func:`dirichlet_energy`."""
 
-    Attributes:
-        labels: What each entry belongs to, such as ``"block 1, step 3"``.
-        energy: Normalised Dirichlet energy, the mean over the graphs.
-        size: Root mean square of the states' entries.
-    """
-
-    labels: list[str]
-    energy: Row
-    size: Row
+    labels: list[str]  #: what each entry belongs to, such as ``"block 1, step 3"``
+    energy: Row  #: normalised Dirichlet energy, the mean over the graphs
+    size: Row  #: root mean square of the states' entries
 
 
 def dirichlet_energy(
@@ -58,17 +52,16 @@ def dirichlet_energy(
         \frac{\mathbf{x}_j}{\sqrt{d_j}} \right\|^2 \in [0, 2]
 
     where :math:`\mathbf{L}` is the symmetric normalised Laplacian. It is 0 for states that graph
-    convolutions converge to (in every component proportional to :math:`\sqrt{d_i}`), about 1 for
-    states that know nothing of the edges, and it does not change when states are scaled. Self-loops
-    are left out, and an edge in one direction only counts half.
+    convolutions converge to (proportional to :math:`\sqrt{d_i}`), about 1 for states that know
+    nothing of the edges, and does not change when states are scaled. Self-loops are left out, and
+    an edge in one direction only counts half.
 
     Args:
         states (Tensor): Node states, or several at once.
         edge_index (Tensor): Edges, from source to target.
         edge_weight (Tensor, optional): Non-negative edge weights. (default: ones)
         batch (Tensor, optional): The graph of each node. (default: :obj:`None`, one graph)
-        batch_size (int, optional): Number of graphs :math:`B`. (default: the largest entry of
-            ``batch`` plus one)
+        batch_size (int, optional): Number of graphs :math:`B`. (default: :obj:`None`)
 
     Shapes:
         - **input:** states :math:`(*, N, F)`, edge_index :math:`(2, E)`, edge_weight :math:`(E)`
@@ -76,9 +69,6 @@ def dirichlet_energy(
 
     Returns:
         Tensor: The energy, differentiable in the states; 0 for a graph whose states are all zero.
-
-    Raises:
-        ValueError: If a shape or a value is not usable.
 
     Example:
         >>> edge = torch.tensor([[0, 1], [1, 0]])
@@ -114,45 +104,36 @@ def dirichlet_energy(
     return quotient if batch is not None else quotient.squeeze(-1)
 
 
-def measure_smoothness(
-    model: Module, data: Graphs, layers: Sequence[Module] | None = None
-) -> Smoothness:
+def measure_smoothness(model: Module, data: Graphs) -> Smoothness:
     r"""The Dirichlet energy of the states after every recurrence of a GRAMA model, or after every
-    layer of another.
+    layer of another: the :class:`~torch.nn.ModuleList` with the most outputs ``[N, F]``, but for a
+    readout's.
 
     Args:
         model (Module): Any model with the common call; it is run in evaluation mode.
         data (ModelInput, Data, Batch or sequence): The graphs.
-        layers (sequence of Module, optional): The layers whose outputs ``[N, F]`` are looked at.
-            (default: the recurrences of a GRAMA model; for others the :class:`~torch.nn.ModuleList`
-            that has the most such outputs, but for a readout's)
 
     Raises:
         ValueError: If no layer returns one row per node.
     """
-    found = smoothness_if_any(model, read_input(data), layers)
+    found = smoothness_if_any(model, read_input(data))
     if found is None:
         raise ValueError(
             f"Expected layers that return one row per node (got none in {type(model).__name__}); "
-            f"name them with 'layers'"
+            f"hold them in a ModuleList"
         )
     return found
 
 
-def smoothness_if_any(
-    model: Module, inputs: ModelInput, layers: Sequence[Module] | None = None
-) -> Smoothness | None:
+def smoothness_if_any(model: Module, inputs: ModelInput) -> Smoothness | None:
     r"""Likewise, :obj:`None` for a model none of whose layers returns one row per node."""
     with evaluation_mode(model), torch.no_grad():
-        if layers is None and find_grama(model) is not None:
+        if find_grama(model) is not None:
             encoded = encode_input(model, inputs)
             return smoothness_of_traces(trace_blocks(model, encoded), encoded)
-        groups = [list(layers)] if layers is not None else _find_lists(model)
-        outputs = _listen(model, inputs, groups)
-    if not outputs:
-        return None
+        outputs = _listen(model, inputs)
     labels = [f"layer {index + 1}" for index in range(len(outputs))]
-    return _summarize(labels, outputs, inputs)
+    return _summarize(labels, outputs, inputs) if outputs else None
 
 
 def smoothness_of_traces(traces: Sequence[BlockTrace], encoded: ModelInput) -> Smoothness:
@@ -175,15 +156,12 @@ def _summarize(labels: list[str], states: Sequence[Tensor], inputs: ModelInput) 
     return Smoothness(labels, plain_row(torch.stack(energies)), plain_row(torch.stack(sizes)))
 
 
-def _find_lists(model: Module) -> list[list[Module]]:
+def _listen(model: Module, inputs: ModelInput) -> list[Tensor]:
+    r"""Runs a model and returns the node states of the list of modules that returns the most."""
     # the layers of a readout come after the last state
     heads = [module for module in model.modules() if isinstance(module, Readout)]
     after = {part for head in heads for part in head.modules()}
-    return [list(m) for m in model.modules() if isinstance(m, ModuleList) and m not in after]
-
-
-def _listen(model: Module, inputs: ModelInput, groups: Sequence[Sequence[Module]]) -> list[Tensor]:
-    r"""Runs a model and returns the node states of the group of modules that returns the most."""
+    groups = [m for m in model.modules() if isinstance(m, ModuleList) and m not in after]
     heard: list[list[Tensor]] = [[] for _ in groups]
     handles = []
     for group, found in zip(groups, heard, strict=True):

@@ -38,27 +38,17 @@ _ROUNDS = 200
 
 @dataclass(frozen=True)
 class ExampleGraph:
-    r"""A graph, or the surroundings of one of its nodes, with the influence of some nodes on all.
+    r"""A graph, or the surroundings of a node, with the influence of some nodes on all."""
 
-    Attributes:
-        graph: Number of the graph in the data.
-        nodes: The nodes that are shown, by their numbers in the graph.
-        positions: Where to draw each of them ``[n][2]``, between -1 and 1.
-        edges: Pairs ``[m][2]`` of places in ``nodes``, each pair once.
-        sources: Places in ``nodes`` of the nodes whose influence is given.
-        labels: What each step is, ``"embedding"`` or such as ``"block 1, step 3"``.
-        spread: Influence ``[sources][steps][n]``, see :func:`influence_spread`.
-        num_probes: Random directions behind the estimate; :obj:`None` for the default of
-            :func:`influence_spread`, which is exact for up to 32 input channels.
-    """
-
-    graph: int
-    nodes: list[int]
-    positions: Matrix
-    edges: list[list[int]]
-    sources: list[int]
-    labels: list[str]
-    spread: Cube
+    graph: int  #: number of the graph in the data
+    nodes: list[int]  #: the nodes that are shown, by their numbers in the graph
+    positions: Matrix  #: where to draw each of them ``[n][2]``, between -1 and 1
+    edges: list[list[int]]  #: pairs ``[m][2]`` of places in ``nodes``, each pair once
+    sources: list[int]  #: places in ``nodes`` of the nodes whose influence is given
+    labels: list[str]  #: what each step is, ``"embedding"`` or such as ``"block 1, step 3"``
+    spread: Cube  #: influence ``[sources][steps][n]``, see :func:`influence_spread`
+    #: random directions behind the estimate; None for the default of :func:`influence_spread`,
+    #: which is exact for up to 32 input channels
     num_probes: int | None
 
 
@@ -76,28 +66,24 @@ def influence_spread(
         s_{t v} = \left\| \frac{\partial \mathbf{f}_v^{(t)}}{\partial \mathbf{x}_u} \right\|_F
 
     where :math:`u` is the source. Row 0 is the newest state that the first block is given, then
-    follow the :math:`R` recurrences of each of :math:`S` blocks, with the states as a block hands
-    them on. With a message-passing backbone influence travels one hop per recurrence; what is seen
-    further away came through the coefficients, which depend on all nodes of a graph.
+    follow the :math:`R` recurrences of each of :math:`S` blocks. With a message-passing backbone
+    influence travels one hop per recurrence; what is seen further away came through the
+    coefficients, which depend on all nodes of a graph.
 
-    The derivatives are taken in forward mode: one run of the model gives the response of all nodes
-    at all recurrences to a change of one input channel. Small graphs are copied, so that many
-    channels and sources go through in one run.
+    The derivatives are taken in forward mode. Small graphs are copied, so that many channels and
+    sources go through in one run.
 
     Args:
         model (Module): A GRAMA model, or a module that holds one and is called alike.
         data (ModelInput or Data): One graph.
         source (int or sequence of int): The node, or several.
-        num_probes (int, optional): Number of random directions in which the input of the source is
-            changed, for an unbiased estimate of :math:`s^2`; :obj:`None` changes each channel by
-            itself, which is exact, for up to 32 channels. (default: :obj:`None`)
+        num_probes (int, optional): Number of random changes of the source's input, for an unbiased
+            estimate of :math:`s^2`. (default: each channel by itself, which is exact, for up to 32
+            channels)
         seed (int, optional): Seed of the directions. (default: :obj:`0`)
 
-    Shapes:
-        - **output:** :math:`(1 + S R, N)`, or :math:`(K, 1 + S R, N)` for :math:`K` sources
-
     Returns:
-        Tensor: The norms, in float64.
+        Tensor: :math:`(1 + S R, N)`, or :math:`(K, 1 + S R, N)` for :math:`K` sources, in float64.
 
     Raises:
         ValueError: If there is no GRAMA model inside, if there are several graphs, if a source is

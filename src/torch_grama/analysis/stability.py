@@ -41,9 +41,6 @@ def characteristic_roots(phi: Tensor) -> Tensor:
     Returns:
         Tensor: The complex roots in order of falling modulus, found in float64.
 
-    Raises:
-        ValueError: If a shape is wrong or a value is not a finite real number.
-
     Example:
         >>> characteristic_roots(torch.tensor([0.5, 0.5])).real
         tensor([ 1.0000, -0.5000])
@@ -55,9 +52,7 @@ def characteristic_roots(phi: Tensor) -> Tensor:
 
 def spectral_radius(phi: Tensor) -> Tensor:
     r"""The largest modulus :math:`\rho = \max_k |\lambda_k|` among the roots of the characteristic
-    polynomial, see :func:`characteristic_roots`.
-
-    Differentiable where the dominant root, or conjugate pair, is simple.
+    polynomial, see :func:`characteristic_roots`; differentiable where that root is simple.
 
     Args:
         phi (Tensor): Autoregressive coefficients.
@@ -65,12 +60,6 @@ def spectral_radius(phi: Tensor) -> Tensor:
     Shapes:
         - **input:** phi :math:`(*, p)`
         - **output:** radius :math:`(*)`
-
-    Returns:
-        Tensor: The spectral radius of the state matrix.
-
-    Raises:
-        ValueError: If a shape is wrong or a value is not a finite real number.
 
     Example:
         >>> spectral_radius(torch.tensor([[0.5, 0.5], [0.0, -0.25]]))
@@ -90,11 +79,9 @@ def is_stable(phi: Tensor, tolerance: float = 1e-6) -> Tensor:
         :math:`\phi = (2, -1)` has the double root 1, and its powers grow linearly.
 
     .. note::
-        Numbers with rounding cannot decide what happens exactly on the circle. A root counts as on
-        the circle within ``tolerance`` of it, and two such roots count as one multiple root within
-        ``2 * sqrt(tolerance)`` of each other: that is how far :math:`(\lambda - 1)^2 + \varepsilon`
-        has its two roots apart. The default holds for float64 and for float32
-        coefficients; coarser ones need a larger value.
+        A root counts as on the circle within ``tolerance`` of it, and two such roots count as one
+        multiple root within ``2 * sqrt(tolerance)`` of each other: that is how far :math:`(\lambda
+        - 1)^2 + \varepsilon` has its two roots apart. The default suits float64 and float32.
 
     Args:
         phi (Tensor): Autoregressive coefficients.
@@ -104,12 +91,6 @@ def is_stable(phi: Tensor, tolerance: float = 1e-6) -> Tensor:
     Shapes:
         - **input:** phi :math:`(*, p)`
         - **output:** verdict :math:`(*)`, of dtype :obj:`torch.bool`
-
-    Returns:
-        Tensor: One verdict per set of coefficients.
-
-    Raises:
-        ValueError: If a shape, a value or the tolerance is not usable.
 
     Example:
         >>> is_stable(torch.tensor([[0.5, 0.5], [2.0, -1.0], [0.9, 0.3]]))
@@ -145,12 +126,6 @@ def is_bibo_stable(phi: Tensor, theta: Tensor | None = None, tolerance: float = 
         - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`
         - **output:** verdict :math:`(*)`, of dtype :obj:`torch.bool`
 
-    Returns:
-        Tensor: One verdict per set of coefficients.
-
-    Raises:
-        ValueError: If a shape, a value or the tolerance is not usable.
-
     Example:
         >>> is_bibo_stable(torch.tensor([[1.0], [0.9]]))
         tensor([False,  True])
@@ -174,12 +149,6 @@ def satisfies_sufficient_condition(phi: Tensor) -> Tensor:
     Shapes:
         - **input:** phi :math:`(*, p)`
         - **output:** verdict :math:`(*)`, of dtype :obj:`torch.bool`
-
-    Returns:
-        Tensor: One verdict per set of coefficients.
-
-    Raises:
-        ValueError: If a shape is wrong or a value is not a finite real number.
 
     Example:
         >>> satisfies_sufficient_condition(torch.tensor([[0.5, -0.5], [1.5, -0.5]]))

@@ -19,19 +19,12 @@ from torch_grama.analysis.inputs import (
 
 class StateSpace(NamedTuple):
     r"""A linear state-space model :math:`x_t = \mathbf{A} x_{t-1} + \mathbf{B} \delta_t`,
-    :math:`f_t = \mathbf{C} x_t + \mathbf{D} \delta_t` with one input and one output.
+    :math:`f_t = \mathbf{C} x_t + \mathbf{D} \delta_t` with one input and one output."""
 
-    Attributes:
-        A: State matrix ``[..., n, n]``.
-        B: Input vector ``[..., n]``.
-        C: Output vector ``[..., n]``.
-        D: Direct weight ``[...]`` of the input in the output.
-    """
-
-    A: Tensor
-    B: Tensor
-    C: Tensor
-    D: Tensor
+    A: Tensor  #: state matrix ``[..., n, n]``
+    B: Tensor  #: input vector ``[..., n]``
+    C: Tensor  #: output vector ``[..., n]``
+    D: Tensor  #: direct weight ``[...]`` of the input in the output
 
 
 class ArmaModel(NamedTuple):
@@ -42,42 +35,29 @@ class ArmaModel(NamedTuple):
         \qquad c_t = 0 \ \text{for} \ t \ge n
 
     with :math:`f_t = \delta_t = 0` for :math:`t < 0`. It is exact from the very first step.
-
-    Attributes:
-        phi: Autoregressive coefficients ``[..., n]``.
-        ma: Moving-average coefficients :math:`b_0, \dots, b_n`, ``[..., n + 1]``.
-        initial_terms: What the initial state adds to the first outputs, :math:`c_0, \dots,
-            c_{n-1}`, ``[..., n]``; zeros for a system that starts at rest.
     """
 
-    phi: Tensor
-    ma: Tensor
+    phi: Tensor  #: autoregressive coefficients ``[..., n]``
+    ma: Tensor  #: moving-average coefficients :math:`b_0, \dots, b_n`, ``[..., n + 1]``
+    #: what the initial state adds to the first outputs, :math:`c_0, \dots, c_{n-1}`, ``[..., n]``;
+    #: zeros for a system that starts at rest
     initial_terms: Tensor
 
     def simulate(self, inputs: Tensor) -> Tensor:
         r"""Run the recurrence on ``inputs`` of shape ``[..., T]``."""
-        return simulate_arma(
-            self.phi,
-            self.ma[..., 1:],
-            inputs,
-            direct=self.ma[..., 0],
-            initial_terms=self.initial_terms,
-        )
+        direct, theta = self.ma[..., 0], self.ma[..., 1:]
+        terms = self.initial_terms
+        return simulate_arma(self.phi, theta, inputs, direct=direct, initial_terms=terms)
 
     def normalized(self) -> tuple[Tensor, Tensor, Tensor]:
         r"""The same recurrence with weight 1 on the present input, as GRAMA writes it.
 
-        With :math:`\theta_j = b_j / b_0` and the scaled input :math:`\tilde\delta_t = b_0
-        \delta_t` the recurrence reads :math:`f_t = \sum \phi_i f_{t-i} + \sum \theta_j
-        \tilde\delta_{t-j} + \tilde\delta_t + c_t`.
-
         Returns:
-            tuple: ``(phi, theta, gain)`` of shapes ``[..., n]``, ``[..., n]`` and ``[...]``, where
-            ``gain`` is :math:`b_0`.
+            tuple: ``(phi, theta, gain)`` of shapes ``[..., n]``, ``[..., n]`` and ``[...]``, with
+            :math:`\theta_j = b_j / b_0` for the input that is scaled by the gain :math:`b_0`.
 
         Raises:
-            ValueError: If :math:`b_0 = 0`: the input then reaches the output only after a delay,
-                and no scaling gives it weight 1 on the present input.
+            ValueError: If :math:`b_0 = 0`: the input reaches the output only after a delay.
         """
         gain = self.ma[..., 0]
         if bool((gain == 0).any()):
@@ -98,8 +78,7 @@ def state_matrix(phi: Tensor, theta: Tensor | None = None) -> Tensor:
     where :math:`\mathbf{\Phi}` is the companion matrix with :math:`\phi` in its first row and ones
     below the diagonal, :math:`\mathbf{\Theta}` has :math:`\theta` in its first row and is zero
     otherwise, and :math:`\mathbf{N}` shifts by one. It acts on :math:`(f_t, \dots, f_{t-p+1},
-    \delta_t, \dots, \delta_{t-q+1})`, and its eigenvalues are the roots of :math:`\lambda^p -
-    \sum_j \phi_j \lambda^{p-j}` and :math:`q` zeros.
+    \delta_t, \dots, \delta_{t-q+1})`.
 
     Args:
         phi (Tensor): Autoregressive coefficients.
@@ -109,12 +88,6 @@ def state_matrix(phi: Tensor, theta: Tensor | None = None) -> Tensor:
     Shapes:
         - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`
         - **output:** matrix :math:`(*, p + q, p + q)`
-
-    Returns:
-        Tensor: The state matrix, differentiable in both arguments.
-
-    Raises:
-        ValueError: If a shape is wrong or a value is not a finite real number.
 
     Example:
         >>> state_matrix(torch.tensor([0.5, 0.25]))
@@ -137,16 +110,13 @@ def arma_to_ssm(phi: Tensor, theta: Tensor | None = None) -> StateSpace:
     .. math::
         \mathbf{B} = e_1 + e_{p+1}, \qquad \mathbf{C} = e_1^\top, \qquad \mathbf{D} = 0
 
-    with the state matrix :math:`\mathbf{A}` of :func:`state_matrix` and the state :math:`x_t =
-    (f_t, \dots, f_{t-p+1}, \delta_t, \dots, \delta_{t-q+1})`, where :math:`e_k` is the
-    :math:`k`-th unit vector. An initial state is therefore the past outputs followed by the past
-    inputs, each newest first.
+    with :math:`\mathbf{A}` of :func:`state_matrix`, where :math:`e_k` is the :math:`k`-th unit
+    vector. A state is the past outputs followed by the past inputs, each newest first.
 
     .. note::
-        The paper prints :math:`\mathbf{B} = e_{p+1}` and :math:`\mathbf{D} = 1`. Then the first
-        state is :math:`f_t - \delta_t`, the present input never enters the feedback, and the model
-        realises an ARMA recurrence with moving-average coefficients :math:`\theta_j - \phi_j`
-        instead of :math:`\theta_j`.
+        The paper prints :math:`\mathbf{B} = e_{p+1}` and :math:`\mathbf{D} = 1`. Then the present
+        input never enters the feedback, and the model realises an ARMA recurrence with
+        :math:`\theta_j - \phi_j` instead of :math:`\theta_j`.
 
     Args:
         phi (Tensor): Autoregressive coefficients.
@@ -155,12 +125,6 @@ def arma_to_ssm(phi: Tensor, theta: Tensor | None = None) -> StateSpace:
     Shapes:
         - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`
         - **output:** A :math:`(*, p + q, p + q)`, B and C :math:`(*, p + q)`, D :math:`(*)`
-
-    Returns:
-        StateSpace: The four parts; differentiable in both arguments.
-
-    Raises:
-        ValueError: If a shape is wrong or a value is not a finite real number.
 
     Example:
         >>> A, B, C, D = arma_to_ssm(torch.tensor([0.5]), torch.tensor([0.25]))
@@ -193,21 +157,15 @@ def ssm_to_arma(
         \phi_i = -a_i, \qquad b_j = \mathbf{C} \mathbf{M}_j \mathbf{B} + a_j \mathbf{D}, \qquad
         c_t = \mathbf{C} \mathbf{M}_t \mathbf{A} \, x_{-1}
 
-    By the theorem of Cayley and Hamilton :math:`\mathbf{M}_n = 0`, so that :math:`b_n = a_n
-    \mathbf{D}` and the initial state is forgotten by the recurrence after :math:`n` steps. The
-    polynomial comes from the recursion of Faddeev and Le Verrier, which has no branch and stays
-    differentiable where eigenvalues coincide.
+    By the theorem of Cayley and Hamilton :math:`\mathbf{M}_n = 0`: the initial state is forgotten
+    after :math:`n` steps. The polynomial comes from the recursion of Faddeev and Le Verrier, in
+    float64, which stays differentiable where eigenvalues coincide.
 
     .. note::
         The paper reads the coefficients off :math:`\mathbf{C} \mathbf{A}^p` and :math:`\mathbf{C}
         \mathbf{A}^k \mathbf{B}`. That is a prediction from one initial state, not a recurrence of
         fixed order. The orders found here are upper bounds: modes that the input does not reach
         or the output does not see appear as common factors of both polynomials.
-
-    .. note::
-        The work is done in float64. A polynomial of high degree with clustered roots has
-        coefficients over many orders of magnitude, and the recurrence is then more sensitive to
-        rounding than the state-space model.
 
     Args:
         A (Tensor): State matrix.
@@ -221,12 +179,6 @@ def ssm_to_arma(
         - **input:** A :math:`(*, n, n)`, B :math:`(*, n)`, C :math:`(*, n)`, D :math:`(*)`,
           initial_state :math:`(*, n)`
         - **output:** phi :math:`(*, n)`, ma :math:`(*, n + 1)`, initial_terms :math:`(*, n)`
-
-    Returns:
-        ArmaModel: The recurrence; :meth:`ArmaModel.normalized` gives GRAMA's form of it.
-
-    Raises:
-        ValueError: If a shape is wrong or a value is not a finite real number.
 
     Example:
         >>> ssm = arma_to_ssm(torch.tensor([0.5]), torch.tensor([0.25]))
@@ -274,35 +226,26 @@ def simulate_arma(
         f_t = \sum_{i=1}^{p} \phi_i f_{t-i} + \sum_{j=1}^{q} \theta_j \delta_{t-j}
               + b_0 \delta_t + c_t, \qquad t = 0, \dots, T - 1
 
-    where :math:`\phi` and :math:`\theta` are the autoregressive and moving-average coefficients,
-    :math:`b_0` weighs the present input (1 in GRAMA) and :math:`c_t` are terms added to the first
-    outputs (0 in GRAMA); :func:`~torch_grama.analysis.ssm_to_arma` needs the last two. All leading
-    dimensions broadcast, and the result is differentiable in every tensor.
+    where :math:`b_0` weighs the present input (1 in GRAMA) and :math:`c_t` are terms added to the
+    first outputs (0 in GRAMA), both for :func:`ssm_to_arma`. All leading dimensions broadcast.
 
     Args:
         phi (Tensor): Autoregressive coefficients; the first multiplies the newest state.
-        theta (Tensor, optional): Moving-average coefficients; the first multiplies the newest
-            past input. :obj:`None` stands for an empty moving average.
+        theta (Tensor, optional): Moving-average coefficients likewise, or :obj:`None`.
         inputs (Tensor): The inputs :math:`\delta_0, \dots, \delta_{T-1}`.
-        past_states (Tensor, optional): The outputs :math:`f_{-1}, \dots, f_{-p}` before the first
-            step, **newest first**. (default: zeros)
-        past_inputs (Tensor, optional): The inputs :math:`\delta_{-1}, \dots, \delta_{-q}`, newest
-            first. (default: zeros)
+        past_states (Tensor, optional): :math:`f_{-1}, \dots, f_{-p}`, newest first.
+            (default: zeros)
+        past_inputs (Tensor, optional): :math:`\delta_{-1}, \dots, \delta_{-q}`, newest first.
+            (default: zeros)
         direct (Tensor, optional): The weight :math:`b_0`. (default: ones)
-        initial_terms (Tensor, optional): The terms :math:`c_0, c_1, \dots`; those beyond the last
-            given are zero. (default: zeros)
+        initial_terms (Tensor, optional): The first terms :math:`c_0, c_1, \dots`.
+            (default: zeros)
 
     Shapes:
         - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`, inputs :math:`(*, T)`, past_states
           :math:`(*, p)`, past_inputs :math:`(*, q)`, direct :math:`(*)`, initial_terms
           :math:`(*, n)`
         - **output:** outputs :math:`(*, T)`
-
-    Returns:
-        Tensor: The outputs :math:`f_0, \dots, f_{T-1}`.
-
-    Raises:
-        ValueError: If shapes do not fit together, or a value is not a finite real number.
 
     Example:
         >>> phi, theta = torch.tensor([0.5]), torch.tensor([0.25])
@@ -350,12 +293,7 @@ def simulate_arma(
 
 
 def simulate_ssm(
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    D: Tensor,
-    inputs: Tensor,
-    initial_state: Tensor | None = None,
+    A: Tensor, B: Tensor, C: Tensor, D: Tensor, inputs: Tensor, initial_state: Tensor | None = None
 ) -> Tensor:
     r"""Run a linear state-space model with one input and one output
 
@@ -364,8 +302,7 @@ def simulate_ssm(
         f_t = \mathbf{C} x_t + \mathbf{D} \delta_t, \qquad t = 0, \dots, T - 1
 
     where :math:`x_t` holds the :math:`n` states. The present input enters the state before the
-    output is read, as in the paper. All leading dimensions broadcast, and the result is
-    differentiable in every tensor.
+    output is read, as in the paper. All leading dimensions broadcast.
 
     Args:
         A (Tensor): State matrix.
@@ -380,12 +317,6 @@ def simulate_ssm(
         - **input:** A :math:`(*, n, n)`, B :math:`(*, n)`, C :math:`(*, n)`, D :math:`(*)`,
           inputs :math:`(*, T)`, initial_state :math:`(*, n)`
         - **output:** outputs :math:`(*, T)`
-
-    Returns:
-        Tensor: The outputs :math:`f_0, \dots, f_{T-1}`.
-
-    Raises:
-        ValueError: If shapes do not fit together, or a value is not a finite real number.
 
     Example:
         >>> one = torch.ones(1)
