@@ -89,4 +89,4 @@ def test_devices_must_agree():
     with pytest.raises(ValueError, match=r"one device.*nodes: cpu, batch: meta"):
         analysis.operator_norm(lambda x: x, torch.zeros(2, 2), elsewhere)
     with pytest.raises(ValueError, match=r"one device.*phi: cpu, theta: meta"):
-        analysis.inputs.to_one_dtype(phi=one, theta=torch.ones(1, device="meta"))
+        analysis.inputs.broadcast(phi=one, theta=torch.ones(1, device="meta"))

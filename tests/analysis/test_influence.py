@@ -31,10 +31,12 @@ def test_influence_counts_walks_on_a_path():
     assert found.influence_range_error is None
 
 
-def test_direction_reach_and_what_lies_beyond():
+def test_direction_reach_and_what_lies_beyond(monkeypatch):
     one_way = ModelInput(torch.randn(6, 1), torch.stack([torch.arange(5), torch.arange(1, 6)]))
-    found = influence_by_distance(MessagePassingStack(9), one_way, max_hops=2)
     whole = influence_by_distance(MessagePassingStack(9), one_way)
+    with monkeypatch.context() as patch:
+        patch.setattr("torch_grama.analysis.influence._MAX_HOPS", 2)
+        found = influence_by_distance(MessagePassingStack(9), one_way)
     assert len(found.total) == 3
     assert found.total == whole.total[:3]
     assert found.beyond == pytest.approx(sum(whole.total[3:]), rel=1e-4)

@@ -162,13 +162,16 @@ def test_of_a_large_graph_the_surroundings_are_shown(monkeypatch):
     hub = torch.tensor([[20, 20], [18, 22]])
     inputs = replace(inputs, edge_index=torch.cat([inputs.edge_index, hub, hub.flip(0)], dim=1))
     monkeypatch.setattr("torch_grama.analysis.spread._MAX_NUMBERS", 150)
-    found = draw_example(model, inputs, max_nodes=5, num_probes=1)
+    found = draw_example(model, inputs, max_nodes=5)
     assert sorted(found.nodes) == list(range(18, 23))
     assert found.nodes[0] == 20
     assert len(found.sources) == 150 // (7 * 5)
+    assert found.num_probes is None
     assert len(found.edges) == 6
-    assert found.num_probes == 1
-    assert draw_example(model, inputs, max_nodes=5, max_sources=1).sources == [0]
+    # too much work to be exact: fewer nodes, in random directions
+    monkeypatch.setattr("torch_grama.analysis.spread._MAX_WORK", 4 * (30 + 62))
+    found = draw_example(model, inputs, max_nodes=5)
+    assert (found.num_probes, found.sources) == (2, [0, 1])
 
 
 def test_loops_doubles_and_lonely_nodes():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -104,28 +104,26 @@ def analyze_blocks(
         list: One record per block, or per recurrence where coefficients are updated at each.
 
     Raises:
-        ValueError: If there is no GRAMA model inside, or a value is not usable.
+        ValueError: If there is no GRAMA model inside.
     """
     with evaluation_mode(model), torch.no_grad():
         encoded = encode_input(model, read_input(data))
-        return records_of_blocks(trace_blocks(model, encoded), encoded, closed_loop, seed)
+        traces = trace_blocks(model, encoded)
+        blocks = [_records(i, t, encoded, closed_loop, seed) for i, t in enumerate(traces)]
+        return [record for block in blocks for record in block]
 
 
-def records_of_blocks(
-    traces: Sequence[BlockTrace], encoded: ModelInput, closed_loop: bool, seed: int
-) -> list[BlockAnalysis]:
-    r"""The records of blocks that were run already; see :func:`analyze_blocks`."""
-    records = []
-    for index, trace in enumerate(traces):
-        phi, theta = trace.coefficients
-        whole = phi.dim() == 2  # one set of coefficients for the whole block
-        sets = [(phi, theta)] if whole else list(zip(phi, theta, strict=True))
-        loops: Sequence[ClosedLoop | None] = [None] * len(sets)
-        if closed_loop:
-            loops = _measure_loops(trace, encoded, sets, seed)
-        for step, (used, loop) in enumerate(zip(sets, loops, strict=True)):
-            records.append(_record(index, None if whole else step, trace.block, *used, loop))
-    return records
+def _records(
+    index: int, trace: BlockTrace, encoded: ModelInput, closed_loop: bool, seed: int
+) -> Iterator[BlockAnalysis]:
+    phi, theta = trace.coefficients
+    whole = phi.dim() == 2  # one set of coefficients for the whole block
+    sets = [(phi, theta)] if whole else list(zip(phi, theta, strict=True))
+    loops: Sequence[ClosedLoop | None] = [None] * len(sets)
+    if closed_loop:
+        loops = _measure_loops(trace, encoded, sets, seed)
+    for step, (used, loop) in enumerate(zip(sets, loops, strict=True)):
+        yield _record(index, None if whole else step, trace.block, *used, loop)
 
 
 def _measure_loops(
@@ -281,3 +279,10 @@ def _listen(model: Module, grama: GRAMA, inputs: ModelInput) -> ModelInput:
             f"Expected {type(model).__name__} to call the GRAMA model inside it (got no call)"
         )
     return heard[-1]
+
+
+def step_labels(model: Module) -> list[str]:
+    r"""What the newest given state and the state after each recurrence are called."""
+    grama = demand_grama(model)
+    blocks, steps = range(1, grama.num_blocks + 1), range(1, grama.num_recurrences + 1)
+    return ["embedding", *(f"block {b}, step {t}" for b in blocks for t in steps)]

@@ -8,13 +8,12 @@ import torch
 from torch import Tensor
 
 from torch_grama.analysis.inputs import (
-    broadcast_shape,
+    broadcast,
     check_batch,
     check_coefficients,
     check_count,
     check_one_device,
     check_real,
-    to_one_dtype,
 )
 from torch_grama.analysis.jacobian_spectrum import (
     Linearization,
@@ -252,10 +251,9 @@ def _norm_coefficients(phi: Tensor, theta: Tensor | None, norm: Tensor) -> Tenso
     check_real("operator_norm", norm, ndim=0)
     if bool((norm < 0).any()):
         raise ValueError(f"Expected 'operator_norm' not to be negative (got {norm.min():g})")
-    broadcast_shape(phi=phi.shape[:-1], operator_norm=norm.shape)
-    phi, theta, norm = to_one_dtype(phi=phi, theta=theta, operator_norm=norm)
+    phi, theta, norm = broadcast(phi=phi, theta=theta, operator_norm=norm.unsqueeze(-1))
     direct, through_backbone = _feedback_weights(phi.abs(), theta.abs())
-    return direct + norm.unsqueeze(-1) * through_backbone
+    return direct + norm * through_backbone
 
 
 def _complex_radius(coefficients: Tensor) -> Tensor:

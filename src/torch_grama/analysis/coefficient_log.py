@@ -19,6 +19,9 @@ from torch_grama.nn import ARMACoefficients
 # Sets of coefficients whose poles are looked for; the others take part in the means alone.
 _MAX_POLES = 256
 
+# Forward passes that are kept.
+_MAX_PASSES = 8
+
 
 @dataclass(frozen=True)
 class CoefficientSummary:
@@ -29,9 +32,7 @@ class CoefficientSummary:
     phi_spread: Row  #: their standard deviations
     theta: Row  #: mean moving-average coefficients ``[q]``, newest first
     theta_spread: Row  #: their standard deviations
-    #: poles ``[p][2]`` of the mean coefficients, as real and imaginary part, in order of falling
-    #: modulus
-    poles: Matrix
+    poles: Matrix  #: poles ``[p][2]`` of the mean, real and imaginary part, by falling modulus
     sum_abs_phi: float  #: mean of the sum of :math:`|\phi_i|`
     radius: float  #: mean largest modulus of the poles
     max_radius: float  #: largest modulus of all poles
@@ -74,12 +75,11 @@ def _summarize(index: int, phi: Tensor, theta: Tensor) -> CoefficientSummary:
 class CoefficientLog:
     r"""Listens to the forward passes that a model does anyway, and summarises their coefficients.
 
-    The model computes its coefficients in every forward pass; while the log is open they are kept,
-    those of the last ``max_batches`` passes. The output of the model does not change.
+    While the log is open, the coefficients of the last 8 passes are kept. The output of the model
+    does not change.
 
     Args:
         model (Module): A GRAMA model, or a module that holds one.
-        max_batches (int, optional): How many forward passes are kept. (default: :obj:`8`)
 
     Raises:
         ValueError: If there is no GRAMA model inside.
@@ -93,9 +93,8 @@ class CoefficientLog:
         [1, 1]
     """
 
-    def __init__(self, model: Module, max_batches: int = 8) -> None:
+    def __init__(self, model: Module) -> None:
         self._grama = demand_grama(model)
-        self._max_batches = max_batches
         self._heard: list[list[ARMACoefficients]] = []
         self._asked: list[bool] = []
         self._handles: list[RemovableHandle] = []
@@ -148,5 +147,5 @@ class CoefficientLog:
         out, coefficients = result
         # a copy: free coefficients are views of parameters, which the next step overwrites
         kept = [ARMACoefficients(*(c.detach().clone() for c in used)) for used in coefficients]
-        self._heard = [*self._heard, kept][-self._max_batches :]
+        self._heard = [*self._heard, kept][-_MAX_PASSES:]
         return result if self._asked.pop() else out

@@ -17,6 +17,9 @@ from torch_grama.analysis.records import Row, plain_number, plain_row
 # Up to this many backward passes the Jacobian is taken as a whole.
 _EXACT_PASSES = 512
 
+# The largest distance of the lists.
+_MAX_HOPS = 64
+
 # Numbers held at once while distances are found.
 _CHUNK_NUMBERS = 2**22
 
@@ -49,7 +52,6 @@ def influence_by_distance(
     *,
     exact: bool | None = None,
     num_samples: int = 32,
-    max_hops: int = 64,
     seed: int = 0,
 ) -> Influence:
     r"""How strongly the output of a node depends on the inputs of nodes :math:`k` hops away
@@ -81,12 +83,7 @@ def influence_by_distance(
         exact (bool, optional): Whether to differentiate every node. (default: whether that takes at
             most 512 backward passes)
         num_samples (int, optional): Number of nodes to draw in each graph. (default: :obj:`32`)
-        max_hops (int, optional): The largest distance of the lists. (default: :obj:`64`)
-        seed (int, optional): Seed of the sampling; the global generator is left alone.
-            (default: :obj:`0`)
-
-    Returns:
-        Influence: Plain numbers, ready for a file.
+        seed (int, optional): Seed of the sampling. (default: :obj:`0`)
 
     Raises:
         ValueError: If the model cannot be differentiated, or a value is not usable.
@@ -101,7 +98,6 @@ def influence_by_distance(
         (6, True)
     """
     check_count("num_samples", num_samples, minimum=2)
-    check_count("max_hops", max_hops, minimum=0)
     inputs = read_input(data)
     jacobian = NodeJacobian(model, inputs)
     exact = jacobian.num_passes <= _EXACT_PASSES if exact is None else exact
@@ -110,18 +106,18 @@ def influence_by_distance(
     for row, draw in zip(goals, draws, strict=True):
         row[draw.nodes] = True
     distance = hop_distance(inputs.edge_index, inputs.num_nodes, goals)
-    shells = _Shells(jacobian, draws, distance.cpu(), max_hops)
+    shells = _Shells(jacobian, draws, distance.cpu())
     total, error = shells.estimate(shells.influence)
     num_nodes, _ = shells.estimate(shells.members)
-    reach = int(num_nodes[: max_hops + 1].nonzero().max()) + 1 if draws else 0
+    reach = int(num_nodes[: _MAX_HOPS + 1].nonzero().max()) + 1 if draws else 0
     quotient, quotient_error = shells.estimate_range()
     return Influence(
         total=plain_row(total[:reach]),
         total_error=[] if exact else plain_row(error[:reach]),
         mean=plain_row(total[:reach] / num_nodes[:reach]),
         num_nodes=plain_row(num_nodes[:reach]),
-        beyond=plain_number(total[max_hops + 1]),
-        unreachable=plain_number(total[max_hops + 2]),
+        beyond=plain_number(total[_MAX_HOPS + 1]),
+        unreachable=plain_number(total[_MAX_HOPS + 2]),
         influence_range=plain_number(quotient),
         influence_range_error=None if exact else plain_number(quotient_error),
         exact=exact,
@@ -201,13 +197,11 @@ def confidence(values: Tensor) -> Tensor:
 
 
 class _Shells:
-    r"""Influence and nodes by distance: hops 0 to ``max_hops``, then beyond, then unreachable."""
+    r"""Influence and nodes by distance: hops 0 to the largest, then beyond, then unreachable."""
 
-    def __init__(
-        self, jacobian: NodeJacobian, draws: Sequence[JacobianDraw], hops: Tensor, max_hops: int
-    ) -> None:
+    def __init__(self, jacobian: NodeJacobian, draws: Sequence[JacobianDraw], hops: Tensor) -> None:
         # D draws, N nodes, B graphs, K shells
-        D, B, K = len(draws), jacobian.num_graphs, max_hops + 3
+        D, B, K = len(draws), jacobian.num_graphs, _MAX_HOPS + 3
         graph = jacobian.graph.cpu().expand(D, -1)
         squares = torch.zeros(hops.shape, dtype=torch.float64)
         for row, draw in zip(squares, draws, strict=True):

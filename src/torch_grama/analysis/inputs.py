@@ -177,9 +177,8 @@ def check_coefficients(phi: Tensor, theta: Tensor | None = None) -> tuple[Tensor
     if theta is None:
         return phi, phi.new_empty((*phi.shape[:-1], 0))
     check_real("theta", theta, ndim=1)
-    phi, theta = to_one_dtype(phi=phi, theta=theta)
-    batch_shape = broadcast_shape(phi=phi.shape[:-1], theta=theta.shape[:-1])
-    return phi.expand(batch_shape + phi.shape[-1:]), theta.expand(batch_shape + theta.shape[-1:])
+    phi, theta = broadcast(phi=phi, theta=theta)
+    return phi, theta
 
 
 def check_state_space(
@@ -187,8 +186,9 @@ def check_state_space(
 ) -> tuple[Tensor, ...]:
     r"""Return a state-space model, its inputs ``[..., T]`` and its first state (zeros if missing)
     with one dtype and equal leading dimensions."""
-    for name, value, ndim in (("A", A, 2), ("B", B, 1), ("C", C, 1), ("D", D, 0)):
-        check_real(name, value, ndim)
+    check_real("A", A, ndim=2)
+    check_real("D", D, ndim=0)
+    check_real("inputs", inputs, ndim=1)
     size = A.size(-1)
     if A.size(-2) != size or size == 0:
         raise ValueError(
@@ -196,21 +196,12 @@ def check_state_space(
             f"pass A of shape [..., n, n]"
         )
     state = A.new_zeros(size) if state is None else state
-    check_real("inputs", inputs, ndim=1)
-    check_real("initial_state", state, ndim=1)
     for name, value in (("B", B), ("C", C), ("initial_state", state)):
+        check_real(name, value, ndim=1)
         check_size(name, value, size, "one per state of 'A'")
-    A, B, C, D, inputs, state = to_one_dtype(A=A, B=B, C=C, D=D, inputs=inputs, initial_state=state)
-    shape = broadcast_shape(
-        A=A.shape[:-2],
-        B=B.shape[:-1],
-        C=C.shape[:-1],
-        D=D.shape,
-        inputs=inputs.shape[:-1],
-        initial_state=state.shape[:-1],
-    )
-    B, C, inputs, state = (vector.expand(*shape, -1) for vector in (B, C, inputs, state))
-    return A.expand(*shape, size, size), B, C, D.expand(shape), inputs, state
+    A, D = A.flatten(-2), D.unsqueeze(-1)
+    A, B, C, D, *rest = broadcast(A=A, B=B, C=C, D=D, inputs=inputs, initial_state=state)
+    return A.unflatten(-1, (size, size)), B, C, D.squeeze(-1), *rest
 
 
 def check_real(name: str, value: Tensor, ndim: int) -> None:
@@ -276,25 +267,21 @@ def check_batch(x: Tensor, batch: Tensor | None, batch_size: int | None) -> tupl
     return batch, found if batch_size is None else batch_size
 
 
-def broadcast_shape(**shapes: torch.Size) -> torch.Size:
-    try:
-        common: torch.Size = torch.broadcast_shapes(*shapes.values())
-    except RuntimeError as error:
-        got = ", ".join(f"{name}: {tuple(shape)}" for name, shape in shapes.items())
-        raise ValueError(
-            f"Expected leading dimensions that broadcast against each other (got {got})"
-        ) from error
-    return common
-
-
 def check_one_device(**tensors: Tensor) -> None:
     if len({tensor.device for tensor in tensors.values()}) > 1:
         got = ", ".join(f"{name}: {tensor.device}" for name, tensor in tensors.items())
         raise ValueError(f"Expected all tensors on one device (got {got}); move them with .to()")
 
 
-def to_one_dtype(**tensors: Tensor) -> list[Tensor]:
-    r"""Promote the named tensors to the widest of their dtypes; they must share a device."""
-    check_one_device(**tensors)
-    dtype = reduce(torch.promote_types, (tensor.dtype for tensor in tensors.values()))
-    return [tensor.to(dtype) for tensor in tensors.values()]
+def broadcast(**vectors: Tensor) -> list[Tensor]:
+    r"""Bring the named vectors ``[..., n]`` to the widest dtype and to equal leading dimensions."""
+    check_one_device(**vectors)
+    dtype = reduce(torch.promote_types, (vector.dtype for vector in vectors.values()))
+    try:
+        shape = torch.broadcast_shapes(*(vector.shape[:-1] for vector in vectors.values()))
+    except RuntimeError as error:
+        got = ", ".join(f"{name}: {tuple(vector.shape[:-1])}" for name, vector in vectors.items())
+        raise ValueError(
+            f"Expected leading dimensions that broadcast against each other (got {got})"
+        ) from error
+    return [vector.to(dtype).expand(*shape, -1) for vector in vectors.values()]

@@ -43,44 +43,36 @@ class Linearization:
                     f"(got {tuple(self._y.shape)})"
                 )
             self._cotangent = torch.zeros_like(self._y).requires_grad_()
-            self._pullback = self._differentiate(self._y, self._x, self._cotangent, True)
+            self._pullback: Tensor | None = None  # J^T u as a function of u, None for a constant
+            if self._y.requires_grad:
+                (self._pullback,) = torch.autograd.grad(
+                    self._y, self._x, self._cotangent, create_graph=True, allow_unused=True
+                )
         if self._pullback is None:
-            self._check_constant(backbone, point)
+            with torch.no_grad():
+                constant = torch.equal(backbone(point), backbone(point + 1))
+            if not constant:
+                raise ValueError(
+                    "Expected 'backbone' to be differentiable (got one whose output depends on its "
+                    "input but has no gradient); remove torch.no_grad() or detach() from it"
+                )
 
-    @torch.inference_mode(False)
     def apply(self, tangent: Tensor) -> Tensor:
         r"""The product :math:`\mathbf{J} v` with a tangent ``[N, F]``."""
-        if self._pullback is None:
-            return torch.zeros_like(tangent)
-        product = self._differentiate(self._pullback, self._cotangent, tangent)
-        return torch.zeros_like(tangent) if product is None else product.detach()
+        return self._differentiate(self._pullback, self._cotangent, tangent)
 
-    @torch.inference_mode(False)
     def apply_transpose(self, cotangent: Tensor) -> Tensor:
         r"""The product :math:`\mathbf{J}^\top u` with a cotangent ``[N, F]``."""
-        product = self._differentiate(self._y, self._x, cotangent)
-        return torch.zeros_like(cotangent) if product is None else product.detach()
+        return self._differentiate(self._y, self._x, cotangent)
 
-    @staticmethod
-    def _differentiate(
-        output: Tensor, variable: Tensor, vector: Tensor, create_graph: bool = False
-    ) -> Tensor | None:
-        if not output.requires_grad:
-            return None
-        (gradient,) = torch.autograd.grad(
-            output, variable, vector, True, create_graph, allow_unused=True
+    @torch.inference_mode(False)
+    def _differentiate(self, output: Tensor | None, variable: Tensor, vector: Tensor) -> Tensor:
+        if output is None or self._pullback is None:
+            return torch.zeros_like(vector)
+        (product,) = torch.autograd.grad(
+            output, variable, vector, retain_graph=True, allow_unused=True, materialize_grads=True
         )
-        return gradient
-
-    @staticmethod
-    @torch.no_grad()
-    def _check_constant(backbone: Callable[[Tensor], Tensor], point: Tensor) -> None:
-        r"""No gradient may mean a constant map, or one that detaches its input."""
-        if not torch.equal(backbone(point), backbone(point + 1)):
-            raise ValueError(
-                "Expected 'backbone' to be differentiable (got one whose output depends on its "
-                "input but has no gradient); remove torch.no_grad() or detach() from it"
-            )
+        return product.detach()
 
 
 def random_vector(shape: Sequence[int], like: Tensor, seed: int) -> Tensor:

@@ -14,24 +14,12 @@ from pathlib import Path
 import torch
 from torch.nn import Module
 
-from torch_grama.analysis.block_analysis import (
-    BlockAnalysis,
-    encode_input,
-    find_grama,
-    records_of_blocks,
-    trace_blocks,
-)
+from torch_grama.analysis.block_analysis import BlockAnalysis, analyze_blocks, find_grama
 from torch_grama.analysis.influence import Influence, influence_by_distance
-from torch_grama.analysis.inputs import (
-    Graphs,
-    ModelInput,
-    check_count,
-    evaluation_mode,
-    read_input,
-)
+from torch_grama.analysis.inputs import Graphs, ModelInput, check_count, read_input
 from torch_grama.analysis.prediction_errors import ErrorSummary, Predictions, summarize_errors
 from torch_grama.analysis.records import read_record
-from torch_grama.analysis.smoothness import Smoothness, smoothness_if_any, smoothness_of_traces
+from torch_grama.analysis.smoothness import Smoothness, smoothness_if_any
 from torch_grama.analysis.spread import ExampleGraph, draw_example
 
 SCHEMA_VERSION = 2
@@ -44,11 +32,6 @@ _MAX_SIZE = 200_000
 
 # Pairs of prediction and target that are kept of a regression.
 _MAX_EXAMPLES = 500
-
-# Nodes and edges that the spread of influence may go through, over all its runs of the model; it is
-# exact and given for every node while that suffices.
-_DRAWN_WORK = 400_000
-_DRAWN_CHANNELS = 32
 
 # Nodes and edges up to which as many nodes are differentiated; fewer, in proportion, beyond.
 _SAMPLED_SIZE = 30_000
@@ -93,7 +76,7 @@ class Analysis:
     #: Dirichlet energy along the recurrence or the layers likewise; a model without layers that
     #: could be told has no entry
     smoothness: dict[str, Smoothness]
-    #: A graph to draw, with the spread of influence; None for a model that is not GRAMA
+    #: a graph to draw, with the spread of influence; None for a model that is not GRAMA
     example: ExampleGraph | None
     errors: ErrorSummary | None  #: where the predictions are wrong; None where none were given
     seconds: dict[str, float] = field(compare=False)  #: how long each part took
@@ -155,27 +138,20 @@ def analyze(
         yield
         seconds[name] = round(time.perf_counter() - start, 3)
 
-    is_grama = find_grama(model) is not None
+    is_grama, seed = find_grama(model) is not None, settings.seed
     blocks: list[BlockAnalysis] = []
-    smoothness: dict[str, Smoothness] = {}
     if is_grama:
-        with part("dynamics of the blocks"), evaluation_mode(model), torch.no_grad():
-            encoded = encode_input(model, batch)
-            traces = trace_blocks(model, encoded)
-            blocks = records_of_blocks(traces, encoded, settings.closed_loop, settings.seed)
-            smoothness[MODEL] = smoothness_of_traces(traces, encoded)
-            del traces
+        with part("dynamics of the blocks"):
+            blocks = analyze_blocks(model, batch, closed_loop=settings.closed_loop, seed=seed)
+    smoothness, influence = {}, {}
     with part("smoothness"):
         for name, other in models.items():
-            found = None if name in smoothness else smoothness_if_any(other, batch)
+            found = smoothness_if_any(other, batch)
             smoothness.update({} if found is None else {name: found})
-    influence = {}
+    num_samples = _num_samples(few, settings)
     for name, other in models.items():
         with part(f"influence of {name}"):
-            num_samples = _num_samples(few, settings)
-            influence[name] = influence_by_distance(
-                other, few, num_samples=num_samples, seed=settings.seed
-            )
+            influence[name] = influence_by_distance(other, few, num_samples=num_samples, seed=seed)
     example = None
     if is_grama and settings.example_nodes > 0:
         with part("example"):
@@ -183,7 +159,7 @@ def analyze(
     errors = None
     if predictions is not None:
         with part("errors"):
-            errors = summarize_errors(predictions, graphs, _MAX_EXAMPLES, settings.seed)
+            errors = summarize_errors(predictions, graphs, _MAX_EXAMPLES, seed)
     return Analysis(
         settings=settings,
         num_graphs=len(graphs),
@@ -269,30 +245,15 @@ def _size(graph: ModelInput) -> int:
 def _num_samples(inputs: ModelInput, settings: AnalysisSettings) -> int:
     if settings.num_samples is not None:
         return settings.num_samples
-    affordable = _NUM_SAMPLES * _SAMPLED_SIZE // max(_size(inputs), 1)
+    affordable = _NUM_SAMPLES * _SAMPLED_SIZE // _size(inputs)
     return min(_NUM_SAMPLES, max(_MIN_SAMPLES, affordable))
 
 
 def _example(
-    model: Module,
-    graphs: Sequence[ModelInput],
-    chosen: Sequence[int],
-    settings: AnalysisSettings,
+    model: Module, graphs: Sequence[ModelInput], chosen: list[int], settings: AnalysisSettings
 ) -> ExampleGraph:
     # the largest graph that can be drawn as a whole, else the smallest of all
     fitting = [i for i in chosen if graphs[i].num_nodes <= settings.example_nodes]
     by_size = sorted(fitting or chosen, key=lambda i: graphs[i].num_nodes, reverse=bool(fitting))
-    graph = graphs[by_size[0]]
-    runs = max(1, _DRAWN_WORK // max(_size(graph), 1))
-    shown = min(graph.num_nodes, settings.example_nodes)
-    large = runs < _DRAWN_CHANNELS * shown
-    num_probes = min(8, max(2, runs // 8))
-    return draw_example(
-        model,
-        graph,
-        graph=by_size[0],
-        max_nodes=settings.example_nodes,
-        num_probes=num_probes if large else None,
-        max_sources=max(1, runs // num_probes) if large else None,
-        seed=settings.seed,
-    )
+    number, nodes, seed = by_size[0], settings.example_nodes, settings.seed
+    return draw_example(model, graphs[number], graph=number, max_nodes=nodes, seed=seed)

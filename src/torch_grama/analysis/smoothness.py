@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.nn import Module, ModuleList
 
 from torch_grama.analysis.block_analysis import (
-    BlockTrace,
     encode_input,
     find_grama,
+    step_labels,
     trace_blocks,
 )
 from torch_grama.analysis.inputs import (
@@ -130,19 +130,12 @@ def smoothness_if_any(model: Module, inputs: ModelInput) -> Smoothness | None:
     with evaluation_mode(model), torch.no_grad():
         if find_grama(model) is not None:
             encoded = encode_input(model, inputs)
-            return smoothness_of_traces(trace_blocks(model, encoded), encoded)
+            traces = trace_blocks(model, encoded)
+            states = [traces[0].given[-1], *(state for trace in traces for state in trace.states)]
+            return _summarize(step_labels(model), states, encoded)
         outputs = _listen(model, inputs)
     labels = [f"layer {index + 1}" for index in range(len(outputs))]
     return _summarize(labels, outputs, inputs) if outputs else None
-
-
-def smoothness_of_traces(traces: Sequence[BlockTrace], encoded: ModelInput) -> Smoothness:
-    r"""The smoothness of states that were traced already."""
-    labels, states = ["embedding"], [traces[0].given[-1]]
-    for number, trace in enumerate(traces, start=1):
-        labels += [f"block {number}, step {step + 1}" for step in range(len(trace.states))]
-        states += list(trace.states.unbind(0))
-    return _summarize(labels, states, encoded)
 
 
 def _summarize(labels: list[str], states: Sequence[Tensor], inputs: ModelInput) -> Smoothness:

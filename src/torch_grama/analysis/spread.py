@@ -12,7 +12,7 @@ from torch.autograd import forward_ad
 from torch.nn import Module
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from torch_grama.analysis.block_analysis import demand_grama, encode_input, trace_blocks
+from torch_grama.analysis.block_analysis import encode_input, step_labels, trace_blocks
 from torch_grama.analysis.influence import UNREACHABLE, hop_distance
 from torch_grama.analysis.inputs import (
     GraphLike,
@@ -29,8 +29,9 @@ _EXACT_CHANNELS = 32
 # Nodes and edges of the copies of a graph that are run at once.
 _CHUNK_SIZE = 2**15
 
-# Numbers that the influence on a drawn graph may have; it decides of how many nodes it is given.
-_MAX_NUMBERS = 20_000
+# Numbers that the influence on a drawn graph may have, and nodes and edges that its runs of the
+# model may go through; they decide of how many nodes it is given, and whether it is exact.
+_MAX_NUMBERS, _MAX_WORK = 20_000, 400_000
 
 # Rounds in which its nodes find their places.
 _ROUNDS = 200
@@ -136,27 +137,22 @@ def draw_example(
     *,
     graph: int = 0,
     max_nodes: int = 60,
-    num_probes: int | None = None,
-    max_sources: int | None = None,
     seed: int = 0,
 ) -> ExampleGraph:
     r"""Prepares a graph for a drawing in which a click on a node shows its influence.
 
     Of a large graph the node with the most edges and those nearest to it are shown; the model runs
-    on the whole.
+    on the whole. The influence is exact and given for every node while that is affordable.
 
     Args:
         model (Module): A GRAMA model, or a module that holds one and is called alike.
         inputs (ModelInput): One graph.
         graph (int, optional): Its number in the data. (default: :obj:`0`)
         max_nodes (int, optional): How many nodes to show. (default: :obj:`60`)
-        num_probes (int, optional): See :func:`influence_spread`. (default: :obj:`None`)
-        max_sources (int, optional): Of how many nodes the influence is given, the nearest first.
-            (default: as many as give 20,000 numbers)
         seed (int, optional): Seed of the directions. (default: :obj:`0`)
 
     Raises:
-        ValueError: If there is no node, no GRAMA model, or a value is not usable.
+        ValueError: If there is no node, or no GRAMA model.
     """
     check_count("max_nodes", max_nodes, minimum=1)
     num_nodes = inputs.num_nodes
@@ -170,17 +166,14 @@ def draw_example(
     far = torch.where(distance == UNREACHABLE, num_nodes, distance)
     nodes = far.argsort(stable=True)[:max_nodes]
 
-    grama = demand_grama(model)
-    labels = ["embedding"] + [
-        f"block {block + 1}, step {step + 1}"
-        for block in range(grama.num_blocks)
-        for step in range(grama.num_recurrences)
-    ]
-    count = max(1, _MAX_NUMBERS // (len(labels) * len(nodes)))
-    count = min(count, len(nodes), max_sources or len(nodes))
-    spread = influence_spread(
-        model, inputs, nodes[:count].tolist(), num_probes=num_probes, seed=seed
-    )
+    labels = step_labels(model)
+    count = min(len(nodes), max(1, _MAX_NUMBERS // (len(labels) * len(nodes))))
+    num_probes, runs = None, max(1, _MAX_WORK // (num_nodes + inputs.edge_index.size(1)))
+    if runs < _EXACT_CHANNELS * len(nodes):
+        num_probes = min(8, max(2, runs // 8))
+        count = min(count, max(1, runs // num_probes))
+    chosen = nodes[:count].tolist()
+    spread = influence_spread(model, inputs, chosen, num_probes=num_probes, seed=seed)
     place = torch.full((num_nodes,), -1, device=both.device)
     place[nodes] = torch.arange(len(nodes), device=both.device)
     pairs = place[inputs.edge_index]

@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 
 from torch_grama.analysis.inputs import (
-    broadcast_shape,
+    broadcast,
     check_coefficients,
     check_real,
     check_size,
     check_state_space,
-    to_one_dtype,
 )
 
 
@@ -258,20 +257,14 @@ def simulate_arma(
     direct = phi.new_ones(()) if direct is None else direct
     check_real("direct", direct, ndim=0)
     given = {"phi": phi, "theta": theta, "inputs": inputs, "direct": direct.unsqueeze(-1)}
-    for name, value, size in (
-        ("past_states", past_states, p),
-        ("past_inputs", past_inputs, q),
-        ("initial_terms", initial_terms, 0),
-    ):
+    past = {"past_states": (past_states, p), "past_inputs": (past_inputs, q)}
+    for name, (value, size) in (past | {"initial_terms": (initial_terms, 0)}).items():
         given[name] = phi.new_zeros(size) if value is None else value
         check_real(name, given[name], ndim=1)
     check_size("past_states", given["past_states"], p, "one per coefficient in 'phi'")
     check_size("past_inputs", given["past_inputs"], q, "one per coefficient in 'theta'")
 
-    shape = broadcast_shape(**{name: value.shape[:-1] for name, value in given.items()})
-    phi, theta, inputs, direct, states, before, terms = (
-        value.expand(shape + value.shape[-1:]) for value in to_one_dtype(**given)
-    )
+    phi, theta, inputs, direct, states, before, terms = broadcast(**given)
     steps = inputs.size(-1)
     if steps == 0:
         return inputs
