@@ -4,7 +4,7 @@ import json
 import pytest
 import torch
 from analysis_graphs import Stage, grama, grama_for_graphs, graph
-from coefficient_strategies import companion
+from coefficient_strategies import companion, dense_loop
 from torch import nn
 from torch_geometric.nn import GATv2Conv
 
@@ -12,26 +12,6 @@ from torch_grama.analysis import analyze_blocks
 from torch_grama.analysis.block_analysis import encode_input, find_grama, trace_blocks
 from torch_grama.analysis.inputs import ModelInput, evaluation_mode, read_input
 from torch_grama.nn import GRAMA, CategoricalEncoder, functional
-
-
-def dense_loop_radius(model, block, inputs, given, phi, theta):
-    """The radius of one block's loop on one graph, from the whole matrix."""
-    backbone = block.bind(inputs.num_nodes, inputs.edge_index)
-    jacobian = torch.autograd.functional.jacobian(backbone, given)
-    size = given.numel()
-    G = jacobian.reshape(size, size)
-    p, q = len(phi), len(theta)
-    matrix = torch.zeros((p + q) * size, (p + q) * size, dtype=G.dtype)
-    eye = torch.eye(size, dtype=G.dtype)
-    for i in range(p):
-        matrix[:size, i * size : (i + 1) * size] = phi[i] * eye
-    for j in range(q):
-        matrix[:size, (p + j) * size : (p + j + 1) * size] = theta[j] * eye
-    matrix[:size, :size] += G
-    matrix[p * size : (p + 1) * size, :size] = G
-    for i in [*range(1, p), *range(p + 1, p + q)]:
-        matrix[i * size : (i + 1) * size, (i - 1) * size : i * size] = eye
-    return torch.linalg.eigvals(matrix).abs().max(), torch.linalg.matrix_norm(G, 2)
 
 
 def test_records_equal_independent_calculations():
@@ -79,9 +59,11 @@ def test_closed_loop_equals_the_dense_matrix():
         states, residuals, used = block(
             states, residuals, graph(4).edge_index, return_coefficients=True
         )
-        radius, norm = dense_loop_radius(
-            model, block, graph(4), given, used.phi[0].detach(), used.theta[0].detach()
-        )
+        backbone = block.bind(4, graph(4).edge_index)
+        jacobian = torch.autograd.functional.jacobian(backbone, given).reshape(16, 16)
+        loop = dense_loop(used.phi[0].detach(), used.theta[0].detach(), jacobian)
+        radius = torch.linalg.eigvals(loop).abs().max()
+        norm = torch.linalg.matrix_norm(jacobian, 2)
         assert found.closed_loop.operator_norm == [pytest.approx(float(norm), rel=1e-3)]
         assert found.closed_loop.radius == [pytest.approx(float(radius), rel=1e-3)]
         assert found.closed_loop.radius[0] <= found.closed_loop.bound[0] * (1 + 1e-6)

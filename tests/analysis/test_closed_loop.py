@@ -1,6 +1,6 @@
 import pytest
 import torch
-from coefficient_strategies import coefficients, companion, normal, quick, seeds
+from coefficient_strategies import coefficients, companion, dense_loop, normal, quick, seeds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -19,17 +19,6 @@ from torch_grama.analysis import (
 )
 
 few = settings(quick, max_examples=25)
-
-
-def dense_loop(phi, theta, G):
-    """The closed-loop state matrix, block by block as it is written."""
-    p, q = len(phi), len(theta)
-    kron, eye = torch.kron, torch.eye(len(G), dtype=G.dtype)
-    Theta, E_ff, E_df = (torch.zeros(size, dtype=G.dtype) for size in ((p, q), (p, p), (q, p)))
-    Theta[0], E_ff[0, 0], E_df[0, 0] = theta, 1, 1
-    N = torch.diag(torch.ones(q - 1, dtype=G.dtype), -1)
-    upper = torch.cat([kron(companion(phi), eye) + kron(E_ff, G), kron(Theta, eye)], dim=1)
-    return torch.cat([upper, torch.cat([kron(E_df, G), kron(N, eye)], dim=1)])
 
 
 def dense_radius(phi, theta, G):

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from coefficient_strategies import coefficients, decaying, normal, quick, seeds
+from coefficient_strategies import coefficients, decaying, double, normal, quick, seeds
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import lfilter
@@ -15,10 +15,6 @@ from torch_grama.analysis import (
     is_bibo_stable,
     memory_length,
 )
-
-
-def double(*values):
-    return torch.tensor(values, dtype=torch.float64)
 
 
 def filtered(phi, theta, length):

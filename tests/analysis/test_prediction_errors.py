@@ -67,11 +67,12 @@ def test_label_counts_add_up(seed, num_examples, num_labels):
     assert sum(counts[0] for counts in total) == num_examples - 1
 
 
-def test_regression_equals_scikit_learn():
+def test_regression_equals_scikit_learn(monkeypatch):
+    monkeypatch.setattr("torch_grama.analysis.prediction_errors._MAX_EXAMPLES", 20)
     torch.manual_seed(0)
     target = torch.randn(60, 2)
     prediction = target + 0.3 * torch.randn(60, 2)
-    found = regression_errors(prediction, target, max_examples=20)
+    found = regression_errors(prediction, target)
     for k in range(2):
         pair = (target[:, k], prediction[:, k])
         assert found.mae[k] == pytest.approx(metrics.mean_absolute_error(*pair), rel=1e-4)
@@ -84,8 +85,8 @@ def test_regression_equals_scikit_learn():
     for true, predicted in zip(found.true, found.predicted, strict=True):
         distance = (examples - torch.tensor(true + predicted)).abs().amax(1)
         assert distance.min() < 1e-3
-    assert regression_errors(prediction, target, max_examples=20) == found
-    assert regression_errors(prediction, target, max_examples=20, seed=1) != found
+    assert regression_errors(prediction, target) == found
+    assert regression_errors(prediction, target, seed=1) != found
 
 
 def test_constant_targets_have_no_explained_variance():
@@ -135,24 +136,20 @@ def test_unusable_arguments():
         )
 
 
-def summarize(predictions, graphs=()):
-    return summarize_errors(predictions, graphs, max_examples=10, seed=0)
-
-
 def test_each_kind_has_its_errors():
     scores, classes = torch.randn(6, 3), torch.tensor([0, 1, 2, 0, 1, 2])
     evaluated = torch.tensor([True, True, False, True, False, True])
-    found = summarize(Predictions("classification", scores, classes, evaluated))
+    found = summarize_errors(Predictions("classification", scores, classes, evaluated))
     assert found.classes == class_errors(scores[evaluated], classes[evaluated])
     assert found.labels is found.regression is found.by_distance is None
-    found = summarize(Predictions("multilabel", scores, (scores > 0).float()))
+    found = summarize_errors(Predictions("multilabel", scores, (scores > 0).float()))
     assert found.labels.false_positive == found.labels.false_negative == [0, 0, 0]
     for kind in ("regression", "forecast"):
-        found = summarize(Predictions(kind, scores, 2 * scores))
-        assert found.regression == regression_errors(scores, 2 * scores, max_examples=10)
+        found = summarize_errors(Predictions(kind, scores, 2 * scores))
+        assert found.regression == regression_errors(scores, 2 * scores)
         assert found.kind == kind
     # a column beside a vector
-    found = summarize(Predictions("regression", scores[:, :1], scores[:, 0]))
+    found = summarize_errors(Predictions("regression", scores[:, :1], scores[:, 0]))
     assert found.regression.mae == [0.0]
 
 
@@ -167,7 +164,7 @@ def test_errors_by_distance_over_several_graphs(kind):
         prediction, target = -torch.ones(5, 1), wrong.float().unsqueeze(1)
     else:
         prediction, target = torch.zeros(5, 1), wrong.float().unsqueeze(1)
-    found = summarize(Predictions(kind, prediction, target, anchors=anchors), graphs)
+    found = summarize_errors(Predictions(kind, prediction, target, anchors=anchors), graphs)
     assert found.by_distance.error == [0.0, 0.5, 1.0]
     assert found.by_distance.num_nodes == [2, 2, 1]
 
@@ -175,10 +172,10 @@ def test_errors_by_distance_over_several_graphs(kind):
 def test_unusable_arguments_of_summaries():
     one = torch.ones(2, 1)
     with pytest.raises(ValueError, match=r"one of classification, .* \(got 'ranking'\)"):
-        summarize(Predictions("ranking", one, one))
+        summarize_errors(Predictions("ranking", one, one))
     anchors = torch.tensor([True, False])
     with pytest.raises(ValueError, match=r"one prediction per node .*got 2 for 3 nodes"):
-        summarize(Predictions("regression", one, one, anchors=anchors), [graph(3)])
+        summarize_errors(Predictions("regression", one, one, anchors=anchors), [graph(3)])
 
 
 def test_without_torchmetrics_the_command_to_install_it_is_named(monkeypatch):

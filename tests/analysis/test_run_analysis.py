@@ -152,7 +152,6 @@ def test_a_large_graph_is_sampled(monkeypatch):
     assert influence.total_error[1] > 0
     assert len(found.example.nodes) == 60
     assert found.example.num_probes == 2
-    assert found.blocks[0].closed_loop.num_iterations == 100  # few channels
 
 
 @pytest.mark.slow

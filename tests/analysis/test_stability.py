@@ -6,6 +6,7 @@ from coefficient_strategies import (
     companion,
     contracting,
     decaying,
+    double,
     normal,
     orders,
     quick,
@@ -25,10 +26,6 @@ from torch_grama.analysis import (
     state_matrix,
 )
 from torch_grama.analysis.stability import eigenvalues
-
-
-def double(*values):
-    return torch.tensor(values, dtype=torch.float64)
 
 
 @quick

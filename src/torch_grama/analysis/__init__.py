@@ -1,7 +1,8 @@
 """Theory made computable: poles, stability, memory, the closed loop; and what a model does.
 
 Every function raises a :class:`ValueError` or a :class:`TypeError` for an argument that it cannot
-use, such as coefficients that are not finite or shapes that do not fit.
+use: coefficients that are not finite, shapes that do not fit, a model that cannot be differentiated
+or has no GRAMA inside.
 """
 
 from torch_grama.analysis.block_analysis import BlockAnalysis, ClosedLoop, analyze_blocks

@@ -22,6 +22,7 @@ from torch_grama.analysis.inputs import (
     ModelInput,
     check_batch,
     evaluation_mode,
+    listening,
     read_input,
 )
 from torch_grama.analysis.records import (
@@ -55,8 +56,6 @@ class ClosedLoop:
     gain: Row  #: largest factor of one recurrence, see :func:`closed_loop_gain`
     bound: Row  #: bound on the radius from the norm alone, see :func:`closed_loop_bound` (sharp)
     radius: Row  #: measured spectral radius, see :func:`closed_loop_radius`
-    num_iterations: int  #: steps of the power iteration behind it
-    krylov_dim: int  #: dimension of the subspace behind it
 
 
 @dataclass(frozen=True)
@@ -64,9 +63,7 @@ class BlockAnalysis:
     r"""The dynamics of one block, one entry per graph in every list."""
 
     block: int  #: number of the block, from 0
-    #: number of the recurrence whose coefficients these are, from 0, where they are recomputed at
-    #: every recurrence; None where they hold for the whole block
-    step: int | None
+    step: int | None  #: number of the recurrence, from 0; None where it holds for the whole block
     backbone: str  #: class of the backbone
     learned_gain: float | None  #: the gain on the backbone; None where there is none
     phi: Matrix  #: autoregressive coefficients ``[B][p]``, newest first
@@ -78,8 +75,7 @@ class BlockAnalysis:
     satisfies_condition: list[bool]  #: whether that sum is at most 1, which suffices for stability
     stable: list[bool]  #: whether the powers of the state matrix stay bounded
     bibo_stable: list[bool]  #: whether bounded input gives bounded output
-    #: response ``[B][T]`` to a unit input, without the backbone's feedback
-    impulse_response: Matrix
+    impulse_response: Matrix  #: response ``[B][T]`` to a unit input, without feedback
     #: lag beyond which the response stays below 0.001; None for infinite memory
     memory_length: list[float | None]
     closed_loop: ClosedLoop | None  #: the loop with the backbone; None where it was not asked for
@@ -102,9 +98,6 @@ def analyze_blocks(
 
     Returns:
         list: One record per block, or per recurrence where coefficients are updated at each.
-
-    Raises:
-        ValueError: If there is no GRAMA model inside.
     """
     with evaluation_mode(model), torch.no_grad():
         encoded = encode_input(model, read_input(data))
@@ -123,7 +116,7 @@ def _records(
     if closed_loop:
         loops = _measure_loops(trace, encoded, sets, seed)
     for step, (used, loop) in enumerate(zip(sets, loops, strict=True)):
-        yield _record(index, None if whole else step, trace.block, *used, loop)
+        yield _record(index, None if whole else step, trace.block, used, loop)
 
 
 def _measure_loops(
@@ -134,37 +127,25 @@ def _measure_loops(
     graph, num_graphs = check_batch(point, encoded.batch, encoded.batch_size)
     place = (encoded.edge_index, encoded.edge_weight, encoded.edge_attr)
     backbone = trace.block.bind(point.size(0), *place, encoded.batch, encoded.batch_size)
-    large = point.numel() > _LARGE
-    num_iterations, krylov_dim = (20, 12) if large else (100, 32)
     where = (backbone, point, graph, num_graphs)
-    norm = operator_norm(*where, num_iterations=8 if large else 32, seed=seed)
+    steps, size, products = (20, 12, 8) if point.numel() > _LARGE else (100, 32, 32)
+    norm = operator_norm(*where, num_iterations=products, seed=seed)
     loops = []
     for phi, theta in sets:
         phi, theta = phi.to(point.dtype), theta.to(point.dtype)
+        gain = closed_loop_gain(phi, theta, norm)
+        bound = closed_loop_bound(phi, theta, norm, sharp=True)
         radius = closed_loop_radius(
-            phi, theta, *where, num_iterations=num_iterations, krylov_dim=krylov_dim, seed=seed
+            phi, theta, *where, num_iterations=steps, krylov_dim=size, seed=seed
         )
-        loops.append(
-            ClosedLoop(
-                operator_norm=plain_row(norm),
-                gain=plain_row(closed_loop_gain(phi, theta, norm)),
-                bound=plain_row(closed_loop_bound(phi, theta, norm, sharp=True)),
-                radius=plain_row(radius),
-                num_iterations=num_iterations,
-                krylov_dim=krylov_dim,
-            )
-        )
+        loops.append(ClosedLoop(*(plain_row(values) for values in (norm, gain, bound, radius))))
     return loops
 
 
 def _record(
-    index: int,
-    step: int | None,
-    block: GRAMABlock,
-    phi: Tensor,
-    theta: Tensor,
-    closed_loop: ClosedLoop | None,
+    index: int, step: int | None, block: GRAMABlock, used: Sequence[Tensor], loop: ClosedLoop | None
 ) -> BlockAnalysis:
+    phi, theta = used
     # in the dtype of the coefficients, whose rounding the condition allows for
     satisfies_condition = satisfies_sufficient_condition(phi)
     phi, theta = phi.double(), theta.double()
@@ -186,7 +167,7 @@ def _record(
         bibo_stable=is_bibo_stable(phi, theta).tolist(),
         impulse_response=plain_matrix(impulse_response(phi, theta, _IMPULSE_LENGTH)),
         memory_length=[plain_or_none(lag) for lag in memory_length(phi, theta)],
-        closed_loop=closed_loop,
+        closed_loop=loop,
     )
 
 
@@ -239,7 +220,6 @@ def encode_input(model: Module, inputs: ModelInput) -> ModelInput:
 def trace_blocks(model: Module, encoded: ModelInput) -> list[BlockTrace]:
     r"""Runs the blocks of a GRAMA model one by one and keeps their states.
 
-    Every block is called by its public forward pass, so that training does not pay for this.
     Gradients and forward-mode derivatives by the features pass through. The model must be in
     evaluation mode; for the input see :func:`encode_input`.
     """
@@ -269,11 +249,8 @@ def _listen(model: Module, grama: GRAMA, inputs: ModelInput) -> ModelInput:
     def hear(_: Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         heard.append(ModelInput(*arguments, **keywords))
 
-    handle = grama.register_forward_pre_hook(hear, with_kwargs=True)
-    try:
+    with listening(grama.register_forward_pre_hook(hear, with_kwargs=True)):
         inputs.run(model)
-    finally:
-        handle.remove()
     if not heard:
         raise ValueError(
             f"Expected {type(model).__name__} to call the GRAMA model inside it (got no call)"

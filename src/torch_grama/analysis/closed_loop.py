@@ -22,7 +22,7 @@ from torch_grama.analysis.jacobian_spectrum import (
     random_vector,
     ritz_values,
 )
-from torch_grama.analysis.stability import eigenvalues, spectral_radius
+from torch_grama.analysis.stability import companion_eigenvalues, spectral_radius
 
 
 def closed_loop_radius(
@@ -67,22 +67,20 @@ def closed_loop_radius(
         length of such paths.
 
     Args:
-        phi (Tensor): Autoregressive coefficients, one set for all graphs or one per graph.
+        phi (Tensor): Autoregressive coefficients :math:`(p)`, or :math:`(B, p)` for each graph.
         theta (Tensor, optional): Moving-average coefficients likewise, or :obj:`None`.
         backbone (callable): A map from ``[N, F]`` to ``[N, F]`` that can be differentiated twice,
             a learned gain included. It must not mix the graphs of a batch.
-        point (Tensor): Where to linearise; any point, such as zeros, for an affine backbone.
-        batch (Tensor, optional): The graph of each node. (default: :obj:`None`, one graph)
+        point (Tensor): Where to linearise :math:`(N, F)`; any point for an affine backbone.
+        batch (Tensor, optional): The graph of each node :math:`(N)`. (default: one graph)
         batch_size (int, optional): Number of graphs :math:`B`. (default: :obj:`None`)
         num_iterations (int, optional): Steps of the recurrence. (default: :obj:`100`)
-        krylov_dim (int, optional): Dimension of the subspace that resolves the eigenvalues; that
-            many ``[N, F]`` tensors are held. (default: :obj:`32`)
+        krylov_dim (int, optional): How many ``[N, F]`` tensors resolve the eigenvalues.
+            (default: :obj:`32`)
         seed (int, optional): Seed of the first vector. (default: :obj:`0`)
 
-    Shapes:
-        - **input:** phi :math:`(p)` or :math:`(B, p)`, theta :math:`(q)` or :math:`(B, q)`, point
-          :math:`(N, F)`, batch :math:`(N)`
-        - **output:** radius :math:`(B)`, or :math:`()` without ``batch``; 0 for an empty graph
+    Returns:
+        Tensor: The radius :math:`(B)`, or :math:`()` without ``batch``; 0 for an empty graph.
 
     Example:
         >>> phi = theta = torch.tensor([0.5])
@@ -119,7 +117,8 @@ def closed_loop_radius(
     # A conjugate pair has conjugate roots, so one of the two is enough.
     values, members = values[values.imag >= 0], members[values.imag >= 0]
     coefficients = state_weights[members] + values.unsqueeze(-1) * backbone_weights[members]
-    radius = largest_per_graph(_complex_radius(coefficients), members, num_graphs)
+    modulus = companion_eigenvalues(coefficients).abs().amax(-1)
+    radius = largest_per_graph(modulus, members, num_graphs)
     return radius.to(point.dtype) if batch is not None else radius.to(point.dtype)[0]
 
 
@@ -135,13 +134,12 @@ def closed_loop_gain(phi: Tensor, theta: Tensor | None, operator_norm: Tensor) -
     :math:`m = \max(p, q + 1)`, whatever the past is.
 
     Args:
-        phi (Tensor): Autoregressive coefficients.
-        theta (Tensor, optional): Moving-average coefficients, or :obj:`None`.
-        operator_norm (Tensor): Norm of the backbone, see :func:`operator_norm`.
+        phi (Tensor): Autoregressive coefficients :math:`(*, p)`.
+        theta (Tensor, optional): Moving-average coefficients :math:`(*, q)`, or :obj:`None`.
+        operator_norm (Tensor): Norm :math:`(*)` of the backbone, see :func:`operator_norm`.
 
-    Shapes:
-        - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`, operator_norm :math:`(*)`
-        - **output:** gain :math:`(*)`
+    Returns:
+        Tensor: The gain :math:`(*)`.
 
     Example:
         >>> quarter = torch.full((4,), 0.25)
@@ -159,28 +157,25 @@ def closed_loop_bound(
     .. math::
         \rho \le \max(s, s^{1/m}), \qquad m = \max(p, q + 1)
 
-    where :math:`s` is the :func:`closed_loop_gain`. If :math:`\lambda \ne 0` is an eigenvalue with
-    the state :math:`v`, then :math:`v = \sum_i \phi_i \lambda^{-i} v + \lambda^{-1} (1 + \sum_j
-    \theta_j \lambda^{-j}) \mathbf{T} v`, so that
+    where :math:`s` is the :func:`closed_loop_gain`. For an eigenvalue :math:`\lambda \ne 0`
 
     .. math::
         1 \le \sum_i |\phi_i| |\lambda|^{-i} + \|\mathbf{T}\| \Bigl( |\lambda|^{-1} + \sum_j
         |\theta_j| |\lambda|^{-j-1} \Bigr)
 
     The right side is at most :math:`s / |\lambda|` where :math:`|\lambda| \ge 1`, and at most
-    :math:`s / |\lambda|^m` where not. So the radius is at most :math:`s` if :math:`s \ge 1`, while
-    :math:`s < 1` proves a decaying loop, but not one that decays as fast as :math:`s^t`.
+    :math:`s / |\lambda|^m` where not. So :math:`s < 1` proves a decaying loop, but not one that
+    decays as fast as :math:`s^t`.
 
     Args:
-        phi (Tensor): Autoregressive coefficients.
-        theta (Tensor, optional): Moving-average coefficients, or :obj:`None`.
-        operator_norm (Tensor): Norm of the backbone, see :func:`operator_norm`.
+        phi (Tensor): Autoregressive coefficients :math:`(*, p)`.
+        theta (Tensor, optional): Moving-average coefficients :math:`(*, q)`, or :obj:`None`.
+        operator_norm (Tensor): Norm :math:`(*)` of the backbone, see :func:`operator_norm`.
         sharp (bool, optional): Whether to return the modulus at which the inequality above becomes
             an equality, the best bound that the sizes alone allow. (default: :obj:`False`)
 
-    Shapes:
-        - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`, operator_norm :math:`(*)`
-        - **output:** bound :math:`(*)`
+    Returns:
+        Tensor: The bound :math:`(*)`.
 
     Example:
         >>> phi, theta, norm = torch.tensor([0.5]), torch.tensor([0.1]), torch.tensor(0.1)
@@ -214,9 +209,8 @@ def operator_norm(
         num_iterations (int, optional): Number of products. (default: :obj:`32`)
         seed (int, optional): Seed of the first vector. (default: :obj:`0`)
 
-    Shapes:
-        - **input:** point :math:`(N, F)`, batch :math:`(N)`
-        - **output:** norms :math:`(B)`, or :math:`()` without ``batch``; 0 for an empty graph
+    Returns:
+        Tensor: The norms :math:`(B)`, or :math:`()` without ``batch``; 0 for an empty graph.
 
     Example:
         >>> operator_norm(lambda x: 2 * x + 1, torch.zeros(3, 2))
@@ -237,8 +231,7 @@ def operator_norm(
 
 
 def _feedback_weights(phi: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The weights ``[..., m]`` of :math:`f_{t-1}, \dots, f_{t-m}` in the next state, directly and
-    through the backbone, :math:`m = \max(p, q + 1)`."""
+    r"""The weights ``[..., m]`` of past states in the next one, directly and by the backbone."""
     through_backbone = torch.cat([torch.ones_like(phi[..., :1]), theta], dim=-1)
     missing = through_backbone.size(-1) - phi.size(-1)
     pad = torch.nn.functional.pad
@@ -254,11 +247,3 @@ def _norm_coefficients(phi: Tensor, theta: Tensor | None, norm: Tensor) -> Tenso
     phi, theta, norm = broadcast(phi=phi, theta=theta, operator_norm=norm.unsqueeze(-1))
     direct, through_backbone = _feedback_weights(phi.abs(), theta.abs())
     return direct + norm * through_backbone
-
-
-def _complex_radius(coefficients: Tensor) -> Tensor:
-    r"""Largest modulus ``[M]`` of the roots for complex coefficients ``[M, m]``."""
-    companion = coefficients.new_zeros(*coefficients.shape, coefficients.size(-1))
-    companion[:, 0] = coefficients
-    companion.diagonal(-1, dim1=-2, dim2=-1).fill_(1)
-    return eigenvalues(companion).abs().amax(-1)

@@ -44,9 +44,6 @@ def summarize_coefficients(coefficients: Sequence[ARMACoefficients]) -> list[Coe
 
     Args:
         coefficients (sequence of ARMACoefficients): The coefficients of each block.
-
-    Raises:
-        ValueError: If there is no graph, or a coefficient is not finite.
     """
     return [_summarize(index, *used) for index, used in enumerate(coefficients)]
 
@@ -80,9 +77,6 @@ class CoefficientLog:
 
     Args:
         model (Module): A GRAMA model, or a module that holds one.
-
-    Raises:
-        ValueError: If there is no GRAMA model inside.
 
     Example:
         >>> from torch_grama.nn import GRAMA

@@ -30,13 +30,12 @@ def impulse_response(phi: Tensor, theta: Tensor | None, length: int) -> Tensor:
     It is the weight :math:`\mathbf{C} \mathbf{A}^k \mathbf{B}` of an input :math:`k` steps later.
 
     Args:
-        phi (Tensor): Autoregressive coefficients.
-        theta (Tensor, optional): Moving-average coefficients, or :obj:`None`.
+        phi (Tensor): Autoregressive coefficients :math:`(*, p)`.
+        theta (Tensor, optional): Moving-average coefficients :math:`(*, q)`, or :obj:`None`.
         length (int): Number :math:`T` of lags.
 
-    Shapes:
-        - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`
-        - **output:** response :math:`(*, T)`
+    Returns:
+        Tensor: The response :math:`(*, T)`.
 
     Example:
         >>> impulse_response(torch.tensor([0.5]), torch.tensor([0.25]), length=4)
@@ -62,18 +61,16 @@ def memory_length(phi: Tensor, theta: Tensor | None = None, tolerance: float = 1
     nearer than :obj:`1e-6` to the circle count as on it.
 
     .. note::
-        Coefficients that sum to one always have a pole at 1, so that a GRAMA block with the
-        paper's normalisation has infinite memory in this sense, whatever its other poles are.
+        Coefficients that sum to one always have a pole at 1: a GRAMA block with the paper's
+        normalisation has infinite memory in this sense.
 
     Args:
-        phi (Tensor): Autoregressive coefficients.
-        theta (Tensor, optional): Moving-average coefficients. (default: :obj:`None`)
-        tolerance (float, optional): Size :math:`\varepsilon` below which a response counts as
-            forgotten. (default: :obj:`1e-3`)
+        phi (Tensor): Autoregressive coefficients :math:`(*, p)`.
+        theta (Tensor, optional): Moving-average coefficients :math:`(*, q)`. (default: :obj:`None`)
+        tolerance (float, optional): The size :math:`\varepsilon`. (default: :obj:`1e-3`)
 
-    Shapes:
-        - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`
-        - **output:** lags :math:`(*)`, of dtype :obj:`torch.float64`
+    Returns:
+        Tensor: Whole numbers :math:`(*)` in float64, or infinity.
 
     Example:
         >>> memory_length(torch.tensor([[0.5], [0.9], [1.0]]))

@@ -69,10 +69,9 @@ def influence_by_distance(
     arrives, in hops, whatever the scale of the output. Pairs without a path take no part in it. Of
     several graphs, the mean over the nodes of each is averaged.
 
-    Small graphs are treated exactly, with one backward pass for every node and output channel.
-    For large ones random nodes are drawn, with one backward pass each through random signs of the
-    output channels; :math:`T_k` is then estimated without bias, and the spread over the draws gives
-    the confidence intervals (the range, a quotient, by the delta method).
+    Small graphs are treated exactly, with one backward pass for every node and output channel. Of
+    large ones random nodes are drawn, with one backward pass each through random signs of the
+    outputs: an estimate without bias, whose spread gives the confidence intervals.
 
     Args:
         model (Module): Any model with the common call ``model(x, edge_index, edge_weight,
@@ -84,9 +83,6 @@ def influence_by_distance(
             most 512 backward passes)
         num_samples (int, optional): Number of nodes to draw in each graph. (default: :obj:`32`)
         seed (int, optional): Seed of the sampling. (default: :obj:`0`)
-
-    Raises:
-        ValueError: If the model cannot be differentiated, or a value is not usable.
 
     Example:
         >>> from torch_grama.analysis import ModelInput
@@ -129,23 +125,16 @@ def influence_by_distance(
 def hop_distance(edge_index: Tensor, num_nodes: int, goals: Tensor) -> Tensor:
     r"""Number of edges on the shortest path from every node to the nearest goal.
 
-    Paths follow the edges from source to target, as messages do. Several sets of goals are handled
-    at once, and the graphs of a batch too.
+    Paths follow the edges from source to target, as messages do.
 
     Args:
-        edge_index (Tensor): Edges, from source to target.
+        edge_index (Tensor): Edges :math:`(2, E)`, from source to target.
         num_nodes (int): Number of nodes :math:`N`.
-        goals (Tensor): Which nodes are goals, boolean; one set of goals or several.
-
-    Shapes:
-        - **input:** edge_index :math:`(2, E)`, goals :math:`(N)` or :math:`(M, N)`
-        - **output:** distances :math:`(N)` or :math:`(M, N)`, of dtype :obj:`torch.long`
+        goals (Tensor): Which nodes are goals, boolean: one set :math:`(N)` or several
+            :math:`(M, N)`.
 
     Returns:
-        Tensor: The distances, 0 at the goals and -1 where no path leads to one.
-
-    Raises:
-        ValueError: If ``goals`` is not boolean with one entry per node.
+        Tensor: The distances, of the same shape; 0 at the goals and -1 where no path leads to one.
 
     Example:
         >>> path = torch.tensor([[0, 1, 2], [1, 2, 3]])

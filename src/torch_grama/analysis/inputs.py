@@ -11,6 +11,7 @@ from typing import Protocol, TypeAlias
 import torch
 from torch import Tensor
 from torch.nn import Module
+from torch.utils.hooks import RemovableHandle
 
 
 class GraphLike(Protocol):
@@ -20,12 +21,9 @@ class GraphLike(Protocol):
     """
 
     @property
-    def x(self) -> Tensor | None:
-        r"""Node features ``[N, ...]``."""
-
+    def x(self) -> Tensor | None: ...
     @property
-    def edge_index(self) -> Tensor | None:
-        r"""Edges ``[2, E]``, from source to target."""
+    def edge_index(self) -> Tensor | None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +36,7 @@ class ModelInput:
     edge_attr: Tensor | None = None  #: edge attributes :math:`(E, *)`, if any
     batch: Tensor | None = None  #: the graph of each node :math:`(N)`, sorted; None for one graph
     batch_size: int | None = None  #: number of graphs :math:`B`; None to read it off ``batch``
-    #: positional encodings :math:`(N, K)`, passed only where there are any
-    pe: Tensor | None = None
+    pe: Tensor | None = None  #: positional encodings :math:`(N, K)`, if any
 
     @property
     def num_nodes(self) -> int:
@@ -137,6 +134,16 @@ def evaluation_mode(model: Module) -> Iterator[None]:
             module.training = mode
 
 
+@contextmanager
+def listening(*handles: RemovableHandle) -> Iterator[None]:
+    r"""Takes hooks away after the run that they were made for."""
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
 def _join(graphs: Sequence[ModelInput]) -> ModelInput:
     if not graphs:
         raise ValueError("Expected at least one graph to analyse (got none)")
@@ -191,10 +198,8 @@ def check_state_space(
     check_real("inputs", inputs, ndim=1)
     size = A.size(-1)
     if A.size(-2) != size or size == 0:
-        raise ValueError(
-            f"Expected 'A' to be square with at least one state (got shape {tuple(A.shape)}); "
-            f"pass A of shape [..., n, n]"
-        )
+        got = tuple(A.shape)
+        raise ValueError(f"Expected 'A' to be square with at least one state (got shape {got})")
     state = A.new_zeros(size) if state is None else state
     for name, value in (("B", B), ("C", C), ("initial_state", state)):
         check_real(name, value, ndim=1)
@@ -208,15 +213,10 @@ def check_real(name: str, value: Tensor, ndim: int) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(f"Expected '{name}' to be a tensor (got {type(value).__name__})")
     if not value.is_floating_point():
-        raise ValueError(
-            f"Expected '{name}' to be real floating point (got {value.dtype}); "
-            f"convert it with .double()"
-        )
+        raise ValueError(f"Expected '{name}' to be real floating point (got {value.dtype})")
     if value.dim() < ndim:
-        raise ValueError(
-            f"Expected '{name}' to have at least {ndim} dimension(s) "
-            f"(got shape {tuple(value.shape)})"
-        )
+        got = tuple(value.shape)
+        raise ValueError(f"Expected '{name}' to have at least {ndim} dimension(s) (got {got})")
     if not bool(torch.isfinite(value).all()):
         raise ValueError(f"Expected '{name}' to be finite (got infinite or undefined entries)")
 

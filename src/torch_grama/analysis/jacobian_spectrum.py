@@ -88,9 +88,13 @@ def largest_per_graph(values: Tensor, graphs: Tensor, num_graphs: int) -> Tensor
 
 def normalize_per_graph(vectors: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
     r"""Scale ``vectors [K, N, F]`` to length 1 per graph, over all ``K``; zeros stay zeros."""
-    per_node = vectors.double().square().sum((0, 2))
-    norm = per_node.new_zeros(num_graphs).index_add(0, batch, per_node).sqrt()
+    norm = _graph_norm(vectors, batch, num_graphs)
     return _scale(vectors, torch.where(norm > 0, norm, 1).reciprocal(), batch)
+
+
+def _graph_norm(vectors: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
+    per_node = vectors.double().square().sum(-1).sum_to_size(vectors.size(-2))
+    return per_node.new_zeros(num_graphs).index_add(0, batch, per_node).sqrt()
 
 
 def _graph_dot(left: Tensor, right: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
@@ -117,7 +121,7 @@ def ritz_values(
     H = torch.zeros(num_graphs, dimension + 1, dimension, dtype=torch.float64, device=start.device)
     basis = start.new_zeros(dimension, *start.shape)  # [K, N, F]
 
-    norm = _graph_dot(start.unsqueeze(0), start, batch, num_graphs)[0].sqrt()  # [B]
+    norm = _graph_norm(start, batch, num_graphs)  # [B]
     active = norm > 0
     size = torch.zeros(num_graphs, dtype=torch.long, device=start.device)
     vector = _scale(start, active / torch.where(active, norm, 1), batch)
@@ -125,13 +129,13 @@ def ritz_values(
         basis[k] = vector
         size += active
         vector = operator(vector)
-        before = _graph_dot(vector.unsqueeze(0), vector, batch, num_graphs)[0].sqrt()
+        before = _graph_norm(vector, batch, num_graphs)
         for _ in range(2):  # the second pass restores what rounding took from the first
             overlap = _graph_dot(basis[: k + 1], vector, batch, num_graphs)  # [K, B]
             H[:, : k + 1, k] += overlap.mT
             weights = overlap.to(vector.dtype)[:, batch].unsqueeze(-1)  # [K, N, 1]
             vector = vector - (weights * basis[: k + 1]).sum(0)
-        after = _graph_dot(vector.unsqueeze(0), vector, batch, num_graphs)[0].sqrt()
+        after = _graph_norm(vector, batch, num_graphs)
         active = active & (after > threshold * before)
         H[:, k + 1, k] = torch.where(active, after, 0)
         vector = _scale(vector, active / torch.where(active, after, 1), batch)

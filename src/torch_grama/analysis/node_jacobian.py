@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Module
+from torch.utils.hooks import RemovableHandle
 
-from torch_grama.analysis.inputs import ModelInput, check_batch, evaluation_mode
+from torch_grama.analysis.inputs import ModelInput, check_batch, evaluation_mode, listening
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,20 +27,11 @@ class NodeJacobian:
     r"""The Jacobian :math:`\mathbf{J}_{vu} = \partial \mathbf{y}_v / \partial \mathbf{x}_u` of the
     output of node :math:`v` by the input of node :math:`u`, in evaluation mode.
 
-    The model is run once; every draw is one backward pass, or several. One node of each graph is
-    differentiated at a time, so the graphs of a batch must not mix.
-
-    Inputs that are no floating-point numbers are differentiated behind the first module called
-    ``node_encoder``. A model with one output per graph is read out node by node: the output of a
-    node is what the layers after the pooling say of a graph with that node alone. Where there are
-    no such layers it is the last state ``[N, F]`` before the pooling.
-
-    Args:
-        model (Module): Any model with the common call.
-        inputs (ModelInput): The graphs.
-
-    Raises:
-        ValueError: If the model offers no such input or output.
+    The model is run once. One node of each graph is differentiated at a time, so the graphs of a
+    batch must not mix. Integers are differentiated behind the first module called ``node_encoder``.
+    A model with one output per graph is read out node by node: the output of a node is what the
+    layers after the pooling say of a graph with that node alone, or, where there are no such
+    layers, the last state ``[N, F]`` before the pooling.
     """
 
     def __init__(self, model: Module, inputs: ModelInput) -> None:
@@ -48,16 +40,17 @@ class NodeJacobian:
             _without_checkpoints(model),
             torch.inference_mode(False),
             torch.enable_grad(),
-            _Ears(model, inputs) as ears,
         ):
-            self.x, out = _run_from_leaf(model, inputs)
+            ears = _Ears(inputs)
+            with listening(*ears.put_on(model)):
+                self.x, out = _run_from_leaf(model, inputs)
             if not out.requires_grad:
                 raise ValueError(
                     f"Expected the output of {type(model).__name__} to be differentiable by its "
                     f"input (got one without gradient); remove torch.no_grad() or detach() from it"
                 )
             if out.size(0) != inputs.num_nodes:
-                out = ears.read_out_nodes(out)
+                out = ears.read_out_nodes(model, out)
         self.y = out.flatten(1) if out.dim() > 1 else out.unsqueeze(1)
         self.num_nodes, self.num_outputs = self.y.shape
         self.graph, self.num_graphs = check_batch(self.y, inputs.batch, inputs.batch_size)
@@ -143,33 +136,24 @@ def _run_from_leaf(model: Module, inputs: ModelInput) -> tuple[Tensor, Tensor]:
         leaves.append(encoded.detach().requires_grad_())
         return leaves[-1]
 
-    handle = encoders[0].register_forward_hook(cut)
-    try:
+    with listening(encoders[0].register_forward_hook(cut)):
         out = inputs.run(model)
-    finally:
-        handle.remove()
     return leaves[-1], out
 
 
 class _Ears:
     r"""Hears the last state ``[N, F]`` of a run, and which module takes the pooled states first."""
 
-    def __init__(self, model: Module, inputs: ModelInput) -> None:
-        self._model, self._num_nodes, self._num_graphs = model, inputs.num_nodes, inputs.num_graphs
+    def __init__(self, inputs: ModelInput) -> None:
+        self._num_nodes, self._num_graphs = inputs.num_nodes, inputs.num_graphs
         self._state: Tensor | None = None
         self._head: tuple[Module, int] | None = None  # and how many poolings stand side by side
 
-    def __enter__(self) -> _Ears:
-        self._handles = []
-        for module in self._model.modules():
-            if module is not self._model:
-                self._handles.append(module.register_forward_pre_hook(self._hear))
-                self._handles.append(module.register_forward_hook(lambda m, _, y: self._hear(m, y)))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for handle in self._handles:
-            handle.remove()
+    def put_on(self, model: Module) -> Iterator[RemovableHandle]:
+        for module in model.modules():
+            if module is not model:
+                yield module.register_forward_pre_hook(self._hear)
+                yield module.register_forward_hook(lambda m, _, result: self._hear(m, result))
 
     def _hear(self, module: Module, heard: object) -> None:
         is_input = isinstance(heard, tuple)
@@ -183,18 +167,16 @@ class _Ears:
             if len(value) == self._num_graphs and rest == 0:
                 self._head = module, copies
 
-    def read_out_nodes(self, out: Tensor) -> Tensor:
+    def read_out_nodes(self, model: Module, out: Tensor) -> Tensor:
         r"""The output of every node, as if it were a graph by itself."""
         if self._state is None:
             raise ValueError(
-                f"Expected {type(self._model).__name__} to return one row per node, or to hold a "
-                f"module that takes or returns one (got {out.size(0)} rows for {self._num_nodes} "
-                f"nodes)"
+                f"Expected {type(model).__name__} to return one row per node, or to hold a module "
+                f"that takes or returns one (got {out.size(0)} rows for {self._num_nodes} nodes)"
             )
         if self._head is None:
             return self._state
         head, copies = self._head
-        self.__exit__()
         # the sum, the maximum and the mean over one node are its state
         read: Tensor = head(self._state.repeat(1, copies))
         return read

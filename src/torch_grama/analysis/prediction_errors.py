@@ -1,4 +1,7 @@
-"""Where a model is wrong: by class, by label, by size of the target, by distance."""
+"""Where a model is wrong: by class, by label, by size of the target, by distance.
+
+The errors of classes, labels and quantities take torchmetrics, of the extra ``train``.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,14 @@ import torch
 from torch import Tensor
 
 from torch_grama.analysis.influence import UNREACHABLE, hop_distance
-from torch_grama.analysis.inputs import ModelInput, check_count, read_input
+from torch_grama.analysis.inputs import ModelInput, read_input
 from torch_grama.analysis.records import Matrix, Row, plain_matrix, plain_number, plain_or_none
 
 # The distance from which on nodes are put together.
 _MAX_HOPS = 32
+
+# Pairs of prediction and target that are kept of a regression.
+_MAX_EXAMPLES = 500
 
 Kind = Literal["classification", "multilabel", "regression", "forecast"]
 
@@ -105,10 +111,6 @@ def class_errors(prediction: Tensor, target: Tensor) -> ClassErrors:
         prediction (Tensor): Scores of the classes ``[M, K]``, or one score ``[M, 1]`` that is
             positive for class 1 of two.
         target (Tensor): The true classes ``[M]``, int64. Negative ones are left out.
-
-    Raises:
-        ValueError: If a shape does not fit, or if a class is not among the scores.
-        ImportError: If torchmetrics is missing.
     """
     target = target.flatten()
     if prediction.dim() != 2 or len(prediction) != len(target):
@@ -147,10 +149,6 @@ def label_errors(prediction: Tensor, target: Tensor) -> LabelErrors:
     Args:
         prediction (Tensor): Scores ``[M, K]``.
         target (Tensor): Zeros and ones ``[M, K]``; undefined entries are left out.
-
-    Raises:
-        ValueError: If the shapes differ.
-        ImportError: If torchmetrics is missing.
     """
     _check_alike(prediction, target)
     says = (prediction > 0).long().flatten(1)
@@ -163,22 +161,14 @@ def label_errors(prediction: Tensor, target: Tensor) -> LabelErrors:
     return LabelErrors(true_positive=tp, false_positive=fp, false_negative=fn, true_negative=tn)
 
 
-def regression_errors(
-    prediction: Tensor, target: Tensor, *, max_examples: int = 500, seed: int = 0
-) -> RegressionErrors:
+def regression_errors(prediction: Tensor, target: Tensor, *, seed: int = 0) -> RegressionErrors:
     r"""Errors of a regression, and predictions beside targets for a picture.
 
     Args:
         prediction (Tensor): Predictions ``[M, K]`` or ``[M]``.
         target (Tensor): Targets of the same shape.
-        max_examples (int, optional): How many examples to keep. (default: :obj:`500`)
-        seed (int, optional): Seed of their choice. (default: :obj:`0`)
-
-    Raises:
-        ValueError: If the shapes differ, or if there is no example.
-        ImportError: If torchmetrics is missing.
+        seed (int, optional): Seed of the choice of examples to keep. (default: :obj:`0`)
     """
-    check_count("max_examples", max_examples, minimum=0)
     _check_alike(prediction, target)
     if len(target) == 0:
         raise ValueError("Expected at least one example (got none)")
@@ -186,7 +176,7 @@ def regression_errors(
     pair = [part.detach().double().reshape(len(target), -1) for part in (prediction, target)]
     columns = list(zip(*(part.unbind(1) for part in pair), strict=True))
     generator = torch.Generator().manual_seed(seed)
-    chosen = torch.randperm(len(target), generator=generator)[:max_examples].sort().values
+    chosen = torch.randperm(len(target), generator=generator)[:_MAX_EXAMPLES].sort().values
     predicted, true = (plain_matrix(part[chosen.to(part.device)]) for part in pair)
     return RegressionErrors(
         mae=[plain_number(metrics.mean_absolute_error(*column)) for column in columns],
@@ -213,9 +203,6 @@ def errors_by_distance(
         edge_index (Tensor): Edges ``[2, E]``, from source to target.
         anchors (Tensor): Which nodes are anchors ``[N]``, boolean.
         evaluated (Tensor, optional): Which nodes count ``[N]``, boolean. (default: all)
-
-    Raises:
-        ValueError: If a shape does not fit.
     """
     error = error.detach().double()
     if error.dim() != 1:
@@ -242,19 +229,15 @@ def errors_by_distance(
 
 
 def summarize_errors(
-    predictions: Predictions, graphs: Sequence[ModelInput], max_examples: int, seed: int
+    predictions: Predictions, graphs: Sequence[ModelInput] = (), seed: int = 0
 ) -> ErrorSummary:
     r"""Computes the errors that belong to the kind of task.
 
     Args:
         predictions (Predictions): What the model said and what is true.
-        graphs (sequence of ModelInput): The graphs, whose nodes in this order are the rows where
-            errors by distance are asked for.
-        max_examples (int): Pairs of prediction and target to keep of a regression.
-        seed (int): Seed of their choice.
-
-    Raises:
-        ValueError: If the kind is unknown, or a shape does not fit.
+        graphs (sequence of ModelInput, optional): The graphs whose nodes, in this order, are the
+            rows, for errors by distance. (default: none)
+        seed (int, optional): See :func:`regression_errors`. (default: :obj:`0`)
     """
     kind = predictions.kind
     if kind not in get_args(Kind):
@@ -279,7 +262,7 @@ def summarize_errors(
         return ErrorSummary(kind, class_errors(*some), None, None, by_distance)
     if kind == "multilabel":
         return ErrorSummary(kind, None, label_errors(*some), None, by_distance)
-    quantities = regression_errors(*some, max_examples=max_examples, seed=seed)
+    quantities = regression_errors(*some, seed=seed)
     return ErrorSummary(kind, None, None, quantities, by_distance)
 
 

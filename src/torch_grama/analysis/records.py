@@ -19,11 +19,7 @@ Cube = list[list[list[float]]]
 
 
 def plain_number(value: Tensor | float) -> float:
-    r"""A finite number with a few significant digits.
-
-    Raises:
-        ValueError: If it is infinite or undefined.
-    """
+    r"""A finite number with a few significant digits; an error for any other."""
     number = float(value)
     if not math.isfinite(number):
         raise ValueError(f"Expected a finite number (got {number}); check the model's weights")
@@ -47,16 +43,8 @@ def plain_matrix(values: Tensor) -> Matrix:
 
 
 def read_record(kind: Any, value: Any, place: str) -> Any:
-    r"""Turns what JSON holds into a value of the annotated type.
-
-    Args:
-        kind (type): A dataclass, a list, a dictionary, a number, a word, or one of them or None.
-        value (object): The content of the file.
-        place (str): Where it stands in the file.
-
-    Raises:
-        ValueError: If the value does not fit; the place is named.
-    """
+    r"""Turns what JSON holds into a value of the annotated type, such as a dataclass; a
+    :class:`ValueError` names the place of what does not fit."""
     origin, arguments = get_origin(kind), get_args(kind)
     if isinstance(kind, type) and dataclasses.is_dataclass(kind) and isinstance(value, dict):
         hints = {field.name: get_type_hints(kind)[field.name] for field in dataclasses.fields(kind)}

@@ -30,9 +30,6 @@ MODEL = "model"
 # Nodes and edges of all analysed graphs together; at least one graph is taken.
 _MAX_SIZE = 200_000
 
-# Pairs of prediction and target that are kept of a regression.
-_MAX_EXAMPLES = 500
-
 # Nodes and edges up to which as many nodes are differentiated; fewer, in proportion, beyond.
 _SAMPLED_SIZE = 30_000
 _NUM_SAMPLES = 32
@@ -76,8 +73,7 @@ class Analysis:
     #: Dirichlet energy along the recurrence or the layers likewise; a model without layers that
     #: could be told has no entry
     smoothness: dict[str, Smoothness]
-    #: a graph to draw, with the spread of influence; None for a model that is not GRAMA
-    example: ExampleGraph | None
+    example: ExampleGraph | None  #: a graph to draw; None for a model that is not GRAMA
     errors: ErrorSummary | None  #: where the predictions are wrong; None where none were given
     seconds: dict[str, float] = field(compare=False)  #: how long each part took
     schema_version: int = SCHEMA_VERSION  #: version of this form, 2
@@ -99,17 +95,14 @@ def analyze(
         model (Module): A GRAMA model, a module that holds one, or any other model with the common
             call, of which influence, smoothness and errors are left.
         data (ModelInput, Data, Batch or sequence): The graphs, ready for the model; on its device.
-        predictions (Predictions, optional): What the model said, for the errors.
-            (default: :obj:`None`)
-        compare (mapping, optional): Other models that take the same graphs, by name, for influence
-            and smoothness side by side. (default: :obj:`None`)
+        predictions (Predictions, optional): What the model said. (default: :obj:`None`)
+        compare (mapping, optional): Other models for the same graphs, by name, whose influence and
+            smoothness are set beside. (default: :obj:`None`)
         settings (AnalysisSettings, optional): How much is looked at. (default: :obj:`None`)
-        report (callable, optional): Called with the name of each part before it begins.
-            (default: :obj:`None`)
+        report (callable, optional): Told which part begins. (default: :obj:`None`)
 
     Raises:
-        ValueError: If there is no graph, a compared model is called ``"model"``, or a value is not
-            usable.
+        ValueError: If there is no graph, or a compared model is called ``"model"``.
 
     Example:
         >>> from torch_grama.nn import GRAMA
@@ -159,7 +152,7 @@ def analyze(
     errors = None
     if predictions is not None:
         with part("errors"):
-            errors = summarize_errors(predictions, graphs, _MAX_EXAMPLES, seed)
+            errors = summarize_errors(predictions, graphs, seed)
     return Analysis(
         settings=settings,
         num_graphs=len(graphs),

@@ -21,6 +21,7 @@ from torch_grama.analysis.inputs import (
     ModelInput,
     check_batch,
     evaluation_mode,
+    listening,
     read_input,
 )
 from torch_grama.analysis.records import Row, plain_row
@@ -57,18 +58,14 @@ def dirichlet_energy(
     an edge in one direction only counts half.
 
     Args:
-        states (Tensor): Node states, or several at once.
-        edge_index (Tensor): Edges, from source to target.
-        edge_weight (Tensor, optional): Non-negative edge weights. (default: ones)
-        batch (Tensor, optional): The graph of each node. (default: :obj:`None`, one graph)
+        states (Tensor): Node states :math:`(*, N, F)`.
+        edge_index (Tensor): Edges :math:`(2, E)`, from source to target.
+        edge_weight (Tensor, optional): Non-negative edge weights :math:`(E)`. (default: ones)
+        batch (Tensor, optional): The graph of each node :math:`(N)`. (default: one graph)
         batch_size (int, optional): Number of graphs :math:`B`. (default: :obj:`None`)
 
-    Shapes:
-        - **input:** states :math:`(*, N, F)`, edge_index :math:`(2, E)`, edge_weight :math:`(E)`
-        - **output:** energy :math:`(*, B)`, or :math:`(*)` without ``batch``
-
     Returns:
-        Tensor: The energy, differentiable in the states; 0 for a graph whose states are all zero.
+        Tensor: The energy :math:`(*, B)`, or :math:`(*)` without ``batch``; 0 for zero states.
 
     Example:
         >>> edge = torch.tensor([[0, 1], [1, 0]])
@@ -112,9 +109,6 @@ def measure_smoothness(model: Module, data: Graphs) -> Smoothness:
     Args:
         model (Module): Any model with the common call; it is run in evaluation mode.
         data (ModelInput, Data, Batch or sequence): The graphs.
-
-    Raises:
-        ValueError: If no layer returns one row per node.
     """
     found = smoothness_if_any(model, read_input(data))
     if found is None:
@@ -165,9 +159,6 @@ def _listen(model: Module, inputs: ModelInput) -> list[Tensor]:
                 found.append(state)
 
         handles += [module.register_forward_hook(keep) for module in group]
-    try:
+    with listening(*handles):
         inputs.run(model)
-    finally:
-        for handle in handles:
-            handle.remove()
     return max(heard, key=len, default=[])

@@ -69,10 +69,7 @@ def influence_spread(
     where :math:`u` is the source. Row 0 is the newest state that the first block is given, then
     follow the :math:`R` recurrences of each of :math:`S` blocks. With a message-passing backbone
     influence travels one hop per recurrence; what is seen further away came through the
-    coefficients, which depend on all nodes of a graph.
-
-    The derivatives are taken in forward mode. Small graphs are copied, so that many channels and
-    sources go through in one run.
+    coefficients, which depend on all nodes of a graph. The derivatives are taken in forward mode.
 
     Args:
         model (Module): A GRAMA model, or a module that holds one and is called alike.
@@ -87,8 +84,7 @@ def influence_spread(
         Tensor: :math:`(1 + S R, N)`, or :math:`(K, 1 + S R, N)` for :math:`K` sources, in float64.
 
     Raises:
-        ValueError: If there is no GRAMA model inside, if there are several graphs, if a source is
-            no node of the graph, or if the backbone has no forward-mode derivative.
+        ValueError: If there are several graphs, or the backbone has no forward-mode derivative.
 
     Example:
         >>> from torch_grama.nn import GRAMA
@@ -150,9 +146,6 @@ def draw_example(
         graph (int, optional): Its number in the data. (default: :obj:`0`)
         max_nodes (int, optional): How many nodes to show. (default: :obj:`60`)
         seed (int, optional): Seed of the directions. (default: :obj:`0`)
-
-    Raises:
-        ValueError: If there is no node, or no GRAMA model.
     """
     check_count("max_nodes", max_nodes, minimum=1)
     num_nodes = inputs.num_nodes

@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
 from torch_grama.analysis.inputs import check_coefficients, check_tolerance
-from torch_grama.analysis.state_space import state_matrix
 
 _NotConverged: type[RuntimeError] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
 
@@ -26,20 +25,15 @@ def characteristic_roots(phi: Tensor) -> Tensor:
     .. math::
         P(\lambda) = \lambda^p - \sum_{j=1}^{p} \phi_j \lambda^{p-j}
 
-    where :math:`\phi` are the autoregressive coefficients. The moving average adds only zeros to
-    the spectrum. Coefficients that sum to one always have a root at 1. Gradients follow from
-    :math:`\partial \lambda / \partial \phi_j = \lambda^{p-j} / P'(\lambda)`: they grow without
-    bound towards a multiple root, where roots are not differentiable.
+    The moving average adds only zeros to the spectrum. Coefficients that sum to one always have a
+    root at 1. Gradients follow from :math:`\partial \lambda / \partial \phi_j = \lambda^{p-j} /
+    P'(\lambda)`; at a multiple root there are none.
 
     Args:
-        phi (Tensor): Autoregressive coefficients.
-
-    Shapes:
-        - **input:** phi :math:`(*, p)`
-        - **output:** roots :math:`(*, p)`
+        phi (Tensor): Autoregressive coefficients :math:`(*, p)`.
 
     Returns:
-        Tensor: The complex roots in order of falling modulus, found in float64.
+        Tensor: The complex roots :math:`(*, p)` in order of falling modulus, found in float64.
 
     Example:
         >>> characteristic_roots(torch.tensor([0.5, 0.5])).real
@@ -55,11 +49,10 @@ def spectral_radius(phi: Tensor) -> Tensor:
     polynomial, see :func:`characteristic_roots`; differentiable where that root is simple.
 
     Args:
-        phi (Tensor): Autoregressive coefficients.
+        phi (Tensor): Autoregressive coefficients :math:`(*, p)`.
 
-    Shapes:
-        - **input:** phi :math:`(*, p)`
-        - **output:** radius :math:`(*)`
+    Returns:
+        Tensor: The radius :math:`(*)`.
 
     Example:
         >>> spectral_radius(torch.tensor([[0.5, 0.5], [0.0, -0.25]]))
@@ -84,13 +77,11 @@ def is_stable(phi: Tensor, tolerance: float = 1e-6) -> Tensor:
         - 1)^2 + \varepsilon` has its two roots apart. The default suits float64 and float32.
 
     Args:
-        phi (Tensor): Autoregressive coefficients.
-        tolerance (float, optional): Distance within which a root counts as on the unit circle.
-            (default: :obj:`1e-6`)
+        phi (Tensor): Autoregressive coefficients :math:`(*, p)`.
+        tolerance (float, optional): How near a root counts as on the circle. (default: :obj:`1e-6`)
 
-    Shapes:
-        - **input:** phi :math:`(*, p)`
-        - **output:** verdict :math:`(*)`, of dtype :obj:`torch.bool`
+    Returns:
+        Tensor: One verdict per set of coefficients :math:`(*)`, boolean.
 
     Example:
         >>> is_stable(torch.tensor([[0.5, 0.5], [2.0, -1.0], [0.9, 0.3]]))
@@ -117,14 +108,12 @@ def is_bibo_stable(phi: Tensor, theta: Tensor | None = None, tolerance: float = 
     cancels a pole, as in :math:`f_t = f_{t-1} + \delta_t - \delta_{t-1}`.
 
     Args:
-        phi (Tensor): Autoregressive coefficients.
-        theta (Tensor, optional): Moving-average coefficients. (default: :obj:`None`)
-        tolerance (float, optional): Poles within this distance of the circle count as on it.
-            (default: :obj:`1e-6`)
+        phi (Tensor): Autoregressive coefficients :math:`(*, p)`.
+        theta (Tensor, optional): Moving-average coefficients :math:`(*, q)`. (default: :obj:`None`)
+        tolerance (float, optional): How near a pole counts as on the circle. (default: :obj:`1e-6`)
 
-    Shapes:
-        - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`
-        - **output:** verdict :math:`(*)`, of dtype :obj:`torch.bool`
+    Returns:
+        Tensor: One verdict per set of coefficients :math:`(*)`, boolean.
 
     Example:
         >>> is_bibo_stable(torch.tensor([[1.0], [0.9]]))
@@ -139,16 +128,14 @@ def satisfies_sufficient_condition(phi: Tensor) -> Tensor:
     r"""Whether :math:`\sum_j |\phi_j| \le 1`, which implies :func:`is_stable` (Theorem 4.3).
 
     On the circle :math:`|P'(\lambda)| \ge p - (p - 1) \sum_j |\phi_j| \ge 1`, so roots there are
-    simple and the theorem holds in spite of the gap in Lemma 4.2. It is sufficient, not necessary,
-    and it does not imply :func:`is_bibo_stable`. The sum may exceed 1 by the rounding of the
-    coefficients' dtype.
+    simple and the theorem holds in spite of the gap in Lemma 4.2. It does not imply
+    :func:`is_bibo_stable`. The sum may exceed 1 by the rounding of the coefficients' dtype.
 
     Args:
-        phi (Tensor): Autoregressive coefficients.
+        phi (Tensor): Autoregressive coefficients :math:`(*, p)`.
 
-    Shapes:
-        - **input:** phi :math:`(*, p)`
-        - **output:** verdict :math:`(*)`, of dtype :obj:`torch.bool`
+    Returns:
+        Tensor: One verdict per set of coefficients :math:`(*)`, boolean.
 
     Example:
         >>> satisfies_sufficient_condition(torch.tensor([[0.5, -0.5], [1.5, -0.5]]))
@@ -196,7 +183,7 @@ class _Roots(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: FunctionCtx, phi: Tensor) -> Tensor:
-        roots = eigenvalues(state_matrix(phi))
+        roots = companion_eigenvalues(phi)
         roots = roots.gather(-1, roots.abs().argsort(dim=-1, descending=True, stable=True))
         ctx.save_for_backward(roots)
         return roots
@@ -213,6 +200,14 @@ class _Roots(torch.autograd.Function):
         powers = torch.linalg.vander(roots, N=p + 1)[..., :p].flip(-1)  # lambda_k^(p-j) [..., p, p]
         gradient: Tensor = (weight.unsqueeze(-1) * powers.conj()).sum(-2).real
         return gradient
+
+
+def companion_eigenvalues(phi: Tensor) -> Tensor:
+    r"""The roots ``[..., p]`` for real or complex coefficients ``[..., p]``, in no order."""
+    companion = phi.new_zeros(*phi.shape, phi.size(-1))
+    companion[..., 0, :] = phi
+    companion.diagonal(-1, dim1=-2, dim2=-1).fill_(1)
+    return eigenvalues(companion)
 
 
 def eigenvalues(matrices: Tensor) -> Tensor:

@@ -80,13 +80,11 @@ def state_matrix(phi: Tensor, theta: Tensor | None = None) -> Tensor:
     \delta_t, \dots, \delta_{t-q+1})`.
 
     Args:
-        phi (Tensor): Autoregressive coefficients.
-        theta (Tensor, optional): Moving-average coefficients. :obj:`None` gives the companion
-            matrix alone. (default: :obj:`None`)
+        phi (Tensor): Autoregressive coefficients :math:`(*, p)`.
+        theta (Tensor, optional): Moving-average coefficients :math:`(*, q)`. (default: :obj:`None`)
 
-    Shapes:
-        - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`
-        - **output:** matrix :math:`(*, p + q, p + q)`
+    Returns:
+        Tensor: The matrix :math:`(*, p + q, p + q)`.
 
     Example:
         >>> state_matrix(torch.tensor([0.5, 0.25]))
@@ -118,12 +116,11 @@ def arma_to_ssm(phi: Tensor, theta: Tensor | None = None) -> StateSpace:
         :math:`\theta_j - \phi_j` instead of :math:`\theta_j`.
 
     Args:
-        phi (Tensor): Autoregressive coefficients.
-        theta (Tensor, optional): Moving-average coefficients. (default: :obj:`None`)
+        phi (Tensor): Autoregressive coefficients :math:`(*, p)`.
+        theta (Tensor, optional): Moving-average coefficients :math:`(*, q)`. (default: :obj:`None`)
 
-    Shapes:
-        - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`
-        - **output:** A :math:`(*, p + q, p + q)`, B and C :math:`(*, p + q)`, D :math:`(*)`
+    Returns:
+        StateSpace: A :math:`(*, p + q, p + q)`, B and C :math:`(*, p + q)`, D :math:`(*)`.
 
     Example:
         >>> A, B, C, D = arma_to_ssm(torch.tensor([0.5]), torch.tensor([0.25]))
@@ -167,17 +164,14 @@ def ssm_to_arma(
         or the output does not see appear as common factors of both polynomials.
 
     Args:
-        A (Tensor): State matrix.
-        B (Tensor): Input vector.
-        C (Tensor): Output vector.
-        D (Tensor): Direct weight of the input in the output.
-        initial_state (Tensor, optional): The state :math:`x_{-1}` before the first step.
-            (default: zeros)
+        A (Tensor): State matrix :math:`(*, n, n)`.
+        B (Tensor): Input vector :math:`(*, n)`.
+        C (Tensor): Output vector :math:`(*, n)`.
+        D (Tensor): Direct weight :math:`(*)` of the input in the output.
+        initial_state (Tensor, optional): The state :math:`x_{-1}`, :math:`(*, n)`. (default: zeros)
 
-    Shapes:
-        - **input:** A :math:`(*, n, n)`, B :math:`(*, n)`, C :math:`(*, n)`, D :math:`(*)`,
-          initial_state :math:`(*, n)`
-        - **output:** phi :math:`(*, n)`, ma :math:`(*, n + 1)`, initial_terms :math:`(*, n)`
+    Returns:
+        ArmaModel: phi :math:`(*, n)`, ma :math:`(*, n + 1)`, initial_terms :math:`(*, n)`.
 
     Example:
         >>> ssm = arma_to_ssm(torch.tensor([0.5]), torch.tensor([0.25]))
@@ -229,22 +223,16 @@ def simulate_arma(
     first outputs (0 in GRAMA), both for :func:`ssm_to_arma`. All leading dimensions broadcast.
 
     Args:
-        phi (Tensor): Autoregressive coefficients; the first multiplies the newest state.
-        theta (Tensor, optional): Moving-average coefficients likewise, or :obj:`None`.
-        inputs (Tensor): The inputs :math:`\delta_0, \dots, \delta_{T-1}`.
-        past_states (Tensor, optional): :math:`f_{-1}, \dots, f_{-p}`, newest first.
-            (default: zeros)
-        past_inputs (Tensor, optional): :math:`\delta_{-1}, \dots, \delta_{-q}`, newest first.
-            (default: zeros)
+        phi (Tensor): Autoregressive coefficients :math:`(*, p)`, that of the newest state first.
+        theta (Tensor, optional): Moving-average coefficients :math:`(*, q)`, or :obj:`None`.
+        inputs (Tensor): The inputs :math:`\delta_0, \dots, \delta_{T-1}`, :math:`(*, T)`.
+        past_states (Tensor, optional): :math:`f_{-1}, \dots, f_{-p}`. (default: zeros)
+        past_inputs (Tensor, optional): :math:`\delta_{-1}, \dots, \delta_{-q}`. (default: zeros)
         direct (Tensor, optional): The weight :math:`b_0`. (default: ones)
-        initial_terms (Tensor, optional): The first terms :math:`c_0, c_1, \dots`.
-            (default: zeros)
+        initial_terms (Tensor, optional): The terms :math:`c_0, c_1, \dots`. (default: zeros)
 
-    Shapes:
-        - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`, inputs :math:`(*, T)`, past_states
-          :math:`(*, p)`, past_inputs :math:`(*, q)`, direct :math:`(*)`, initial_terms
-          :math:`(*, n)`
-        - **output:** outputs :math:`(*, T)`
+    Returns:
+        Tensor: The outputs :math:`(*, T)`.
 
     Example:
         >>> phi, theta = torch.tensor([0.5]), torch.tensor([0.25])
@@ -298,18 +286,15 @@ def simulate_ssm(
     output is read, as in the paper. All leading dimensions broadcast.
 
     Args:
-        A (Tensor): State matrix.
-        B (Tensor): Input vector.
-        C (Tensor): Output vector.
-        D (Tensor): Direct weight of the input in the output.
-        inputs (Tensor): The inputs :math:`\delta_0, \dots, \delta_{T-1}`.
-        initial_state (Tensor, optional): The state :math:`x_{-1}` before the first step.
-            (default: zeros)
+        A (Tensor): State matrix :math:`(*, n, n)`.
+        B (Tensor): Input vector :math:`(*, n)`.
+        C (Tensor): Output vector :math:`(*, n)`.
+        D (Tensor): Direct weight :math:`(*)` of the input in the output.
+        inputs (Tensor): The inputs :math:`\delta_0, \dots, \delta_{T-1}`, :math:`(*, T)`.
+        initial_state (Tensor, optional): The state :math:`x_{-1}`, :math:`(*, n)`. (default: zeros)
 
-    Shapes:
-        - **input:** A :math:`(*, n, n)`, B :math:`(*, n)`, C :math:`(*, n)`, D :math:`(*)`,
-          inputs :math:`(*, T)`, initial_state :math:`(*, n)`
-        - **output:** outputs :math:`(*, T)`
+    Returns:
+        Tensor: The outputs :math:`(*, T)`.
 
     Example:
         >>> one = torch.ones(1)
