@@ -152,20 +152,21 @@ class _Ears:
     def put_on(self, model: Module) -> Iterator[RemovableHandle]:
         for module in model.modules():
             if module is not model:
-                yield module.register_forward_pre_hook(self._hear)
-                yield module.register_forward_hook(lambda m, _, result: self._hear(m, result))
+                yield module.register_forward_pre_hook(self._hear_given)
+                yield module.register_forward_hook(lambda *heard: self._hear(heard[2]))
 
-    def _hear(self, module: Module, heard: object) -> None:
-        is_input = isinstance(heard, tuple)
-        value = heard[0] if isinstance(heard, tuple) and len(heard) else heard
+    def _hear_given(self, module: Module, given: tuple[Any, ...]) -> None:
+        self._hear(given[0] if given else None, module if len(given) == 1 else None)
+
+    def _hear(self, value: object, reader: Module | None = None) -> None:
         if not isinstance(value, Tensor) or value.dim() != 2 or not value.requires_grad:
             return
         if len(value) == self._num_nodes:
             self._state, self._head = value, None
-        elif self._state is not None and self._head is None and is_input:
+        elif reader is not None and self._state is not None and self._head is None:
             copies, rest = divmod(value.size(1), self._state.size(1))
             if len(value) == self._num_graphs and rest == 0:
-                self._head = module, copies
+                self._head = reader, copies
 
     def read_out_nodes(self, model: Module, out: Tensor) -> Tensor:
         r"""The output of every node, as if it were a graph by itself."""
