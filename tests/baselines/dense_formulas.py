@@ -12,7 +12,7 @@ from torch.nn import LayerNorm, Linear, Module, MultiheadAttention
 from torch_grama.baselines.branch_sum import BranchSum
 from torch_grama.baselines.mamba_block import MambaBlock
 from torch_grama.nn import GatedGCNConv
-from torch_grama.nn.stepwise_batch_norm import StepwiseBatchNorm
+from torch_grama.nn.norms import StepwiseBatchNorm
 
 
 def prepare(model: Module) -> Module:

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from torch_grama.nn.activation import ACTIVATIONS, IN_PLACE, identity, resolve_activation
+from torch_grama.nn.arguments import ACTIVATIONS, resolve_activation
+from torch_grama.nn.engine.sequence import IN_PLACE, identity
 
 X = torch.tensor([-2.0, -0.5, 0.0, 1.5], dtype=torch.float64)
 

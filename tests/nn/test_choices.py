@@ -1,6 +1,6 @@
 import pytest
 
-from torch_grama.nn.choices import choose, list_nearest_first
+from torch_grama.nn.arguments import choose, list_nearest_first
 
 COLOURS = {"red": 1, "green": 2, "grey": 3}
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from torch_grama.nn import NaiveCoefficients, SelectiveCoefficients
+from torch_grama.nn.coefficients import NORMALIZATIONS
 from torch_grama.nn.functional import graph_mean
-from torch_grama.nn.normalization import NORMALIZATIONS
 
 BATCH = torch.tensor([0, 0, 1, 1, 1, 3])
 CHANNELS = 4

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from torch_grama.nn.feature_checks import check_edge_attr, check_positions, count_nodes
+from torch_grama.nn.graph_input import check_edge_attr, check_positions, count_nodes
 
 
 @pytest.mark.parametrize(

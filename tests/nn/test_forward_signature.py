@@ -1,7 +1,7 @@
 import torch
 from torch_geometric.nn import GCNConv
 
-from torch_grama.nn.forward_signature import forward_parameters, read_compiled
+from torch_grama.nn.backbone import forward_parameters, read_compiled
 
 
 def test_a_compiled_module_is_read_as_the_one_it_was_made_from():

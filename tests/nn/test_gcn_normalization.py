@@ -3,7 +3,7 @@ import torch
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import scatter
 
-from torch_grama.nn.gcn_normalization import gcn_adjacency, mean_adjacency, sum_adjacency
+from torch_grama.nn.linear_backbone import gcn_adjacency, mean_adjacency, sum_adjacency
 
 NODES = 5
 # a cycle, a chord, and node 4 with an edge out alone

@@ -1,6 +1,6 @@
 import pytest
 
-from torch_grama.nn.grama_arguments import check_input_sizes, check_orders, check_positive
+from torch_grama.nn.arguments import check_input_sizes, check_orders, check_positive
 
 
 def test_good_sizes_pass():

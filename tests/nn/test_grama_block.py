@@ -5,7 +5,7 @@ from backbone_cases import CHANNELS, SendTanh
 from torch_geometric.nn import GCNConv, GINConv
 
 from torch_grama.nn import GRAMABlock, SequenceEmbedding
-from torch_grama.nn.normalization import NORMALIZATIONS
+from torch_grama.nn.coefficients import NORMALIZATIONS
 
 LENGTH = 3
 

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from torch_grama.nn.engine.sequence import count_graphs
 from torch_grama.nn.functional import graph_mean
-from torch_grama.nn.graph_mean import count_graphs
 
 BATCH = torch.tensor([0, 0, 0, 2, 2, 4])
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from torch_grama import GRAMA
-from torch_grama.nn.graph_pooling import POOLINGS, pool_graphs, pooled_channels
+from torch_grama.nn.readout import POOLINGS, pool_graphs, pooled_channels
 
 BATCH = torch.tensor([0, 0, 0, 2, 2])
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from torch_grama.nn import NaiveCoefficients, SelectiveCoefficients
-from torch_grama.nn.joint_selection import select_jointly
+from torch_grama.nn.engine.selection import select_jointly
 
 CHANNELS = 4
 

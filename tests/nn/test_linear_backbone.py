@@ -4,9 +4,8 @@ from torch.nn import Linear, Module
 from torch_geometric.nn import GATv2Conv, GCNConv, GraphConv, SAGEConv
 
 from torch_grama.nn import GRAMA, LinearBackbone, LinearMap, RootedGCNConv
-from torch_grama.nn.gcn_normalization import sum_adjacency
 from torch_grama.nn.graph_input import GraphInput
-from torch_grama.nn.linear_backbone import find_linear_map
+from torch_grama.nn.linear_backbone import find_linear_map, sum_adjacency
 
 CHANNELS = 5
 

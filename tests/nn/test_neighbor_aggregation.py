@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from torch_grama.nn.neighbor_aggregation import build_aggregation
+from torch_grama.nn.neighbor_convs import build_aggregation
 
 MESSAGES = torch.tensor([[1.0, -2.0], [3.0, 5.0], [-4.0, 0.5]], dtype=torch.float64)
 TARGET = torch.tensor([1, 1, 2])

@@ -2,8 +2,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from torch_grama.nn.engine.sequence import NodeSequence
 from torch_grama.nn.functional import forward_differences
-from torch_grama.nn.node_sequence import NodeSequence
 
 
 def test_differences_by_hand():

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from torch_grama.nn.coefficients import DEFAULT_GUARD, NORMALIZATIONS, choose_normalization
 from torch_grama.nn.functional import normalize_l1, normalize_softmax, normalize_sum
-from torch_grama.nn.normalization import DEFAULT_GUARD, NORMALIZATIONS, choose_normalization
 
 GUARD = DEFAULT_GUARD
 

@@ -2,7 +2,7 @@ import torch
 from torch_geometric.utils import to_dense_batch
 
 from torch_grama.nn import GRAMA
-from torch_grama.nn.padded_layout import PaddedLayout
+from torch_grama.nn.graph_input import PaddedLayout
 
 BATCH = torch.tensor([0, 0, 0, 2, 2, 3])  # graph 1 and graph 4 have no nodes
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn import BatchNorm1d, GroupNorm, LayerNorm
 
-from torch_grama.nn.sequence_norm import build_norm, normalize_sequence
+from torch_grama.nn.norms import build_norm, normalize_sequence
 
 
 @pytest.mark.parametrize(("word", "kind"), [("batch_norm", BatchNorm1d), ("layer_norm", LayerNorm)])

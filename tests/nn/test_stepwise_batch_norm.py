@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn import BatchNorm1d
 
-from torch_grama.nn.stepwise_batch_norm import StepwiseBatchNorm
+from torch_grama.nn.norms import StepwiseBatchNorm
 
 CHANNELS = 3
 

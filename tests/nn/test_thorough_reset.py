@@ -2,9 +2,8 @@ import torch
 from torch.nn import Linear, Module, MultiheadAttention, Sequential
 from torch_geometric.nn import GCNConv, GINEConv
 
-from torch_grama.nn.gps_layer import GPSLayer
-from torch_grama.nn.neighbor_aggregation import build_aggregation
-from torch_grama.nn.thorough_reset import reset_what_is_left_out
+from torch_grama.nn.gps_layer import GPSLayer, reset_what_is_left_out
+from torch_grama.nn.neighbor_convs import build_aggregation
 
 
 def summarising_conv() -> GINEConv:

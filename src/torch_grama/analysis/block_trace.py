@@ -12,7 +12,7 @@ from torch.nn import Module
 
 from torch_grama.analysis.model_input import ModelInput
 from torch_grama.nn import GRAMA, ARMACoefficients, GRAMABlock
-from torch_grama.nn.position_encoder import append_positions
+from torch_grama.nn.encoders import append_positions
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from torch_grama.baselines.batch_view import BatchView
 from torch_grama.baselines.branch_sum import BranchSum
 from torch_grama.baselines.local_layers import LOCAL_LAYERS
 from torch_grama.baselines.stack_model import StackModel
-from torch_grama.nn.choices import choose
+from torch_grama.nn.arguments import choose
 
 
 class BranchStack(StackModel):

@@ -15,7 +15,7 @@ from torch_grama.baselines.expander import expander_edges
 from torch_grama.baselines.global_attention import check_heads
 from torch_grama.baselines.local_layers import LOCAL_LAYERS
 from torch_grama.baselines.stack_model import StackModel
-from torch_grama.nn.choices import choose
+from torch_grama.nn.arguments import choose
 
 
 @dataclass(frozen=True, eq=False)

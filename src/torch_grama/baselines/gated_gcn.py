@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from torch_grama.baselines.layer_stack import LayerStack, require_hidden_width
-from torch_grama.nn.activation import Activation
+from torch_grama.nn.arguments import Activation, check_positive
 from torch_grama.nn.gated_gcn_conv import GatedGCNConv
-from torch_grama.nn.grama_arguments import check_positive
 
 
 class GatedGCN(LayerStack):

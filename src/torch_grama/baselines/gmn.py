@@ -15,8 +15,7 @@ from torch_grama.baselines.local_layers import LOCAL_LAYERS
 from torch_grama.baselines.mamba_block import BidirectionalMamba
 from torch_grama.baselines.stack_model import StackModel
 from torch_grama.baselines.walk_tokens import WalkTokens, sample_walk_tokens
-from torch_grama.nn.choices import choose
-from torch_grama.nn.grama_arguments import check_positive
+from torch_grama.nn.arguments import check_positive, choose
 
 
 class GMN(StackModel):

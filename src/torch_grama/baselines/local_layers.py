@@ -12,7 +12,7 @@ from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv
 from torch_grama.baselines.batch_view import BatchView
 from torch_grama.nn.backbone import reset_backbone
 from torch_grama.nn.gated_gcn_conv import GatedGCNConv
-from torch_grama.nn.neighbor_aggregation import build_aggregation
+from torch_grama.nn.neighbor_convs import build_aggregation
 
 
 class GCNBranch(Module):

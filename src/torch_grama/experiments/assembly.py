@@ -17,14 +17,8 @@ from torch_grama.experiments.config import ModelConfig
 from torch_grama.experiments.data_facts import DataFacts
 from torch_grama.experiments.errors import ConfigError
 from torch_grama.experiments.families.grama import reads_edge_attr, reads_edge_weights
-from torch_grama.nn import (
-    AtomEncoder,
-    BondEncoder,
-    CategoricalEncoder,
-    InputStage,
-    PositionEncoder,
-    Standardize,
-)
+from torch_grama.nn import AtomEncoder, BondEncoder, CategoricalEncoder, PositionEncoder
+from torch_grama.training.input_stage import InputStage, Standardize
 
 MOST_PE_CHANNELS = 16
 """Width to which positional encodings are mapped before they join the features."""

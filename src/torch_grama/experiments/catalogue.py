@@ -21,7 +21,7 @@ from torch_grama.experiments.families import (
 )
 from torch_grama.experiments.model_entry import ModelEntry
 from torch_grama.experiments.shared_options import apply_shared_options, shared_options
-from torch_grama.nn.choices import list_nearest_first
+from torch_grama.nn.arguments import list_nearest_first
 
 DEFAULT_MODEL = "grama"
 """The word of the model that is taken when none is named."""

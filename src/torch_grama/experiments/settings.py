@@ -23,7 +23,7 @@ from torch_grama.experiments.catalogue import (
 from torch_grama.experiments.config import DataConfig, TaskConfig
 from torch_grama.experiments.constructor_options import ConstructorOption, constructor_options
 from torch_grama.experiments.errors import ConfigError
-from torch_grama.nn.choices import list_nearest_first
+from torch_grama.nn.arguments import list_nearest_first
 from torch_grama.training.optimizer import OptimizerSettings
 from torch_grama.training.schedule import ScheduleSettings
 from torch_grama.training.trainer_settings import TrainerSettings

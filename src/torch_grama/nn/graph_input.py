@@ -11,9 +11,70 @@ from torch import Tensor
 from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
 
 from torch_grama.nn.engine.adjacency import Adjacency
-from torch_grama.nn.engine.groups import Groups
-from torch_grama.nn.graph_mean import count_graphs
-from torch_grama.nn.padded_layout import PaddedLayout
+from torch_grama.nn.engine.sequence import Groups, count_graphs
+
+
+@dataclass(frozen=True, eq=False)
+class PaddedLayout:
+    r"""The places of :math:`N` nodes in a padded batch of :math:`B` rows of :math:`n` nodes.
+
+    Reading it off a batch vector waits for the device once, for the size of the largest graph;
+    laying nodes out and taking them back does not.
+
+    Attributes:
+        num_graphs: Number of graphs :math:`B`.
+        max_size: Nodes of the largest graph :math:`n`.
+        slot: The place of each node, rows laid end to end :math:`(N)`.
+        padding: Which places hold no node :math:`(B, n)`.
+    """
+
+    num_graphs: int
+    max_size: int
+    slot: Tensor
+    padding: Tensor
+
+    @classmethod
+    def of(cls, batch: Tensor, batch_size: int) -> PaddedLayout:
+        r"""Reads the layout off a sorted batch vector.
+
+        Args:
+            batch (Tensor): The graph of each node :math:`(N)`, sorted.
+            batch_size (int): Number of graphs.
+        """
+        nodes = torch.arange(batch.numel(), device=batch.device)
+        sizes = torch.zeros(batch_size, dtype=torch.long, device=batch.device)
+        sizes = sizes.scatter_add(0, batch, torch.ones_like(batch))
+        first = sizes.cumsum(0) - sizes
+        max_size = int(sizes.max()) if batch_size > 0 else 0
+        return cls.of_places(batch, nodes - first[batch], sizes, max_size)
+
+    @classmethod
+    def of_places(cls, graph: Tensor, place: Tensor, sizes: Tensor, max_size: int) -> PaddedLayout:
+        r"""Makes the layout from what is known of the batch, without a wait.
+
+        Args:
+            graph (Tensor): The graph of each node :math:`(N)`.
+            place (Tensor): The number of each node within its graph :math:`(N)`.
+            sizes (Tensor): The number of nodes of each graph :math:`(B)`.
+            max_size (int): The largest of them.
+        """
+        places = torch.arange(max_size, device=sizes.device)
+        return cls(
+            num_graphs=sizes.size(0),
+            max_size=max_size,
+            slot=graph * max_size + place,
+            padding=places >= sizes.unsqueeze(1),
+        )
+
+    def lay_out(self, x: Tensor) -> Tensor:
+        r"""Lays node states :math:`(N, F)` out as :math:`(B, n, F)`, zero where a row is padded."""
+        rows = self.num_graphs * self.max_size
+        flat = x.new_zeros(rows, x.size(-1)).index_copy(0, self.slot, x)
+        return flat.view(self.num_graphs, self.max_size, x.size(-1))
+
+    def take_back(self, dense: Tensor) -> Tensor:
+        r"""Takes node states :math:`(N, F)` out of a padded batch :math:`(B, n, F)`."""
+        return dense.flatten(0, 1).index_select(0, self.slot)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,17 +196,18 @@ def read_graph_input(
     )
 
 
-def check_values(x: Tensor, graph: GraphInput, pe: Tensor | None = None) -> None:
+def check_values(x: Tensor, graph: GraphInput, cached: GraphInput | None = None) -> None:
     r"""Checks what only the values can tell, with one wait for the device.
 
     Args:
         x (Tensor): Node features :math:`(N, *)`.
         graph (GraphInput): The graph.
-        pe (Tensor, optional): Positional encodings. (default: :obj:`None`)
+        cached (GraphInput, optional): The graph that it must be, of the same size.
+            (default: :obj:`None`)
 
     Raises:
         ValueError: For node numbers outside the graph, an unsorted batch vector, graph numbers
-            outside the batch, or features that are not finite.
+            outside the batch, features that are not finite, or another graph than the cached one.
     """
     nothing_wrong = torch.zeros((), dtype=torch.bool, device=x.device)
     edge_index, batch = graph.edge_index, graph.batch
@@ -164,12 +226,12 @@ def check_values(x: Tensor, graph: GraphInput, pe: Tensor | None = None) -> None
             ("node features", x),
             ("'edge_weight'", graph.edge_weight),
             ("'edge_attr'", graph.edge_attr),
-            ("'pe'", pe),
         )
         if feature is not None and feature.is_floating_point()
     ]
     not_finite = [~torch.isfinite(feature.sum()) for _, feature in features]
-    faults = torch.stack([out_of_range, unsorted, too_many, *not_finite]).tolist()
+    differs = nothing_wrong if cached is None else _differs(graph, cached)
+    faults = torch.stack([out_of_range, unsorted, too_many, differs, *not_finite]).tolist()
     if not any(faults):
         return
     if faults[0]:
@@ -187,11 +249,110 @@ def check_values(x: Tensor, graph: GraphInput, pe: Tensor | None = None) -> None
             f"Expected graph numbers in 'batch' below batch_size={graph.batch_size} "
             f"(got {int(batch[-1]) if batch is not None else 0})"
         )
+    if faults[3]:
+        raise _another_graph()
     for name, feature in features:
         bad = ~torch.isfinite(feature)
         if bool(bad.any()):
             row = int(bad.flatten(1).any(dim=1).nonzero()[0] if bad.dim() > 1 else bad.nonzero()[0])
             raise ValueError(
                 f"Expected finite {name} (got {int(bad.sum())} that are NaN or infinite, the first "
-                f"in row {row}); repair them, or pass check_input=False to let them through"
+                f"in row {row}); repair them, or pass running=Running(check_input=False) to let "
+                f"them through"
             )
+
+
+def count_nodes(x: Tensor, in_channels: int, seq_len: int) -> int:
+    r"""Checks node features, static or a sequence of them, and returns the number of nodes.
+
+    Args:
+        x (Tensor): Node features.
+        in_channels (int): Their width, or -1 for any.
+        seq_len (int): The length of a sequence.
+
+    Raises:
+        TypeError: If the features are not floating point.
+        ValueError: If the shape does not fit.
+    """
+    if x.dim() not in (2, 3):
+        raise ValueError(
+            f"Expected 'x' of shape [num_nodes, channels] or [num_nodes, L, channels] "
+            f"(got {list(x.size())})"
+        )
+    if not x.is_floating_point():
+        raise TypeError(
+            f"Expected floating point node features (got {x.dtype}); convert them with "
+            f"x.float(), or embed categories first, for example with CategoricalEncoder"
+        )
+    if in_channels != -1 and x.size(-1) != in_channels:
+        raise ValueError(
+            f"Expected node features of width in_channels={in_channels} (got {x.size(-1)})"
+        )
+    if x.dim() == 3 and x.size(1) != seq_len:
+        raise ValueError(
+            f"Expected a sequence of length seq_len={seq_len} in the layout "
+            f"[num_nodes, L, channels] (got {list(x.size())})"
+        )
+    return x.size(0)
+
+
+def check_edge_attr(edge_attr: Tensor | None, edge_dim: int | None, backbone_is_word: bool) -> None:
+    r"""Checks edge attributes against what the model was built for.
+
+    Args:
+        edge_attr (Tensor, optional): Edge attributes.
+        edge_dim (int, optional): Their width, if the model is to use them.
+        backbone_is_word (bool): Whether the model encodes them for the backbone; a user's module
+            gets them as they are, and may read whatever it likes.
+
+    Raises:
+        TypeError: If they are not floating point and would have to be.
+        ValueError: If they are missing, not expected, or of another width.
+    """
+    if edge_dim is None:
+        if edge_attr is not None and backbone_is_word:
+            raise ValueError(
+                "Expected no 'edge_attr' (got one, but the model was built without edge_dim, "
+                "the width of the edge attributes)"
+            )
+        return
+    if edge_attr is None:
+        raise ValueError(f"Expected 'edge_attr' (the model has edge_dim={edge_dim})")
+    if edge_attr.dim() != 2 or edge_attr.size(1) != edge_dim:
+        raise ValueError(
+            f"Expected 'edge_attr' of shape [num_edges, edge_dim={edge_dim}] "
+            f"(got {list(edge_attr.size())})"
+        )
+    if backbone_is_word and not edge_attr.is_floating_point():
+        raise TypeError(
+            f"Expected floating point edge attributes (got {edge_attr.dtype}); convert them with "
+            f"edge_attr.float(), or embed categories first, for example with CategoricalEncoder"
+        )
+
+
+def check_cached_size(graph: GraphInput, cached: GraphInput) -> None:
+    r"""Raises a :class:`ValueError` if a graph has another size than the one that was cached."""
+    sizes = [(g.num_nodes, g.edge_index.size(1), g.edge_weight is None) for g in (graph, cached)]
+    if sizes[0] != sizes[1]:
+        raise _another_graph(
+            f" ({cached.num_nodes} nodes and {cached.edge_index.size(1)} edges, got "
+            f"{graph.num_nodes} and {graph.edge_index.size(1)})"
+        )
+
+
+def _differs(graph: GraphInput, cached: GraphInput) -> Tensor:
+    differs = torch.zeros((), dtype=torch.bool, device=graph.edge_index.device)
+    for new, old in (
+        (graph.edge_index, cached.edge_index),
+        (graph.edge_weight, cached.edge_weight),
+    ):
+        if new is not old and new is not None and old is not None:
+            differs = differs | (new != old).any()
+    return differs
+
+
+def _another_graph(sizes: str = "") -> ValueError:
+    return ValueError(
+        f"Expected the graph of the first forward pass, whose matrix was cached{sizes}; build the "
+        f"model without cached=True for graphs that change, or call reset_cache()"
+    )

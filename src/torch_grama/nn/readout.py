@@ -1,18 +1,59 @@
-"""The readout MLP."""
+"""From the last states of nodes to the output: pooling over graphs, then an MLP."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
+import torch
 from torch import Tensor
 from torch.nn import Dropout, Linear, Module, ModuleList
 from torch_geometric.nn.inits import reset
+from torch_geometric.utils import scatter
 
-from torch_grama.nn.activation import Activation
-from torch_grama.nn.grama_arguments import check_positive
+from torch_grama.nn.arguments import Activation, check_positive, choose
+from torch_grama.nn.engine.sequence import count_graphs, graph_mean
+
+LEVELS = {"node": "one output per node", "graph": "one output per graph"}
 
 
-class Readout(Module):
+@dataclass(frozen=True)
+class Readout:
+    r"""How a model turns the last states into its output.
+
+    Args:
+        level (str, optional): ``"node"`` for one output per node, ``"graph"`` for one per graph.
+            (default: :obj:`"node"`)
+        pooling (str, optional): What a graph takes of its nodes: ``"mean"``, ``"sum"``, ``"max"``,
+            or all three side by side as ``"sum-max-mean"``. (default: :obj:`"mean"`)
+        num_layers (int, optional): Linear layers of the MLP. (default: :obj:`2`)
+
+    Example:
+        >>> from torch_grama.nn import GRAMA
+        >>> model = GRAMA(7, 32, 2, readout=Readout("graph", pooling="sum"))
+    """
+
+    level: str = "node"
+    pooling: str = "mean"
+    num_layers: int = 2
+
+    def __post_init__(self) -> None:
+        choose("readout.level", self.level, LEVELS)
+        choose("readout.pooling", self.pooling, POOLINGS)
+        check_positive(num_layers=self.num_layers)
+        if self.pooling != "mean" and self.level != "graph":
+            raise ValueError(
+                f"Expected 'pooling' only with level='graph' (got pooling={self.pooling!r}, "
+                f"level={self.level!r})"
+            )
+
+    @classmethod
+    def of(cls, given: str | Readout) -> Readout:
+        r"""Returns what was given, or what the name of a level stands for."""
+        return given if isinstance(given, Readout) else cls(given)
+
+
+class ReadoutMLP(Module):
     r"""Linear layers with activation and dropout between them.
 
     Args:
@@ -47,3 +88,63 @@ class Readout(Module):
     def __repr__(self) -> str:
         first, last = self.layers[0], self.layers[-1]
         return f"{type(self).__name__}({first.in_features}, {last.out_features})"
+
+
+# Each word and what it concatenates.
+POOLINGS: dict[str, tuple[str, ...]] = {
+    "mean": ("mean",),
+    "sum": ("sum",),
+    "max": ("max",),
+    "sum-max-mean": ("sum", "max", "mean"),
+}
+
+
+def pooled_channels(channels: int, pooling: str) -> int:
+    r"""Returns the width of a pooled state.
+
+    Args:
+        channels (int): Width of the states of nodes.
+        pooling (str): ``"mean"``, ``"sum"``, ``"max"`` or ``"sum-max-mean"``.
+
+    Raises:
+        ValueError: If there is no such pooling.
+    """
+    return channels * len(choose("pooling", pooling, POOLINGS))
+
+
+def pool_graphs(
+    x: Tensor,
+    batch: Tensor | None = None,
+    batch_size: int | None = None,
+    pooling: str = "mean",
+) -> Tensor:
+    r"""Pools the nodes of each graph.
+
+    Args:
+        x (Tensor): States of nodes :math:`(N, F)`.
+        batch (Tensor, optional): The graph of each node :math:`(N)`, sorted.
+            (default: :obj:`None`, one graph)
+        batch_size (int, optional): The number of graphs :math:`B`. (default: :obj:`None`)
+        pooling (str, optional): ``"mean"``, ``"sum"``, ``"max"``, or all three side by side as
+            ``"sum-max-mean"``. (default: :obj:`"mean"`)
+
+    Returns:
+        One row a graph :math:`(B, F)` or :math:`(B, 3 F)`; zero for a graph without nodes.
+
+    Example:
+        >>> x = torch.tensor([[1.0], [3.0], [5.0]])
+        >>> pool_graphs(x, torch.tensor([0, 0, 1]), pooling="sum-max-mean").tolist()
+        [[4.0, 3.0, 2.0], [5.0, 5.0, 5.0]]
+    """
+    parts = [_pool(x, batch, batch_size, part) for part in choose("pooling", pooling, POOLINGS)]
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+
+def _pool(x: Tensor, batch: Tensor | None, batch_size: int | None, part: str) -> Tensor:
+    if part == "mean":
+        return graph_mean(x.unsqueeze(0), batch, batch_size).squeeze(1)
+    if batch is None:
+        if part == "sum":
+            return x.sum(dim=0, keepdim=True)
+        return x.amax(dim=0, keepdim=True) if x.size(0) else x.new_zeros(1, x.size(1))
+    return scatter(x, batch, dim=0, dim_size=count_graphs(batch, batch_size), reduce=part)

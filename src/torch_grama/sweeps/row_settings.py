@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from torch_grama.nn.arguments import choose, list_nearest_first
 from torch_grama.nn.backbone import BACKBONES
-from torch_grama.nn.choices import choose, list_nearest_first
 
 # What may stand at the end of a word, such as -l16s4, -width64, -depth8.
 SIZES: tuple[tuple[str, tuple[str, ...]], ...] = (

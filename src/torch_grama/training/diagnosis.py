@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import Module
 
 from torch_grama.analysis import spectral_radius
+from torch_grama.nn.backbone import forward_parameters
 from torch_grama.nn.coefficients import ARMACoefficients
-from torch_grama.nn.forward_signature import forward_parameters
 
 
 @dataclass(frozen=True)

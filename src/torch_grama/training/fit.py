@@ -12,7 +12,6 @@ import torch
 from pytorch_lightning.strategies import Strategy
 from torch.multiprocessing.spawn import ProcessRaisedException
 
-from torch_grama.nn.training_hooks import fits_labels
 from torch_grama.training.checkpoint_file import (
     Checkpoint,
     CheckpointError,
@@ -28,6 +27,7 @@ from torch_grama.training.evaluate import choose_device, initialize_lazily, load
 from torch_grama.training.input_checks import InputChecks
 from torch_grama.training.lightning_chatter import QuietDDPStrategy, quiet_lightning
 from torch_grama.training.memory import available_memory, estimate_memory, memory_warning
+from torch_grama.training.model_hooks import fits_labels
 from torch_grama.training.outcome import FitOutcome, StopReason
 from torch_grama.training.progress import (
     FitStart,

@@ -13,15 +13,14 @@ from torch.nn import Module
 from torch.optim import Optimizer
 
 from torch_grama.datasets.task_data import GraphTaskData, Kind, Metric
-from torch_grama.nn.forward_signature import forward_parameters
-from torch_grama.nn.training_hooks import adds_loss
+from torch_grama.nn.backbone import forward_parameters
 from torch_grama.training.captured_step import CapturedStep
 from torch_grama.training.diagnosis import NonFiniteLossError, diagnose
 from torch_grama.training.graph_batch import GraphBatch
 from torch_grama.training.late_flag import LateFlag
 from torch_grama.training.losses import LossName, build_loss
 from torch_grama.training.metrics import build_metric
-from torch_grama.training.model_hooks import fit_labels, own_loss
+from torch_grama.training.model_hooks import adds_loss, fit_labels, own_loss
 from torch_grama.training.optimizer import OptimizerSettings, build_optimizer
 from torch_grama.training.positional_encoding import collect_positions
 from torch_grama.training.schedule import ScheduleSettings

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from torch_grama.nn.engine.batched_linear import batched_linear
+from torch_grama.nn.sequence_embedding import batched_linear
 
 
 def make_problem() -> list[Tensor]:

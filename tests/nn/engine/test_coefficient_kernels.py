@@ -8,7 +8,7 @@ from torch import Tensor
 
 from torch_grama.nn import SelectiveCoefficients
 from torch_grama.nn.engine import closed_form, kernels
-from torch_grama.nn.joint_selection import select_jointly
+from torch_grama.nn.engine.selection import select_jointly
 
 # p, q, L, R: orders as long as the sequence and shorter, one element, more steps than elements
 SIZES = [

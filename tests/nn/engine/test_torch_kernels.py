@@ -7,10 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_grama.nn.activation import identity
 from torch_grama.nn.engine import torch_kernels
 from torch_grama.nn.engine.adjacency import Adjacency
-from torch_grama.nn.engine.groups import Groups
+from torch_grama.nn.engine.sequence import Groups, identity
 
 L, R, N, C = 3, 4, 11, 2
 BATCH = torch.tensor([0, 0, 0, 1, 1, 1, 1, 1, 1, 3, 3])  # graph 2 has no nodes

@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from torch_grama.nn.engine.handwritten import apply
-from torch_grama.nn.engine.horner import last_state_rows
-from torch_grama.nn.engine.toeplitz import sum_diagonals, toeplitz
-from torch_grama.nn.engine.transition import (
+from torch_grama.nn.engine.closed_form import (
     SolvedRecurrence,
     Transition,
     fold_differences,
+    last_state_rows,
     solve_recurrence,
+    sum_diagonals,
+    toeplitz,
 )
+from torch_grama.nn.engine.sequence import apply
 from torch_grama.nn.functional import arma_recurrence_reference, forward_differences
 
 

@@ -1,4 +1,4 @@
-"""A weighted adjacency matrix, prepared once for many sparse products."""
+"""A weighted adjacency matrix, prepared once for many sparse products, and linear maps with it."""
 
 from __future__ import annotations
 
@@ -101,3 +101,40 @@ class Adjacency:
         """
         messages = x.index_select(0, self.source) * self.value.to(x.dtype).unsqueeze(-1)
         return torch.zeros_like(x).index_add(0, self.target, messages)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearMap:
+    r"""The affine map :math:`\mathbf{f} \mapsto \mathbf{A} \mathbf{f} \mathbf{W} +
+    \mathbf{f} \mathbf{W}_{\mathrm{root}} + \mathbf{b}` on node states.
+
+    A callable like any backbone, and one that the fast engines can read.
+
+    Attributes:
+        adjacency: The matrix :math:`\mathbf{A}`.
+        weight: The matrix :math:`\mathbf{W}`, :math:`(F, F)`.
+        root_weight: The matrix :math:`\mathbf{W}_{\mathrm{root}}`, :math:`(F, F)`, if any.
+        bias: The vector :math:`\mathbf{b}`, :math:`(F)`, if any.
+    """
+
+    adjacency: Adjacency
+    weight: Tensor
+    root_weight: Tensor | None = None
+    bias: Tensor | None = None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        out = self.adjacency.propagate(x @ self.weight)
+        if self.root_weight is not None:
+            out = out + x @ self.root_weight
+        return out if self.bias is None else out + self.bias
+
+    def scale(self, gain: Tensor | None) -> LinearMap:
+        r"""Returns the map times a scalar."""
+        if gain is None:
+            return self
+        return LinearMap(
+            self.adjacency,
+            gain * self.weight,
+            None if self.root_weight is None else gain * self.root_weight,
+            None if self.bias is None else gain * self.bias,
+        )

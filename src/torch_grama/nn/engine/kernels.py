@@ -10,10 +10,9 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from torch_grama.nn.activation import Activation, identity
 from torch_grama.nn.engine import host_memory, torch_kernels
 from torch_grama.nn.engine.adjacency import CSR, Adjacency
-from torch_grama.nn.engine.groups import Groups
+from torch_grama.nn.engine.sequence import Activation, Groups, identity
 
 __all__ = [
     "add_combination",
@@ -252,16 +251,16 @@ def coefficient_kernels(*tensors: Tensor) -> ModuleType | None:
 def _load_triton_kernels() -> ModuleType | None:
     if find_spec("triton") is None:
         return None
-    from torch_grama.nn.engine import triton_launch
+    from torch_grama.nn.engine import triton_sequences
 
-    return triton_launch
+    return triton_sequences
 
 
 @cache
 def _load_coefficient_kernels() -> ModuleType:
-    from torch_grama.nn.engine import triton_coefficient_launch
+    from torch_grama.nn.engine import triton_coefficients
 
-    return triton_coefficient_launch
+    return triton_coefficients
 
 
 def _interprets() -> bool:

@@ -6,12 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from torch_grama.nn.engine import host_memory, kernels, torch_kernels
 from torch_grama.nn.engine.adjacency import Adjacency
-from torch_grama.nn.engine.groups import Groups
-from torch_grama.nn.engine.toeplitz import sum_diagonals
+from torch_grama.nn.engine.closed_form import sum_diagonals
+from torch_grama.nn.engine.sequence import Groups, handwritten_backward
 
 # Steps that share one product of the weights' gradient: fewer launches, a little more memory.
 _STEPS_AT_ONCE = 4
@@ -38,7 +37,6 @@ class LinearScan(torch.autograd.Function):
         adjacency: Adjacency,
         groups: Groups,
         overwrites: bool,
-        saves_memory: bool,
     ) -> tuple[Tensor, Tensor]:
         states, residuals = mixed, host_memory.new_empty(mixed, *mixed.shape)
         ctx.mark_dirty(mixed)
@@ -46,13 +44,12 @@ class LinearScan(torch.autograd.Function):
             states, residuals, response, adjacency, newest, weight, root_weight, bias, groups
         )
         ctx.save_for_backward(states, residuals, newest, response, weight, root_weight, bias)
-        ctx.adjacency, ctx.groups = adjacency, groups
-        ctx.overwrites, ctx.saves_memory = overwrites, saves_memory
+        ctx.adjacency, ctx.groups, ctx.overwrites = adjacency, groups, overwrites
         ctx.set_materialize_grads(False)
         return states, residuals
 
     @staticmethod
-    @once_differentiable
+    @handwritten_backward
     def backward(
         ctx: Any, states_gradient: Tensor | None, residuals_gradient: Tensor | None
     ) -> tuple[Tensor | None, ...]:
@@ -64,7 +61,7 @@ class LinearScan(torch.autograd.Function):
         elif not (ctx.overwrites and states_gradient.is_contiguous()):
             states_gradient = states_gradient.clone(memory_format=torch.contiguous_format)
         sums = states.new_empty(states.size(0), states.size(2), dtype=response.dtype)
-        accumulate = _WeightGradients(weight, root_weight, adjacency, states, not ctx.saves_memory)
+        accumulate = _WeightGradients(weight, root_weight, adjacency, states)
         implementation = kernels.step_kernels(states_gradient, residuals_gradient) or torch_kernels
         for step in reversed(range(states.size(0))):
             # gradient of residual `step`: its own, plus what all states from here on pass back
@@ -101,7 +98,6 @@ class LinearScan(torch.autograd.Function):
             None,
             None,
             None,
-            None,
         )
 
 
@@ -112,8 +108,7 @@ class HornerScan(torch.autograd.Function):
     :math:`\mathbf{y}_m = \mathbf{T} \mathbf{y}_{m+1} + \mathbf{c}_m + \mathbf{o}_m` for
     :math:`m = R - 1, \ldots, 0`, starting from :math:`\mathbf{c}_R`. The partial results take the
     place of the terms :math:`\mathbf{c}`, ``[R + 1, N, F]``; the offsets :math:`\mathbf{o}`,
-    ``[B, R, F]``, carry the bias. With ``overwrites`` the gradients take the place of the partial
-    results in turn.
+    ``[B, R, F]``, carry the bias.
     """
 
     @staticmethod
@@ -125,22 +120,20 @@ class HornerScan(torch.autograd.Function):
         root_weight: Tensor | None,
         adjacency: Adjacency,
         groups: Groups,
-        overwrites: bool,
     ) -> Tensor:
         kernels.horner_steps(terms, adjacency, weight, root_weight, offset, groups)
         ctx.save_for_backward(terms, weight, root_weight)
-        ctx.adjacency, ctx.groups, ctx.overwrites = adjacency, groups, overwrites
+        ctx.adjacency, ctx.groups = adjacency, groups
         return terms[0].clone()
 
     @staticmethod
-    @once_differentiable
+    @handwritten_backward
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         partial, weight, root_weight = ctx.saved_tensors
         adjacency: Adjacency = ctx.adjacency
-        # the partial result of a level is read once, before the gradient of that level is written
-        gradients = partial if ctx.overwrites else host_memory.new_empty(partial, *partial.shape)
+        gradients = host_memory.new_empty(partial, *partial.shape)
         gradients[0] = gradient
-        accumulate = _WeightGradients(weight, root_weight, adjacency, partial, not ctx.overwrites)
+        accumulate = _WeightGradients(weight, root_weight, adjacency, partial)
         for level in range(partial.size(0) - 1):
             passed = accumulate.pass_back(gradients[level], level + 1)
             accumulate.state_gradient(passed, gradients[level], out=gradients[level + 1])
@@ -148,7 +141,7 @@ class HornerScan(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             offset_gradient = kernels.sum_per_graph(gradients[:-1], ctx.groups)
         weight_gradient, root_gradient = accumulate.results()
-        return gradients, offset_gradient, weight_gradient, root_gradient, None, None, None
+        return gradients, offset_gradient, weight_gradient, root_gradient, None, None
 
 
 class _WeightGradients:
@@ -160,8 +153,6 @@ class _WeightGradients:
         root_weight (Tensor, optional): Weight of the node itself.
         adjacency (Adjacency): The graph.
         states (Tensor): The states that the steps started from :math:`(K, N, F)`.
-        shares_products (bool): Whether several steps may share one product of the weights'
-            gradient, for which what they sent back is kept.
     """
 
     def __init__(
@@ -170,7 +161,6 @@ class _WeightGradients:
         root_weight: Tensor | None,
         adjacency: Adjacency,
         states: Tensor,
-        shares_products: bool,
     ) -> None:
         self._weight_back = weight.t().to(states.dtype)
         self._root_back = None if root_weight is None else root_weight.t().to(states.dtype)
@@ -181,7 +171,7 @@ class _WeightGradients:
         self._fast = kernels.step_kernels(states)
         self._waiting: range | None = None
         self._passed: Tensor | None = None
-        if shares_products and self._fast is not None:
+        if self._fast is not None:
             self._passed = states.new_empty(_STEPS_AT_ONCE, *states.shape[1:])
 
     def pass_back(self, gradient: Tensor, index: int) -> Tensor:

@@ -1,26 +1,29 @@
 """Reading the given sequence: pooled for the coefficients, mixed for the recurrence.
 
 Left to autograd, each of the two readings and the newest state would make a gradient as large as
-the sequence, and add them up. Here the two are one: on the way back, the mixing comes first and
-leaves what it was sent; the gradients of the coefficients follow from it; and only then, with
-everything known, is the gradient of the sequence written, in one pass.
+the sequence, and add them up. Here the gradient of the mixing travels on, untouched, as that of a
+token; the gradients of the coefficients follow from it; and only then, with everything known, is
+the gradient of the sequence written, in one pass.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from torch_grama.nn.activation import Activation
 from torch_grama.nn.engine import kernels
-from torch_grama.nn.engine.groups import Groups
-from torch_grama.nn.engine.handwritten import apply
-from torch_grama.nn.node_sequence import NodeSequence
+from torch_grama.nn.engine.sequence import (
+    Activation,
+    Groups,
+    NodeSequence,
+    apply,
+    graph_mean,
+    handwritten_backward,
+    handwritten_gradients_work,
+    identity,
+)
 
 
 class Reading:
@@ -30,37 +33,31 @@ class Reading:
         sequence (NodeSequence): The sequence; its activation is applied while reading.
         groups (Groups): Which nodes share means and weights.
         pools (bool): Whether the means will be asked for.
-        overwrites (bool): Whether the gradient may take the place of the sequence, which then must
-            not be needed by anyone else.
+        num_sums (int): How many weighted sums will be asked for.
 
     Attributes:
         pooled_states: Means of the activated states :math:`(B, L, F)`, if asked for.
         pooled_residuals: Means of the activated residuals :math:`(B, L, F)`, if asked for;
             :obj:`None` if they are the forward differences of the states.
+        newest: The newest state, activated, :math:`(N, F)`.
     """
 
-    pooled_states: Tensor
-    pooled_residuals: Tensor | None
-
-    def __init__(
-        self,
-        sequence: NodeSequence,
-        groups: Groups,
-        pools: bool,
-        overwrites: bool = False,
-    ) -> None:
+    def __init__(self, sequence: NodeSequence, groups: Groups, pools: bool, num_sums: int) -> None:
         self._sequence = sequence
         self._groups = groups
-        self._message = _Message()
-        self.pooled_states, pooled_residuals, self._token = apply(
+        self._weights: list[Tensor | None] = [None, None]
+        self.pooled_states: Tensor
+        self.pooled_residuals: Tensor | None
+        self.newest: Tensor
+        self.pooled_states, pooled_residuals, self.newest, self._token = apply(
             _Enter,
             sequence.states,
             sequence.residuals,
             groups,
             pools,
+            num_sums,
             sequence.act,
-            overwrites,
-            self._message,
+            self._weights,
         )
         self.pooled_residuals = None if sequence.residuals is None else pooled_residuals
 
@@ -74,8 +71,8 @@ class Reading:
         r"""Length :math:`L` of the sequence."""
         return self._sequence.states.size(0)
 
-    def mix(self, state_weights: Tensor, residual_weights: Tensor | None) -> tuple[Tensor, Tensor]:
-        r"""Returns sums over the sequence :math:`(R, N, F)`, and the newest state :math:`(N, F)`.
+    def mix(self, state_weights: Tensor, residual_weights: Tensor | None) -> Tensor:
+        r"""Returns weighted sums over the sequence :math:`(R, N, F)`; called once.
 
         Args:
             state_weights (Tensor): Weights of the states :math:`(B, R, L)`.
@@ -85,37 +82,26 @@ class Reading:
         states, residuals = self._sequence.states, self._sequence.residuals
         # sums in the type of the states, and never below float32
         dtype = torch.promote_types(states.dtype, torch.float32)
-        out: tuple[Tensor, Tensor] = apply(
+        state_weights = state_weights.to(dtype)
+        residual_weights = None if residual_weights is None else residual_weights.to(dtype)
+        # values alone, for the gradient of the sequence
+        self._weights[0] = state_weights.detach()
+        self._weights[1] = None if residual_weights is None else residual_weights.detach()
+        out: Tensor = apply(
             _Mix,
             self._token,
             states.detach(),
             None if residuals is None else residuals.detach(),
-            state_weights.to(dtype),
-            None if residual_weights is None else residual_weights.to(dtype),
+            state_weights,
+            residual_weights,
             self._groups,
             self._sequence.act,
-            self._message,
         )
         return out
 
 
-@dataclass
-class _Message:
-    r"""What the mixing leaves for the gradient of the sequence."""
-
-    gradient: Tensor | None = None
-    newest_gradient: Tensor | None = None
-    state_weights: Tensor | None = None
-    residual_weights: Tensor | None = None
-    spent: bool = False
-
-    def clear(self) -> None:
-        self.gradient = self.newest_gradient = None
-        self.state_weights = self.residual_weights = None
-
-
 class _Enter(torch.autograd.Function):
-    r"""``(states, residuals) -> (means of both, token)``; backward runs last."""
+    r"""``(states, residuals) -> (means of both, newest state, token)``; backward runs last."""
 
     @staticmethod
     def forward(
@@ -124,13 +110,12 @@ class _Enter(torch.autograd.Function):
         residuals: Tensor | None,
         groups: Groups,
         pools: bool,
+        num_sums: int,
         act: Activation,
-        overwrites: bool,
-        message: _Message,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        weights: list[Tensor | None],
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         ctx.save_for_backward(states, residuals)
-        ctx.groups, ctx.act = groups, act
-        ctx.overwrites, ctx.message = overwrites, message
+        ctx.groups, ctx.act, ctx.weights = groups, act, weights
         ctx.set_materialize_grads(False)
         pooled = [
             states.new_empty(0, 0, 0)
@@ -138,51 +123,42 @@ class _Enter(torch.autograd.Function):
             else kernels.pool(part, groups, act)
             for part in (states, residuals)
         ]
-        # the token's value is never read
-        return pooled[0], pooled[1], states.new_empty(())
+        newest = act(states[-1])
+        if newest.data_ptr() == states[-1].data_ptr():
+            # a tensor of its own, also where the activation returns its input
+            newest = newest.clone()
+        # shaped like the sums, whose gradient will travel through it, without their memory
+        token = states.new_zeros(()).expand(num_sums, *states.shape[1:])
+        return pooled[0], pooled[1], newest, token
 
     @staticmethod
-    @once_differentiable
+    @handwritten_backward
     def backward(
-        ctx: Any, states_share: Tensor | None, residuals_share: Tensor | None, token: Tensor | None
+        ctx: Any,
+        states_share: Tensor | None,
+        residuals_share: Tensor | None,
+        newest_gradient: Tensor | None,
+        sums_gradient: Tensor | None,
     ) -> tuple[Tensor | None, ...]:
         states, residuals = ctx.saved_tensors
-        groups, act, message = ctx.groups, ctx.act, ctx.message
-        newest = message.newest_gradient
-        grads: list[Tensor | None] = []
-        for part, weights, share, last, needed in (
-            (states, message.state_weights, states_share, newest, ctx.needs_input_grad[0]),
-            (residuals, message.residual_weights, residuals_share, None, ctx.needs_input_grad[1]),
+        gradients: list[Tensor | None] = []
+        for part, weights, share, newest, needed in (
+            (states, ctx.weights[0], states_share, newest_gradient, ctx.needs_input_grad[0]),
+            (residuals, ctx.weights[1], residuals_share, None, ctx.needs_input_grad[1]),
         ):
             if part is None or not needed:
-                grads.append(None)
+                gradients.append(None)
                 continue
-            grads.append(
+            gradients.append(
                 kernels.sequence_gradient(
-                    weights,
-                    message.gradient,
-                    share,
-                    last,
-                    groups,
-                    part,
-                    act,
-                    out=part if ctx.overwrites else None,
+                    weights, sums_gradient, share, newest, ctx.groups, part, ctx.act
                 )
             )
-        message.clear()
-        message.spent = ctx.overwrites
-        return *grads, None, None, None, None, None
-
-
-@lru_cache(maxsize=16)
-def _zero(device: torch.device, dtype: torch.dtype) -> Tensor:
-    # the token's gradient: no launch for it
-    with torch.inference_mode(False):
-        return torch.zeros((), device=device, dtype=dtype)
+        return *gradients, None, None, None, None, None
 
 
 class _Mix(torch.autograd.Function):
-    r"""``(token, weights) -> (sums, newest state)``; leaves its gradient for :class:`_Enter`."""
+    r"""``(token, weights) -> sums``; hands its gradient to :class:`_Enter` through the token."""
 
     @staticmethod
     def forward(
@@ -194,42 +170,44 @@ class _Mix(torch.autograd.Function):
         residual_weights: Tensor | None,
         groups: Groups,
         act: Activation,
-        message: _Message,
-    ) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(states, residuals, state_weights, residual_weights)
-        ctx.groups, ctx.act, ctx.message = groups, act, message
-        ctx.set_materialize_grads(False)
-        mixed = kernels.combine_both(
-            state_weights, states, residual_weights, residuals, groups, act
-        )
-        newest = act(states[-1])
-        # a tensor of its own, also where the activation returns its input
-        owned = newest.data_ptr() != states[-1].data_ptr()
-        return mixed, newest if owned else newest.clone()
+    ) -> Tensor:
+        ctx.save_for_backward(states, residuals)
+        ctx.groups, ctx.act = groups, act
+        return kernels.combine_both(state_weights, states, residual_weights, residuals, groups, act)
 
     @staticmethod
-    @once_differentiable
-    def backward(
-        ctx: Any, gradient: Tensor | None, newest_gradient: Tensor | None
-    ) -> tuple[Tensor | None, ...]:
-        # before the saved tensors, about which torch would complain in its own words
-        if ctx.message.spent:
-            raise RuntimeError(
-                "Expected a single backward pass through a model with checkpoint_blocks=True, "
-                "whose gradients take the place of its states (got a second one); run the forward "
-                "pass again, or build the model with checkpoint_blocks=False"
-            )
-        states, residuals, state_weights, residual_weights = ctx.saved_tensors
-        groups, act, message = ctx.groups, ctx.act, ctx.message
-        grads: list[Tensor | None] = [None] * 8
-        if gradient is not None:
-            gradient = gradient.contiguous()
-            if ctx.needs_input_grad[3]:
-                grads[3] = kernels.gram(gradient, states, groups, act)
-            if ctx.needs_input_grad[4]:
-                grads[4] = kernels.gram(gradient, residuals, groups, act)
-        if ctx.needs_input_grad[0]:
-            message.gradient, message.newest_gradient = gradient, newest_gradient
-            message.state_weights, message.residual_weights = state_weights, residual_weights
-            grads[0] = _zero(states.device, states.dtype)
-        return tuple(grads)
+    @handwritten_backward
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        states, residuals = ctx.saved_tensors
+        gradient = gradient.contiguous()
+        weight_gradients = [
+            kernels.gram(gradient, part, ctx.groups, ctx.act) if needed else None
+            for part, needed in zip((states, residuals), ctx.needs_input_grad[3:5], strict=True)
+        ]
+        return gradient, None, None, *weight_gradients, None, None
+
+
+def mean_of_graphs(x: Tensor, groups: Groups) -> Tensor:
+    r"""Averages node states :math:`(N, F)` over each graph, :math:`(B, F)`.
+
+    Equal to :func:`graph_mean`; on a device, one launch in place of half a dozen.
+    """
+    if groups.batch is not None and handwritten_gradients_work() and kernels.runs_on_device(x):
+        out: Tensor = apply(_Mean, x.contiguous(), groups)
+        return out
+    return graph_mean(x.unsqueeze(0), groups.batch, groups.num_graphs).squeeze(1)
+
+
+class _Mean(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, groups: Groups) -> Tensor:
+        ctx.groups = groups
+        return kernels.pool(x.unsqueeze(0), groups, identity).squeeze(1).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        groups: Groups = ctx.groups
+        assert groups.batch is not None
+        # plain operations: differentiable again
+        share = gradient / groups.counts.view(-1, 1)
+        return share.index_select(0, groups.batch), None

@@ -13,10 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_grama.nn.activation import Activation, identity
 from torch_grama.nn.engine import host_memory
 from torch_grama.nn.engine.adjacency import CSR
-from torch_grama.nn.engine.groups import Groups
+from torch_grama.nn.engine.sequence import Activation, Groups, identity
 
 # Of a sequence, at a time.
 _CHUNK_BYTES = 2 << 20

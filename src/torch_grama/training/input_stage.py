@@ -8,8 +8,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch_geometric.nn.inits import reset
 
-from torch_grama.nn.standardize import Standardize
-from torch_grama.nn.training_hooks import AddsLoss, FitsLabels, adds_loss, fits_labels
+from torch_grama.training.model_hooks import AddsLoss, FitsLabels, adds_loss, fits_labels
 
 
 class InputStage(Module):
@@ -243,3 +242,66 @@ def _append_weight(edge_attr: Tensor | None, edge_weight: Tensor | None) -> Tens
     if edge_attr is None:
         return column
     return torch.cat([edge_attr, column.to(edge_attr.dtype)], dim=-1)
+
+
+class Standardize(Module):
+    r"""Shifts and scales columns by numbers that are measured once and kept with the weights:
+
+    .. math::
+        \mathbf{z} = (\mathbf{x} - \boldsymbol{\mu}) / \boldsymbol{\sigma}
+
+    where :math:`\boldsymbol{\mu}` and :math:`\boldsymbol{\sigma}` are mean and deviation of each
+    column of what :meth:`fit` was given. Columns of zeros and ones and columns without spread
+    stay as they are, so that a rare flag is not blown up.
+
+    Args:
+        channels (int): Number of columns.
+
+    Shapes:
+        - **input:** :math:`(*, F)`
+        - **output:** :math:`(*, F)`
+
+    Example:
+        >>> standardize = Standardize(1)
+        >>> standardize.fit(torch.tensor([[10.0], [20.0], [30.0]]))
+        >>> standardize(torch.tensor([[20.0], [30.0]])).flatten().tolist()
+        [0.0, 1.2247449159622192]
+    """
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.channels = channels
+        self.register_buffer("mean", torch.zeros(channels))
+        self.register_buffer("scale", torch.ones(channels))
+
+    def reset_parameters(self) -> None:
+        r"""Does nothing: what was measured stays."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        r"""Standardises columns."""
+        return (x - self.mean) / self.scale
+
+    def invert(self, z: Tensor) -> Tensor:
+        r"""Takes standardised columns back to their units."""
+        return z * self.scale + self.mean
+
+    def fit(self, x: Tensor) -> None:
+        r"""Measures mean and deviation of columns; rows with NaN are left out.
+
+        Args:
+            x (Tensor): Rows :math:`(N, F)`.
+        """
+        x = x.double().reshape(-1, self.channels)
+        x = x[x.isfinite().all(dim=1)]
+        if len(x) == 0:
+            return
+        mean, scale = x.mean(dim=0), x.std(dim=0, correction=0)
+        kept = ((x == 0) | (x == 1)).all(dim=0) | (scale < 1e-12 * (1 + mean.abs()))
+        self.mean.copy_(torch.where(kept, 0.0, mean))
+        self.scale.copy_(torch.where(kept, 1.0, scale))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.channels})"
