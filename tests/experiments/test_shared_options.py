@@ -8,7 +8,7 @@ from torch_grama.baselines.node_output import NodeOutput
 from torch_grama.experiments.assembly import reads_series_alone
 from torch_grama.experiments.catalogue import MODELS, build_model, model_options
 from torch_grama.experiments.settings import check_settings
-from torch_grama.nn import InputStage
+from torch_grama.training.input_stage import InputStage
 
 
 def build_for_graphs(word, pooling):

@@ -168,7 +168,7 @@ class GRAMABlock(Module):
             torch.nn.init.constant_(self.gain, self._initial_gain)
 
     def read_last_only(self) -> None:
-        r"""Makes the block return its last state alone: what only serves other states goes."""
+        r"""Makes :meth:`run` return the last state alone; what only serves other states goes."""
         self.reads_last_only = True
         if self._given_norm is not None:
             self.norm = SequenceNorm(self._given_norm, self.channels, 1)
@@ -266,7 +266,7 @@ class GRAMABlock(Module):
                 graph.groups if pools else Groups(),
                 pools,
                 self.engine,
-                self.reads_last_only,
+                is_inside and self.reads_last_only,
                 overwrites=is_inside and self.norm is None and self.act in PURE_ACTIVATIONS,
             )
             states, residuals, phi, theta = recurrence.run(sequence, self.coefficients)
@@ -315,7 +315,7 @@ class GRAMABlock(Module):
 
     def _run_stepwise(
         self, sequence: NodeSequence, graph: GraphInput, backbone: Callable[[Tensor], Tensor]
-    ) -> tuple[Tensor, Tensor | None, ARMACoefficients]:
+    ) -> tuple[Tensor, Tensor, ARMACoefficients]:
         states, residuals = (list(part.unbind(0)) for part in sequence.materialize())
         groups = graph.groups if self.coefficients.is_selective else Groups()
         used = []
@@ -331,8 +331,6 @@ class GRAMABlock(Module):
             residuals.append(new.residuals[0])
             used.append([c.expand(graph.batch_size, -1) for c in (phi, theta)])
         coefficients = ARMACoefficients(*(torch.stack(parts) for parts in zip(*used, strict=True)))
-        if self.reads_last_only:
-            return states[-1].unsqueeze(0), None, coefficients
         kept = slice(-self.num_recurrences, None)
         return torch.stack(states[kept]), torch.stack(residuals[kept]), coefficients
 

@@ -49,7 +49,7 @@ class SequenceNorm(Module):
         norm (str or callable): ``"batch_norm"``, ``"layer_norm"``, or a callable from the number
             of channels to a module.
         channels (int): Width of the states.
-        num_positions (int): Length of the sequence.
+        num_positions (int): Length of the sequence; later positions are normed as the last.
 
     Shapes:
         - **input:** states :math:`(L, N, F)`, batch vector :math:`(N)` *(optional)*
@@ -81,11 +81,11 @@ class SequenceNorm(Module):
             return out
         if isinstance(first, StepwiseBatchNorm):
             return torch.stack([first(state, step) for step, state in enumerate(states)])
-        norms = self.norms if len(self.norms) > 1 else [first] * len(states)
+        last = len(self.norms) - 1
         return torch.stack(
             [
-                normalize(norm, state, batch, batch_size)
-                for norm, state in zip(norms, states, strict=True)
+                normalize(self.norms[min(position, last)], state, batch, batch_size)
+                for position, state in enumerate(states)
             ]
         )
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from torch_grama.nn import InputStage, Standardize
+from torch_grama.training.input_stage import InputStage, Standardize
 
 
 def test_columns_get_mean_zero_and_deviation_one():
