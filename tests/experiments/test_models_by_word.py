@@ -29,7 +29,7 @@ from torch_grama.experiments.families import (
 )
 from torch_grama.experiments.families.grama import divide_depth
 from torch_grama.experiments.model_list import list_models
-from torch_grama.nn import GRAMA
+from torch_grama.nn import GRAMA, Readout
 from torch_grama.nn.backbone import BACKBONES
 
 
@@ -97,10 +97,10 @@ def test_no_word_stands_for_two_models():
 def test_grama_reads_every_backbone_of_the_core(backbone):
     model = build_model("grama", 5, 8, 3, 6, "graph", backbone=backbone, pooling="max")
     assert str(model) == str(GRAMA(5, 8, 3, 3, 2, backbone))
-    assert model.pooling == "max"
+    assert model.readout == Readout("graph", "max")
 
 
-@pytest.mark.parametrize("backbone", ["gcn", "gatedgcn", "gps", "gps-performer"])
+@pytest.mark.parametrize("backbone", BACKBONES)
 def test_grama_with_each_backbone_has_a_word(backbone):
     by_word = build_model(f"grama-{backbone}", 5, 8, 3, 6)
     by_option = build_model("grama", 5, 8, 3, 6, backbone=backbone)
@@ -155,12 +155,14 @@ def test_unknown_words_and_options_name_the_nearest():
 
 def test_options_of_a_word_start_at_what_the_word_stands_for():
     assert model_options("grama-gps")["backbone"].default == "gps"
+    performer = model_options("grama-gps-performer")
+    assert performer["backbone_options"].default == {"attention": "performer"}
 
 
 def test_the_list_counts_the_parameters_of_the_model_built():
     listed = {model.name: model for model in list_models(16, 4, in_channels=5, out_channels=3)}
     assert set(listed) == set(MODELS)
-    model = GRAMA(5, 16, 3, seq_len=2, num_blocks=2, backbone="gcn", act="gelu")
+    model = GRAMA(5, 16, 3, seq_len=2, num_blocks=2, backbone="gcn")
     expected = sum(parameter.numel() for parameter in model.parameters())
     assert listed["grama-gcn"].parameters == expected
     assert all(model.parameters is not None for model in listed.values())

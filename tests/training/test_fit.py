@@ -21,7 +21,7 @@ from training_cases import (
     node_task,
 )
 
-from torch_grama import GRAMA
+from torch_grama import GRAMA, Coefficients
 from torch_grama.training import (
     CheckpointError,
     GraphDataModule,
@@ -432,9 +432,9 @@ def test_non_finite_loss_stops_the_run(tmp_path):
 
 
 def test_non_finite_loss_names_block_sum_and_radius(tmp_path):
-    model = GRAMA(4, 8, 3, coefficients="naive", normalization="none", num_blocks=3)
+    model = GRAMA(4, 8, 3, coefficients=Coefficients("naive", constraint="none"), num_blocks=3)
     with torch.no_grad():
-        model.blocks[1].ar_coefficients.weight.fill_(1e30)
+        model.blocks[1].coefficients.weight[:4] = 1e30
     with pytest.raises(NonFiniteLossError, match=r"at step 0.*block 1 has sum\|phi\|") as caught:
         run(tmp_path, model=model)
     worst = caught.value.diagnosis.worst

@@ -8,9 +8,9 @@ from plain_collate import collate
 from torch.nn import Linear, Module, Parameter
 from training_cases import graph_task, node_regression_task, node_task
 
-from torch_grama.training.input_stage import InputStage
 from torch_grama.training import GraphDataModule, GraphTask, TrainerSettings, fit
 from torch_grama.training.graph_batch import batch_of_one
+from torch_grama.training.input_stage import InputStage
 from torch_grama.training.model_hooks import (
     AddsLoss,
     FitsLabels,

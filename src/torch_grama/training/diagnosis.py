@@ -75,7 +75,7 @@ class NonFiniteLossError(ArithmeticError):
         super().__init__(
             f"Expected a finite loss (got {loss} at step {step}): {diagnosis.place}; {block}; the "
             f"last good checkpoint is {checkpoint}; lower the learning rate, clip gradients, or "
-            "take normalization='l1'"
+            "take constraint='l1'"
         )
 
     def __reduce__(self) -> tuple[type[NonFiniteLossError], tuple[object, ...]]:
