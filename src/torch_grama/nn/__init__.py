@@ -15,7 +15,7 @@ from torch_grama.nn.gps_layer import GPSLayer
 from torch_grama.nn.grama import GRAMA, Running
 from torch_grama.nn.grama_block import GRAMABlock
 from torch_grama.nn.linear_backbone import LinearBackbone
-from torch_grama.nn.neighbor_convs import NeighborSumConv, RootedGCNConv, build_gin_conv
+from torch_grama.nn.neighbor_convs import NeighborSumConv, NormedConv, RootedGCNConv, build_gin_conv
 from torch_grama.nn.readout import Readout
 from torch_grama.nn.sequence_embedding import SequenceEmbedding
 
@@ -34,6 +34,7 @@ __all__ = [
     "LinearMap",
     "NaiveCoefficients",
     "NeighborSumConv",
+    "NormedConv",
     "PositionEncoder",
     "Readout",
     "RootedGCNConv",

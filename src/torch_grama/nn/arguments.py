@@ -9,7 +9,8 @@ from typing import ParamSpec, TypeVar
 
 import torch.nn.functional as F
 
-from torch_grama.nn.engine.sequence import Activation, identity
+from torch_grama.nn.engine.sequence import Activation as Activation
+from torch_grama.nn.engine.sequence import identity
 
 T = TypeVar("T")
 P = ParamSpec("P")

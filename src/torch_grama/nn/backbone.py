@@ -21,7 +21,7 @@ from torch_grama.nn.gated_gcn_conv import GatedGCNConv
 from torch_grama.nn.gps_layer import GPSLayer, reset_what_is_left_out
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import find_linear_map
-from torch_grama.nn.neighbor_convs import NeighborSumConv, build_gin_conv
+from torch_grama.nn.neighbor_convs import NeighborSumConv, NormedConv, build_gin_conv
 
 BackboneLike = str | Module | Callable[[int], Module]
 
@@ -87,8 +87,8 @@ def _gated_gcn(channels: int, num_recurrences: int, has_edge_attr: bool, dropout
 
 
 def _gin(channels: int, num_recurrences: int, has_edge_attr: bool, dropout: float) -> Module:
-    del num_recurrences, dropout
-    return build_gin_conv(channels, has_edge_attr)
+    del dropout
+    return NormedConv(build_gin_conv(channels, has_edge_attr), channels, num_recurrences)
 
 
 def _gps(channels: int, num_recurrences: int, has_edge_attr: bool, dropout: float) -> Module:

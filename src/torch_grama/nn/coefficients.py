@@ -27,6 +27,9 @@ KINDS = {
 }
 UPDATES = {"block": "once per block", "step": "at every recurrence"}
 
+# How many times faster than other parameters an optimiser moves what decides a few numbers: biases
+# of the lags, and free coefficients, are kept divided by it.
+PACE = 5.0
 # The share of sum|c| below which the sum of the scores no longer divides them, and the sum|c| that
 # scores are taken to have at least.
 GUARD = 1 / 3
@@ -171,14 +174,14 @@ class NaiveCoefficients(Module):
         r"""Resets all learnable parameters of the module."""
         start = (_initial_phi(self.ar_order, self.poles, self.constraint), _one_hot(self.ma_order))
         with torch.no_grad():
-            self.weight.copy_(torch.cat(start))
+            self.weight.copy_(torch.cat(start) / PACE)
 
     def forward(
         self, pooled_states: Tensor | None = None, pooled_residuals: Tensor | None = None
     ) -> ARMACoefficients:
         r"""Returns the coefficients of all graphs; the arguments are not read."""
         del pooled_states, pooled_residuals
-        phi, theta = self.weight.split([self.ar_order, self.ma_order])
+        phi, theta = (PACE * self.weight).split([self.ar_order, self.ma_order])
         return ARMACoefficients(
             self._constrain(phi).unsqueeze(0), self._constrain(theta).unsqueeze(0)
         )
@@ -197,11 +200,12 @@ class SelectiveCoefficients(Module):
     :math:`p` elements answer:
 
     .. math::
-        s_i = \frac{\mathbf{q}^{\top} \mathbf{k}_i}{\sqrt{D}} + b_i, \qquad
+        s_i = \frac{\mathbf{q}^{\top} (\mathbf{k}_i - \bar{\mathbf{k}})}{\sqrt{D}} + b_i, \qquad
         \phi = \mathrm{constrain}(\tanh(s_1), \ldots, \tanh(s_p)),
 
     where :math:`\mathbf{q} = \mathbf{W}_q \mathbf{u}_1 + \mathbf{b}_q`,
-    :math:`\mathbf{k}_i = \mathbf{W}_k \mathbf{u}_i`, :math:`b_i` is a learned bias of each lag, and
+    :math:`\mathbf{k}_i = \mathbf{W}_k \mathbf{u}_i` with the mean :math:`\bar{\mathbf{k}}` over the
+    lags, :math:`b_i` is a learned bias of each lag, and
     :math:`\mathbf{u}_i = \bar{\mathbf{f}}^{(t-i)} / \mathrm{rms}(\bar{\mathbf{f}}^{(t-i)})`. The
     moving-average ones read the residuals likewise, with weights of their own. With the constraint
     ``"softmax"`` the scores enter without the tanh.
@@ -210,10 +214,11 @@ class SelectiveCoefficients(Module):
         The paper's queries and keys have the width of the states: four times the parameters of a
         graph convolution, for a few numbers. Width :math:`D = 16` trains to the same accuracy.
         The division by the root mean square is ours: scores have unit scale whatever the scale
-        of the states, so that a few numbers can follow the graph. So is the bias :math:`b_i`:
-        without it, the moving-average scores of the first block are exactly zero, since the last
-        residual is, and the division is 0/0. It starts as one on the newest element and zero
-        elsewhere, as :class:`NaiveCoefficients` do.
+        of the states. So is the mean that is taken off: it moves all scores alike, which the
+        constraint would undo. The bias :math:`b_i` is ours too: without it, the moving-average
+        scores of the first block are exactly zero, since the last residual is, and the division is
+        0/0. Keys start at zero and the bias favours the newest element, so that coefficients start
+        as :class:`NaiveCoefficients` do, the same for every graph.
 
     Args:
         channels (int): Width :math:`F` of the sequence.
@@ -257,10 +262,10 @@ class SelectiveCoefficients(Module):
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
-        # elements of a unit vector's queries and keys have unit scale, scores a share of it
+        # queries of unit scale; keys of zero, which they teach
         torch.nn.init.normal_(self.query_weight, std=1 / math.sqrt(self.channels))
         torch.nn.init.normal_(self.query_bias)
-        torch.nn.init.normal_(self.key_weight, std=_SELECTIVITY / math.sqrt(self.channels))
+        torch.nn.init.zeros_(self.key_weight)
         phi = _initial_phi(self.ar_order, self.poles, self.constraint)
         with torch.no_grad():
             self.lag_bias.zero_()
@@ -268,7 +273,7 @@ class SelectiveCoefficients(Module):
                 if self.constraint != "none":
                     start = start * (math.tanh(_INITIAL_SCORE) / start.abs().max())
                 # tanh must be able to produce it: at most 0.999 in absolute value
-                bias[: start.numel()] = start.clamp(-0.999, 0.999).atanh()
+                bias[: start.numel()] = start.clamp(-0.999, 0.999).atanh() / PACE
 
     def forward(
         self, pooled_states: Tensor, pooled_residuals: Tensor | None = None
@@ -299,14 +304,17 @@ class SelectiveCoefficients(Module):
             )  # [2, B, D]
             # q·(W_k u) = (W_k^T q)·u: one product with the sequence, no keys in memory
             asked = (query @ self.key_weight).unsqueeze(-1)  # [2, B, F, 1]
-            scores = (unit[:, :, : self.lag_bias.size(1)] @ asked).squeeze(-1)  # [2, B, max(p, q)]
-            scores = scores / math.sqrt(self.width) + self.lag_bias.unsqueeze(1)
-            if self.constraint != "softmax":
-                scores = scores.tanh()
-            return ARMACoefficients(
-                self._constrain(scores[0, :, : self.ar_order]),
-                self._constrain(scores[1, :, : self.ma_order]),
+            phi, theta = (
+                self._coefficients((unit[side, :, :order] @ asked[side]).squeeze(-1), side)
+                for side, order in enumerate((self.ar_order, self.ma_order))
             )
+            return ARMACoefficients(phi, theta)
+
+    def _coefficients(self, products: Tensor, side: int) -> Tensor:
+        products = products - products.mean(dim=-1, keepdim=True)
+        bias = PACE * self.lag_bias[side, : products.size(1)]
+        scores = products / math.sqrt(self.width) + bias
+        return self._constrain(scores if self.constraint == "softmax" else scores.tanh())
 
     def _check(self, pooled: Tensor) -> None:
         order = self.lag_bias.size(1)
@@ -330,9 +338,8 @@ class SelectiveCoefficients(Module):
         )
 
 
-# Where the largest score of a fresh model lies, and the share of scores that depends on the graph.
+# Where the largest score of a fresh model lies.
 _INITIAL_SCORE = 1.0
-_SELECTIVITY = 0.3
 # Added to the mean square before the division.
 UNIT_EPSILON = 1e-6
 

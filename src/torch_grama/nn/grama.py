@@ -91,7 +91,7 @@ class GRAMA(Module):
 
     .. math::
         \mathbf{f}^{(k)} = g_k(\mathbf{x}), \qquad
-        \mathbf{f}^{(t)} = \sum_{i=1}^{p} \phi_i \, \mathbf{f}^{(t-i)}
+        \mathbf{f}^{(t)} = \alpha \sum_{i=1}^{p} \phi_i \, \mathbf{f}^{(t-i)}
         + \sum_{j=1}^{q} \theta_j \, \boldsymbol{\delta}^{(t-j)} + \boldsymbol{\delta}^{(t)},
         \qquad \boldsymbol{\delta}^{(t)} = \gamma \, \mathrm{GNN}(\mathbf{f}^{(t-1)}),
 
@@ -103,18 +103,17 @@ class GRAMA(Module):
     .. note::
         Open points of the paper are settled as follows. Block :math:`s` takes its coefficients
         from the sequence it receives. :math:`\phi_1` multiplies the newest state. The readout
-        reads the last element after the activation. A norm between blocks comes before the
-        activation and, in the last block, sees the last state alone. A block of ``seq_len=1`` is a
-        residual layer :math:`\mathbf{f} + \gamma \, \mathrm{GNN}(\mathbf{f})`, plus the residual
-        of the block before, if there is one.
+        reads the last element after the activation. A norm between blocks is one of the states,
+        comes before the activation and, in the last block, sees the last state alone. A block of
+        ``seq_len=1`` is a residual layer :math:`\alpha \mathbf{f} + \gamma \,
+        \mathrm{GNN}(\mathbf{f})`, plus the residual of the block before, if there is one.
 
     .. note::
-        The gain :math:`\gamma` is ours. The loop :math:`\boldsymbol{\delta} =
-        \mathrm{GNN}(\mathbf{f})` multiplies the scale of the states at every recurrence (see
-        :class:`GRAMABlock`), so that in the paper's form deep models explode or collapse. Started
-        at one over the depth, the gains bound the growth of the whole network by
-        :math:`(1 + c / (S R))^{S R} < e^c`, whatever its depth, and training moves them from
-        there.
+        The gain :math:`\gamma` and the retention :math:`\alpha` of each block are ours. The loop
+        :math:`\boldsymbol{\delta} = \mathrm{GNN}(\mathbf{f})` multiplies the scale of the states at
+        every recurrence (see :class:`GRAMABlock`), so that in the paper's form deep models explode
+        or collapse. Started at :math:`1 / R` and :math:`1 - 1 / R`, a fresh model looks far and
+        keeps its scale at depth 128.
 
     Args:
         in_channels (int): Width of the node features, or :obj:`-1` to take it from the first
@@ -124,11 +123,11 @@ class GRAMA(Module):
         seq_len (int, optional): Length :math:`L` of the sequence. (default: :obj:`4`)
         num_blocks (int, optional): Number :math:`S` of blocks. (default: :obj:`2`)
         backbone (str, Module or callable, optional): ``"gcn"`` (linear graph convolution),
-            ``"gatedgcn"`` (gates, edge states and batch norm), ``"gin"`` (sum over neighbours and
-            an MLP), ``"gps"`` (convolution plus attention), ``"neighbor-sum"`` (sum of rectified
-            messages, for molecules), a module such as any PyG convolution or :class:`GPSLayer`
-            (cloned and re-initialised for each block), or a callable from the number of channels
-            to a module; see :class:`Backbone`. (default: :obj:`"gcn"`)
+            ``"gatedgcn"`` (gates, edge states and batch norm), ``"gin"`` (sum over neighbours, an
+            MLP and batch norm), ``"gps"`` (convolution plus attention), ``"neighbor-sum"`` (sum of
+            rectified messages and batch norm, for molecules), a module such as any PyG convolution
+            or :class:`GPSLayer` (cloned and re-initialised for each block), or a callable from the
+            number of channels to a module; see :class:`Backbone`. (default: :obj:`"gcn"`)
         num_recurrences (int, optional): Number :math:`R` of recurrences of a block.
             (default: :obj:`seq_len`)
         coefficients (str or Coefficients, optional): ``"selective"`` (attention over the pooled
@@ -146,7 +145,8 @@ class GRAMA(Module):
         edge_dim (int, optional): Width of the edge attributes, if the model is to use them.
             (default: :obj:`None`)
         gain (float or str, optional): Where the learned gain :math:`\gamma` of each block starts:
-            ``"auto"`` for :math:`1 / R`, a number, or :obj:`None` for the paper's form without.
+            ``"auto"`` for :math:`1 / R` (and the retention for :math:`1 - 1 / R`), a number (and
+            the retention for one), or :obj:`None` for the paper's form without either.
             (default: :obj:`"auto"`)
         share_weights (bool, optional): If :obj:`False`, each recurrence of a block has a backbone
             of its own. (default: :obj:`True`)

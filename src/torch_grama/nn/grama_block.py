@@ -53,7 +53,7 @@ class GRAMABlock(Module):
     r"""One block of GRAMA: an ARMA recurrence around a graph neural network.
 
     .. math::
-        \mathbf{f}^{(t)} = \sum_{i=1}^{p} \phi_i \, \mathbf{f}^{(t-i)}
+        \mathbf{f}^{(t)} = \alpha \sum_{i=1}^{p} \phi_i \, \mathbf{f}^{(t-i)}
         + \sum_{j=1}^{q} \theta_j \, \boldsymbol{\delta}^{(t-j)} + \boldsymbol{\delta}^{(t)},
         \qquad \boldsymbol{\delta}^{(t)} = \gamma \, \mathrm{GNN}(\mathbf{f}^{(t-1)}),
 
@@ -62,12 +62,14 @@ class GRAMABlock(Module):
     the activation and dropout.
 
     .. note::
-        The paper has no gain :math:`\gamma` (``gain=None``). Its theory treats the residuals as an
-        outside input, but :math:`\boldsymbol{\delta} = \mathrm{GNN}(\mathbf{f})` closes the loop:
-        every recurrence multiplies the scale of the states by up to
+        The paper has no gain :math:`\gamma`. Its theory treats the residuals as an outside input,
+        but :math:`\boldsymbol{\delta} = \mathrm{GNN}(\mathbf{f})` closes the loop: every recurrence
+        multiplies the scale of the states by up to
         :math:`\sum_i |\phi_i| + (1 + \sum_j |\theta_j|) \, \gamma \, \|\mathrm{GNN}\|`, and deep
-        models collapse. A learned gain that starts at :math:`1 / R` bounds the growth of a block by
-        :math:`(1 + c / R)^R < e^c` whatever its depth.
+        models explode. Nor has it the retention :math:`\alpha`: with coefficients that add up to
+        one a state can be added to, and never replaced. Both are learned. They start at
+        :math:`\gamma = 1 / R` (at most one half) and :math:`\alpha = 1 - \gamma`, so that each step
+        of a fresh block trades a share of its past for what the backbone says.
 
     Args:
         channels (int): Width :math:`F` of states and residuals.
@@ -89,7 +91,9 @@ class GRAMABlock(Module):
         dropout (float, optional): Dropout after the activation, and in a backbone by name that has
             a place for it. (default: :obj:`0.0`)
         gain (float or str, optional): Where the learned gain :math:`\gamma` starts: ``"auto"`` for
-            :math:`1 / R`, a number, or :obj:`None` for no gain. (default: :obj:`"auto"`)
+            :math:`1 / R`, at most one half (and :math:`\alpha = 1 - \gamma`), a number (and
+            :math:`\alpha = 1`), or :obj:`None` for the paper's form without either.
+            (default: :obj:`"auto"`)
         has_edge_attr (bool, optional): Whether edge attributes will be passed.
             (default: :obj:`False`)
         share_weights (bool, optional): If :obj:`False`, each recurrence has a backbone of its own.
@@ -147,8 +151,9 @@ class GRAMABlock(Module):
             self._call = BackboneCall.inspect(self.backbone[0])
         if not self._call.edges_leave:
             self._drop_last_edge_update()
-        self._initial_gain = _initial_gain(gain, num_recurrences)
-        self.gain = None if self._initial_gain is None else Parameter(torch.empty(()))
+        self._start = _gain_and_retention(gain, num_recurrences)
+        self.gain = None if self._start is None else Parameter(torch.empty(()))
+        self.retention = None if self._start is None else Parameter(torch.empty(()))
         self.act = resolve_activation(act)
         self.norm = None if norm is None else SequenceNorm(norm, channels, num_recurrences)
         self._given_norm = norm
@@ -164,8 +169,9 @@ class GRAMABlock(Module):
         self._reset_gain()
 
     def _reset_gain(self) -> None:
-        if self.gain is not None and self._initial_gain is not None:
-            torch.nn.init.constant_(self.gain, self._initial_gain)
+        if self._start is not None and self.gain is not None and self.retention is not None:
+            torch.nn.init.constant_(self.gain, self._start[0])
+            torch.nn.init.constant_(self.retention, self._start[1])
 
     def read_last_only(self) -> None:
         r"""Makes :meth:`run` return the last state alone; what only serves other states goes."""
@@ -179,8 +185,9 @@ class GRAMABlock(Module):
         # recurrence to serve would hold parameters without a gradient.
         last = self.backbone[-1] if isinstance(self.backbone, ModuleList) else self.backbone
         serves_one = isinstance(self.backbone, ModuleList) or self.num_recurrences == 1
-        if serves_one and hasattr(last, "drop_edge_update"):
-            last.drop_edge_update()
+        drop: Callable[[], None] | None = getattr(last, "drop_edge_update", None)
+        if serves_one and drop is not None:
+            drop()
 
     @property
     def ar_order(self) -> int:
@@ -255,6 +262,7 @@ class GRAMABlock(Module):
             with the edge attributes that the next block is to see.
         """
         backbone = self._bind(graph)
+        residuals: Tensor | None
         if self.update == "step":
             states, residuals, coefficients = self._run_stepwise(sequence, graph, backbone)
         else:
@@ -269,13 +277,17 @@ class GRAMABlock(Module):
                 is_inside and self.reads_last_only,
                 overwrites=is_inside and self.norm is None and self.act in PURE_ACTIVATIONS,
             )
-            states, residuals, phi, theta = recurrence.run(sequence, self.coefficients)
+            states, residuals, phi, theta = recurrence.run(sequence, self._select)
             if not pools:
                 phi, theta = (c.expand(graph.batch_size, -1) for c in (phi, theta))
             coefficients = ARMACoefficients(phi, theta)
         if self._call.edges_leave and isinstance(backbone, BoundBackbone):
             graph = dataclasses.replace(graph, edge_attr=backbone.edge_state)
         return self._finish(states, residuals, graph), coefficients, graph
+
+    def _select(self, states: Tensor, residuals: Tensor | None) -> ARMACoefficients:
+        phi, theta = self.coefficients(states, residuals)
+        return ARMACoefficients(phi if self.retention is None else self.retention * phi, theta)
 
     def bind(
         self,
@@ -321,7 +333,7 @@ class GRAMABlock(Module):
         used = []
         for _ in range(self.num_recurrences):
             window = torch.stack(states[-self.seq_len :]), torch.stack(residuals[-self.seq_len :])
-            phi, theta = self.coefficients(
+            phi, theta = self._select(
                 *(graph_mean(part, graph.batch, graph.batch_size) for part in window)
             )
             step = Recurrence(backbone, 1, groups, engine="reference")
@@ -365,11 +377,14 @@ def backbone_name(backbone: Module) -> str:
     return type(module).__name__
 
 
-def _initial_gain(gain: float | str | None, num_recurrences: int) -> float | None:
+def _gain_and_retention(
+    gain: float | str | None, num_recurrences: int
+) -> tuple[float, float] | None:
     if gain is None:
         return None
     if gain == "auto":
-        return 1 / num_recurrences
+        start = min(1 / num_recurrences, 0.5)
+        return start, 1 - start
     if isinstance(gain, str) or not math.isfinite(gain):
         raise ValueError(f"Expected 'gain' to be 'auto', a finite number or None (got {gain!r})")
-    return float(gain)
+    return float(gain), 1.0

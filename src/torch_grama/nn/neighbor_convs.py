@@ -118,6 +118,41 @@ class NeighborSumConv(Module):
         return f"{type(self).__name__}({self.channels})"
 
 
+class NormedConv(Module):
+    r"""A convolution followed by a batch norm with running statistics of each recurrence.
+
+    Sums over neighbours multiply the scale of the states by the degrees; around such a convolution
+    a deep recurrence needs the norm.
+
+    Args:
+        conv (Module): The convolution, called with node states, edges and what it declares.
+        channels (int): Width of the states.
+        num_recurrences (int, optional): How many recurrences share it. (default: :obj:`1`)
+
+    Shapes:
+        - **input:** node states :math:`(N, F)`, edges :math:`(2, E)`
+        - **output:** node states :math:`(N, F)`
+    """
+
+    def __init__(self, conv: Module, channels: int, num_recurrences: int = 1) -> None:
+        super().__init__()
+        self.conv = conv
+        self.norm = StepwiseBatchNorm(channels, num_recurrences)
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        for module in self.children():
+            reset(module)
+
+    def forward(self, x: Tensor, edge_index: Tensor, step: int = 0, **kwargs: Tensor) -> Tensor:
+        r"""Returns the normed node states; further keywords go to the convolution."""
+        out: Tensor = self.norm(self.conv(x, edge_index, **kwargs), step)
+        return out
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({type(self.conv).__name__})"
+
+
 def build_gin_conv(
     channels: int, has_edge_attr: bool = False, aggregation: str = "sum"
 ) -> MessagePassing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable
 
@@ -62,9 +63,11 @@ class SequenceNorm(Module):
         if norm == "batch_norm":
             self.norms = ModuleList([StepwiseBatchNorm(channels, num_positions)])
             return
-        self.norms = ModuleList([build_norm(norm, channels)])
-        if any(True for _ in self.norms.buffers()):
-            self.norms.extend(build_norm(norm, channels) for _ in range(num_positions - 1))
+        first = build_norm(norm, channels)
+        assert first is not None
+        self.norms = ModuleList([first])
+        while any(True for _ in first.buffers()) and len(self.norms) < num_positions:
+            self.norms.append(copy.deepcopy(first))
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""

@@ -209,8 +209,9 @@ def handwritten_backward(backward: Callable[..., Any]) -> Callable[..., Any]:
         if not torch.is_grad_enabled():
             return results
         fail = torch._C._functions.DelayedError(_ONCE, sum(r is not None for r in results))
-        marked = iter(fail(*(r.detach().requires_grad_() for r in results if r is not None)))
-        return tuple(None if r is None else next(marked) for r in results)
+        marked: Any = fail(*(r.detach().requires_grad_() for r in results if r is not None))
+        rest = iter([marked] if isinstance(marked, Tensor) else marked)
+        return tuple(None if r is None else next(rest) for r in results)
 
     return once
 

@@ -17,7 +17,8 @@ MAX_LENGTH = 64
 MAX_CHANNELS = 1024
 _BLOCK = 32
 
-# As in normalize_sum and to_unit_scale, which are their twins.
+# As in nn/coefficients.py, which holds the twins of these kernels.
+PACE: tl.constexpr = tl.constexpr(5.0)
 GUARD: tl.constexpr = tl.constexpr(1 / 3)
 SMALLEST_TOTAL: tl.constexpr = tl.constexpr(0.1)
 UNIT_EPSILON: tl.constexpr = tl.constexpr(1e-6)
@@ -329,7 +330,7 @@ def select_kernel(
 
     position = tl.arange(0, ORDER_PADDED)
     used = position < order
-    scores = tl.load(lag_bias_ptr + side * ORDER + position, mask=used, other=0.0).to(tl.float64)
+    products = tl.zeros([ORDER_PADDED], dtype=tl.float64)
     for lag in range(ORDER):
         x = _element(
             states_ptr,
@@ -341,8 +342,10 @@ def select_kernel(
             CHANNELS,
             DIFFERENCES,
         )
-        score = tl.sum(x * asked, axis=0) * _inverse_rms(x, CHANNELS)
-        scores += tl.where(position == lag, score.to(tl.float64) * scale, 0.0)
+        product = tl.sum(x * asked, axis=0) * _inverse_rms(x, CHANNELS)
+        products += tl.where((position == lag) & used, product.to(tl.float64) * scale, 0.0)
+    bias = tl.load(lag_bias_ptr + side * ORDER + position, mask=used, other=0.0).to(tl.float64)
+    scores = products - tl.sum(products, axis=0) / order + PACE * bias
     # tanh, exact at both ends, where the exponential overflows or vanishes
     c = tl.where(used, 1.0 - 2.0 / (1.0 + tl.exp(2.0 * scores)), 0.0)
     total, _, ratio = _guarded(c)
@@ -406,8 +409,10 @@ def select_backward_kernel(
     score_gradient = (g * ratio + sum_gradient + sign * size_gradient) * (1.0 - c * c)
     score_gradient = tl.where(used, score_gradient, 0.0)
     lag_ptr = vector_gradients_ptr + CHANNELS + WIDTH
-    tl.store(lag_ptr + position, score_gradient.to(tl.float32), mask=position < ORDER)
-    score_gradient = (score_gradient * scale).to(tl.float32)
+    bias_gradient = (PACE * score_gradient).to(tl.float32)
+    tl.store(lag_ptr + position, bias_gradient, mask=position < ORDER)
+    score_gradient -= tl.sum(score_gradient, axis=0) / order
+    score_gradient = tl.where(used, score_gradient * scale, 0.0).to(tl.float32)
 
     # 2. to what is asked of the keys, to the query, to the newest element as it asks
     channel = tl.arange(0, CHANNELS_PADDED)
