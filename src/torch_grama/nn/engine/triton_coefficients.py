@@ -274,7 +274,7 @@ def _inverse_rms(x, CHANNELS: tl.constexpr):
 def _guarded(c):
     # sum s, bound b and s / max(s^2, b^2), as in normalize_sum
     total = tl.sum(c, axis=0)
-    bound = GUARD * tl.maximum(tl.sum(tl.abs(c), axis=0), SMALLEST_TOTAL)
+    bound = tl.maximum(tl.sum(tl.abs(c), axis=0), SMALLEST_TOTAL) * GUARD
     return total, bound, total / tl.maximum(total * total, bound * bound)
 
 
@@ -345,7 +345,7 @@ def select_kernel(
         product = tl.sum(x * asked, axis=0) * _inverse_rms(x, CHANNELS)
         products += tl.where((position == lag) & used, product.to(tl.float64) * scale, 0.0)
     bias = tl.load(lag_bias_ptr + side * ORDER + position, mask=used, other=0.0).to(tl.float64)
-    scores = products - tl.sum(products, axis=0) / order + PACE * bias
+    scores = products - tl.sum(products, axis=0) / order + bias * PACE
     # tanh, exact at both ends, where the exponential overflows or vanishes
     c = tl.where(used, 1.0 - 2.0 / (1.0 + tl.exp(2.0 * scores)), 0.0)
     total, _, ratio = _guarded(c)
@@ -403,13 +403,13 @@ def select_backward_kernel(
     guarded = tl.abs(total) < bound
     slope = tl.where(guarded, 1.0 / (bound * bound), -ratio * ratio)
     sum_gradient = ratio_gradient * slope - ratio * mean
-    follows = guarded & (bound > GUARD * SMALLEST_TOTAL)
-    size_gradient = tl.where(follows, -2.0 * GUARD * ratio_gradient * ratio / bound, 0.0)
+    follows = guarded & (bound > SMALLEST_TOTAL * GUARD)
+    size_gradient = tl.where(follows, ratio_gradient * ratio / bound * -2.0 * GUARD, 0.0)
     sign = tl.where(c > 0, 1.0, tl.where(c < 0, -1.0, 0.0))
     score_gradient = (g * ratio + sum_gradient + sign * size_gradient) * (1.0 - c * c)
     score_gradient = tl.where(used, score_gradient, 0.0)
     lag_ptr = vector_gradients_ptr + CHANNELS + WIDTH
-    bias_gradient = (PACE * score_gradient).to(tl.float32)
+    bias_gradient = (score_gradient * PACE).to(tl.float32)
     tl.store(lag_ptr + position, bias_gradient, mask=position < ORDER)
     score_gradient -= tl.sum(score_gradient, axis=0) / order
     score_gradient = tl.where(used, score_gradient * scale, 0.0).to(tl.float32)
