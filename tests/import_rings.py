@@ -42,7 +42,7 @@ LIBRARIES = {
 }
 # What it may load besides when one of its functions is called.
 LAZY_LIBRARIES = {
-    "analysis": {"matplotlib"},
+    "analysis": {"torchmetrics"},
     "datasets": {"rdkit", "ogb", "matplotlib", "rich"},
     "training": {"rich"},
     "report": {"jinja2", "markupsafe", "yaml"},

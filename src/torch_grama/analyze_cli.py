@@ -19,7 +19,7 @@ Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 _EPILOG = """\
 examples:
   grama analyze runs/first
-  grama analyze runs/first --compare runs/gcn --resistance
+  grama analyze runs/first --compare runs/gcn
   grama report runs/first --out report.html
 """
 
@@ -57,9 +57,6 @@ def add_analyze_commands(subparsers: argparse._SubParsersAction[Parser]) -> None
     parser.add_argument(
         "--samples", type=int, metavar="N", help="nodes of each graph that are differentiated"
     )
-    parser.add_argument(
-        "--resistance", action="store_true", help="set influence against effective resistance too"
-    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of sampling [0]")
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="where to write [RUN/analysis.json]"
@@ -75,7 +72,6 @@ def _analyze(arguments: argparse.Namespace) -> int:
     given = {"max_graphs": arguments.max_graphs, "num_samples": arguments.samples}
     try:
         settings = AnalysisSettings(
-            resistance=arguments.resistance,
             seed=arguments.seed,
             **{name: value for name, value in given.items() if value is not None},
         )

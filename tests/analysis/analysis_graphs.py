@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from torch_grama.analysis.model_input import ModelInput
+from torch_grama.analysis.inputs import ModelInput
 from torch_grama.nn import GRAMA
 
 
@@ -39,6 +39,11 @@ def grama(**options: object) -> GRAMA:
     torch.manual_seed(0)
     settings = {"seq_len": 3, "num_blocks": 2, "gain": 0.7, **options}
     return GRAMA(3, 4, 2, **settings).double()
+
+
+def grama_for_graphs(pooling: str = "mean", **options: object) -> GRAMA:
+    """The same with one output per graph."""
+    return grama(readout="graph", pooling=pooling, **options)
 
 
 class Stage(nn.Module):

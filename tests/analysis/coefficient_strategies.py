@@ -16,6 +16,10 @@ def normal(seed: int, *shape: int) -> Tensor:
     return torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
+def double(*values: float) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
 @st.composite
 def coefficients(draw: st.DrawFn, bound: float = 1.5, max_size: int = 6) -> Tensor:
     """Any coefficients, with the zeros, equal entries and tiny numbers that hypothesis likes."""
@@ -47,3 +51,14 @@ def companion(phi: Tensor) -> Tensor:
     matrix = torch.diag(torch.ones(len(phi) - 1, dtype=phi.dtype), -1)
     matrix[0] = phi
     return matrix
+
+
+def dense_loop(phi: Tensor, theta: Tensor, G: Tensor) -> Tensor:
+    """The closed-loop state matrix, block by block as it is written."""
+    p, q = len(phi), len(theta)
+    kron, eye = torch.kron, torch.eye(len(G), dtype=G.dtype)
+    Theta, E_ff, E_df = (torch.zeros(size, dtype=G.dtype) for size in ((p, q), (p, p), (q, p)))
+    Theta[0], E_ff[0, 0], E_df[0, 0] = theta, 1, 1
+    N = torch.diag(torch.ones(q - 1, dtype=G.dtype), -1)
+    upper = torch.cat([kron(companion(phi), eye) + kron(E_ff, G), kron(Theta, eye)], dim=1)
+    return torch.cat([upper, torch.cat([kron(E_df, G), kron(N, eye)], dim=1)])

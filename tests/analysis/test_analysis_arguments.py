@@ -30,9 +30,6 @@ of_models = {
     "analyze",
     "AnalysisSettings",
     "Analysis",
-    "influence_by_resistance",
-    "effective_resistance",
-    "ResistanceInfluence",
     "summarize_errors",
     "Predictions",
     "ErrorSummary",
@@ -89,7 +86,7 @@ def test_coefficients_are_checked(function):
 
 def test_devices_must_agree():
     elsewhere = torch.zeros(2, dtype=torch.long, device="meta")
-    with pytest.raises(ValueError, match=r"one device.*point: cpu, batch: meta"):
+    with pytest.raises(ValueError, match=r"one device.*nodes: cpu, batch: meta"):
         analysis.operator_norm(lambda x: x, torch.zeros(2, 2), elsewhere)
     with pytest.raises(ValueError, match=r"one device.*phi: cpu, theta: meta"):
-        analysis._checks.to_one_dtype(phi=one, theta=torch.ones(1, device="meta"))
+        analysis.inputs.broadcast(phi=one, theta=torch.ones(1, device="meta"))

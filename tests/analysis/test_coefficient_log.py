@@ -1,6 +1,7 @@
 import pytest
 import torch
 from analysis_graphs import Stage, grama, graph
+from coefficient_strategies import companion
 from torch import nn
 
 from torch_grama.analysis import CoefficientLog, read_input, summarize_coefficients
@@ -17,7 +18,7 @@ def test_summary_equals_independent_means():
     assert found.theta_spread == pytest.approx(theta.std(0, correction=0).tolist(), rel=1e-3)
     assert found.sum_abs_phi == pytest.approx(float(phi.abs().sum()) / 5, rel=1e-3)
     roots = [
-        max(abs(complex(root)) for root in torch.linalg.eigvals(_companion(row))) for row in phi
+        max(abs(complex(root)) for root in torch.linalg.eigvals(companion(row))) for row in phi
     ]
     assert found.radius == pytest.approx(sum(roots) / 5, rel=1e-3)
     assert found.max_radius == pytest.approx(max(roots), rel=1e-3)
@@ -25,12 +26,6 @@ def test_summary_equals_independent_means():
     for real, imaginary in found.poles:
         pole = complex(real, imaginary)
         assert abs(pole**3 - sum(c * pole ** (2 - i) for i, c in enumerate(mean))) < 1e-3
-
-
-def _companion(phi):
-    matrix = torch.diag(torch.ones(len(phi) - 1), -1)
-    matrix[0] = phi
-    return matrix
 
 
 def test_poles_of_many_graphs_are_sampled():
@@ -79,9 +74,10 @@ def test_a_caller_who_asks_still_gets_the_coefficients():
     assert log.summary()[0].num_graphs == 3
 
 
-def test_only_the_last_passes_are_kept():
+def test_only_the_last_passes_are_kept(monkeypatch):
+    monkeypatch.setattr("torch_grama.analysis.coefficient_log._MAX_PASSES", 2)
     model = grama(coefficients="naive", normalization="none")
-    log = CoefficientLog(model, max_batches=2)
+    log = CoefficientLog(model)
     assert log.summary() == []
     log.open()
     for value in (1.0, 2.0, 3.0):

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from coefficient_strategies import coefficients, decaying, normal, quick, seeds
+from coefficient_strategies import coefficients, decaying, double, normal, quick, seeds
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import lfilter
@@ -15,10 +15,6 @@ from torch_grama.analysis import (
     is_bibo_stable,
     memory_length,
 )
-
-
-def double(*values):
-    return torch.tensor(values, dtype=torch.float64)
 
 
 def filtered(phi, theta, length):
@@ -99,7 +95,6 @@ def test_memory_grows_without_bound_towards_the_circle():
 def test_memory_of_what_never_decays_is_infinite(phi, theta):
     phi, theta = double(*phi), double(*theta)
     assert memory_length(phi, theta) == math.inf
-    assert memory_length(phi, theta, horizon=10) == math.inf
     assert not is_bibo_stable(phi, theta)
 
 
@@ -115,16 +110,6 @@ def test_memory_of_what_never_decays_is_infinite(phi, theta):
 )
 def test_memory_without_the_cancelled_poles(phi, theta, expected):
     assert memory_length(double(*phi), double(*theta)) == expected
-
-
-def test_horizon_leaves_long_memories_open():
-    phi = double(0.5, 0.9, 1.0).unsqueeze(-1)
-    memory = memory_length(phi, horizon=64)
-    assert memory[0] == 9
-    assert memory[1].isnan()
-    assert memory[2] == math.inf
-    assert memory_length(phi, horizon=65)[1] == 65
-    assert memory_length(phi[1], horizon=64).isnan()
 
 
 def test_response_that_outlasts_its_poles_is_not_followed_for_ever(monkeypatch):
@@ -173,7 +158,5 @@ def test_unusable_arguments():
     phi = torch.ones(2)
     with pytest.raises(ValueError, match="'length' to be at least 0"):
         impulse_response(phi, None, -1)
-    with pytest.raises(ValueError, match="'horizon' to be at least 0"):
-        memory_length(phi, horizon=-1)
     with pytest.raises(ValueError, match="'tolerance' to be a positive finite number"):
         memory_length(phi, tolerance=0.0)

@@ -1,12 +1,16 @@
 import dataclasses
 import json
 
+import networkx as nx
 import pytest
 import torch
 from analysis_graphs import MessagePassingStack, grama, graph, path_edges
+from coefficient_strategies import quick, seeds
+from hypothesis import given
+from hypothesis import strategies as st
 from torch_geometric.nn import GCN
 
-from torch_grama.analysis import ModelInput, influence_by_distance
+from torch_grama.analysis import ModelInput, hop_distance, influence_by_distance
 from torch_grama.analysis.influence import confidence
 
 
@@ -27,10 +31,12 @@ def test_influence_counts_walks_on_a_path():
     assert found.influence_range_error is None
 
 
-def test_direction_reach_and_what_lies_beyond():
+def test_direction_reach_and_what_lies_beyond(monkeypatch):
     one_way = ModelInput(torch.randn(6, 1), torch.stack([torch.arange(5), torch.arange(1, 6)]))
-    found = influence_by_distance(MessagePassingStack(9), one_way, max_hops=2)
     whole = influence_by_distance(MessagePassingStack(9), one_way)
+    with monkeypatch.context() as patch:
+        patch.setattr("torch_grama.analysis.influence._MAX_HOPS", 2)
+        found = influence_by_distance(MessagePassingStack(9), one_way)
     assert len(found.total) == 3
     assert found.total == whole.total[:3]
     assert found.beyond == pytest.approx(sum(whole.total[3:]), rel=1e-4)
@@ -61,6 +67,18 @@ def test_sampling_agrees_with_the_exact_value_within_its_confidence():
     assert sum(inside) >= 0.9 * len(inside)
     again = influence_by_distance(model, inputs, exact=False, num_samples=36, seed=11)
     assert again == found
+
+
+def test_all_elements_of_a_sequence_count():
+    torch.manual_seed(0)
+    inputs = ModelInput(torch.randn(5, 3, 3).double(), path_edges(5))  # [N, L, C]
+    model = grama().eval()
+    jacobian = torch.autograd.functional.jacobian(lambda x: inputs.run(model, x), inputs.x)
+    squares = jacobian.square().sum((1, 3, 4))  # [N, out, N, L, C] -> [N, N]
+    hops = (torch.arange(5) - torch.arange(5)[:, None]).abs()
+    found = influence_by_distance(model, inputs)
+    for k in range(5):
+        assert found.total[k] == pytest.approx(float(squares[hops == k].sum()) / 5, rel=1e-4)
 
 
 def test_graphs_are_averaged():
@@ -131,3 +149,35 @@ def test_confidence_uses_students_quantiles():
         expected = stats.t.ppf(0.975, count - 1) * values.std(0) / count**0.5
         assert torch.allclose(confidence(values), expected, rtol=0.02)
     assert torch.isinf(confidence(torch.ones(1, 3))).all()
+
+
+@quick
+@given(seeds, st.integers(1, 12), st.integers(0, 30))
+def test_distances_equal_those_of_networkx(seed, num_nodes, num_edges):
+    generator = torch.Generator().manual_seed(seed)
+    edge_index = torch.randint(num_nodes, (2, num_edges), generator=generator)
+    goals = torch.rand(3, num_nodes, generator=generator) < 0.3
+    reverse = nx.DiGraph()
+    reverse.add_nodes_from(range(num_nodes))
+    reverse.add_edges_from(edge_index.flip(0).T.tolist())
+    found = hop_distance(edge_index, num_nodes, goals)
+    for row, goal in zip(found, goals, strict=True):
+        sources = set(goal.nonzero().flatten().tolist())
+        lengths = nx.multi_source_dijkstra_path_length(reverse, sources) if sources else {}
+        assert row.tolist() == [lengths.get(node, -1) for node in range(num_nodes)]
+
+
+def test_many_goals_are_handled_in_parts(monkeypatch):
+    goals = torch.eye(9, dtype=torch.bool)
+    expected = hop_distance(path_edges(9), 9, goals)
+    assert torch.equal(expected, (torch.arange(9) - torch.arange(9)[:, None]).abs())
+    monkeypatch.setattr("torch_grama.analysis.influence._CHUNK_NUMBERS", 20)
+    assert torch.equal(hop_distance(path_edges(9), 9, goals), expected)
+
+
+def test_edges_of_the_domain_of_distances():
+    nothing = torch.zeros(2, 0, dtype=torch.long)
+    assert hop_distance(nothing, 2, torch.tensor([True, False])).tolist() == [0, -1]
+    assert hop_distance(nothing, 0, torch.zeros(0, dtype=torch.bool)).size() == (0,)
+    with pytest.raises(ValueError, match=r"boolean of shape \[2\] or \[M, 2\] \(got torch.int64"):
+        hop_distance(nothing, 2, torch.tensor([0, 1]))

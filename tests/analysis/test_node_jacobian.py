@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import pytest
 import torch
-from analysis_graphs import MessagePassingStack, Stage, grama, graph
+from analysis_graphs import MessagePassingStack, Stage, grama, grama_for_graphs, graph
 from torch import nn
 
-from torch_grama.analysis.model_input import ModelInput, evaluation_mode, read_input
+from torch_grama.analysis.block_analysis import trace_blocks
+from torch_grama.analysis.inputs import ModelInput, evaluation_mode, read_input
 from torch_grama.analysis.node_jacobian import NodeJacobian
 from torch_grama.nn import CategoricalEncoder
 
@@ -84,9 +87,22 @@ def assert_alike(model, other, inputs):
 def test_graph_tasks_are_read_out_node_by_node():
     inputs = read_input([graph(4), graph(3)])
     assert_alike(MessagePassingStack(2, readout="graph"), MessagePassingStack(2), inputs)
-    for_graphs, for_nodes = grama(readout="graph"), grama()
-    assert_alike(Stage(for_graphs), Stage(for_nodes), inputs)
-    assert for_graphs.readout == "graph"
+    assert_alike(Stage(grama_for_graphs()), Stage(grama()), inputs)
+
+
+def test_a_pooling_of_several_parts_is_read_out_node_by_node():
+    """Sum, maximum and mean over one node are three times its state."""
+    inputs, model = read_input([graph(4), graph(3)]), grama_for_graphs("sum-max-mean")
+    with evaluation_mode(model):
+
+        def read_out(x):
+            traces = trace_blocks(model, replace(inputs, x=x))
+            return model.head(traces[-1].states[-1].repeat(1, 3))
+
+        jacobian = torch.autograd.functional.jacobian(read_out, inputs.x)  # [N, out, N, C]
+    squares = jacobian.square().sum((1, 3))
+    for draw in NodeJacobian(model, inputs).draw_all():
+        assert torch.allclose(draw.squares, squares[draw.nodes].sum(0))
 
 
 def test_other_graph_tasks_are_read_before_the_pooling():
@@ -126,7 +142,7 @@ def test_what_cannot_be_differentiated_is_refused():
         def forward(self, x, *_):
             return x.sum(0, keepdim=True)
 
-    with pytest.raises(ValueError, match=r"one row a node.*got 1 rows for 3 nodes"):
+    with pytest.raises(ValueError, match=r"one row per node.*got 1 rows for 3 nodes"):
         NodeJacobian(Pooled(), graph(3))
 
     class Steep(MessagePassingStack):

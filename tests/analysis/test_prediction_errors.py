@@ -1,20 +1,23 @@
 import dataclasses
 import json
 import math
+import sys
 
 import pytest
 import torch
-from analysis_graphs import path_edges
+from analysis_graphs import graph, path_edges
 from coefficient_strategies import quick, seeds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
 
 from torch_grama.analysis import (
+    Predictions,
     class_errors,
     errors_by_distance,
     label_errors,
     regression_errors,
+    summarize_errors,
 )
 
 few = settings(quick, max_examples=15)
@@ -64,11 +67,12 @@ def test_label_counts_add_up(seed, num_examples, num_labels):
     assert sum(counts[0] for counts in total) == num_examples - 1
 
 
-def test_regression_equals_scikit_learn():
+def test_regression_equals_scikit_learn(monkeypatch):
+    monkeypatch.setattr("torch_grama.analysis.prediction_errors._MAX_EXAMPLES", 20)
     torch.manual_seed(0)
     target = torch.randn(60, 2)
     prediction = target + 0.3 * torch.randn(60, 2)
-    found = regression_errors(prediction, target, max_examples=20)
+    found = regression_errors(prediction, target)
     for k in range(2):
         pair = (target[:, k], prediction[:, k])
         assert found.mae[k] == pytest.approx(metrics.mean_absolute_error(*pair), rel=1e-4)
@@ -81,8 +85,8 @@ def test_regression_equals_scikit_learn():
     for true, predicted in zip(found.true, found.predicted, strict=True):
         distance = (examples - torch.tensor(true + predicted)).abs().amax(1)
         assert distance.min() < 1e-3
-    assert regression_errors(prediction, target, max_examples=20) == found
-    assert regression_errors(prediction, target, max_examples=20, seed=1) != found
+    assert regression_errors(prediction, target) == found
+    assert regression_errors(prediction, target, seed=1) != found
 
 
 def test_constant_targets_have_no_explained_variance():
@@ -92,7 +96,7 @@ def test_constant_targets_have_no_explained_variance():
     json.dumps(dataclasses.asdict(found), allow_nan=False)
 
 
-def test_errors_by_distance_on_a_path():
+def test_errors_by_distance_on_a_path(monkeypatch):
     error = torch.tensor([0.0, 1.0, 0.0, 1.0, 1.0, 1.0])
     anchors = torch.tensor([True, False, False, False, False, False])
     found = errors_by_distance(error, path_edges(5), anchors)
@@ -100,8 +104,10 @@ def test_errors_by_distance_on_a_path():
     assert found.num_nodes == [1, 1, 1, 1, 1]
     assert (found.unreachable_error, found.num_unreachable) == (1.0, 1)
 
-    short = errors_by_distance(error, path_edges(5), anchors, max_hops=2)
+    monkeypatch.setattr("torch_grama.analysis.prediction_errors._MAX_HOPS", 2)
+    short = errors_by_distance(error, path_edges(5), anchors)
     assert short.error == [0.0, 1.0, pytest.approx(2 / 3, rel=1e-4)]
+    monkeypatch.undo()
     some = errors_by_distance(error, path_edges(5), anchors, evaluated=error.bool())
     assert some.error == [None, 1.0, None, 1.0, 1.0]
 
@@ -114,7 +120,7 @@ def test_errors_by_distance_on_a_path():
 
 
 def test_unusable_arguments():
-    with pytest.raises(ValueError, match=r"shape \[2, num_classes\], one row a target"):
+    with pytest.raises(ValueError, match=r"shape \[2, num_classes\], one row per target"):
         class_errors(torch.ones(3, 2), torch.zeros(2, dtype=torch.long))
     with pytest.raises(ValueError, match=r"classes below 2 \(got torch.int64 up to 2\)"):
         class_errors(torch.ones(1, 2), torch.tensor([2]))
@@ -128,3 +134,51 @@ def test_unusable_arguments():
         errors_by_distance(
             torch.ones(2), path_edges(2), torch.ones(2, dtype=torch.bool), torch.ones(2)
         )
+
+
+def test_each_kind_has_its_errors():
+    scores, classes = torch.randn(6, 3), torch.tensor([0, 1, 2, 0, 1, 2])
+    evaluated = torch.tensor([True, True, False, True, False, True])
+    found = summarize_errors(Predictions("classification", scores, classes, evaluated))
+    assert found.classes == class_errors(scores[evaluated], classes[evaluated])
+    assert found.labels is found.regression is found.by_distance is None
+    found = summarize_errors(Predictions("multilabel", scores, (scores > 0).float()))
+    assert found.labels.false_positive == found.labels.false_negative == [0, 0, 0]
+    for kind in ("regression", "forecast"):
+        found = summarize_errors(Predictions(kind, scores, 2 * scores))
+        assert found.regression == regression_errors(scores, 2 * scores)
+        assert found.kind == kind
+    # a column beside a vector
+    found = summarize_errors(Predictions("regression", scores[:, :1], scores[:, 0]))
+    assert found.regression.mae == [0.0]
+
+
+@pytest.mark.parametrize("kind", ["classification", "multilabel", "regression"])
+def test_errors_by_distance_over_several_graphs(kind):
+    graphs = [graph(3), graph(2)]
+    anchors = torch.tensor([True, False, False, False, True])
+    wrong = torch.tensor([False, False, True, True, False])
+    if kind == "classification":
+        prediction, target = torch.tensor([[1.0, 0.0]]).repeat(5, 1), wrong.long()
+    elif kind == "multilabel":
+        prediction, target = -torch.ones(5, 1), wrong.float().unsqueeze(1)
+    else:
+        prediction, target = torch.zeros(5, 1), wrong.float().unsqueeze(1)
+    found = summarize_errors(Predictions(kind, prediction, target, anchors=anchors), graphs)
+    assert found.by_distance.error == [0.0, 0.5, 1.0]
+    assert found.by_distance.num_nodes == [2, 2, 1]
+
+
+def test_unusable_arguments_of_summaries():
+    one = torch.ones(2, 1)
+    with pytest.raises(ValueError, match=r"one of classification, .* \(got 'ranking'\)"):
+        summarize_errors(Predictions("ranking", one, one))
+    anchors = torch.tensor([True, False])
+    with pytest.raises(ValueError, match=r"one prediction per node .*got 2 for 3 nodes"):
+        summarize_errors(Predictions("regression", one, one, anchors=anchors), [graph(3)])
+
+
+def test_without_torchmetrics_the_command_to_install_it_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchmetrics", None)
+    with pytest.raises(ImportError, match=r"pip install 'torch-grama\[train\]'"):
+        regression_errors(torch.ones(2), torch.ones(2))

@@ -67,10 +67,9 @@ def make_analysis() -> dict[str, object]:
     """What an analysis holds, for a path of four nodes and a model of two blocks."""
     steps = ["embedding", "block 1, step 1", "block 1, step 2"]
     return {
-        "schema_version": 1,
+        "schema_version": 2,
         "blocks": [_block(0), _block(1)],
         "influence": {"model": _influence(0.5), "gcn": _influence(0.1)},
-        "resistance": {},
         "smoothness": {"model": {"labels": steps, "energy": [0.9, 0.5, 0.4], "size": [1, 1, 1]}},
         "example": {
             "graph": 0,

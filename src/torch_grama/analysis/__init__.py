@@ -1,10 +1,15 @@
-"""Theory made computable: poles, stability, memory, the closed loop; and what a model does."""
+"""Theory made computable: poles, stability, memory, the closed loop; and what a model does.
+
+Every function raises a :class:`ValueError` or a :class:`TypeError` for an argument that it cannot
+use: coefficients that are not finite, shapes that do not fit, a model that cannot be differentiated
+or has no GRAMA inside.
+"""
 
 from torch_grama.analysis.block_analysis import BlockAnalysis, ClosedLoop, analyze_blocks
-from torch_grama.analysis.closed_loop import closed_loop_radius
-from torch_grama.analysis.closed_loop_bounds import (
+from torch_grama.analysis.closed_loop import (
     closed_loop_bound,
     closed_loop_gain,
+    closed_loop_radius,
     operator_norm,
 )
 from torch_grama.analysis.coefficient_log import (
@@ -12,26 +17,21 @@ from torch_grama.analysis.coefficient_log import (
     CoefficientSummary,
     summarize_coefficients,
 )
-from torch_grama.analysis.example_graph import ExampleGraph, draw_example
-from torch_grama.analysis.hops import hop_distance
 from torch_grama.analysis.impulse import impulse_response, memory_length
-from torch_grama.analysis.influence import Influence, influence_by_distance
-from torch_grama.analysis.model_input import GraphLike, ModelInput, read_input
+from torch_grama.analysis.influence import Influence, hop_distance, influence_by_distance
+from torch_grama.analysis.inputs import GraphLike, ModelInput, read_input
 from torch_grama.analysis.prediction_errors import (
     ClassErrors,
     DistanceErrors,
+    ErrorSummary,
     LabelErrors,
+    Predictions,
     RegressionErrors,
     class_errors,
     errors_by_distance,
     label_errors,
     regression_errors,
-)
-from torch_grama.analysis.prediction_summary import ErrorSummary, Predictions, summarize_errors
-from torch_grama.analysis.resistance import (
-    ResistanceInfluence,
-    effective_resistance,
-    influence_by_resistance,
+    summarize_errors,
 )
 from torch_grama.analysis.run_analysis import (
     Analysis,
@@ -40,9 +40,8 @@ from torch_grama.analysis.run_analysis import (
     read_analysis,
     write_analysis,
 )
-from torch_grama.analysis.simulation import simulate_arma, simulate_ssm
 from torch_grama.analysis.smoothness import Smoothness, dirichlet_energy, measure_smoothness
-from torch_grama.analysis.spread import influence_spread
+from torch_grama.analysis.spread import ExampleGraph, draw_example, influence_spread
 from torch_grama.analysis.stability import (
     characteristic_roots,
     is_bibo_stable,
@@ -54,6 +53,8 @@ from torch_grama.analysis.state_space import (
     ArmaModel,
     StateSpace,
     arma_to_ssm,
+    simulate_arma,
+    simulate_ssm,
     ssm_to_arma,
     state_matrix,
 )
@@ -76,7 +77,6 @@ __all__ = [
     "ModelInput",
     "Predictions",
     "RegressionErrors",
-    "ResistanceInfluence",
     "Smoothness",
     "StateSpace",
     "analyze",
@@ -89,12 +89,10 @@ __all__ = [
     "closed_loop_radius",
     "dirichlet_energy",
     "draw_example",
-    "effective_resistance",
     "errors_by_distance",
     "hop_distance",
     "impulse_response",
     "influence_by_distance",
-    "influence_by_resistance",
     "influence_spread",
     "is_bibo_stable",
     "is_stable",

@@ -1,29 +1,34 @@
-"""Everything the theory says about the blocks of a trained model, on the graphs it is given."""
+"""The states of a GRAMA model after every recurrence, and what the theory says of its blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.nn import Module
 
-from torch_grama.analysis._checks import check_batch
-from torch_grama.analysis.block_trace import BlockTrace, encode_input, trace_blocks
-from torch_grama.analysis.closed_loop import closed_loop_radius
-from torch_grama.analysis.closed_loop_bounds import (
+from torch_grama.analysis.closed_loop import (
     closed_loop_bound,
     closed_loop_gain,
+    closed_loop_radius,
     operator_norm,
 )
 from torch_grama.analysis.impulse import impulse_response, memory_length
-from torch_grama.analysis.model_input import GraphLike, ModelInput, evaluation_mode, read_input
-from torch_grama.analysis.plain_numbers import (
+from torch_grama.analysis.inputs import (
+    Graphs,
+    ModelInput,
+    check_batch,
+    evaluation_mode,
+    listening,
+    read_input,
+)
+from torch_grama.analysis.records import (
     Cube,
     Matrix,
     Row,
-    plain_flags,
     plain_matrix,
     plain_or_none,
     plain_row,
@@ -34,6 +39,10 @@ from torch_grama.analysis.stability import (
     is_stable,
     satisfies_sufficient_condition,
 )
+from torch_grama.nn import GRAMA, ARMACoefficients, GRAMABlock
+
+# Lags of the impulse response.
+_IMPULSE_LENGTH = 32
 
 # Beyond this many state entries the closed loop is measured in fewer steps.
 _LARGE = 2**18
@@ -41,77 +50,39 @@ _LARGE = 2**18
 
 @dataclass(frozen=True)
 class ClosedLoop:
-    r"""The loop of a block with its own backbone, one number a graph.
+    r"""The loop of a block with its own backbone, one number per graph."""
 
-    Attributes:
-        operator_norm: Norm of the backbone's Jacobian at the newest given state, gain included.
-        gain: Largest factor of one recurrence, see :func:`closed_loop_gain`.
-        bound: Bound on the radius from the norm alone, see :func:`closed_loop_bound` (sharp).
-        radius: Measured spectral radius, see :func:`closed_loop_radius`.
-        num_iterations: Steps of the power iteration behind it.
-        krylov_dim: Dimension of the subspace behind it.
-    """
-
-    operator_norm: Row
-    gain: Row
-    bound: Row
-    radius: Row
-    num_iterations: int
-    krylov_dim: int
+    operator_norm: Row  #: norm of the backbone's Jacobian at the newest given state, gain included
+    gain: Row  #: largest factor of one recurrence, see :func:`closed_loop_gain`
+    bound: Row  #: bound on the radius from the norm alone, see :func:`closed_loop_bound` (sharp)
+    radius: Row  #: measured spectral radius, see :func:`closed_loop_radius`
 
 
 @dataclass(frozen=True)
 class BlockAnalysis:
-    r"""The dynamics of one block, one entry a graph in every list.
+    r"""The dynamics of one block, one entry per graph in every list."""
 
-    Attributes:
-        block: Number of the block, from 0.
-        step: Number of the recurrence whose coefficients these are, from 0, where they are
-            recomputed at every recurrence; :obj:`None` where they hold for the whole block.
-        backbone: Class of the backbone.
-        learned_gain: The gain on the backbone; :obj:`None` where there is none.
-        phi: Autoregressive coefficients ``[B][p]``, newest first.
-        theta: Moving-average coefficients ``[B][q]``, newest first.
-        poles: Poles ``[B][p][2]`` as real and imaginary part, in order of falling modulus.
-        radius: Largest modulus of the poles.
-        margin: Stability margin, one minus the radius; negative outside the unit circle.
-        sum_abs_phi: The sum of :math:`|\phi_i|`.
-        satisfies_condition: Whether that sum is at most 1, which suffices for stability.
-        stable: Whether the powers of the state matrix stay bounded.
-        bibo_stable: Whether bounded input gives bounded output.
-        impulse_response: Response ``[B][T]`` to a unit input, without the backbone's feedback.
-        memory_length: Lag beyond which the response stays below 0.001; :obj:`None` for infinite
-            memory.
-        closed_loop: The loop with the backbone; :obj:`None` where it was not asked for.
-    """
-
-    block: int
-    step: int | None
-    backbone: str
-    learned_gain: float | None
-    phi: Matrix
-    theta: Matrix
-    poles: Cube
-    radius: Row
-    margin: Row
-    sum_abs_phi: Row
-    satisfies_condition: list[bool]
-    stable: list[bool]
-    bibo_stable: list[bool]
-    impulse_response: Matrix
+    block: int  #: number of the block, from 0
+    step: int | None  #: number of the recurrence, from 0; None where it holds for the whole block
+    backbone: str  #: class of the backbone
+    learned_gain: float | None  #: the gain on the backbone; None where there is none
+    phi: Matrix  #: autoregressive coefficients ``[B][p]``, newest first
+    theta: Matrix  #: moving-average coefficients ``[B][q]``, newest first
+    poles: Cube  #: poles ``[B][p][2]`` as real and imaginary part, in order of falling modulus
+    radius: Row  #: largest modulus of the poles
+    margin: Row  #: stability margin, one minus the radius; negative outside the unit circle
+    sum_abs_phi: Row  #: the sum of :math:`|\phi_i|`
+    satisfies_condition: list[bool]  #: whether that sum is at most 1, which suffices for stability
+    stable: list[bool]  #: whether the powers of the state matrix stay bounded
+    bibo_stable: list[bool]  #: whether bounded input gives bounded output
+    impulse_response: Matrix  #: response ``[B][T]`` to a unit input, without feedback
+    #: lag beyond which the response stays below 0.001; None for infinite memory
     memory_length: list[float | None]
-    closed_loop: ClosedLoop | None
+    closed_loop: ClosedLoop | None  #: the loop with the backbone; None where it was not asked for
 
 
 def analyze_blocks(
-    model: Module,
-    data: GraphLike | ModelInput | Sequence[GraphLike | ModelInput],
-    *,
-    impulse_length: int = 32,
-    closed_loop: bool = True,
-    num_iterations: int | None = None,
-    krylov_dim: int | None = None,
-    seed: int = 0,
+    model: Module, data: Graphs, *, closed_loop: bool = True, seed: int = 0
 ) -> list[BlockAnalysis]:
     r"""Coefficients, poles, stability, memory and closed loop of every block on every graph.
 
@@ -121,136 +92,174 @@ def analyze_blocks(
     Args:
         model (Module): A GRAMA model, or a module that holds one and is called alike.
         data (ModelInput, Data, Batch or sequence): The graphs.
-        impulse_length (int, optional): Lags of the impulse response. (default: :obj:`32`)
         closed_loop (bool, optional): Whether to measure the loop with the backbone, which takes
             most of the time. (default: :obj:`True`)
-        num_iterations (int, optional): Steps of its power iteration. (default: 100, or 20 for more
-            than 262,144 state entries)
-        krylov_dim (int, optional): Dimension of its subspace. (default: 32, or 12 likewise)
-        seed (int, optional): Seed of the first vector. (default: :obj:`0`)
+        seed (int, optional): Seed of its first vector. (default: :obj:`0`)
 
     Returns:
-        list: One record a block; one a recurrence where coefficients are updated at each.
-
-    Raises:
-        ValueError: If there is no GRAMA model inside, or a value is not usable.
+        list: One record per block, or per recurrence where coefficients are updated at each.
     """
-    with evaluation_mode(model):
+    with evaluation_mode(model), torch.no_grad():
         encoded = encode_input(model, read_input(data))
-        with torch.no_grad():
-            traces = trace_blocks(model, encoded)
-        return records_of_blocks(
-            traces, encoded, impulse_length, closed_loop, num_iterations, krylov_dim, seed
-        )
+        traces = trace_blocks(model, encoded)
+        blocks = [_records(i, t, encoded, closed_loop, seed) for i, t in enumerate(traces)]
+        return [record for block in blocks for record in block]
 
 
-def records_of_blocks(
-    traces: Sequence[BlockTrace],
-    encoded: ModelInput,
-    impulse_length: int,
-    closed_loop: bool,
-    num_iterations: int | None,
-    krylov_dim: int | None,
-    seed: int,
-) -> list[BlockAnalysis]:
-    r"""The records of blocks that were run already; arguments as :func:`analyze_blocks`."""
-    records = []
-    for index, trace in enumerate(traces):
-        phi, theta = (c.detach() for c in trace.coefficients)
-        loop = None
-        if closed_loop:
-            large = trace.given[-1].numel() > _LARGE
-            iterations = (20 if large else 100) if num_iterations is None else num_iterations
-            dimension = (12 if large else 32) if krylov_dim is None else krylov_dim
-            loop = _Loop(trace, encoded, iterations, dimension, seed)
-        steps: Sequence[int | None] = [None] if phi.dim() == 2 else range(len(phi))
-        for step in steps:
-            now = (phi, theta) if step is None else (phi[step], theta[step])
-            measured = None if loop is None else loop.measure(*now)
-            records.append(_record(index, step, trace, *now, impulse_length, measured))
-    return records
+def _records(
+    index: int, trace: BlockTrace, encoded: ModelInput, closed_loop: bool, seed: int
+) -> Iterator[BlockAnalysis]:
+    phi, theta = trace.coefficients
+    whole = phi.dim() == 2  # one set of coefficients for the whole block
+    sets = [(phi, theta)] if whole else list(zip(phi, theta, strict=True))
+    loops: Sequence[ClosedLoop | None] = [None] * len(sets)
+    if closed_loop:
+        loops = _measure_loops(trace, encoded, sets, seed)
+    for step, (used, loop) in enumerate(zip(sets, loops, strict=True)):
+        yield _record(index, None if whole else step, trace.block, used, loop)
 
 
-class _Loop:
-    r"""The backbone of a block on its graphs, linearised once for all sets of coefficients."""
-
-    def __init__(
-        self, trace: BlockTrace, encoded: ModelInput, iterations: int, dimension: int, seed: int
-    ) -> None:
-        self.point = trace.given[-1].detach()
-        self.graph, self.num_graphs = check_batch(self.point, encoded.batch, encoded.batch_size)
-        self.iterations, self.dimension, self.seed = iterations, dimension, seed
-        self.backbone = trace.block.bind(
-            self.point.size(0),
-            encoded.edge_index,
-            encoded.edge_weight,
-            encoded.edge_attr,
-            encoded.batch,
-            encoded.batch_size,
-        )
-        self.norm = operator_norm(
-            self.backbone,
-            self.point,
-            self.graph,
-            self.num_graphs,
-            num_iterations=8 if self.point.numel() > _LARGE else 32,
-            seed=seed,
-        )
-
-    def measure(self, phi: Tensor, theta: Tensor) -> ClosedLoop:
-        phi, theta = phi.to(self.point.dtype), theta.to(self.point.dtype)
+def _measure_loops(
+    trace: BlockTrace, encoded: ModelInput, sets: Sequence[tuple[Tensor, Tensor]], seed: int
+) -> list[ClosedLoop]:
+    r"""The loop of one block with each of its sets of coefficients."""
+    point = trace.given[-1].detach()
+    graph, num_graphs = check_batch(point, encoded.batch, encoded.batch_size)
+    place = (encoded.edge_index, encoded.edge_weight, encoded.edge_attr)
+    backbone = trace.block.bind(point.size(0), *place, encoded.batch, encoded.batch_size)
+    where = (backbone, point, graph, num_graphs)
+    steps, size, products = (20, 12, 8) if point.numel() > _LARGE else (100, 32, 32)
+    norm = operator_norm(*where, num_iterations=products, seed=seed)
+    loops = []
+    for phi, theta in sets:
+        phi, theta = phi.to(point.dtype), theta.to(point.dtype)
+        gain = closed_loop_gain(phi, theta, norm)
+        bound = closed_loop_bound(phi, theta, norm, sharp=True)
         radius = closed_loop_radius(
-            phi,
-            theta,
-            self.backbone,
-            self.point,
-            self.graph,
-            self.num_graphs,
-            num_iterations=self.iterations,
-            krylov_dim=self.dimension,
-            seed=self.seed,
+            phi, theta, *where, num_iterations=steps, krylov_dim=size, seed=seed
         )
-        return ClosedLoop(
-            operator_norm=plain_row(self.norm),
-            gain=plain_row(closed_loop_gain(phi, theta, self.norm)),
-            bound=plain_row(closed_loop_bound(phi, theta, self.norm, sharp=True)),
-            radius=plain_row(radius),
-            num_iterations=self.iterations,
-            krylov_dim=self.dimension,
-        )
+        loops.append(ClosedLoop(*(plain_row(values) for values in (norm, gain, bound, radius))))
+    return loops
 
 
 def _record(
-    index: int,
-    step: int | None,
-    trace: BlockTrace,
-    phi: Tensor,
-    theta: Tensor,
-    impulse_length: int,
-    closed_loop: ClosedLoop | None,
+    index: int, step: int | None, block: GRAMABlock, used: Sequence[Tensor], loop: ClosedLoop | None
 ) -> BlockAnalysis:
+    phi, theta = used
+    # in the dtype of the coefficients, whose rounding the condition allows for
+    satisfies_condition = satisfies_sufficient_condition(phi)
     phi, theta = phi.double(), theta.double()
     poles = characteristic_roots(phi)
     radius = poles[..., 0].abs()
-    gain = trace.block.gain
     return BlockAnalysis(
         block=index,
         step=step,
-        backbone=type(trace.block.backbone).__name__,
-        learned_gain=None if gain is None else plain_or_none(gain.detach()),
+        backbone=type(block.backbone).__name__,
+        learned_gain=None if block.gain is None else plain_or_none(block.gain),
         phi=plain_matrix(phi),
         theta=plain_matrix(theta),
         poles=[plain_matrix(torch.view_as_real(row)) for row in poles],
         radius=plain_row(radius),
         margin=plain_row(1 - radius),
         sum_abs_phi=plain_row(phi.abs().sum(-1)),
-        # in the dtype of the coefficients, whose rounding the condition allows for
-        satisfies_condition=plain_flags(
-            satisfies_sufficient_condition(phi.to(trace.coefficients.phi.dtype))
-        ),
-        stable=plain_flags(is_stable(phi)),
-        bibo_stable=plain_flags(is_bibo_stable(phi, theta)),
-        impulse_response=plain_matrix(impulse_response(phi, theta, impulse_length)),
+        satisfies_condition=satisfies_condition.tolist(),
+        stable=is_stable(phi).tolist(),
+        bibo_stable=is_bibo_stable(phi, theta).tolist(),
+        impulse_response=plain_matrix(impulse_response(phi, theta, _IMPULSE_LENGTH)),
         memory_length=[plain_or_none(lag) for lag in memory_length(phi, theta)],
-        closed_loop=closed_loop,
+        closed_loop=loop,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class BlockTrace:
+    r"""What went into one block and what came out of it."""
+
+    block: GRAMABlock
+    given: Tensor  # the states it received [L, N, F], oldest first
+    states: Tensor  # those it made [R, N, F], as it hands them on: after norm and activation
+    coefficients: ARMACoefficients
+
+
+def find_grama(model: Module) -> GRAMA | None:
+    r"""Returns the GRAMA model inside a model, which may be wrapped, or :obj:`None`."""
+    return next((module for module in model.modules() if isinstance(module, GRAMA)), None)
+
+
+def demand_grama(model: Module) -> GRAMA:
+    r"""Likewise, with a :class:`ValueError` if there is none."""
+    grama = find_grama(model)
+    if grama is None:
+        raise ValueError(
+            f"Expected a GRAMA model or a module that holds one (got {type(model).__name__}); "
+            f"influence and smoothness of other models have functions of their own"
+        )
+    return grama
+
+
+@torch.no_grad()
+def encode_input(model: Module, inputs: ModelInput) -> ModelInput:
+    r"""Returns what the recurrence of a model works on: floating-point features of nodes and edges.
+
+    A wrapper around the model is run as it is, and what it passes to the model is taken; then the
+    model's own encoders of nodes and edges are applied. The model must be in evaluation mode.
+    """
+    grama = demand_grama(model)
+    if grama is not model:
+        inputs = _listen(model, grama, inputs)
+    x, edge_attr = inputs.x, inputs.edge_attr
+    if grama.node_encoder is not None:
+        x = grama.node_encoder(x)
+    if edge_attr is not None and grama.edge_encoder is not None:
+        edge_attr = grama.edge_encoder(edge_attr)
+    if edge_attr is not None and grama.edge_lin is not None:
+        edge_attr = grama.edge_lin(edge_attr)
+    return replace(inputs, x=x, edge_attr=edge_attr)
+
+
+def trace_blocks(model: Module, encoded: ModelInput) -> list[BlockTrace]:
+    r"""Runs the blocks of a GRAMA model one by one and keeps their states.
+
+    Gradients and forward-mode derivatives by the features pass through. The model must be in
+    evaluation mode; for the input see :func:`encode_input`.
+    """
+    grama = demand_grama(model)
+    x = encoded.x
+    if encoded.pe is not None and grama.pe_encoder is not None:
+        positions = grama.pe_encoder(encoded.pe)
+        if x.dim() == 3:  # a sequence [N, L, C]
+            positions = positions.unsqueeze(1).expand(-1, x.size(1), -1)
+        x = torch.cat([x, positions], dim=-1)
+    states, residuals = grama.embedding(x)
+    place = (encoded.edge_index, encoded.edge_weight, encoded.edge_attr)
+    traces = []
+    for block in cast(Iterable[GRAMABlock], grama.blocks):
+        given = states
+        states, residuals, used = block(
+            given, residuals, *place, encoded.batch, encoded.batch_size, return_coefficients=True
+        )
+        traces.append(BlockTrace(block, given, states, used))
+    return traces
+
+
+def _listen(model: Module, grama: GRAMA, inputs: ModelInput) -> ModelInput:
+    r"""Runs a wrapper and returns the arguments with which it calls the model inside."""
+    heard: list[ModelInput] = []
+
+    def hear(_: Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        heard.append(ModelInput(*arguments, **keywords))
+
+    with listening(grama.register_forward_pre_hook(hear, with_kwargs=True)):
+        inputs.run(model)
+    if not heard:
+        raise ValueError(
+            f"Expected {type(model).__name__} to call the GRAMA model inside it (got no call)"
+        )
+    return heard[-1]
+
+
+def step_labels(model: Module) -> list[str]:
+    r"""What the newest given state and the state after each recurrence are called."""
+    grama = demand_grama(model)
+    blocks, steps = range(1, grama.num_blocks + 1), range(1, grama.num_recurrences + 1)
+    return ["embedding", *(f"block {b}, step {t}" for b in blocks for t in steps)]

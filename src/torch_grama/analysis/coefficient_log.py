@@ -1,10 +1,9 @@
-"""The coefficients of a model while it trains, at no cost to speak of."""
+"""The coefficients of a model while it trains, read from the passes that it does anyway."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -12,53 +11,39 @@ from torch import Tensor
 from torch.nn import Module
 from torch.utils.hooks import RemovableHandle
 
-from torch_grama.analysis.block_trace import demand_grama
-from torch_grama.analysis.plain_numbers import Matrix, Row, plain_matrix, plain_number, plain_row
+from torch_grama.analysis.block_analysis import demand_grama
+from torch_grama.analysis.records import Matrix, Row, plain_matrix, plain_number, plain_row
 from torch_grama.analysis.stability import characteristic_roots, spectral_radius
 from torch_grama.nn import ARMACoefficients
 
 # Sets of coefficients whose poles are looked for; the others take part in the means alone.
 _MAX_POLES = 256
 
+# Forward passes that are kept.
+_MAX_PASSES = 8
+
 
 @dataclass(frozen=True)
 class CoefficientSummary:
-    r"""The coefficients of one block, averaged over graphs (and recurrences, where they differ).
+    r"""The coefficients of one block, averaged over graphs (and recurrences, where they differ)."""
 
-    Attributes:
-        block: Number of the block, from 0.
-        phi: Mean autoregressive coefficients ``[p]``, newest first.
-        phi_spread: Their standard deviations.
-        theta: Mean moving-average coefficients ``[q]``, newest first.
-        theta_spread: Their standard deviations.
-        poles: Poles ``[p][2]`` of the mean coefficients, as real and imaginary part, in order of
-            falling modulus.
-        sum_abs_phi: Mean of the sum of :math:`|\phi_i|`.
-        radius: Mean largest modulus of the poles.
-        max_radius: Largest modulus of all poles.
-        num_graphs: Number of sets of coefficients.
-    """
-
-    block: int
-    phi: Row
-    phi_spread: Row
-    theta: Row
-    theta_spread: Row
-    poles: Matrix
-    sum_abs_phi: float
-    radius: float
-    max_radius: float
-    num_graphs: int
+    block: int  #: number of the block, from 0
+    phi: Row  #: mean autoregressive coefficients ``[p]``, newest first
+    phi_spread: Row  #: their standard deviations
+    theta: Row  #: mean moving-average coefficients ``[q]``, newest first
+    theta_spread: Row  #: their standard deviations
+    poles: Matrix  #: poles ``[p][2]`` of the mean, real and imaginary part, by falling modulus
+    sum_abs_phi: float  #: mean of the sum of :math:`|\phi_i|`
+    radius: float  #: mean largest modulus of the poles
+    max_radius: float  #: largest modulus of all poles
+    num_graphs: int  #: number of sets of coefficients
 
 
 def summarize_coefficients(coefficients: Sequence[ARMACoefficients]) -> list[CoefficientSummary]:
-    r"""Summarises what ``model(..., return_coefficients=True)`` returned, one record a block.
+    r"""Summarises what ``model(..., return_coefficients=True)`` returned, one record per block.
 
     Args:
         coefficients (sequence of ARMACoefficients): The coefficients of each block.
-
-    Raises:
-        ValueError: If there is no graph, or a coefficient is not finite.
     """
     return [_summarize(index, *used) for index, used in enumerate(coefficients)]
 
@@ -87,15 +72,11 @@ def _summarize(index: int, phi: Tensor, theta: Tensor) -> CoefficientSummary:
 class CoefficientLog:
     r"""Listens to the forward passes that a model does anyway, and summarises their coefficients.
 
-    The model computes its coefficients in every forward pass; while the log is open they are kept,
-    those of the last ``max_batches`` passes. The output of the model does not change.
+    While the log is open, the coefficients of the last 8 passes are kept. The output of the model
+    does not change.
 
     Args:
         model (Module): A GRAMA model, or a module that holds one.
-        max_batches (int, optional): How many forward passes are kept. (default: :obj:`8`)
-
-    Raises:
-        ValueError: If there is no GRAMA model inside.
 
     Example:
         >>> from torch_grama.nn import GRAMA
@@ -106,9 +87,8 @@ class CoefficientLog:
         [1, 1]
     """
 
-    def __init__(self, model: Module, max_batches: int = 8) -> None:
+    def __init__(self, model: Module) -> None:
         self._grama = demand_grama(model)
-        self._max_batches = max_batches
         self._heard: list[list[ARMACoefficients]] = []
         self._asked: list[bool] = []
         self._handles: list[RemovableHandle] = []
@@ -130,30 +110,21 @@ class CoefficientLog:
         self._asked.clear()
 
     def summary(self) -> list[CoefficientSummary]:
-        r"""One record a block over all passes that were kept; empty if there was none."""
+        r"""One record per block over all passes that were kept; empty if there was none."""
         if not self._heard:
             return []
-        blocks = zip(*self._heard, strict=True)
-        return summarize_coefficients(
-            [
-                ARMACoefficients(
-                    torch.cat([used.phi.flatten(0, -2) for used in block]),
-                    torch.cat([used.theta.flatten(0, -2) for used in block]),
-                )
-                for block in blocks
-            ]
-        )
+        joined = []
+        for block in zip(*self._heard, strict=True):  # one tuple of passes per block
+            phi = torch.cat([used.phi.flatten(0, -2) for used in block])
+            theta = torch.cat([used.theta.flatten(0, -2) for used in block])
+            joined.append(ARMACoefficients(phi, theta))
+        return summarize_coefficients(joined)
 
     def __enter__(self) -> CoefficientLog:
         self.open()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _ask(
@@ -170,5 +141,5 @@ class CoefficientLog:
         out, coefficients = result
         # a copy: free coefficients are views of parameters, which the next step overwrites
         kept = [ARMACoefficients(*(c.detach().clone() for c in used)) for used in coefficients]
-        self._heard = [*self._heard, kept][-self._max_batches :]
+        self._heard = [*self._heard, kept][-_MAX_PASSES:]
         return result if self._asked.pop() else out

@@ -5,10 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from torch_grama.analysis._checks import check_coefficients, check_count, check_tolerance
-from torch_grama.analysis.simulation import simulate_arma
+from torch_grama.analysis.inputs import check_coefficients, check_count, check_tolerance
 from torch_grama.analysis.stability import find_poles_and_zeros
-from torch_grama.analysis.state_space import state_matrix
+from torch_grama.analysis.state_space import simulate_arma, state_matrix
 
 # Poles this near to the unit circle count as on it: a decay over more than a million lags is none.
 _CIRCLE = 1e-6
@@ -28,23 +27,15 @@ def impulse_response(phi: Tensor, theta: Tensor | None, length: int) -> Tensor:
         h_k = \sum_{i=1}^{p} \phi_i h_{k-i} + \theta_k, \qquad \theta_0 = 1, \quad
         \theta_k = 0 \ \text{for} \ k > q, \quad h_k = 0 \ \text{for} \ k < 0
 
-    It is :math:`\mathbf{C} \mathbf{A}^k \mathbf{B}` of the state-space form: the weight with which
-    an input is felt :math:`k` steps later.
+    It is the weight :math:`\mathbf{C} \mathbf{A}^k \mathbf{B}` of an input :math:`k` steps later.
 
     Args:
-        phi (Tensor): Autoregressive coefficients.
-        theta (Tensor, optional): Moving-average coefficients, or :obj:`None`.
+        phi (Tensor): Autoregressive coefficients :math:`(*, p)`.
+        theta (Tensor, optional): Moving-average coefficients :math:`(*, q)`, or :obj:`None`.
         length (int): Number :math:`T` of lags.
 
-    Shapes:
-        - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`
-        - **output:** response :math:`(*, T)`
-
     Returns:
-        Tensor: The response, differentiable in both coefficients.
-
-    Raises:
-        ValueError: If a shape, a value or the length is not usable.
+        Tensor: The response :math:`(*, T)`.
 
     Example:
         >>> impulse_response(torch.tensor([0.5]), torch.tensor([0.25]), length=4)
@@ -57,9 +48,7 @@ def impulse_response(phi: Tensor, theta: Tensor | None, length: int) -> Tensor:
     return simulate_arma(phi, theta, inputs)
 
 
-def memory_length(
-    phi: Tensor, theta: Tensor | None = None, tolerance: float = 1e-3, horizon: int | None = None
-) -> Tensor:
+def memory_length(phi: Tensor, theta: Tensor | None = None, tolerance: float = 1e-3) -> Tensor:
     r"""The lag beyond which the impulse response stays below a tolerance
 
     .. math::
@@ -68,40 +57,26 @@ def memory_length(
     where :math:`h_k` is the :func:`impulse_response`; 0 where no lag reaches the tolerance.
     A response that never decays has infinite memory: that of any pole on or outside the unit
     circle, unless a zero of the moving average cancels it. A decaying response is followed until
-    the energy that is left, :math:`\sum_{m \ge k} h_m^2`, proves that it cannot come back.
+    the energy that is left, :math:`\sum_{m \ge k} h_m^2`, proves that it cannot come back. Poles
+    nearer than :obj:`1e-6` to the circle count as on it.
 
     .. note::
-        Coefficients that sum to one always have a pole at 1, so that a GRAMA block with the
-        paper's normalisation has infinite memory in this sense, whatever its other poles are.
+        Coefficients that sum to one always have a pole at 1: a GRAMA block with the paper's
+        normalisation has infinite memory in this sense.
 
     Args:
-        phi (Tensor): Autoregressive coefficients.
-        theta (Tensor, optional): Moving-average coefficients. (default: :obj:`None`)
-        tolerance (float, optional): Size :math:`\varepsilon` below which a response counts as
-            forgotten. (default: :obj:`1e-3`)
-        horizon (int, optional): Lag beyond which the exact value is of no interest: a finite
-            memory that is longer is reported as not-a-number, neither as the horizon nor as
-            infinite. :obj:`None` follows every response to its end. That takes seconds at worst,
-            as poles nearer than :obj:`1e-6` to the circle count as on it. (default: :obj:`None`)
-
-    Shapes:
-        - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`
-        - **output:** lags :math:`(*)`, of dtype :obj:`torch.float64`
+        phi (Tensor): Autoregressive coefficients :math:`(*, p)`.
+        theta (Tensor, optional): Moving-average coefficients :math:`(*, q)`. (default: :obj:`None`)
+        tolerance (float, optional): The size :math:`\varepsilon`. (default: :obj:`1e-3`)
 
     Returns:
-        Tensor: Whole numbers, infinity, or not-a-number for a finite memory beyond the horizon.
-
-    Raises:
-        ValueError: If a shape, a value, the tolerance or the horizon is not usable.
+        Tensor: Whole numbers :math:`(*)` in float64, or infinity.
 
     Example:
         >>> memory_length(torch.tensor([[0.5], [0.9], [1.0]]))
         tensor([ 9., 65., inf], dtype=torch.float64)
     """
     check_tolerance(tolerance, positive=True)
-    if horizon is not None:
-        check_count("horizon", horizon, minimum=0)
-    limit = torch.inf if horizon is None else float(horizon)
     phi, theta = check_coefficients(phi, theta)
     batch_shape = phi.shape[:-1]
     phi = phi.detach().double().reshape(batch_shape.numel(), phi.size(-1))
@@ -114,11 +89,11 @@ def memory_length(
     cancelled = (decaying & found.lasting.any(-1)).unsqueeze(-1)
     phi = torch.where(cancelled, -_monic(found.poles.masked_fill(found.lasting, 0)), phi)
     theta = torch.where(cancelled, _monic(found.zeros.masked_fill(found.used, 0)), theta)
-    memory[decaying] = _follow(phi[decaying], theta[decaying], tolerance, limit)
+    memory[decaying] = _follow(phi[decaying], theta[decaying], tolerance)
     return memory.view(batch_shape)
 
 
-def _follow(phi: Tensor, theta: Tensor, tolerance: float, horizon: float) -> Tensor:
+def _follow(phi: Tensor, theta: Tensor, tolerance: float) -> Tensor:
     r"""Memory of decaying responses ``[S]``, in chunks of lags, dropping those that are settled."""
     (num_systems, p), q = phi.shape, theta.size(-1)
     if num_systems == 0:
@@ -140,11 +115,10 @@ def _follow(phi: Tensor, theta: Tensor, tolerance: float, horizon: float) -> Ten
     while True:
         energy = torch.einsum("sp,spq,sq->s", state, W, state)
         rounding = 1e-12 * torch.linalg.matrix_norm(W) * state.square().sum(-1)
-        left = (energy + rounding >= tolerance**2) & (memory[active] <= horizon)
+        left = energy + rounding >= tolerance**2
         active, state, W = active[left], state[left], W[left]
         rows, power = rows[left], power[left]
         if len(active) == 0 or lag > _LAST_LAG:
-            memory = torch.where(memory > horizon, torch.nan, memory)
             memory[active] = torch.inf
             return memory
         chunk = (rows @ state.unsqueeze(-1)).squeeze(-1)  # [S, m]

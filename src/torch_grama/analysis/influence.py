@@ -10,55 +10,48 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from torch_grama.analysis._checks import check_count
-from torch_grama.analysis.hops import UNREACHABLE, hop_distance
-from torch_grama.analysis.model_input import GraphLike, ModelInput, read_input
+from torch_grama.analysis.inputs import Graphs, check_count, read_input
 from torch_grama.analysis.node_jacobian import JacobianDraw, NodeJacobian
-from torch_grama.analysis.plain_numbers import Row, plain_number, plain_row
+from torch_grama.analysis.records import Row, plain_number, plain_row
 
 # Up to this many backward passes the Jacobian is taken as a whole.
 _EXACT_PASSES = 512
+
+# The largest distance of the lists.
+_MAX_HOPS = 64
+
+# Numbers held at once while distances are found.
+_CHUNK_NUMBERS = 2**22
+
+UNREACHABLE = -1
 
 
 @dataclass(frozen=True)
 class Influence:
     r"""Influence by distance, see :func:`influence_by_distance`. Entry :math:`k` of a list belongs
-    to :math:`k` hops.
+    to :math:`k` hops."""
 
-    Attributes:
-        total: Influence :math:`T_k` of all nodes at that distance together.
-        total_error: Half-width of its 95 % confidence interval; empty where it is exact.
-        mean: Influence :math:`T_k / n_k` of one node at that distance.
-        num_nodes: Mean number :math:`n_k` of nodes at that distance.
-        beyond: Influence of all nodes further away than the list reaches.
-        unreachable: Influence of nodes of the same graph from which no path leads to the output.
-        influence_range: The mean distance :math:`\rho`, weighted by influence.
-        influence_range_error: Half-width of its 95 % confidence interval; :obj:`None` where exact.
-        exact: Whether every node was differentiated, without estimation.
-        num_samples: Number of nodes of each graph that were (of the largest graph, where exact).
-        seed: Seed of the sampling.
-    """
-
-    total: Row
-    total_error: Row
-    mean: Row
-    num_nodes: Row
-    beyond: float
+    total: Row  #: influence :math:`T_k` of all nodes at that distance together
+    total_error: Row  #: half-width of its 95 % confidence interval; empty where it is exact
+    mean: Row  #: influence :math:`T_k / n_k` of one node at that distance
+    num_nodes: Row  #: mean number :math:`n_k` of nodes at that distance
+    beyond: float  #: influence of all nodes further away than the list reaches
+    #: influence of nodes of the same graph from which no path leads to the output
     unreachable: float
-    influence_range: float
+    influence_range: float  #: the mean distance :math:`\rho`, weighted by influence
+    #: half-width of its 95 % confidence interval; None where exact
     influence_range_error: float | None
-    exact: bool
-    num_samples: int
-    seed: int
+    exact: bool  #: whether every node was differentiated, without estimation
+    num_samples: int  #: number of nodes of each graph that were (of the largest graph, where exact)
+    seed: int  #: seed of the sampling
 
 
 def influence_by_distance(
     model: Module,
-    data: GraphLike | ModelInput | Sequence[GraphLike | ModelInput],
+    data: Graphs,
     *,
     exact: bool | None = None,
     num_samples: int = 32,
-    max_hops: int = 64,
     seed: int = 0,
 ) -> Influence:
     r"""How strongly the output of a node depends on the inputs of nodes :math:`k` hops away
@@ -73,34 +66,26 @@ def influence_by_distance(
     If independent noise of variance :math:`\varepsilon^2` is added to every input,
     :math:`\varepsilon^2 T_k` is, to first order, the variance of a node's output that comes from
     :math:`k` hops away; the *influence range* :math:`\rho` is the mean distance from which variance
-    arrives. It has no unit but hops and does not change when the output is scaled. Pairs without a
-    path take no part in it. Of several graphs, the mean over the nodes of each is averaged.
+    arrives, in hops, whatever the scale of the output. Pairs without a path take no part in it. Of
+    several graphs, the mean over the nodes of each is averaged.
 
-    Small graphs are treated exactly, with one backward pass for every node and output channel.
-    For large ones random nodes are drawn, with one backward pass each through random signs of the
-    output channels; :math:`T_k` is then estimated without bias, and the spread over the draws gives
-    the confidence intervals (the range, a quotient, by the delta method).
+    Small graphs are treated exactly, with one backward pass for every node and output channel. Of
+    large ones random nodes are drawn, with one backward pass each through random signs of the
+    outputs: an estimate without bias, whose spread gives the confidence intervals.
 
     Args:
         model (Module): Any model with the common call ``model(x, edge_index, edge_weight,
-            edge_attr, batch, batch_size)``, in any mode; it is run in evaluation mode. Integer
-            features are differentiated behind its ``node_encoder``, and a model with one output a
-            graph is read out node by node.
+            edge_attr, batch, batch_size)``; it is run in evaluation mode. Integer features are
+            differentiated behind its ``node_encoder``, and a model with one output per graph is
+            read out node by node.
         data (ModelInput, Data, Batch or sequence): The graphs.
         exact (bool, optional): Whether to differentiate every node. (default: whether that takes at
             most 512 backward passes)
         num_samples (int, optional): Number of nodes to draw in each graph. (default: :obj:`32`)
-        max_hops (int, optional): The largest distance of the lists. (default: :obj:`64`)
-        seed (int, optional): Seed of the sampling; the global generator is left alone.
-            (default: :obj:`0`)
-
-    Returns:
-        Influence: Plain numbers, ready for a file.
-
-    Raises:
-        ValueError: If the model cannot be differentiated, or a value is not usable.
+        seed (int, optional): Seed of the sampling. (default: :obj:`0`)
 
     Example:
+        >>> from torch_grama.analysis import ModelInput
         >>> from torch_grama.nn import GRAMA
         >>> ring = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]])
         >>> model = GRAMA(3, 8, 2, seq_len=2, num_blocks=1)
@@ -109,25 +94,26 @@ def influence_by_distance(
         (6, True)
     """
     check_count("num_samples", num_samples, minimum=2)
-    check_count("max_hops", max_hops, minimum=0)
     inputs = read_input(data)
     jacobian = NodeJacobian(model, inputs)
     exact = jacobian.num_passes <= _EXACT_PASSES if exact is None else exact
     draws = list(jacobian.draw_all() if exact else jacobian.draw_sample(num_samples, seed))
-    distance = distances_of_draws(inputs.edge_index, jacobian, draws)
-    shells = _Shells(jacobian, draws, distance, max_hops)
-
+    goals = torch.zeros(len(draws), inputs.num_nodes, dtype=torch.bool, device=jacobian.y.device)
+    for row, draw in zip(goals, draws, strict=True):
+        row[draw.nodes] = True
+    distance = hop_distance(inputs.edge_index, inputs.num_nodes, goals)
+    shells = _Shells(jacobian, draws, distance.cpu())
     total, error = shells.estimate(shells.influence)
     num_nodes, _ = shells.estimate(shells.members)
-    reach = int(num_nodes[: max_hops + 1].nonzero().max()) + 1 if draws else 0
+    reach = int(num_nodes[: _MAX_HOPS + 1].nonzero().max()) + 1 if draws else 0
     quotient, quotient_error = shells.estimate_range()
     return Influence(
         total=plain_row(total[:reach]),
         total_error=[] if exact else plain_row(error[:reach]),
         mean=plain_row(total[:reach] / num_nodes[:reach]),
         num_nodes=plain_row(num_nodes[:reach]),
-        beyond=plain_number(total[max_hops + 1]),
-        unreachable=plain_number(total[max_hops + 2]),
+        beyond=plain_number(total[_MAX_HOPS + 1]),
+        unreachable=plain_number(total[_MAX_HOPS + 2]),
         influence_range=plain_number(quotient),
         influence_range_error=None if exact else plain_number(quotient_error),
         exact=exact,
@@ -136,14 +122,50 @@ def influence_by_distance(
     )
 
 
-def distances_of_draws(
-    edge_index: Tensor, jacobian: NodeJacobian, draws: Sequence[JacobianDraw]
-) -> Tensor:
-    r"""Hops ``[D, N]`` from every node to the differentiated node of its graph."""
-    goals = torch.zeros(len(draws), jacobian.num_nodes, dtype=torch.bool, device=edge_index.device)
-    for row, draw in zip(goals, draws, strict=True):
-        row[draw.nodes] = True
-    return hop_distance(edge_index, jacobian.num_nodes, goals)
+def hop_distance(edge_index: Tensor, num_nodes: int, goals: Tensor) -> Tensor:
+    r"""Number of edges on the shortest path from every node to the nearest goal.
+
+    Paths follow the edges from source to target, as messages do.
+
+    Args:
+        edge_index (Tensor): Edges :math:`(2, E)`, from source to target.
+        num_nodes (int): Number of nodes :math:`N`.
+        goals (Tensor): Which nodes are goals, boolean: one set :math:`(N)` or several
+            :math:`(M, N)`.
+
+    Returns:
+        Tensor: The distances, of the same shape; 0 at the goals and -1 where no path leads to one.
+
+    Example:
+        >>> path = torch.tensor([[0, 1, 2], [1, 2, 3]])
+        >>> hop_distance(path, 4, torch.tensor([False, False, True, False]))
+        tensor([ 2,  1,  0, -1])
+    """
+    if goals.dtype != torch.bool or goals.dim() not in (1, 2) or goals.size(-1) != num_nodes:
+        raise ValueError(
+            f"Expected 'goals' to be boolean of shape [{num_nodes}] or [M, {num_nodes}] "
+            f"(got {goals.dtype} of shape {tuple(goals.shape)})"
+        )
+    if goals.dim() == 1:
+        return hop_distance(edge_index, num_nodes, goals.unsqueeze(0))[0]
+    largest = max(num_nodes, edge_index.size(1), 1)
+    chunks = goals.split(max(1, _CHUNK_NUMBERS // largest))
+    return torch.cat([_search(edge_index, chunk) for chunk in chunks])
+
+
+def _search(edge_index: Tensor, goals: Tensor) -> Tensor:
+    source, target = edge_index
+    # [M, N] -> [N, M]: a hop moves whole rows
+    front = goals.mT.contiguous()
+    distance = torch.where(front, 0, UNREACHABLE)
+    hops = 0
+    while bool(front.any()):
+        hops += 1
+        reached = torch.zeros_like(front, dtype=torch.float32)
+        reached.index_add_(0, source, front[target].float())
+        front = (reached > 0) & (distance == UNREACHABLE)
+        distance.masked_fill_(front, hops)
+    return distance.mT.contiguous()
 
 
 def confidence(values: Tensor) -> Tensor:
@@ -164,40 +186,23 @@ def confidence(values: Tensor) -> Tensor:
 
 
 class _Shells:
-    r"""Influence and nodes by distance: hops 0 to ``max_hops``, then beyond, then unreachable.
+    r"""Influence and nodes by distance: hops 0 to the largest, then beyond, then unreachable."""
 
-    Attributes:
-        influence: Sums of squares ``[D, B, K]``.
-        members: Numbers of nodes ``[D, B, K]``.
-    """
-
-    def __init__(
-        self,
-        jacobian: NodeJacobian,
-        draws: Sequence[JacobianDraw],
-        distance: Tensor,
-        max_hops: int,
-    ) -> None:
-        num_graphs, num_shells = jacobian.num_graphs, max_hops + 3
-        zeros = torch.zeros(len(draws), num_graphs * num_shells, dtype=torch.float64)
-        influence, members = zeros.clone(), zeros.clone()
-        moments, weights = (torch.zeros(len(draws), num_graphs).double() for _ in range(2))
-        drawn = torch.zeros(len(draws), num_graphs, dtype=torch.bool)
-        graph = jacobian.graph.cpu()
-        for index, (draw, hops) in enumerate(zip(draws, distance.cpu(), strict=True)):
-            drawn[index, graph[draw.nodes.cpu()]] = True
-            shell = hops.clamp(max=max_hops + 1)
-            shell = torch.where(hops == UNREACHABLE, max_hops + 2, shell)
-            place = graph * num_shells + shell
-            squares = draw.squares.cpu()
-            influence[index].index_add_(0, place, squares)
-            members[index].index_add_(0, place, torch.ones_like(squares))
-            reached = squares * (hops != UNREACHABLE)
-            moments[index].index_add_(0, graph, reached * hops)
-            weights[index].index_add_(0, graph, reached)
-        shape = (len(draws), num_graphs, num_shells)
-        self.influence, self.members = influence.view(shape), members.view(shape)
-        self._moments, self._weights, self._drawn = moments, weights, drawn
+    def __init__(self, jacobian: NodeJacobian, draws: Sequence[JacobianDraw], hops: Tensor) -> None:
+        # D draws, N nodes, B graphs, K shells
+        D, B, K = len(draws), jacobian.num_graphs, _MAX_HOPS + 3
+        graph = jacobian.graph.cpu().expand(D, -1)
+        squares = torch.zeros(hops.shape, dtype=torch.float64)
+        for row, draw in zip(squares, draws, strict=True):
+            row.copy_(draw.squares)
+        lost = hops == UNREACHABLE
+        shell = torch.where(lost, K - 1, hops.clamp(max=K - 2))
+        reached = squares.masked_fill(lost, 0)
+        self.influence = _sum(graph * K + shell, squares, B * K).view(D, B, K)
+        self.members = _sum(graph * K + shell, torch.ones_like(squares), B * K).view(D, B, K)
+        self._moments = _sum(graph, reached * hops, B)
+        self._weights = _sum(graph, reached, B)
+        self._drawn = _sum(graph, (hops == 0).double(), B) > 0
 
     def estimate(self, values: Tensor) -> tuple[Tensor, Tensor]:
         r"""Mean ``[K]`` over the nodes of each graph, then over graphs; and its confidence."""
@@ -207,8 +212,7 @@ class _Shells:
         if not bool(present.any()):
             return values.new_zeros(values.size(-1)), values.new_zeros(values.size(-1))
         per_graph = values.sum(0)[present] / count[present].unsqueeze(-1)
-        per_draw = values[:, present].mean(1)
-        return per_graph.mean(0), confidence(per_draw)
+        return per_graph.mean(0), confidence(values[:, present].mean(1))
 
     def estimate_range(self) -> tuple[float, float]:
         r"""The weighted mean distance, and its confidence."""
@@ -220,3 +224,8 @@ class _Shells:
         deviation = (self._moments - quotient * self._weights) / weight
         _, error = self.estimate(deviation.unsqueeze(-1))
         return float(quotient), float(error)
+
+
+def _sum(places: Tensor, values: Tensor, size: int) -> Tensor:
+    r"""Sums ``[D, size]`` of the values ``[D, N]`` by their places ``[D, N]``."""
+    return values.new_zeros(len(values), size).scatter_add(1, places, values)

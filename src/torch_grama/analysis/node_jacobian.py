@@ -10,65 +10,52 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Module
+from torch.utils.hooks import RemovableHandle
 
-from torch_grama.analysis._checks import check_batch
-from torch_grama.analysis.model_input import ModelInput, evaluation_mode
+from torch_grama.analysis.inputs import ModelInput, check_batch, evaluation_mode, listening
 
 
 @dataclass(frozen=True, eq=False)
 class JacobianDraw:
-    r"""How strongly the outputs of a few nodes, one in each graph, depend on all inputs.
+    r"""How strongly the outputs of a few nodes, one in each graph, depend on all inputs."""
 
-    Attributes:
-        nodes: The nodes whose outputs were differentiated; at most one in each graph.
-        squares: The squared norm of the derivative by the input of each node ``[N]``, of the output
-            that lies in the same graph.
-    """
-
-    nodes: Tensor
-    squares: Tensor
+    nodes: Tensor  # the nodes whose outputs were differentiated, at most one in each graph
+    squares: Tensor  # [N], squared norm of the derivative by the input of each node of that graph
 
 
 class NodeJacobian:
     r"""The Jacobian :math:`\mathbf{J}_{vu} = \partial \mathbf{y}_v / \partial \mathbf{x}_u` of the
     output of node :math:`v` by the input of node :math:`u`, in evaluation mode.
 
-    The model is run once; every draw is one backward pass, or several. One node of each graph is
-    differentiated at a time, which presumes that the graphs of a batch do not mix.
-
-    Inputs that are no floating-point numbers are differentiated behind the first module called
-    ``node_encoder``. Modules with ``readout="graph"`` are run with ``readout="node"``: the output
-    of a node is what the model would say of it alone. Of other models with one output a graph it
-    is the last ``[N, F]`` tensor that any of their modules takes or returns, the last state before
-    the pooling in most.
-
-    Args:
-        model (Module): Any model with the common call.
-        inputs (ModelInput): The graphs.
-
-    Raises:
-        ValueError: If the model offers no such input or output.
+    The model is run once. One node of each graph is differentiated at a time, so the graphs of a
+    batch must not mix. Integers are differentiated behind the first module called ``node_encoder``.
+    A model with one output per graph is read out node by node: the output of a node is what the
+    layers after the pooling say of a graph with that node alone, or, where there are no such
+    layers, the last state ``[N, F]`` before the pooling.
     """
 
     def __init__(self, model: Module, inputs: ModelInput) -> None:
-        num_nodes = inputs.num_nodes
         with (
             evaluation_mode(model),
-            # blocks that are recomputed for the backward pass allow but one
-            _changed(model, "checkpoint_blocks", True, False),
-            _changed(model, "readout", "graph", "node"),
+            _without_checkpoints(model),
             torch.inference_mode(False),
             torch.enable_grad(),
         ):
-            self.x, out = _run_from_leaf(model, inputs)
-            if out.size(0) != num_nodes:
-                self.x, out = _run_to_node_states(model, inputs)
+            ears = _Ears(inputs)
+            with listening(*ears.put_on(model)):
+                self.x, out = _run_from_leaf(model, inputs)
+            if not out.requires_grad:
+                raise ValueError(
+                    f"Expected the output of {type(model).__name__} to be differentiable by its "
+                    f"input (got one without gradient); remove torch.no_grad() or detach() from it"
+                )
+            if out.size(0) != inputs.num_nodes:
+                out = ears.read_out_nodes(model, out)
         self.y = out.flatten(1) if out.dim() > 1 else out.unsqueeze(1)
-        self.num_nodes, self.num_outputs = num_nodes, self.y.size(1)
+        self.num_nodes, self.num_outputs = self.y.shape
         self.graph, self.num_graphs = check_batch(self.y, inputs.batch, inputs.batch_size)
-        counts = torch.bincount(self.graph, minlength=self.num_graphs)
-        self.first_node = counts.cumsum(0) - counts
-        self.sizes = counts
+        self.sizes = torch.bincount(self.graph, minlength=self.num_graphs)
+        self.first_node = self.sizes.cumsum(0) - self.sizes
 
     @property
     def num_passes(self) -> int:
@@ -79,12 +66,9 @@ class NodeJacobian:
         r"""Yields every node of every graph once, without error."""
         for index in range(int(self.sizes.max()) if self.num_nodes else 0):
             nodes = (self.first_node + index)[self.sizes > index]
-            squares = torch.zeros(self.num_nodes, dtype=torch.float64, device=self.y.device)
-            for channel in range(self.num_outputs):
-                weights = self.y.new_zeros(self.num_outputs)
-                weights[channel] = 1
-                squares += self._pull_back(nodes, weights.expand(len(nodes), -1))
-            yield JacobianDraw(nodes, squares)
+            channels = torch.eye(self.num_outputs, dtype=self.y.dtype, device=self.y.device)
+            rows = [self._pull_back(nodes, channel) for channel in channels]
+            yield JacobianDraw(nodes, torch.stack(rows).sum(0))
 
     def draw_sample(self, num_samples: int, seed: int) -> Iterator[JacobianDraw]:
         r"""Yields random nodes, one of each graph, with one backward pass each.
@@ -94,33 +78,24 @@ class NodeJacobian:
         squares are unbiased estimates. Nodes are not repeated before all had their turn.
         """
         generator = torch.Generator().manual_seed(seed)
-        graphs = [index for index, size in enumerate(self.sizes.tolist()) if size > 0]
-        sizes, first = self.sizes.tolist(), self.first_node.tolist()
-        order = {
-            graph: torch.cat(
-                [
-                    torch.randperm(sizes[graph], generator=generator)
-                    for _ in range(-(-num_samples // sizes[graph]))
-                ]
-            ).tolist()
-            for graph in graphs
-        }
-        for sample in range(num_samples if graphs else 0):
-            nodes = torch.tensor([first[graph] + order[graph][sample] for graph in graphs])
+        first = self.first_node.tolist()
+        orders = []  # of each graph that has nodes, its nodes in random order
+        for graph, size in enumerate(self.sizes.tolist()):
+            rounds = range(-(-num_samples // size)) if size else ()
+            shuffled = [torch.randperm(size, generator=generator) for _ in rounds]
+            orders += [first[graph] + torch.cat(shuffled)] if size else []
+        for sample in range(num_samples if orders else 0):
+            nodes = torch.stack([order[sample] for order in orders]).to(self.y.device)
             signs = torch.randint(2, (len(nodes), self.num_outputs), generator=generator) * 2 - 1
-            nodes = nodes.to(self.y.device)
             yield JacobianDraw(nodes, self._pull_back(nodes, signs.to(self.y)))
 
     def _pull_back(self, nodes: Tensor, weights: Tensor) -> Tensor:
         r"""Squared norms ``[N]`` of the derivatives of the weighted outputs of some nodes."""
         cotangent = torch.zeros_like(self.y)
         cotangent[nodes] = weights
-        gradients: tuple[Tensor | None, ...] = torch.autograd.grad(
-            self.y, self.x, cotangent, retain_graph=True, allow_unused=True
+        (gradient,) = torch.autograd.grad(
+            self.y, self.x, cotangent, retain_graph=True, allow_unused=True, materialize_grads=True
         )
-        gradient = gradients[0]
-        if gradient is None:
-            return torch.zeros(self.num_nodes, dtype=torch.float64, device=self.y.device)
         squares: Tensor = gradient.detach().double().flatten(1).square().sum(1)
         if not bool(torch.isfinite(squares).all()):
             raise ValueError(
@@ -131,33 +106,26 @@ class NodeJacobian:
 
 
 @contextmanager
-def _changed(model: Module, name: str, old: str | bool, new: str | bool) -> Iterator[None]:
-    r"""Gives an attribute of all modules that have it another value for a while."""
-    modules = [m for m in model.modules() if _has(m, name, old)]
+def _without_checkpoints(model: Module) -> Iterator[None]:
+    r"""Blocks that are recomputed for the backward pass allow but one."""
+    modules: list[Any] = list(model.modules())
+    modules = [m for m in modules if getattr(m, "checkpoint_blocks", False) is True]
     for module in modules:
-        setattr(module, name, new)
+        module.checkpoint_blocks = False
     try:
         yield
     finally:
         for module in modules:
-            setattr(module, name, old)
-
-
-def _has(module: Module, name: str, value: str | bool) -> bool:
-    found = getattr(module, name, None)
-    return isinstance(found, str | bool) and found == value
+            module.checkpoint_blocks = True
 
 
 def _run_from_leaf(model: Module, inputs: ModelInput) -> tuple[Tensor, Tensor]:
     r"""Runs a model and returns the tensor to differentiate by, and the output."""
     if inputs.x.is_floating_point():
         leaf = inputs.x.detach().clone().requires_grad_()
-        out = inputs.run(model, leaf)
-        return leaf, _check_depends(model, out)
-    encoder = next(
-        (module for name, module in model.named_modules() if name.endswith("node_encoder")), None
-    )
-    if encoder is None:
+        return leaf, inputs.run(model, leaf)
+    encoders = [module for name, module in model.named_modules() if name.endswith("node_encoder")]
+    if not encoders:
         raise ValueError(
             f"Expected floating-point node features or a model with a 'node_encoder' "
             f"(got features of type {inputs.x.dtype} and {type(model).__name__} without one)"
@@ -168,55 +136,48 @@ def _run_from_leaf(model: Module, inputs: ModelInput) -> tuple[Tensor, Tensor]:
         leaves.append(encoded.detach().requires_grad_())
         return leaves[-1]
 
-    handle = encoder.register_forward_hook(cut)
-    try:
+    with listening(encoders[0].register_forward_hook(cut)):
         out = inputs.run(model)
-    finally:
-        handle.remove()
-    return leaves[-1], _check_depends(model, out)
+    return leaves[-1], out
 
 
-def _check_depends(model: Module, out: Tensor) -> Tensor:
-    if not out.requires_grad:
-        raise ValueError(
-            f"Expected the output of {type(model).__name__} to be differentiable by its input "
-            f"(got one without gradient); remove torch.no_grad() or detach() from it"
-        )
-    return out
+class _Ears:
+    r"""Hears the last state ``[N, F]`` of a run, and which module takes the pooled states first."""
 
+    def __init__(self, inputs: ModelInput) -> None:
+        self._num_nodes, self._num_graphs = inputs.num_nodes, inputs.num_graphs
+        self._state: Tensor | None = None
+        self._head: tuple[Module, int] | None = None  # and how many poolings stand side by side
 
-def _run_to_node_states(model: Module, inputs: ModelInput) -> tuple[Tensor, Tensor]:
-    r"""Likewise, with the last state of every node before the pooling as the output."""
-    states: list[Tensor] = []
+    def put_on(self, model: Module) -> Iterator[RemovableHandle]:
+        for module in model.modules():
+            if module is not model:
+                yield module.register_forward_pre_hook(self._hear_given)
+                yield module.register_forward_hook(lambda *heard: self._hear(heard[2]))
 
-    def keep(candidate: object) -> None:
-        if (
-            isinstance(candidate, Tensor)
-            and candidate.dim() == 2
-            and candidate.size(0) == inputs.num_nodes
-            and candidate.requires_grad
-        ):
-            states[:] = [candidate]
+    def _hear_given(self, module: Module, given: tuple[Any, ...]) -> None:
+        self._hear(given[0] if given else None, module if len(given) == 1 else None)
 
-    def before(_: Module, arguments: tuple[Any, ...]) -> None:
-        keep(arguments[0] if arguments else None)
+    def _hear(self, value: object, reader: Module | None = None) -> None:
+        if not isinstance(value, Tensor) or value.dim() != 2 or not value.requires_grad:
+            return
+        if len(value) == self._num_nodes:
+            self._state, self._head = value, None
+        elif reader is not None and self._state is not None and self._head is None:
+            copies, rest = divmod(value.size(1), self._state.size(1))
+            if len(value) == self._num_graphs and rest == 0:
+                self._head = reader, copies
 
-    def after(_: Module, __: tuple[Any, ...], result: object) -> None:
-        keep(result)
-
-    handles = []
-    for module in model.modules():
-        if module is not model:
-            handles.append(module.register_forward_pre_hook(before))
-            handles.append(module.register_forward_hook(after))
-    try:
-        leaf, out = _run_from_leaf(model, inputs)
-    finally:
-        for handle in handles:
-            handle.remove()
-    if not states:
-        raise ValueError(
-            f"Expected {type(model).__name__} to return one row a node, or to hold a module that "
-            f"takes or returns one (got {out.size(0)} rows for {inputs.num_nodes} nodes)"
-        )
-    return leaf, states[0]
+    def read_out_nodes(self, model: Module, out: Tensor) -> Tensor:
+        r"""The output of every node, as if it were a graph by itself."""
+        if self._state is None:
+            raise ValueError(
+                f"Expected {type(model).__name__} to return one row per node, or to hold a module "
+                f"that takes or returns one (got {out.size(0)} rows for {self._num_nodes} nodes)"
+            )
+        if self._head is None:
+            return self._state
+        head, copies = self._head
+        # the sum, the maximum and the mean over one node are its state
+        read: Tensor = head(self._state.repeat(1, copies))
+        return read

@@ -10,26 +10,31 @@ import torch
 from torch import Tensor
 from torch.nn import Module, ModuleList
 
-from torch_grama.analysis._checks import check_batch
-from torch_grama.analysis.block_trace import BlockTrace, encode_input, find_grama, trace_blocks
-from torch_grama.analysis.model_input import GraphLike, ModelInput, evaluation_mode, read_input
-from torch_grama.analysis.plain_numbers import Row, plain_row
+from torch_grama.analysis.block_analysis import (
+    encode_input,
+    find_grama,
+    step_labels,
+    trace_blocks,
+)
+from torch_grama.analysis.inputs import (
+    Graphs,
+    ModelInput,
+    check_batch,
+    evaluation_mode,
+    listening,
+    read_input,
+)
+from torch_grama.analysis.records import Row, plain_row
 from torch_grama.nn.readout import Readout
 
 
 @dataclass(frozen=True)
 class Smoothness:
-    r"""The roughness of the states on their way through a model, see :func:`dirichlet_energy`.
+    r"""The roughness of the states on their way through a model, see :func:`dirichlet_energy`."""
 
-    Attributes:
-        labels: What each entry belongs to, such as ``"block 1, step 3"``.
-        energy: Normalised Dirichlet energy, the mean over the graphs.
-        size: Root mean square of the states' entries.
-    """
-
-    labels: list[str]
-    energy: Row
-    size: Row
+    labels: list[str]  #: what each entry belongs to, such as ``"block 1, step 3"``
+    energy: Row  #: normalised Dirichlet energy, the mean over the graphs
+    size: Row  #: root mean square of the states' entries
 
 
 def dirichlet_energy(
@@ -48,27 +53,19 @@ def dirichlet_energy(
         \frac{\mathbf{x}_j}{\sqrt{d_j}} \right\|^2 \in [0, 2]
 
     where :math:`\mathbf{L}` is the symmetric normalised Laplacian. It is 0 for states that graph
-    convolutions converge to (in every component proportional to :math:`\sqrt{d_i}`), about 1 for
-    states that know nothing of the edges, and it does not change when states are scaled. Self-loops
-    are left out, and an edge in one direction only counts half.
+    convolutions converge to (proportional to :math:`\sqrt{d_i}`), about 1 for states that know
+    nothing of the edges, and does not change when states are scaled. Self-loops are left out, and
+    an edge in one direction only counts half.
 
     Args:
-        states (Tensor): Node states, or several at once.
-        edge_index (Tensor): Edges, from source to target.
-        edge_weight (Tensor, optional): Non-negative edge weights. (default: ones)
-        batch (Tensor, optional): The graph of each node. (default: :obj:`None`, one graph)
-        batch_size (int, optional): Number of graphs :math:`B`. (default: the largest entry of
-            ``batch`` plus one)
-
-    Shapes:
-        - **input:** states :math:`(*, N, F)`, edge_index :math:`(2, E)`, edge_weight :math:`(E)`
-        - **output:** energy :math:`(*, B)`, or :math:`(*)` without ``batch``
+        states (Tensor): Node states :math:`(*, N, F)`.
+        edge_index (Tensor): Edges :math:`(2, E)`, from source to target.
+        edge_weight (Tensor, optional): Non-negative edge weights :math:`(E)`. (default: ones)
+        batch (Tensor, optional): The graph of each node :math:`(N)`. (default: one graph)
+        batch_size (int, optional): Number of graphs :math:`B`. (default: :obj:`None`)
 
     Returns:
-        Tensor: The energy, differentiable in the states; 0 for a graph whose states are all zero.
-
-    Raises:
-        ValueError: If a shape or a value is not usable.
+        Tensor: The energy :math:`(*, B)`, or :math:`(*)` without ``batch``; 0 for zero states.
 
     Example:
         >>> edge = torch.tensor([[0, 1], [1, 0]])
@@ -82,9 +79,10 @@ def dirichlet_energy(
         )
     num_nodes = states.size(-2)
     graph, num_graphs = check_batch(states.new_empty(num_nodes, 0), batch, batch_size)
-    source, target = edge_index[:, edge_index[0] != edge_index[1]]
+    proper = edge_index[0] != edge_index[1]
+    source, target = edge_index[:, proper]
     weight = states.new_ones(edge_index.size(1)) if edge_weight is None else edge_weight
-    weight = weight[edge_index[0] != edge_index[1]].to(states.dtype)
+    weight = weight[proper].to(states.dtype)
     if bool((weight < 0).any()):
         raise ValueError(
             f"Expected 'edge_weight' not to be negative (got {float(weight.min()):g}); leave it "
@@ -103,56 +101,35 @@ def dirichlet_energy(
     return quotient if batch is not None else quotient.squeeze(-1)
 
 
-def measure_smoothness(
-    model: Module,
-    data: GraphLike | ModelInput | Sequence[GraphLike | ModelInput],
-    layers: Sequence[Module] | None = None,
-) -> Smoothness:
+def measure_smoothness(model: Module, data: Graphs) -> Smoothness:
     r"""The Dirichlet energy of the states after every recurrence of a GRAMA model, or after every
-    layer of another.
+    layer of another: the :class:`~torch.nn.ModuleList` with the most outputs ``[N, F]``, but for a
+    readout's.
 
     Args:
         model (Module): Any model with the common call; it is run in evaluation mode.
         data (ModelInput, Data, Batch or sequence): The graphs.
-        layers (sequence of Module, optional): The layers whose outputs ``[N, F]`` are looked at.
-            (default: the recurrences of a GRAMA model; for others the :class:`~torch.nn.ModuleList`
-            that has the most such outputs, but for a readout's)
-
-    Raises:
-        ValueError: If no layer returns one row a node.
     """
-    found = smoothness_if_any(model, read_input(data), layers)
+    found = smoothness_if_any(model, read_input(data))
     if found is None:
         raise ValueError(
-            f"Expected layers that return one row a node (got none in {type(model).__name__}); "
-            f"name them with 'layers'"
+            f"Expected layers that return one row per node (got none in {type(model).__name__}); "
+            f"hold them in a ModuleList"
         )
     return found
 
 
-def smoothness_if_any(
-    model: Module, inputs: ModelInput, layers: Sequence[Module] | None = None
-) -> Smoothness | None:
-    r"""Likewise, :obj:`None` for a model none of whose layers returns one row a node."""
+def smoothness_if_any(model: Module, inputs: ModelInput) -> Smoothness | None:
+    r"""Likewise, :obj:`None` for a model none of whose layers returns one row per node."""
     with evaluation_mode(model), torch.no_grad():
-        if layers is None and find_grama(model) is not None:
+        if find_grama(model) is not None:
             encoded = encode_input(model, inputs)
-            return smoothness_of_traces(trace_blocks(model, encoded), encoded)
-        groups = [list(layers)] if layers is not None else _find_lists(model)
-        outputs = _listen(model, inputs, groups)
-    if not outputs:
-        return None
+            traces = trace_blocks(model, encoded)
+            states = [traces[0].given[-1], *(state for trace in traces for state in trace.states)]
+            return _summarize(step_labels(model), states, encoded)
+        outputs = _listen(model, inputs)
     labels = [f"layer {index + 1}" for index in range(len(outputs))]
-    return _summarize(labels, outputs, inputs)
-
-
-def smoothness_of_traces(traces: Sequence[BlockTrace], encoded: ModelInput) -> Smoothness:
-    r"""The smoothness of states that were traced already."""
-    labels, states = ["embedding"], [traces[0].given[-1]]
-    for number, trace in enumerate(traces, start=1):
-        labels += [f"block {number}, step {step + 1}" for step in range(len(trace.states))]
-        states += list(trace.states.unbind(0))
-    return _summarize(labels, states, encoded)
+    return _summarize(labels, outputs, inputs) if outputs else None
 
 
 def _summarize(labels: list[str], states: Sequence[Tensor], inputs: ModelInput) -> Smoothness:
@@ -166,15 +143,12 @@ def _summarize(labels: list[str], states: Sequence[Tensor], inputs: ModelInput) 
     return Smoothness(labels, plain_row(torch.stack(energies)), plain_row(torch.stack(sizes)))
 
 
-def _find_lists(model: Module) -> list[list[Module]]:
+def _listen(model: Module, inputs: ModelInput) -> list[Tensor]:
+    r"""Runs a model and returns the node states of the list of modules that returns the most."""
     # the layers of a readout come after the last state
     heads = [module for module in model.modules() if isinstance(module, Readout)]
     after = {part for head in heads for part in head.modules()}
-    return [list(m) for m in model.modules() if isinstance(m, ModuleList) and m not in after]
-
-
-def _listen(model: Module, inputs: ModelInput, groups: Sequence[Sequence[Module]]) -> list[Tensor]:
-    r"""Runs a model and returns the node states of the group of modules that returns the most."""
+    groups = [m for m in model.modules() if isinstance(m, ModuleList) and m not in after]
     heard: list[list[Tensor]] = [[] for _ in groups]
     handles = []
     for group, found in zip(groups, heard, strict=True):
@@ -185,9 +159,6 @@ def _listen(model: Module, inputs: ModelInput, groups: Sequence[Sequence[Module]
                 found.append(state)
 
         handles += [module.register_forward_hook(keep) for module in group]
-    try:
+    with listening(*handles):
         inputs.run(model)
-    finally:
-        for handle in handles:
-            handle.remove()
     return max(heard, key=len, default=[])

@@ -1,10 +1,10 @@
-"""How the influence of one node spreads, recurrence by recurrence."""
+"""How the influence of one node spreads, recurrence by recurrence, and a graph to show it on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -12,15 +12,45 @@ from torch.autograd import forward_ad
 from torch.nn import Module
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from torch_grama.analysis._checks import check_count
-from torch_grama.analysis.block_trace import demand_grama, encode_input, trace_blocks
-from torch_grama.analysis.model_input import GraphLike, ModelInput, evaluation_mode, read_input
+from torch_grama.analysis.block_analysis import encode_input, step_labels, trace_blocks
+from torch_grama.analysis.influence import UNREACHABLE, hop_distance
+from torch_grama.analysis.inputs import (
+    GraphLike,
+    ModelInput,
+    check_count,
+    evaluation_mode,
+    read_input,
+)
+from torch_grama.analysis.records import Cube, Matrix, plain_matrix
 
 # Up to this many channels of a node are perturbed one by one; beyond, in random directions.
 _EXACT_CHANNELS = 32
 
 # Nodes and edges of the copies of a graph that are run at once.
 _CHUNK_SIZE = 2**15
+
+# Numbers that the influence on a drawn graph may have, and nodes and edges that its runs of the
+# model may go through; they decide of how many nodes it is given, and whether it is exact.
+_MAX_NUMBERS, _MAX_WORK = 20_000, 400_000
+
+# Rounds in which its nodes find their places.
+_ROUNDS = 200
+
+
+@dataclass(frozen=True)
+class ExampleGraph:
+    r"""A graph, or the surroundings of a node, with the influence of some nodes on all."""
+
+    graph: int  #: number of the graph in the data
+    nodes: list[int]  #: the nodes that are shown, by their numbers in the graph
+    positions: Matrix  #: where to draw each of them ``[n][2]``, between -1 and 1
+    edges: list[list[int]]  #: pairs ``[m][2]`` of places in ``nodes``, each pair once
+    sources: list[int]  #: places in ``nodes`` of the nodes whose influence is given
+    labels: list[str]  #: what each step is, ``"embedding"`` or such as ``"block 1, step 3"``
+    spread: Cube  #: influence ``[sources][steps][n]``, see :func:`influence_spread`
+    #: random directions behind the estimate; None for the default of :func:`influence_spread`,
+    #: which is exact for up to 32 input channels
+    num_probes: int | None
 
 
 def influence_spread(
@@ -37,32 +67,24 @@ def influence_spread(
         s_{t v} = \left\| \frac{\partial \mathbf{f}_v^{(t)}}{\partial \mathbf{x}_u} \right\|_F
 
     where :math:`u` is the source. Row 0 is the newest state that the first block is given, then
-    follow the :math:`R` recurrences of each of :math:`S` blocks, with the states as a block hands
-    them on. With a message-passing backbone influence travels one hop a recurrence; what is seen
-    further away came through the coefficients, which depend on all nodes of a graph.
-
-    The derivatives are taken in forward mode: one run of the model gives the response of all nodes
-    at all recurrences to a change of one input channel. Small graphs are copied, so that many
-    channels and sources go through in one run.
+    follow the :math:`R` recurrences of each of :math:`S` blocks. With a message-passing backbone
+    influence travels one hop per recurrence; what is seen further away came through the
+    coefficients, which depend on all nodes of a graph. The derivatives are taken in forward mode.
 
     Args:
         model (Module): A GRAMA model, or a module that holds one and is called alike.
         data (ModelInput or Data): One graph.
         source (int or sequence of int): The node, or several.
-        num_probes (int, optional): Number of random directions in which the input of the source is
-            changed, for an unbiased estimate of :math:`s^2`; :obj:`None` changes each channel by
-            itself, which is exact, for up to 32 channels. (default: :obj:`None`)
+        num_probes (int, optional): Number of random changes of the source's input, for an unbiased
+            estimate of :math:`s^2`. (default: each channel by itself, which is exact, for up to 32
+            channels)
         seed (int, optional): Seed of the directions. (default: :obj:`0`)
 
-    Shapes:
-        - **output:** :math:`(1 + S R, N)`, or :math:`(K, 1 + S R, N)` for :math:`K` sources
-
     Returns:
-        Tensor: The norms, in float64.
+        Tensor: :math:`(1 + S R, N)`, or :math:`(K, 1 + S R, N)` for :math:`K` sources, in float64.
 
     Raises:
-        ValueError: If there is no GRAMA model inside, if there are several graphs, if a source is
-            no node of the graph, or if the backbone has no forward-mode derivative.
+        ValueError: If there are several graphs, or the backbone has no forward-mode derivative.
 
     Example:
         >>> from torch_grama.nn import GRAMA
@@ -77,108 +99,136 @@ def influence_spread(
     if num_probes is not None:
         check_count("num_probes", num_probes, minimum=1)
     sources = [source] if isinstance(source, int) else list(source)
+    inputs = read_input(data)
+    if inputs.num_graphs > 1:
+        raise ValueError(
+            "Expected one graph (got a batch of several); pass one of ModelInput.split()"
+        )
+    if not sources:
+        raise ValueError("Expected at least one 'source' (got none)")
+    wrong = [node for node in sources if not 0 <= node < inputs.num_nodes]
+    if wrong:
+        raise ValueError(
+            f"Expected 'source' to be a node between 0 and {inputs.num_nodes - 1} (got {wrong[0]})"
+        )
     with evaluation_mode(model):
-        copier = _Copier(model, read_input(data), sources)
-        spread = copier.spread(num_probes, seed)
+        encoded = replace(encode_input(model, inputs), batch=None, batch_size=None)
+        directions = _directions(encoded.x, num_probes, seed)  # [P, *channels]
+        jobs = [(k, probe) for k in range(len(sources)) for probe in directions]
+        num_copies = max(1, _CHUNK_SIZE // (inputs.num_nodes + inputs.edge_index.size(1)))
+        squares = torch.zeros(len(sources), 1, 1, dtype=torch.float64, device=encoded.x.device)
+        for start in range(0, len(jobs), num_copies):
+            part = jobs[start : start + num_copies]
+            found = _respond(model, encoded, [(sources[k], probe) for k, probe in part])
+            squares = squares.expand(-1, *found.shape[1:]).clone()
+            squares.index_add_(0, torch.tensor([k for k, _ in part], device=found.device), found)
+    exact = num_probes is None and len(directions) == directions[0].numel()
+    spread = (squares if exact else squares / len(directions)).sqrt()
     return spread[0] if isinstance(source, int) else spread
 
 
-class _Copier:
-    r"""Runs a model on copies of one graph, each with the input of one node changed."""
+def draw_example(
+    model: Module,
+    inputs: ModelInput,
+    *,
+    graph: int = 0,
+    max_nodes: int = 60,
+    seed: int = 0,
+) -> ExampleGraph:
+    r"""Prepares a graph for a drawing in which a click on a node shows its influence.
 
-    def __init__(self, model: Module, inputs: ModelInput, sources: Sequence[int]) -> None:
-        self.model, self.sources = model, sources
-        self.encoded = encode_input(model, inputs)
-        x = self.encoded.x
-        # a sequence may have its nodes in the second place
-        self.node_dim = int(x.dim() == 3 and demand_grama(model).embedding.sequence_first)
-        self.num_nodes = x.size(self.node_dim)
-        if self.encoded.batch is not None and bool((self.encoded.batch > 0).any()):
+    Of a large graph the node with the most edges and those nearest to it are shown; the model runs
+    on the whole. The influence is exact and given for every node while that is affordable.
+
+    Args:
+        model (Module): A GRAMA model, or a module that holds one and is called alike.
+        inputs (ModelInput): One graph.
+        graph (int, optional): Its number in the data. (default: :obj:`0`)
+        max_nodes (int, optional): How many nodes to show. (default: :obj:`60`)
+        seed (int, optional): Seed of the directions. (default: :obj:`0`)
+    """
+    check_count("max_nodes", max_nodes, minimum=1)
+    num_nodes = inputs.num_nodes
+    if num_nodes == 0:
+        raise ValueError("Expected a graph with at least one node (got none)")
+    both = torch.cat([inputs.edge_index, inputs.edge_index.flip(0)], dim=1)
+    start = torch.zeros(num_nodes, dtype=torch.bool, device=both.device)
+    start[torch.bincount(both[0], minlength=num_nodes).argmax()] = True
+    distance = hop_distance(both, num_nodes, start)
+    # the nearest first, and last what has no path
+    far = torch.where(distance == UNREACHABLE, num_nodes, distance)
+    nodes = far.argsort(stable=True)[:max_nodes]
+
+    labels = step_labels(model)
+    count = min(len(nodes), max(1, _MAX_NUMBERS // (len(labels) * len(nodes))))
+    num_probes, runs = None, max(1, _MAX_WORK // (num_nodes + inputs.edge_index.size(1)))
+    if runs < _EXACT_CHANNELS * len(nodes):
+        num_probes = min(8, max(2, runs // 8))
+        count = min(count, max(1, runs // num_probes))
+    chosen = nodes[:count].tolist()
+    spread = influence_spread(model, inputs, chosen, num_probes=num_probes, seed=seed)
+    place = torch.full((num_nodes,), -1, device=both.device)
+    place[nodes] = torch.arange(len(nodes), device=both.device)
+    pairs = place[inputs.edge_index]
+    pairs = pairs[:, (pairs >= 0).all(0) & (pairs[0] != pairs[1])].sort(dim=0).values
+    edges = pairs.unique(dim=1)
+    return ExampleGraph(
+        graph=graph,
+        nodes=nodes.tolist(),
+        positions=plain_matrix(arrange_nodes(edges, len(nodes))),
+        edges=edges.mT.tolist(),
+        sources=list(range(count)),
+        labels=labels,
+        # three digits are more than a colour shows
+        spread=[
+            [[float(f"{value:.3g}") for value in row] for row in one]
+            for one in spread[:, :, nodes].tolist()
+        ],
+        num_probes=num_probes,
+    )
+
+
+def _directions(x: Tensor, num_probes: int | None, seed: int) -> Tensor:
+    r"""Changes ``[P, *channels]`` of one node: each channel by itself, or random signs."""
+    shape = x.shape[1:]
+    channels = shape.numel()
+    if num_probes is None and channels <= _EXACT_CHANNELS:
+        return torch.eye(channels, dtype=x.dtype, device=x.device).view(channels, *shape)
+    count = num_probes or _EXACT_CHANNELS
+    generator = torch.Generator().manual_seed(seed)
+    signs = torch.randint(2, (count, channels), generator=generator) * 2 - 1
+    return signs.to(x).view(count, *shape)
+
+
+def _respond(model: Module, encoded: ModelInput, changes: Sequence[tuple[int, Tensor]]) -> Tensor:
+    r"""Squared responses ``[C, T, N]`` of the states to one change in each of C copies."""
+    copies = read_input([encoded] * len(changes))
+    tangent = torch.zeros_like(copies.x)
+    for index, (node, probe) in enumerate(changes):
+        tangent[index * encoded.num_nodes + node] = probe
+    rows = []
+    with (
+        torch.inference_mode(False),
+        torch.no_grad(),
+        _plain_attention(),
+        forward_ad.dual_level(),
+    ):
+        dual = forward_ad.make_dual(copies.x.clone(), tangent)
+        try:
+            traces = trace_blocks(model, replace(copies, x=dual))
+        except (NotImplementedError, RuntimeError) as error:
+            if "forward AD" not in str(error) and "jvp" not in str(error):
+                raise
             raise ValueError(
-                "Expected one graph (got a batch of several); pass one of ModelInput.split()"
-            )
-        if not sources:
-            raise ValueError("Expected at least one 'source' (got none)")
-        wrong = [node for node in sources if not 0 <= node < self.num_nodes]
-        if wrong:
-            raise ValueError(
-                f"Expected 'source' to be a node between 0 and {self.num_nodes - 1} "
-                f"(got {wrong[0]})"
-            )
-        size = max(1, self.num_nodes + self.encoded.edge_index.size(1))
-        self.num_copies = max(1, _CHUNK_SIZE // size)
-
-    def spread(self, num_probes: int | None, seed: int) -> Tensor:
-        r"""The norms ``[K, T, N]``."""
-        directions = self._directions(num_probes, seed)  # [P, *channels]
-        jobs = [(k, probe) for k in range(len(self.sources)) for probe in directions]
-        squares: Tensor | None = None
-        for start in range(0, len(jobs), self.num_copies):
-            part = jobs[start : start + self.num_copies]
-            found = self._respond([self.sources[k] for k, _ in part], [p for _, p in part])
-            if squares is None:
-                squares = found.new_zeros(len(self.sources), *found.shape[1:])
-            squares.index_add_(0, torch.tensor([k for k, _ in part], device=found.device), found)
-        assert squares is not None
-        exact = num_probes is None and len(directions) == directions[0].numel()
-        return (squares if exact else squares / len(directions)).sqrt()
-
-    def _directions(self, num_probes: int | None, seed: int) -> Tensor:
-        x = self.encoded.x
-        shape = x.select(self.node_dim, 0).shape
-        channels = shape.numel()
-        if num_probes is None and channels <= _EXACT_CHANNELS:
-            return torch.eye(channels, dtype=x.dtype, device=x.device).view(channels, *shape)
-        count = num_probes or _EXACT_CHANNELS
-        generator = torch.Generator().manual_seed(seed)
-        signs = torch.randint(2, (count, channels), generator=generator) * 2 - 1
-        return signs.to(x).view(count, *shape)
-
-    def _respond(self, sources: Sequence[int], probes: Sequence[Tensor]) -> Tensor:
-        r"""Squared responses ``[C, T, N]`` of the states to one change in each copy."""
-        copies = self._copy(len(sources))
-        tangent = torch.zeros_like(copies.x)
-        for index, (node, probe) in enumerate(zip(sources, probes, strict=True)):
-            tangent.select(self.node_dim, index * self.num_nodes + node).copy_(probe)
-        rows = []
-        with (
-            torch.inference_mode(False),
-            torch.no_grad(),
-            _plain_attention(),
-            forward_ad.dual_level(),
-        ):
-            dual = forward_ad.make_dual(copies.x.clone(), tangent)
-            try:
-                traces = trace_blocks(self.model, replace(copies, x=dual))
-            except (NotImplementedError, RuntimeError) as error:
-                if "forward AD" not in str(error) and "jvp" not in str(error):
-                    raise
-                raise ValueError(
-                    "Expected a backbone with forward-mode derivatives (got one with an operation "
-                    "that has none); influence_by_distance does without"
-                ) from error
-            for states in [traces[0].given[-1:], *(trace.states for trace in traces)]:
-                response = forward_ad.unpack_dual(states).tangent
-                response = torch.zeros_like(states) if response is None else response
-                rows.append(response.double().square().sum(-1))
-        # [T, C N] -> [C, T, N]
-        squares = torch.cat(rows)
-        return squares.view(len(squares), len(sources), self.num_nodes).transpose(0, 1)
-
-    def _copy(self, count: int) -> ModelInput:
-        whole = self.encoded
-        edges = whole.edge_index.size(1)
-        device = whole.edge_index.device
-        offset = torch.arange(count, device=device).repeat_interleave(edges) * self.num_nodes
-        return ModelInput(
-            torch.cat([whole.x] * count, dim=self.node_dim),
-            whole.edge_index.repeat(1, count) + offset,
-            _repeat(whole.edge_weight, count),
-            _repeat(whole.edge_attr, count),
-            torch.arange(count, device=device).repeat_interleave(self.num_nodes),
-            count,
-            _repeat(whole.pe, count),
-        )
+                "Expected a backbone with forward-mode derivatives (got one with an operation "
+                "that has none); influence_by_distance does without"
+            ) from error
+        for states in [traces[0].given[-1:], *(trace.states for trace in traces)]:
+            response = forward_ad.unpack_dual(states).tangent
+            response = torch.zeros_like(states) if response is None else response
+            rows.append(response.double().square().sum(-1))
+    squares = torch.cat(rows)  # [T, C N]
+    return squares.view(len(squares), len(changes), encoded.num_nodes).transpose(0, 1)
 
 
 @contextmanager
@@ -193,5 +243,28 @@ def _plain_attention() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fused)
 
 
-def _repeat(values: Tensor | None, count: int) -> Tensor | None:
-    return None if values is None else torch.cat([values] * count)
+def arrange_nodes(edges: Tensor, num_nodes: int) -> Tensor:
+    r"""Places nodes on a plane so that distances on paper are near to those in hops.
+
+    Stress majorisation: every node moves to the weighted mean of where the others would have it,
+    with weights :math:`d_{ij}^{-2}`; the stress never rises. It starts from a circle. Returns
+    positions ``[n, 2]`` between -1 and 1, in float64.
+    """
+    if num_nodes < 2:
+        return torch.zeros(num_nodes, 2, dtype=torch.float64)
+    both = torch.cat([edges, edges.flip(0)], dim=1).cpu()
+    hops = hop_distance(both, num_nodes, torch.eye(num_nodes, dtype=torch.bool)).double()
+    # parts without a path to each other stand a little apart
+    hops = torch.where(hops == UNREACHABLE, hops.max() + 2, hops)
+    weight = 1 / hops.square().fill_diagonal_(1)
+    weight.fill_diagonal_(0)
+    angle = torch.arange(num_nodes, dtype=torch.float64) * (2 * torch.pi / num_nodes)
+    positions = torch.stack([angle.cos(), angle.sin()], dim=1) * hops.max() / 2
+    laplacian = torch.diag(weight.sum(1)) - weight
+    inverse = torch.linalg.pinv(laplacian, hermitian=True)
+    for _ in range(_ROUNDS):
+        length = torch.cdist(positions, positions)
+        pull = torch.where(length > 1e-9, weight * hops / length, 0)
+        positions = inverse @ (torch.diag(pull.sum(1)) - pull) @ positions
+    positions = positions - positions.mean(0)
+    return positions / positions.abs().max().clamp(min=1e-9)

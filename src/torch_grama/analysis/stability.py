@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
-from torch_grama.analysis._checks import check_coefficients, check_tolerance
-from torch_grama.analysis.eigenvalues import eigenvalues
-from torch_grama.analysis.state_space import state_matrix
+from torch_grama.analysis.inputs import check_coefficients, check_tolerance
+
+_NotConverged: type[RuntimeError] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
 
 # A zero of the moving average cancels a pole within this relative distance of it.
 _CANCELLATION = 1e-9
@@ -24,23 +25,15 @@ def characteristic_roots(phi: Tensor) -> Tensor:
     .. math::
         P(\lambda) = \lambda^p - \sum_{j=1}^{p} \phi_j \lambda^{p-j}
 
-    where :math:`\phi` are the autoregressive coefficients. The moving average adds only zeros to
-    the spectrum. Coefficients that sum to one always have a root at 1. Gradients follow from
-    :math:`\partial \lambda / \partial \phi_j = \lambda^{p-j} / P'(\lambda)`: they grow without
-    bound towards a multiple root, where roots are not differentiable.
+    The moving average adds only zeros to the spectrum. Coefficients that sum to one always have a
+    root at 1. Gradients follow from :math:`\partial \lambda / \partial \phi_j = \lambda^{p-j} /
+    P'(\lambda)`; at a multiple root there are none.
 
     Args:
-        phi (Tensor): Autoregressive coefficients.
-
-    Shapes:
-        - **input:** phi :math:`(*, p)`
-        - **output:** roots :math:`(*, p)`
+        phi (Tensor): Autoregressive coefficients :math:`(*, p)`.
 
     Returns:
-        Tensor: The complex roots in order of falling modulus, found in float64.
-
-    Raises:
-        ValueError: If a shape is wrong or a value is not a finite real number.
+        Tensor: The complex roots :math:`(*, p)` in order of falling modulus, found in float64.
 
     Example:
         >>> characteristic_roots(torch.tensor([0.5, 0.5])).real
@@ -53,22 +46,13 @@ def characteristic_roots(phi: Tensor) -> Tensor:
 
 def spectral_radius(phi: Tensor) -> Tensor:
     r"""The largest modulus :math:`\rho = \max_k |\lambda_k|` among the roots of the characteristic
-    polynomial, see :func:`characteristic_roots`.
-
-    Differentiable where the dominant root, or conjugate pair, is simple.
+    polynomial, see :func:`characteristic_roots`; differentiable where that root is simple.
 
     Args:
-        phi (Tensor): Autoregressive coefficients.
-
-    Shapes:
-        - **input:** phi :math:`(*, p)`
-        - **output:** radius :math:`(*)`
+        phi (Tensor): Autoregressive coefficients :math:`(*, p)`.
 
     Returns:
-        Tensor: The spectral radius of the state matrix.
-
-    Raises:
-        ValueError: If a shape is wrong or a value is not a finite real number.
+        Tensor: The radius :math:`(*)`.
 
     Example:
         >>> spectral_radius(torch.tensor([[0.5, 0.5], [0.0, -0.25]]))
@@ -88,26 +72,16 @@ def is_stable(phi: Tensor, tolerance: float = 1e-6) -> Tensor:
         :math:`\phi = (2, -1)` has the double root 1, and its powers grow linearly.
 
     .. note::
-        Numbers with rounding cannot decide what happens exactly on the circle. A root counts as on
-        the circle within ``tolerance`` of it, and two such roots count as one multiple root within
-        ``2 * sqrt(tolerance)`` of each other: that is how far :math:`(\lambda - 1)^2 + \varepsilon`
-        has its two roots apart. The default holds for float64 and for float32
-        coefficients; coarser ones need a larger value.
+        A root counts as on the circle within ``tolerance`` of it, and two such roots count as one
+        multiple root within ``2 * sqrt(tolerance)`` of each other: that is how far :math:`(\lambda
+        - 1)^2 + \varepsilon` has its two roots apart. The default suits float64 and float32.
 
     Args:
-        phi (Tensor): Autoregressive coefficients.
-        tolerance (float, optional): Distance within which a root counts as on the unit circle.
-            (default: :obj:`1e-6`)
-
-    Shapes:
-        - **input:** phi :math:`(*, p)`
-        - **output:** verdict :math:`(*)`, of dtype :obj:`torch.bool`
+        phi (Tensor): Autoregressive coefficients :math:`(*, p)`.
+        tolerance (float, optional): How near a root counts as on the circle. (default: :obj:`1e-6`)
 
     Returns:
-        Tensor: One verdict per set of coefficients.
-
-    Raises:
-        ValueError: If a shape, a value or the tolerance is not usable.
+        Tensor: One verdict per set of coefficients :math:`(*)`, boolean.
 
     Example:
         >>> is_stable(torch.tensor([[0.5, 0.5], [2.0, -1.0], [0.9, 0.3]]))
@@ -134,20 +108,12 @@ def is_bibo_stable(phi: Tensor, theta: Tensor | None = None, tolerance: float = 
     cancels a pole, as in :math:`f_t = f_{t-1} + \delta_t - \delta_{t-1}`.
 
     Args:
-        phi (Tensor): Autoregressive coefficients.
-        theta (Tensor, optional): Moving-average coefficients. (default: :obj:`None`)
-        tolerance (float, optional): Poles within this distance of the circle count as on it.
-            (default: :obj:`1e-6`)
-
-    Shapes:
-        - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`
-        - **output:** verdict :math:`(*)`, of dtype :obj:`torch.bool`
+        phi (Tensor): Autoregressive coefficients :math:`(*, p)`.
+        theta (Tensor, optional): Moving-average coefficients :math:`(*, q)`. (default: :obj:`None`)
+        tolerance (float, optional): How near a pole counts as on the circle. (default: :obj:`1e-6`)
 
     Returns:
-        Tensor: One verdict per set of coefficients.
-
-    Raises:
-        ValueError: If a shape, a value or the tolerance is not usable.
+        Tensor: One verdict per set of coefficients :math:`(*)`, boolean.
 
     Example:
         >>> is_bibo_stable(torch.tensor([[1.0], [0.9]]))
@@ -162,22 +128,14 @@ def satisfies_sufficient_condition(phi: Tensor) -> Tensor:
     r"""Whether :math:`\sum_j |\phi_j| \le 1`, which implies :func:`is_stable` (Theorem 4.3).
 
     On the circle :math:`|P'(\lambda)| \ge p - (p - 1) \sum_j |\phi_j| \ge 1`, so roots there are
-    simple and the theorem holds in spite of the gap in Lemma 4.2. It is sufficient, not necessary,
-    and it does not imply :func:`is_bibo_stable`. The sum may exceed 1 by the rounding of the
-    coefficients' dtype.
+    simple and the theorem holds in spite of the gap in Lemma 4.2. It does not imply
+    :func:`is_bibo_stable`. The sum may exceed 1 by the rounding of the coefficients' dtype.
 
     Args:
-        phi (Tensor): Autoregressive coefficients.
-
-    Shapes:
-        - **input:** phi :math:`(*, p)`
-        - **output:** verdict :math:`(*)`, of dtype :obj:`torch.bool`
+        phi (Tensor): Autoregressive coefficients :math:`(*, p)`.
 
     Returns:
-        Tensor: One verdict per set of coefficients.
-
-    Raises:
-        ValueError: If a shape is wrong or a value is not a finite real number.
+        Tensor: One verdict per set of coefficients :math:`(*)`, boolean.
 
     Example:
         >>> satisfies_sufficient_condition(torch.tensor([[0.5, -0.5], [1.5, -0.5]]))
@@ -189,27 +147,17 @@ def satisfies_sufficient_condition(phi: Tensor) -> Tensor:
 
 
 class PoleZeros(NamedTuple):
-    r"""The poles of an ARMA recurrence, its zeros, and which poles keep its response alive.
+    r"""The poles of an ARMA recurrence, its zeros, and which poles keep its response alive."""
 
-    Attributes:
-        poles: Roots of the characteristic polynomial, complex ``[..., p]``.
-        zeros: Roots of the moving-average polynomial, complex ``[..., q]``.
-        lasting: The poles on or outside the unit circle, ``[..., p]``.
-        excited: Those of them that no zero cancels, ``[..., p]``.
-        used: The zeros that cancel a lasting pole, ``[..., q]``.
-    """
-
-    poles: Tensor
-    zeros: Tensor
-    lasting: Tensor
-    excited: Tensor
-    used: Tensor
+    poles: Tensor  # roots of the characteristic polynomial, complex [..., p]
+    zeros: Tensor  # roots of the moving-average polynomial, complex [..., q]
+    lasting: Tensor  # the poles on or outside the unit circle
+    excited: Tensor  # those of them that no zero cancels
+    used: Tensor  # the zeros that cancel a lasting pole
 
 
 def find_poles_and_zeros(phi: Tensor, theta: Tensor, tolerance: float) -> PoleZeros:
-    r"""Find the roots of :math:`\lambda^p - \sum_j \phi_j \lambda^{p-j}` and of :math:`\lambda^q +
-    \sum_j \theta_j \lambda^{q-j}`, and pair each lasting pole with a zero of its own at the same
-    place, if there is one."""
+    r"""Pair each lasting pole with a zero of its own at the same place, if there is one."""
     poles = characteristic_roots(phi.detach().double())
     # Without a moving average there are no zeros; an empty companion matrix is no matrix.
     zeros = characteristic_roots(-theta.detach().double()) if theta.size(-1) else poles[..., :0]
@@ -229,13 +177,13 @@ def find_poles_and_zeros(phi: Tensor, theta: Tensor, tolerance: float) -> PoleZe
 class _Roots(torch.autograd.Function):
     r"""Eigenvalues of the companion matrix, with derivatives from the implicit function theorem.
 
-    Those of :func:`torch.linalg.eigvals` need all eigenvectors and fail as soon as any two roots
-    coincide, which zero coefficients make common; these need only the root in question.
+    Those of :func:`torch.linalg.eigvals` fail as soon as any two roots coincide, which zero
+    coefficients make common; these need only the root in question.
     """
 
     @staticmethod
     def forward(ctx: FunctionCtx, phi: Tensor) -> Tensor:
-        roots = eigenvalues(state_matrix(phi))
+        roots = companion_eigenvalues(phi)
         roots = roots.gather(-1, roots.abs().argsort(dim=-1, descending=True, stable=True))
         ctx.save_for_backward(roots)
         return roots
@@ -252,3 +200,40 @@ class _Roots(torch.autograd.Function):
         powers = torch.linalg.vander(roots, N=p + 1)[..., :p].flip(-1)  # lambda_k^(p-j) [..., p, p]
         gradient: Tensor = (weight.unsqueeze(-1) * powers.conj()).sum(-2).real
         return gradient
+
+
+def companion_eigenvalues(phi: Tensor) -> Tensor:
+    r"""The roots ``[..., p]`` for real or complex coefficients ``[..., p]``, in no order."""
+    companion = phi.new_zeros(*phi.shape, phi.size(-1))
+    companion[..., 0, :] = phi
+    companion.diagonal(-1, dim1=-2, dim2=-1).fill_(1)
+    return eigenvalues(companion)
+
+
+def eigenvalues(matrices: Tensor) -> Tensor:
+    r"""The eigenvalues ``[..., n]`` of matrices ``[..., n, n]``.
+
+    LAPACK's iteration does not converge for about one in a thousand companion matrices whose
+    entries span many orders of magnitude, as the coefficients of a saturated softmax do, and then
+    refuses the whole batch. Such a matrix is tried again as its transpose, which has the same
+    eigenvalues, and at last with a perturbation of the size of its own rounding.
+    """
+    try:
+        found: Tensor = torch.linalg.eigvals(matrices)
+    except _NotConverged:
+        size = matrices.size(-1)
+        singles = [_eigenvalues_of_one(matrix) for matrix in matrices.reshape(-1, size, size)]
+        found = torch.stack(singles).view(matrices.shape[:-1])
+    return found
+
+
+def _eigenvalues_of_one(matrix: Tensor) -> Tensor:
+    for attempt in (matrix, matrix.mT):
+        with suppress(_NotConverged):
+            found: Tensor = torch.linalg.eigvals(attempt)
+            return found
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(matrix.shape, generator=generator, dtype=torch.float64).to(matrix)
+    rounding = torch.finfo(matrix.dtype).eps * matrix.abs().max()
+    perturbed: Tensor = torch.linalg.eigvals(matrix + rounding * noise)
+    return perturbed

@@ -1,4 +1,4 @@
-"""ARMA recurrences as state-space models, and back."""
+"""ARMA recurrences as state-space models and back, and both of them step by step."""
 
 from __future__ import annotations
 
@@ -7,32 +7,23 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torch_grama.analysis._checks import (
-    broadcast_shape,
+from torch_grama.analysis.inputs import (
+    broadcast,
     check_coefficients,
     check_real,
     check_size,
     check_state_space,
-    to_one_dtype,
 )
-from torch_grama.analysis.simulation import simulate_arma
 
 
 class StateSpace(NamedTuple):
     r"""A linear state-space model :math:`x_t = \mathbf{A} x_{t-1} + \mathbf{B} \delta_t`,
-    :math:`f_t = \mathbf{C} x_t + \mathbf{D} \delta_t` with one input and one output.
+    :math:`f_t = \mathbf{C} x_t + \mathbf{D} \delta_t` with one input and one output."""
 
-    Attributes:
-        A: State matrix ``[..., n, n]``.
-        B: Input vector ``[..., n]``.
-        C: Output vector ``[..., n]``.
-        D: Direct weight ``[...]`` of the input in the output.
-    """
-
-    A: Tensor
-    B: Tensor
-    C: Tensor
-    D: Tensor
+    A: Tensor  #: state matrix ``[..., n, n]``
+    B: Tensor  #: input vector ``[..., n]``
+    C: Tensor  #: output vector ``[..., n]``
+    D: Tensor  #: direct weight ``[...]`` of the input in the output
 
 
 class ArmaModel(NamedTuple):
@@ -43,42 +34,29 @@ class ArmaModel(NamedTuple):
         \qquad c_t = 0 \ \text{for} \ t \ge n
 
     with :math:`f_t = \delta_t = 0` for :math:`t < 0`. It is exact from the very first step.
-
-    Attributes:
-        phi: Autoregressive coefficients ``[..., n]``.
-        ma: Moving-average coefficients :math:`b_0, \dots, b_n`, ``[..., n + 1]``.
-        initial_terms: What the initial state adds to the first outputs, :math:`c_0, \dots,
-            c_{n-1}`, ``[..., n]``; zeros for a system that starts at rest.
     """
 
-    phi: Tensor
-    ma: Tensor
+    phi: Tensor  #: autoregressive coefficients ``[..., n]``
+    ma: Tensor  #: moving-average coefficients :math:`b_0, \dots, b_n`, ``[..., n + 1]``
+    #: what the initial state adds to the first outputs, :math:`c_0, \dots, c_{n-1}`, ``[..., n]``;
+    #: zeros for a system that starts at rest
     initial_terms: Tensor
 
     def simulate(self, inputs: Tensor) -> Tensor:
         r"""Run the recurrence on ``inputs`` of shape ``[..., T]``."""
-        return simulate_arma(
-            self.phi,
-            self.ma[..., 1:],
-            inputs,
-            direct=self.ma[..., 0],
-            initial_terms=self.initial_terms,
-        )
+        direct, theta = self.ma[..., 0], self.ma[..., 1:]
+        terms = self.initial_terms
+        return simulate_arma(self.phi, theta, inputs, direct=direct, initial_terms=terms)
 
     def normalized(self) -> tuple[Tensor, Tensor, Tensor]:
         r"""The same recurrence with weight 1 on the present input, as GRAMA writes it.
 
-        With :math:`\theta_j = b_j / b_0` and the scaled input :math:`\tilde\delta_t = b_0
-        \delta_t` the recurrence reads :math:`f_t = \sum \phi_i f_{t-i} + \sum \theta_j
-        \tilde\delta_{t-j} + \tilde\delta_t + c_t`.
-
         Returns:
-            tuple: ``(phi, theta, gain)`` of shapes ``[..., n]``, ``[..., n]`` and ``[...]``, where
-            ``gain`` is :math:`b_0`.
+            tuple: ``(phi, theta, gain)`` of shapes ``[..., n]``, ``[..., n]`` and ``[...]``, with
+            :math:`\theta_j = b_j / b_0` for the input that is scaled by the gain :math:`b_0`.
 
         Raises:
-            ValueError: If :math:`b_0 = 0`: the input then reaches the output only after a delay,
-                and no scaling gives it weight 1 on the present input.
+            ValueError: If :math:`b_0 = 0`: the input reaches the output only after a delay.
         """
         gain = self.ma[..., 0]
         if bool((gain == 0).any()):
@@ -99,23 +77,14 @@ def state_matrix(phi: Tensor, theta: Tensor | None = None) -> Tensor:
     where :math:`\mathbf{\Phi}` is the companion matrix with :math:`\phi` in its first row and ones
     below the diagonal, :math:`\mathbf{\Theta}` has :math:`\theta` in its first row and is zero
     otherwise, and :math:`\mathbf{N}` shifts by one. It acts on :math:`(f_t, \dots, f_{t-p+1},
-    \delta_t, \dots, \delta_{t-q+1})`, and its eigenvalues are the roots of :math:`\lambda^p -
-    \sum_j \phi_j \lambda^{p-j}` and :math:`q` zeros.
+    \delta_t, \dots, \delta_{t-q+1})`.
 
     Args:
-        phi (Tensor): Autoregressive coefficients.
-        theta (Tensor, optional): Moving-average coefficients. :obj:`None` gives the companion
-            matrix alone. (default: :obj:`None`)
-
-    Shapes:
-        - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`
-        - **output:** matrix :math:`(*, p + q, p + q)`
+        phi (Tensor): Autoregressive coefficients :math:`(*, p)`.
+        theta (Tensor, optional): Moving-average coefficients :math:`(*, q)`. (default: :obj:`None`)
 
     Returns:
-        Tensor: The state matrix, differentiable in both arguments.
-
-    Raises:
-        ValueError: If a shape is wrong or a value is not a finite real number.
+        Tensor: The matrix :math:`(*, p + q, p + q)`.
 
     Example:
         >>> state_matrix(torch.tensor([0.5, 0.25]))
@@ -138,30 +107,20 @@ def arma_to_ssm(phi: Tensor, theta: Tensor | None = None) -> StateSpace:
     .. math::
         \mathbf{B} = e_1 + e_{p+1}, \qquad \mathbf{C} = e_1^\top, \qquad \mathbf{D} = 0
 
-    with the state matrix :math:`\mathbf{A}` of :func:`state_matrix` and the state :math:`x_t =
-    (f_t, \dots, f_{t-p+1}, \delta_t, \dots, \delta_{t-q+1})`, where :math:`e_k` is the
-    :math:`k`-th unit vector. An initial state is therefore the past outputs followed by the past
-    inputs, each newest first.
+    with :math:`\mathbf{A}` of :func:`state_matrix`, where :math:`e_k` is the :math:`k`-th unit
+    vector. A state is the past outputs followed by the past inputs, each newest first.
 
     .. note::
-        The paper prints :math:`\mathbf{B} = e_{p+1}` and :math:`\mathbf{D} = 1`. Then the first
-        state is :math:`f_t - \delta_t`, the present input never enters the feedback, and the model
-        realises an ARMA recurrence with moving-average coefficients :math:`\theta_j - \phi_j`
-        instead of :math:`\theta_j`.
+        The paper prints :math:`\mathbf{B} = e_{p+1}` and :math:`\mathbf{D} = 1`. Then the present
+        input never enters the feedback, and the model realises an ARMA recurrence with
+        :math:`\theta_j - \phi_j` instead of :math:`\theta_j`.
 
     Args:
-        phi (Tensor): Autoregressive coefficients.
-        theta (Tensor, optional): Moving-average coefficients. (default: :obj:`None`)
-
-    Shapes:
-        - **input:** phi :math:`(*, p)`, theta :math:`(*, q)`
-        - **output:** A :math:`(*, p + q, p + q)`, B and C :math:`(*, p + q)`, D :math:`(*)`
+        phi (Tensor): Autoregressive coefficients :math:`(*, p)`.
+        theta (Tensor, optional): Moving-average coefficients :math:`(*, q)`. (default: :obj:`None`)
 
     Returns:
-        StateSpace: The four parts; differentiable in both arguments.
-
-    Raises:
-        ValueError: If a shape is wrong or a value is not a finite real number.
+        StateSpace: A :math:`(*, p + q, p + q)`, B and C :math:`(*, p + q)`, D :math:`(*)`.
 
     Example:
         >>> A, B, C, D = arma_to_ssm(torch.tensor([0.5]), torch.tensor([0.25]))
@@ -194,10 +153,9 @@ def ssm_to_arma(
         \phi_i = -a_i, \qquad b_j = \mathbf{C} \mathbf{M}_j \mathbf{B} + a_j \mathbf{D}, \qquad
         c_t = \mathbf{C} \mathbf{M}_t \mathbf{A} \, x_{-1}
 
-    By the theorem of Cayley and Hamilton :math:`\mathbf{M}_n = 0`, so that :math:`b_n = a_n
-    \mathbf{D}` and the initial state is forgotten by the recurrence after :math:`n` steps. The
-    polynomial comes from the recursion of Faddeev and Le Verrier, which has no branch and stays
-    differentiable where eigenvalues coincide.
+    By the theorem of Cayley and Hamilton :math:`\mathbf{M}_n = 0`: the initial state is forgotten
+    after :math:`n` steps. The polynomial comes from the recursion of Faddeev and Le Verrier, in
+    float64, which stays differentiable where eigenvalues coincide.
 
     .. note::
         The paper reads the coefficients off :math:`\mathbf{C} \mathbf{A}^p` and :math:`\mathbf{C}
@@ -205,52 +163,24 @@ def ssm_to_arma(
         fixed order. The orders found here are upper bounds: modes that the input does not reach
         or the output does not see appear as common factors of both polynomials.
 
-    .. note::
-        The work is done in float64, and coefficients are exact to rounding relative to the largest
-        of them. A polynomial of high
-        degree with clustered roots has coefficients over many orders of magnitude, and the
-        recurrence is then more sensitive to rounding than the state-space model.
-
     Args:
-        A (Tensor): State matrix.
-        B (Tensor): Input vector.
-        C (Tensor): Output vector.
-        D (Tensor): Direct weight of the input in the output.
-        initial_state (Tensor, optional): The state :math:`x_{-1}` before the first step.
-            (default: zeros)
-
-    Shapes:
-        - **input:** A :math:`(*, n, n)`, B :math:`(*, n)`, C :math:`(*, n)`, D :math:`(*)`,
-          initial_state :math:`(*, n)`
-        - **output:** phi :math:`(*, n)`, ma :math:`(*, n + 1)`, initial_terms :math:`(*, n)`
+        A (Tensor): State matrix :math:`(*, n, n)`.
+        B (Tensor): Input vector :math:`(*, n)`.
+        C (Tensor): Output vector :math:`(*, n)`.
+        D (Tensor): Direct weight :math:`(*)` of the input in the output.
+        initial_state (Tensor, optional): The state :math:`x_{-1}`, :math:`(*, n)`. (default: zeros)
 
     Returns:
-        ArmaModel: The recurrence; :meth:`ArmaModel.normalized` gives GRAMA's form of it.
-
-    Raises:
-        ValueError: If a shape is wrong or a value is not a finite real number.
+        ArmaModel: phi :math:`(*, n)`, ma :math:`(*, n + 1)`, initial_terms :math:`(*, n)`.
 
     Example:
         >>> ssm = arma_to_ssm(torch.tensor([0.5]), torch.tensor([0.25]))
         >>> ssm_to_arma(*ssm).ma
         tensor([1.0000, 0.2500, 0.0000])
     """
-    A, B, C, D = check_state_space(A, B, C, D)
-    n = A.size(-1)
-    start = A.new_zeros(n) if initial_state is None else initial_state
-    check_real("initial_state", start, ndim=1)
-    check_size("initial_state", start, n, "one per state of 'A'")
-    A, B, C, D, start = to_one_dtype(A=A, B=B, C=C, D=D, initial_state=start)
-    shape = broadcast_shape(
-        A=A.shape[:-2],
-        B=B.shape[:-1],
-        C=C.shape[:-1],
-        D=D.shape,
-        initial_state=start.shape[:-1],
-    )
-    dtype = A.dtype
-    A, D = A.double().expand(*shape, n, n), D.double().expand(shape)
-    B, C, start = (vector.double().expand(*shape, n) for vector in (B, C, start))
+    A, B, C, D, _, start = check_state_space(A, B, C, D, A.new_zeros(0), initial_state)
+    dtype, shape, n = A.dtype, D.shape, A.size(-1)
+    A, B, C, D, start = (part.double() for part in (A, B, C, D, start))
 
     # [..., n, 2]: the two directions in which M_k is read, the input's and the initial state's.
     columns = torch.stack([B, (A @ start.unsqueeze(-1)).squeeze(-1)], dim=-1)
@@ -271,3 +201,109 @@ def ssm_to_arma(
         ma=(ma + polynomial * D.unsqueeze(-1)).to(dtype),
         initial_terms=terms[..., 1].to(dtype),
     )
+
+
+def simulate_arma(
+    phi: Tensor,
+    theta: Tensor | None,
+    inputs: Tensor,
+    *,
+    past_states: Tensor | None = None,
+    past_inputs: Tensor | None = None,
+    direct: Tensor | None = None,
+    initial_terms: Tensor | None = None,
+) -> Tensor:
+    r"""Run the ARMA recurrence of one GRAMA block, with :math:`\delta` as an outside input
+
+    .. math::
+        f_t = \sum_{i=1}^{p} \phi_i f_{t-i} + \sum_{j=1}^{q} \theta_j \delta_{t-j}
+              + b_0 \delta_t + c_t, \qquad t = 0, \dots, T - 1
+
+    where :math:`b_0` weighs the present input (1 in GRAMA) and :math:`c_t` are terms added to the
+    first outputs (0 in GRAMA), both for :func:`ssm_to_arma`. All leading dimensions broadcast.
+
+    Args:
+        phi (Tensor): Autoregressive coefficients :math:`(*, p)`, that of the newest state first.
+        theta (Tensor, optional): Moving-average coefficients :math:`(*, q)`, or :obj:`None`.
+        inputs (Tensor): The inputs :math:`\delta_0, \dots, \delta_{T-1}`, :math:`(*, T)`.
+        past_states (Tensor, optional): :math:`f_{-1}, \dots, f_{-p}`. (default: zeros)
+        past_inputs (Tensor, optional): :math:`\delta_{-1}, \dots, \delta_{-q}`. (default: zeros)
+        direct (Tensor, optional): The weight :math:`b_0`. (default: ones)
+        initial_terms (Tensor, optional): The terms :math:`c_0, c_1, \dots`. (default: zeros)
+
+    Returns:
+        Tensor: The outputs :math:`(*, T)`.
+
+    Example:
+        >>> phi, theta = torch.tensor([0.5]), torch.tensor([0.25])
+        >>> simulate_arma(phi, theta, torch.tensor([1.0, 0.0, 0.0]))
+        tensor([1.0000, 0.7500, 0.3750])
+    """
+    phi, theta = check_coefficients(phi, theta)
+    check_real("inputs", inputs, ndim=1)
+    p, q = phi.size(-1), theta.size(-1)
+    direct = phi.new_ones(()) if direct is None else direct
+    check_real("direct", direct, ndim=0)
+    given = {"phi": phi, "theta": theta, "inputs": inputs, "direct": direct.unsqueeze(-1)}
+    past = {"past_states": (past_states, p), "past_inputs": (past_inputs, q)}
+    for name, (value, size) in (past | {"initial_terms": (initial_terms, 0)}).items():
+        given[name] = phi.new_zeros(size) if value is None else value
+        check_real(name, given[name], ndim=1)
+    check_size("past_states", given["past_states"], p, "one per coefficient in 'phi'")
+    check_size("past_inputs", given["past_inputs"], q, "one per coefficient in 'theta'")
+
+    phi, theta, inputs, direct, states, before, terms = broadcast(**given)
+    steps = inputs.size(-1)
+    if steps == 0:
+        return inputs
+
+    # 1. Everything but the feedback at once: [..., T, q + 1] windows of the inputs, oldest first.
+    weights = torch.cat([direct, theta], dim=-1).flip(-1)
+    windows = torch.cat([before.flip(-1), inputs], dim=-1).unfold(-1, q + 1, 1)
+    forcing = (windows * weights.unsqueeze(-2)).sum(-1)
+    terms = terms[..., :steps]
+    forcing = forcing + torch.nn.functional.pad(terms, (0, steps - terms.size(-1)))
+
+    # 2. The feedback, step by step.
+    outputs = []
+    for drive in forcing.unbind(-1):
+        newest = (phi * states).sum(-1) + drive
+        states = torch.cat([newest.unsqueeze(-1), states[..., :-1]], dim=-1)
+        outputs.append(newest)
+    return torch.stack(outputs, dim=-1)
+
+
+def simulate_ssm(
+    A: Tensor, B: Tensor, C: Tensor, D: Tensor, inputs: Tensor, initial_state: Tensor | None = None
+) -> Tensor:
+    r"""Run a linear state-space model with one input and one output
+
+    .. math::
+        x_t = \mathbf{A} x_{t-1} + \mathbf{B} \delta_t, \qquad
+        f_t = \mathbf{C} x_t + \mathbf{D} \delta_t, \qquad t = 0, \dots, T - 1
+
+    where :math:`x_t` holds the :math:`n` states. The present input enters the state before the
+    output is read, as in the paper. All leading dimensions broadcast.
+
+    Args:
+        A (Tensor): State matrix :math:`(*, n, n)`.
+        B (Tensor): Input vector :math:`(*, n)`.
+        C (Tensor): Output vector :math:`(*, n)`.
+        D (Tensor): Direct weight :math:`(*)` of the input in the output.
+        inputs (Tensor): The inputs :math:`\delta_0, \dots, \delta_{T-1}`, :math:`(*, T)`.
+        initial_state (Tensor, optional): The state :math:`x_{-1}`, :math:`(*, n)`. (default: zeros)
+
+    Returns:
+        Tensor: The outputs :math:`(*, T)`.
+
+    Example:
+        >>> one = torch.ones(1)
+        >>> simulate_ssm(0.5 * one.view(1, 1), one, one, torch.tensor(0.0), torch.ones(3))
+        tensor([1.0000, 1.5000, 1.7500])
+    """
+    A, B, C, D, inputs, state = check_state_space(A, B, C, D, inputs, initial_state)
+    outputs = []
+    for value in inputs.unbind(-1):
+        state = (A @ state.unsqueeze(-1)).squeeze(-1) + B * value.unsqueeze(-1)
+        outputs.append((C * state).sum(-1) + D * value)
+    return torch.stack(outputs, dim=-1) if outputs else inputs

@@ -1,4 +1,4 @@
-"""The coefficients of every block while a run trains, one line an epoch."""
+"""The coefficients of every block while a run trains, one line per epoch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytorch_lightning as pl
 from torch.nn import Module
 
 from torch_grama.analysis import CoefficientLog
-from torch_grama.analysis.block_trace import find_grama
+from torch_grama.analysis.block_analysis import find_grama
 from torch_grama.datasets.atomic_file import write_atomically
 
 COEFFICIENTS = "coefficients.jsonl"

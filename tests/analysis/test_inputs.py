@@ -4,7 +4,7 @@ from analysis_graphs import grama, graph
 from torch import nn
 from torch_geometric.data import Batch, Data
 
-from torch_grama.analysis.model_input import ModelInput, evaluation_mode, read_input
+from torch_grama.analysis.inputs import ModelInput, evaluation_mode, read_input
 
 
 def data(num_nodes, **extra):
