@@ -204,23 +204,34 @@ def handwritten_backward(backward: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(backward)
     def once(ctx: Any, *gradients: Tensor | None) -> Any:
         device = next((g.device.type for g in gradients if g is not None), "cpu")
+        sources = []
+        if torch.is_grad_enabled():
+            # the graph of the gradients is kept: whatever leads into it must end in the error
+            given = (*gradients, *ctx.saved_tensors)
+            sources = [t for t in given if t is not None and t.requires_grad]
         with torch.no_grad(), torch.autocast(device, enabled=False):
             results = backward(ctx, *gradients)
-        if not torch.is_grad_enabled():
+        if not sources:
             return results
-        fail = torch._C._functions.DelayedError(_ONCE, sum(r is not None for r in results))
-        marked: Any = fail(*(r.detach().requires_grad_() for r in results if r is not None))
-        rest = iter([marked] if isinstance(marked, Tensor) else marked)
-        return tuple(None if r is None else next(rest) for r in results)
+        made = [r for r in results if r is not None]
+        marked = iter(apply(_NoSecondDerivative, len(made), *made, *sources))
+        return tuple(None if r is None else next(marked) for r in results)
 
     return once
 
 
-_ONCE = (
-    b"Expected a single differentiation: the fast engines have no second derivatives; build the "
-    b"model with running=Running(engine='reference'), or call arma_recurrence(..., "
-    b"engine='reference')"
-)
+class _NoSecondDerivative(Function):
+    @staticmethod
+    def forward(ctx: Any, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return tuple(tensor.view_as(tensor) for tensor in tensors[:count])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> None:
+        raise RuntimeError(
+            "Expected a single differentiation: the fast engines have no second derivatives; build "
+            "the model with running=Running(engine='reference'), or call arma_recurrence(..., "
+            "engine='reference')"
+        )
 
 
 def index_table(build: Callable[..., list[int]], device: torch.device, *sizes: int) -> Tensor:
