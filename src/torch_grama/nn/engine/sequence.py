@@ -223,7 +223,7 @@ def handwritten_backward(backward: Callable[..., Any]) -> Callable[..., Any]:
 class _NoSecondDerivative(Function):
     @staticmethod
     def forward(ctx: Any, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
-        return tuple(tensor.view_as(tensor) for tensor in tensors[:count])
+        return tuple(tensor.clone() for tensor in tensors[:count])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> None:
