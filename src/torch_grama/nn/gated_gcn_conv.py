@@ -104,6 +104,10 @@ class GatedGCNConv(Module):
         r"""Leaves out the update of the edges, because nobody will read it."""
         self.edge_state, self.edge_norm = "none", None
 
+    def drop_initial_edge(self) -> None:
+        r"""Leaves out the vector that edges start from, because others will hand edges over."""
+        self.initial_edge = None
+
     def forward(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None, step: int = 0
     ) -> tuple[Tensor, Tensor]:

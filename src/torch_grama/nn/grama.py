@@ -237,6 +237,8 @@ class GRAMA(Module):
                 for index in range(num_blocks)
             ]
         )
+        for block in cast(Iterable[GRAMABlock], self.blocks[1:]):
+            block.take_edges()
         cast(GRAMABlock, self.blocks[-1]).read_last_only()
         self.head = ReadoutMLP(
             pooled_channels(hidden_channels, self.readout.pooling),
@@ -386,6 +388,8 @@ def _recomputed(
         sequence: NodeSequence, graph: GraphInput
     ) -> tuple[NodeSequence, ARMACoefficients, GraphInput]:
         rest: list[Any] = []
+        # matrices are made outside: the second run must find what the first one found
+        block.prepare(graph)
 
         # tensors are named one by one, so that the checkpoint sees them
         def run_parts(

@@ -149,6 +149,8 @@ class GRAMABlock(Module):
             )
             self.backbone = ModuleList(copies)
             self._call = BackboneCall.inspect(self.backbone[0])
+            for module in self._backbones()[1:]:
+                _ask(module, "drop_initial_edge")
         if not self._call.edges_leave:
             self._drop_last_edge_update()
         self._start = _gain_and_retention(gain, num_recurrences)
@@ -162,7 +164,7 @@ class GRAMABlock(Module):
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
-        for module in self.backbone if isinstance(self.backbone, ModuleList) else [self.backbone]:
+        for module in self._backbones():
             reset_backbone(module)
         reset(self.norm)
         self.coefficients.reset_parameters()
@@ -180,14 +182,19 @@ class GRAMABlock(Module):
             self.norm = SequenceNorm(self._given_norm, self.channels, 1)
         self._drop_last_edge_update()
 
+    def take_edges(self) -> None:
+        r"""Tells the block that another hands its edges over, if it is so."""
+        if self._call.edges_leave:
+            _ask(self._backbones()[0], "drop_initial_edge")
+
     def _drop_last_edge_update(self) -> None:
         # Edges that the last recurrence makes are read by nobody. A module with no other
         # recurrence to serve would hold parameters without a gradient.
-        last = self.backbone[-1] if isinstance(self.backbone, ModuleList) else self.backbone
-        serves_one = isinstance(self.backbone, ModuleList) or self.num_recurrences == 1
-        drop: Callable[[], None] | None = getattr(last, "drop_edge_update", None)
-        if serves_one and drop is not None:
-            drop()
+        if isinstance(self.backbone, ModuleList) or self.num_recurrences == 1:
+            _ask(self._backbones()[-1], "drop_edge_update")
+
+    def _backbones(self) -> list[Module]:
+        return list(self.backbone) if isinstance(self.backbone, ModuleList) else [self.backbone]
 
     @property
     def ar_order(self) -> int:
@@ -369,6 +376,12 @@ class GRAMABlock(Module):
             f"num_recurrences={self.num_recurrences}, "
             f"backbone={backbone_name(self.backbone)})"
         )
+
+
+def _ask(module: Module, name: str) -> None:
+    method: Callable[[], None] | None = getattr(module, name, None)
+    if method is not None:
+        method()
 
 
 def backbone_name(backbone: Module) -> str:

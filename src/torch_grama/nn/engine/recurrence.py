@@ -197,8 +197,8 @@ def arma_recurrence_reference(
     for :math:`t = L, \ldots, L + R - 1`. See :func:`arma_recurrence` for arguments and shapes; the
     two are equal in value and gradient.
     """
-    f = list(states.unbind(0))
-    d = list(residuals.unbind(0))
+    f = [states[k] for k in range(states.size(0))]
+    d = [residuals[k] for k in range(residuals.size(0))]
     new_states, new_residuals = [], []
     for _ in range(num_recurrences):
         newest_residual = backbone(f[-1])

@@ -209,8 +209,12 @@ def handwritten_backward(backward: Callable[..., Any]) -> Callable[..., Any]:
             # the graph of the gradients is kept: whatever leads into it must end in the error
             given = (*gradients, *ctx.saved_tensors)
             sources = [t for t in given if t is not None and t.requires_grad]
-        with torch.no_grad(), torch.autocast(device, enabled=False):
-            results = backward(ctx, *gradients)
+        with torch.no_grad():
+            if torch.is_autocast_enabled(device):
+                with torch.autocast(device, enabled=False):
+                    results = backward(ctx, *gradients)
+            else:
+                results = backward(ctx, *gradients)
         if not sources:
             return results
         made = [r for r in results if r is not None]
