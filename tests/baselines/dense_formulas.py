@@ -88,7 +88,8 @@ def gated_gcn(
         gate = 1 / (1 + (-logit).exp())
         top[i] += gate * message[j]
         bottom[i] += gate
-        new_edge[number] += batch_norm(conv.edge_norm, logit).clamp(min=0)
+        if conv.edge_state != "none":
+            new_edge[number] += batch_norm(conv.edge_norm, logit).clamp(min=0)
     return batch_norm(conv.node_norm, own + top / bottom).clamp(min=0), new_edge
 
 

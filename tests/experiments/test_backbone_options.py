@@ -31,7 +31,6 @@ from torch_grama.nn import (
     Readout,
     RootedGCNConv,
     Running,
-    build_gin_conv,
 )
 from torch_grama.nn.backbone import BACKBONES
 from torch_grama.nn.coefficients import CONSTRAINTS, KINDS, UPDATES
@@ -83,7 +82,7 @@ def test_the_command_has_the_words_of_the_library():
 
 @pytest.mark.parametrize(
     ("backbone", "module"),
-    [("gatedgcn", GatedGCNConv), ("gps", GPSLayer), ("gin", build_gin_conv),
+    [("gatedgcn", GatedGCNConv), ("gps", GPSLayer),
      ("neighbor-sum", NeighborSumConv)],
 )  # fmt: skip
 def test_options_have_the_defaults_of_their_class(backbone, module):
@@ -117,7 +116,8 @@ def test_every_value_arrives():
         ("gatedgcn", {"norm": None}, True, lambda m: m.norm is None and m.normalize_gates),
         ("gatedgcn", {"normalize_gates": False}, False, lambda m: not m.normalize_gates),
         ("gatedgcn", {"edge_state": "model"}, False, lambda m: m.edge_state == "model"),
-        ("gin", {"aggregation": "multi"}, True, lambda m: isinstance(m, GINEConv)),
+        ("gin", {"aggregation": "multi"}, True, lambda m: isinstance(m.conv, GINEConv)),
+        ("gin", {"norm": None}, True, lambda m: isinstance(m, GINEConv)),
         ("neighbor-sum", {"norm": None}, True, lambda m: m.norm is None),
         ("gps", {"pre_norm": True}, False, lambda m: m.pre_norm and type(m.conv) is GCNConv),
         ("gps", {"pre_norm": True}, True, lambda m: isinstance(m.conv, GINEConv)),

@@ -53,11 +53,17 @@ def test_a_forward_pass_that_fails_is_quoted():
 
 def test_coefficients_of_every_block_of_a_wrapped_model():
     model = Wrapped(
-        GRAMA(3, 4, 2, coefficients=Coefficients("naive", constraint="none"), num_blocks=2)
+        GRAMA(
+            3, 4, 2, coefficients=Coefficients("naive", constraint="none"), num_blocks=2, gain=1.0
+        )
     )
     with torch.no_grad():
-        model.inner.blocks[0].coefficients.weight[:4] = torch.tensor([0.5, 0.25, 0.0, 0.0])
-        model.inner.blocks[1].coefficients.weight[:4] = torch.tensor([2.0, 0.0, 0.0, 0.0])
+        for block, phi in zip(model.inner.blocks, ([0.5, 0.25, 0, 0], [2, 0, 0, 0]), strict=True):
+            weight = block.coefficients.weight
+            weight *= 0
+            weight[0] = 1.0
+            scale = float(block.coefficients().phi[0, 0])
+            weight[:4] = torch.tensor(phi) / scale
     found = diagnose(lambda: model(X, EDGES), model)
     assert [block.block for block in found.blocks] == [0, 1]
     assert abs(found.blocks[0].phi_sum - 0.75) < 1e-6

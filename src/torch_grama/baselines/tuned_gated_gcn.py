@@ -77,8 +77,14 @@ class TunedGatedGCN(LayerStack):
             hidden_channels,
             out_channels,
             [
-                GatedGCNConv(hidden_channels, has_edge_attr=True, norm=norm)
-                for _ in range(num_layers)
+                GatedGCNConv(
+                    hidden_channels,
+                    has_edge_attr=True,
+                    norm=norm,
+                    # nobody reads the edges of the last layer
+                    edge_state="block" if layer < num_layers - 1 else "none",
+                )
+                for layer in range(num_layers)
             ],
             readout=readout,
             dropout=dropout,

@@ -23,7 +23,10 @@ NAIVE = "-naive"
 # Backbones with options that have a row of their own.
 VARIANTS: dict[str, dict[str, object]] = {
     "gcn-root": {"model.backbone": "gcn", "model.backbone_options": {"root": True}},
-    "gin-multi": {"model.backbone": "gin", "model.backbone_options": {"aggregation": "multi"}},
+    "gin-multi": {
+        "model.backbone": "gin",
+        "model.backbone_options": {"aggregation": "multi", "norm": None},
+    },
     "gps-performer": {
         "model.backbone": "gps",
         "model.backbone_options": {"attention": "performer"},

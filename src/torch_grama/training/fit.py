@@ -100,6 +100,8 @@ def fit(
             _take_best(task, files, found, state)
             return _outcome(task, files, state, source, notes)
         _prepare(task, data_module, settings, device)
+        if found is not None:
+            load_weights(task, found, source)  # says in a sentence what Lightning lists by keys
         start, warning = _describe(task, data_module, device, state)
         if warning is not None:
             notes.append(warning)
@@ -262,9 +264,8 @@ def _build_trainer(
 ) -> pl.Trainer:
     strategy: str | Strategy = "auto"
     if settings.devices > 1:
-        # processes are spawned, so that the caller's code runs once; a model may leave parameters
-        # without gradient, such as a norm of edges in a block of one recurrence
-        strategy = QuietDDPStrategy(start_method="spawn", find_unused_parameters=True)
+        # processes are spawned, so that the caller's code runs once
+        strategy = QuietDDPStrategy(start_method="spawn")
     return pl.Trainer(
         accelerator=device.type,
         devices=settings.devices,

@@ -12,9 +12,11 @@ from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
 
+import torch_grama
 from torch_grama.datasets.task_data import GraphTaskData, Kind, Metric
 from torch_grama.nn.backbone import forward_parameters
 from torch_grama.training.captured_step import CapturedStep
+from torch_grama.training.checkpoint_file import VERSION
 from torch_grama.training.diagnosis import NonFiniteLossError, diagnose
 from torch_grama.training.graph_batch import GraphBatch
 from torch_grama.training.late_flag import LateFlag
@@ -225,7 +227,8 @@ class GraphTask(pl.LightningModule):
         self.automatic_optimization = False
 
     def on_save_checkpoint(self, checkpoint: dict[str, object]) -> None:
-        r"""Adds what was measured of an epoch that is not over."""
+        r"""Adds the version of this package, and what was measured of an epoch that is not over."""
+        checkpoint[VERSION] = torch_grama.__version__
         checkpoint["train_sums"] = self._train_sums.cpu().clone()
 
     def on_load_checkpoint(self, checkpoint: Mapping[str, object]) -> None:

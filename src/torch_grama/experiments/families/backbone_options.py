@@ -21,6 +21,7 @@ from torch_grama.nn import (
     build_gin_conv,
 )
 from torch_grama.nn.arguments import choose, list_nearest_first
+from torch_grama.nn.neighbor_convs import NormedConv
 
 Norm = Literal["batch_norm"] | None
 Aggregation = Literal["sum", "multi"]
@@ -116,10 +117,14 @@ def _gated_gcn(
 
 
 def _gin(
-    channels: int, num_recurrences: int, has_edge_attr: bool, aggregation: Aggregation = "sum"
+    channels: int,
+    num_recurrences: int,
+    has_edge_attr: bool,
+    aggregation: Aggregation = "sum",
+    norm: Norm = "batch_norm",
 ) -> Module:
-    del num_recurrences
-    return build_gin_conv(channels, has_edge_attr, aggregation)
+    conv = build_gin_conv(channels, has_edge_attr, aggregation)
+    return conv if norm is None else NormedConv(conv, channels, num_recurrences)
 
 
 def _gps(

@@ -15,10 +15,10 @@ from torch_grama.nn import GRAMA, Coefficients, Readout, Running
 
 FAMILY = "GRAMA"
 _REFERENCE = "Eliasof et al., Graph Adaptive Autoregressive Moving Average Models, ICML 2025"
-_EQUATION = "f_t = sum_i phi_i f_(t-i) + sum_j theta_j d_(t-j) + d_t,  d_t = g {}"
+_EQUATION = "f_t = a sum_i phi_i f_(t-i) + sum_j theta_j d_(t-j) + d_t,  d_t = g {}"
 _DEPARTURES = (
-    "A learned gain g on the backbone, from one over the recurrences of a block on; gain=null is "
-    "the paper's form.",
+    "A learned gain g on the backbone and a learned share a of the past, which start at 1 / R and "
+    "1 - 1 / R for R recurrences; gain=null is the paper's form.",
     "The division of the coefficients by their sum is guarded.",
     "Queries and keys of the coefficients are 16 wide and read states of unit scale.",
 )
@@ -87,7 +87,8 @@ def build_grama(
         act: Activation, such as gelu, relu or elu.
         norm: Norm between blocks.
         dropout: Dropout after the embedding, between blocks, in the readout, and in attention.
-        gain: Start of the learned gain of each block; auto: one over its recurrences; null: none.
+        gain: Start of the learned gain of each block; auto: one over its recurrences, and less of
+            the past; null: none.
         readout: One output a node, or one a graph.
         pooling: What the readout of a graph takes of its nodes.
         readout_layers: Linear layers of the readout.
@@ -150,7 +151,7 @@ _OLD_BACKBONES = {
     "gcn-root": "backbone: gcn, backbone_options: {root: true}",
     "gatedgcn-plain": "backbone: gatedgcn, backbone_options: {norm: null}",
     "gatedgcn-sum": "backbone: gatedgcn, backbone_options: {norm: null, normalize_gates: false}",
-    "gin-multi": "backbone: gin, backbone_options: {aggregation: multi}",
+    "gin-multi": "backbone: gin, backbone_options: {aggregation: multi, norm: null}",
     "gps-sum": "backbone: gps, backbone_options: {local: gin}",
     "gps-multi": "backbone: gps, backbone_options: {local: gin, aggregation: multi}",
     "gps-performer": "backbone: gps, backbone_options: {attention: performer}",
@@ -255,6 +256,7 @@ def _entry(
         takes_sequence=True,
         departures=_DEPARTURES,
         defaults=defaults,
+        changed_in="0.2.0",
         explain_old=explain_old,
     )
 
@@ -266,9 +268,7 @@ ENTRIES: dict[str, ModelEntry] = {
     "grama": _entry("gatedgcn", "GNN(f_(t-1))", "that of the backbone + N F", ""),
     "grama-gcn": _entry("gcn", "D^-1/2 A D^-1/2 f_(t-1) W", "N F^2 + E F", ", GCNConv", attr=False),
     "grama-gatedgcn": _entry("gatedgcn", _GATED, "N F^2 + E F^2", ", torch_grama.nn.GatedGCNConv"),
-    "grama-gin": _entry(
-        "gin", "MLP((1 + eps) f_i + sum_j f_j)", "N F^2 + E F", ", GINConv, GINEConv"
-    ),
+    "grama-gin": _entry("gin", "BN(MLP(f_i + sum_j f_j))", "N F^2 + E F", ", GINConv, GINEConv"),
     "grama-neighbor-sum": _entry(
         "neighbor-sum",
         "BN(sum_j ReLU(W f_j + b + e_ij))",
