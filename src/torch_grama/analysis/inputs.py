@@ -11,7 +11,6 @@ from typing import Any, Protocol, TypeAlias
 import torch
 from torch import Tensor
 from torch.nn import Module
-from torch_geometric.data import Batch, Data
 
 from torch_grama.nn.backbone import forward_parameters
 
@@ -143,14 +142,18 @@ def _join(graphs: Sequence[ModelInput]) -> ModelInput:
         raise ValueError("Expected at least one graph to analyse (got none)")
     if len(graphs) == 1:
         return graphs[0]
-    for name in ("edge_weight", "edge_attr", "pe"):
-        given = sum(getattr(graph, name) is not None for graph in graphs)
-        if 0 < given < len(graphs):
-            raise ValueError(
-                f"Expected '{name}' in all graphs or in none (got it in {given} of {len(graphs)})"
-            )
-    joined: Any = Batch.from_data_list([Data(**vars(graph)) for graph in graphs])
-    return read_input(joined)
+    joined: dict[str, Any] = {}
+    for name in ("x", "edge_weight", "edge_attr", "pe"):
+        parts = [part for graph in graphs if (part := getattr(graph, name)) is not None]
+        if 0 < len(parts) < len(graphs):
+            got = f"got it in {len(parts)} of {len(graphs)}"
+            raise ValueError(f"Expected '{name}' in all graphs or in none ({got})")
+        joined[name] = torch.cat(parts) if parts else None
+    sizes = torch.tensor([graph.num_nodes for graph in graphs], device=graphs[0].x.device)
+    first_nodes = (sizes.cumsum(0) - sizes).tolist()
+    edges = [graph.edge_index + first for graph, first in zip(graphs, first_nodes, strict=True)]
+    joined["edge_index"] = torch.cat(edges, dim=1)
+    return ModelInput(**joined, batch=torch.repeat_interleave(sizes), batch_size=len(graphs))
 
 
 def check_coefficients(phi: Tensor, theta: Tensor | None = None) -> tuple[Tensor, Tensor]:
