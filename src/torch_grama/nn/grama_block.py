@@ -318,6 +318,10 @@ class GRAMABlock(Module):
         r"""Raises a :class:`ValueError` if the backbone has no use for what the graph brings."""
         self._call.check(self.backbone, graph)
 
+    def prepare(self, graph: GraphInput) -> None:
+        r"""Makes the matrices that the block will ask the graph for."""
+        self._bind(graph)
+
     def _finish(self, states: Tensor, residuals: Tensor | None, graph: GraphInput) -> NodeSequence:
         if self.norm is not None:
             states = self.norm(states, graph.batch, graph.batch_size)
