@@ -1,9 +1,11 @@
 import pytest
 import torch
+from torch.nn import Linear, MultiheadAttention, Sequential
 from torch_geometric.data import Batch
 from torch_geometric.nn import GCNConv, GINEConv, GPSConv
 
-from torch_grama.nn import GPSLayer
+from torch_grama.nn import GPSLayer, build_gin_conv
+from torch_grama.nn.gps_layer import reset_what_is_left_out
 
 CHANNELS = 8
 
@@ -135,7 +137,7 @@ def test_gradcheck(attention, pre_norm, graphs):
 
 
 def test_keywords_go_to_the_local_convolution(graphs):
-    conv = GINEConv(torch.nn.Linear(CHANNELS, CHANNELS), edge_dim=3)
+    conv = GINEConv(Linear(CHANNELS, CHANNELS), edge_dim=3)
     module = GPSLayer(CHANNELS, conv).double()
     graph = graphs[0]
 
@@ -180,3 +182,56 @@ def test_repr_is_one_line():
     expected = "GPSLayer(8, conv=GCNConv(8, 8), heads=4, attn_type=performer)"
 
     assert str(layer("performer")) == expected
+
+
+def fill(module):
+    with torch.no_grad():
+        for value in module.parameters():
+            value.fill_(9.0)
+    return module
+
+
+def list_kept(module):
+    return [name for name, value in module.named_parameters() if bool((value == 9.0).any())]
+
+
+class TestResetWhatIsLeftOut:
+    def test_draws_the_last_map_of_attention(self):
+        module = fill(MultiheadAttention(8, 2))
+
+        reset_what_is_left_out(module)
+
+        assert list_kept(module) == ["in_proj_weight", "in_proj_bias"]
+        assert not module.out_proj.bias.any()
+
+    def test_attention_without_bias(self):
+        module = fill(MultiheadAttention(8, 2, bias=False))
+
+        reset_what_is_left_out(module)
+
+        assert list_kept(module) == ["in_proj_weight"]
+
+    def test_draws_the_aggregation_wherever_it_is(self):
+        module = fill(Sequential(Linear(8, 8), build_gin_conv(8, True, "multi")))
+
+        reset_what_is_left_out(module)
+
+        assert all(not name.startswith("1.aggr_module") for name in list_kept(module))
+        assert "0.weight" in list_kept(module)
+
+    def test_leaves_other_modules_and_the_random_numbers_alone(self):
+        module = fill(Sequential(Linear(8, 8), GCNConv(8, 8), GINEConv(Linear(8, 8))))
+        before = torch.get_rng_state()
+
+        reset_what_is_left_out(module)
+
+        assert len(list_kept(module)) == len(list(module.parameters()))
+        assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_layer_that_is_reset_forgets_every_parameter():
+    layer = fill(GPSLayer(8, build_gin_conv(8, True, "multi")))
+
+    layer.reset_parameters()
+
+    assert list_kept(layer) == []

@@ -2,10 +2,24 @@
 
 import pytest
 import torch
-from backbone_cases import CASES, EDGE_DIM, backbones
+from backbone_cases import BY_NAME, CASES, CHANNELS, EDGE_DIM, BackboneCase, backbones
 from torch_geometric.data import Data
+from torch_geometric.nn import GraphConv
+
+from torch_grama.nn import NormedConv
 
 NODES = 16
+# Sums over neighbours multiply the scale of the states by the degrees; they need a norm.
+SUMS = {
+    "GatedGCNConv of sums with edges",
+    "GIN of many aggregations",
+    "GINConv",
+    "GINEConv",
+    "ResGatedGraphConv",
+    "GraphConv",
+    "ChebConv",
+}
+NORMED = BackboneCase("normed sum", lambda: NormedConv(GraphConv(CHANNELS, CHANNELS), CHANNELS))
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +42,7 @@ def norm_of_gradients(block):
     return torch.cat(gradients).norm()
 
 
-@backbones()
+@backbones([*(case for case in CASES if case.name not in SUMS), NORMED])
 @pytest.mark.parametrize("coefficients", ["selective", "naive"])
 @pytest.mark.parametrize(
     ("seq_len", "num_blocks"),
@@ -36,7 +50,7 @@ def norm_of_gradients(block):
     ids=["depth 4", "depth 8", "depth 16", "depth 32", "depth 64", "depth 128"],
 )
 def test_states_and_gradients_keep_their_scale(case, coefficients, seq_len, num_blocks, graph):
-    model = case.model(seq_len=seq_len, num_blocks=num_blocks, coefficients=coefficients)
+    model = case.fresh(seq_len=seq_len, num_blocks=num_blocks, coefficients=coefficients)
     read = []
     model.head.register_forward_pre_hook(lambda _, arguments: read.append(arguments[0]))
 
@@ -50,8 +64,8 @@ def test_states_and_gradients_keep_their_scale(case, coefficients, seq_len, num_
 
 @pytest.mark.parametrize("coefficients", ["selective", "naive"])
 def test_the_form_of_the_paper_does_not(coefficients, graph):
-    case = next(case for case in CASES if case.name == "GraphConv")
-    model = case.model(seq_len=16, num_blocks=4, coefficients=coefficients, gain=None)
+    case = BY_NAME["GraphConv"]
+    model = case.fresh(seq_len=16, num_blocks=4, coefficients=coefficients, gain=None)
     read = []
     model.head.register_forward_pre_hook(lambda _, arguments: read.append(arguments[0]))
 

@@ -5,6 +5,8 @@ import torch
 from backbone_cases import BY_NAME, CASES, CHANNELS, BackboneCase, backbones
 from torch_geometric.data import Data
 
+from torch_grama.nn import Coefficients, Running
+
 GCN = BY_NAME["gcn"]
 NO_EDGES = torch.empty(2, 0, dtype=torch.long)
 readouts = pytest.mark.parametrize("readout", ["node", "graph"])
@@ -92,15 +94,12 @@ def test_directed_graphs_keep_their_direction(case):
     assert back[2].abs().sum() == 0
 
 
-@pytest.mark.parametrize("readout", ["node"])
-def test_no_nodes_at_all(readout):
-    out = GCN.run(GCN.model(readout=readout), graph(0))
-
-    assert out.size() == (0, 2)
+def test_no_nodes_at_all():
+    assert GCN.run(GCN.model(), graph(0)).size() == (0, 2)
 
 
 @pytest.mark.parametrize("norm", [None, "batch_norm", "layer_norm"])
-@pytest.mark.parametrize("word", ["gcn", "gatedgcn", "gps", "gps-performer"])
+@pytest.mark.parametrize("word", ["gcn", "gatedgcn", "gin", "gps", "neighbor-sum"])
 @readouts
 class TestOneNodeInTraining:
     def test_is_finite(self, word, norm, readout):
@@ -123,10 +122,10 @@ class TestOneNodeInTraining:
     [
         {"seq_len": 1},
         {"seq_len": 1, "num_recurrences": 3},
-        {"seq_len": 4, "ar_order": 1, "ma_order": 2},
+        {"seq_len": 4, "coefficients": Coefficients(ar_order=1, ma_order=2)},
         {"seq_len": 4, "num_recurrences": 1},
         {"seq_len": 2, "num_recurrences": 5, "num_blocks": 3},
-        {"seq_len": 4, "num_recurrences": 2, "ar_order": 2, "ma_order": 1},
+        {"seq_len": 4, "num_recurrences": 2, "coefficients": Coefficients("naive", 2, 1)},
     ],
     ids=str,
 )
@@ -181,7 +180,7 @@ def test_autocast_is_finite_and_near_float32(case, readout, batch):
 @pytest.mark.parametrize("sizes", [{}, {"seq_len": 2, "num_recurrences": 9}], ids=str)
 def test_autocast_gradients_are_near_float32(engine, sizes, batch):
     # smooth: a rectifier's gradient jumps where rounding changes a sign
-    model = GCN.model(engine=engine, act="tanh", **sizes).float()
+    model = GCN.model(running=Running(engine), act="tanh", **sizes).float()
     x = batch.x.float()
 
     def gradient(out):
@@ -194,6 +193,24 @@ def test_autocast_gradients_are_near_float32(engine, sizes, batch):
         out = model(x, batch.edge_index, batch=batch.batch)
 
     assert (gradient(out) - expected).norm() < 0.03 * expected.norm()
+
+
+@pytest.mark.parametrize("engine", ["auto", "scan", "reference"])
+@pytest.mark.parametrize("readout", ["node", "graph"])
+def test_a_gradient_taken_inside_autocast_is_near_the_one_outside(engine, readout, batch):
+    model = GCN.model(running=Running(engine), readout=readout, act="tanh").float()
+    x = batch.x.float()
+    gradients = []
+    for inside in (True, False):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = model(x, batch.edge_index, batch=batch.batch).float().square().sum()
+            if inside:
+                gradients.append(torch.autograd.grad(loss, list(model.parameters())))
+        if not inside:
+            gradients.append(torch.autograd.grad(loss, list(model.parameters())))
+
+    got, expected = (torch.cat([g.flatten() for g in part]) for part in gradients)
+    assert (got - expected).norm() < 0.02 * expected.norm()
 
 
 def test_a_model_in_bfloat16_is_near_float64(batch):

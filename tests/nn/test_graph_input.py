@@ -1,8 +1,22 @@
 import pytest
 import torch
-from torch_geometric.utils import to_torch_coo_tensor, to_torch_csc_tensor, to_torch_csr_tensor
+from torch_geometric.utils import (
+    to_dense_batch,
+    to_torch_coo_tensor,
+    to_torch_csc_tensor,
+    to_torch_csr_tensor,
+)
 
-from torch_grama.nn.graph_input import GraphInput, check_values, read_graph_input
+from torch_grama.nn import GRAMA
+from torch_grama.nn.graph_input import (
+    GraphInput,
+    PaddedLayout,
+    check_cached_size,
+    check_edge_attr,
+    check_values,
+    count_nodes,
+    read_graph_input,
+)
 
 EDGES = torch.tensor([[0, 1, 2, 0], [1, 2, 0, 2]])
 BATCH = torch.tensor([0, 0, 2])
@@ -113,13 +127,11 @@ class TestRead:
 class TestValues:
     x = torch.ones(3, 2)
 
-    def check(self, x=x, pe=None, **graph):
-        check_values(x, GraphInput(**{"num_nodes": 3, "edge_index": EDGES, **graph}), pe)
+    def check(self, x=x, cached=None, **graph):
+        check_values(x, GraphInput(**{"num_nodes": 3, "edge_index": EDGES, **graph}), cached)
 
     def test_good_values_pass(self):
-        self.check(
-            pe=self.x, edge_weight=torch.ones(4), edge_attr=self.x, batch=BATCH, batch_size=3
-        )
+        self.check(edge_weight=torch.ones(4), edge_attr=self.x, batch=BATCH, batch_size=3)
 
     def test_an_empty_slot_at_the_end_passes(self):
         self.check(batch=BATCH, batch_size=4)
@@ -177,10 +189,125 @@ class TestValues:
         with pytest.raises(ValueError, match="first in row 2"):
             self.check(x=x)
 
-    @pytest.mark.parametrize("name", ["edge_weight", "edge_attr", "pe"])
+    @pytest.mark.parametrize("name", ["edge_weight", "edge_attr"])
     def test_other_features_that_are_not_finite(self, name):
         bad = torch.ones(4) if name == "edge_weight" else torch.ones(4, 2)
         bad[3] = float("nan")
 
         with pytest.raises(ValueError, match=rf"finite '{name}'.*first in row 3.*check_input"):
             self.check(**{name: bad})
+
+    @pytest.mark.parametrize("name", ["edge_index", "edge_weight"])
+    def test_another_graph_than_the_cached_one(self, name):
+        cached = GraphInput(3, EDGES, torch.ones(4))
+        given = {"edge_index": EDGES.clone(), "edge_weight": torch.ones(4)}
+        self.check(cached=cached, **given)
+        given[name][..., 0] = 2
+
+        with pytest.raises(ValueError, match=r"graph of the first forward pass.*reset_cache\(\)"):
+            self.check(cached=cached, **given)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        GraphInput(4, EDGES),
+        GraphInput(3, EDGES[:, :3]),
+        GraphInput(3, EDGES, torch.ones(4)),
+    ],
+    ids=["nodes", "edges", "weights"],
+)
+def test_another_size_than_the_cached_graph(other):
+    check_cached_size(GraphInput(3, EDGES.flip(1)), GraphInput(3, EDGES))
+    with pytest.raises(ValueError, match=r"cached \(3 nodes and 4 edges, got.*reset_cache"):
+        check_cached_size(other, GraphInput(3, EDGES))
+
+
+class TestFeatures:
+    @pytest.mark.parametrize("size", [(7, 5), (7, 4, 5)])
+    @pytest.mark.parametrize("in_channels", [5, -1])
+    def test_number_of_nodes(self, size, in_channels):
+        assert count_nodes(torch.zeros(size), in_channels, 4) == 7
+
+    @pytest.mark.parametrize(
+        ("size", "message"),
+        [
+            ((5,), r"\[num_nodes, channels\] or \[num_nodes, L, channels\] \(got \[5\]\)"),
+            ((1, 7, 4, 5), r"\(got \[1, 7, 4, 5\]\)"),
+            ((7, 6), r"width in_channels=5 \(got 6\)"),
+            ((7, 4, 6), r"width in_channels=5 \(got 6\)"),
+            ((7, 3, 5), r"seq_len=4 in the layout \[num_nodes, L, channels\].*\[7, 3, 5\]"),
+        ],
+    )
+    def test_shapes_that_do_not_fit(self, size, message):
+        with pytest.raises(ValueError, match=message):
+            count_nodes(torch.zeros(size), 5, 4)
+
+    def test_integers(self):
+        with pytest.raises(TypeError, match=r"floating point.*int64.*x.float.*CategoricalEncoder"):
+            count_nodes(torch.zeros(7, 5, dtype=torch.long), 5, 4)
+
+
+class TestEdgeAttributes:
+    good = torch.zeros(6, 3)
+
+    def test_good_ones_pass(self):
+        check_edge_attr(self.good, 3, True)
+        check_edge_attr(None, None, True)
+
+    def test_a_users_module_may_read_what_it_likes(self):
+        check_edge_attr(self.good.long(), None, False)
+        check_edge_attr(self.good.long(), 3, False)
+
+    @pytest.mark.parametrize(
+        ("edge_attr", "edge_dim", "message"),
+        [
+            (good, None, "built without edge_dim"),
+            (None, 3, r"Expected 'edge_attr' \(the model has edge_dim=3\)"),
+            (good, 2, r"\[num_edges, edge_dim=2\] \(got \[6, 3\]\)"),
+            (good[:, 0], 1, r"\[num_edges, edge_dim=1\] \(got \[6\]\)"),
+        ],
+    )
+    def test_others_do_not(self, edge_attr, edge_dim, message):
+        with pytest.raises(ValueError, match=message):
+            check_edge_attr(edge_attr, edge_dim, True)
+
+    def test_integers_need_an_encoder(self):
+        with pytest.raises(TypeError, match=r"floating point edge.*int64.*CategoricalEncoder"):
+            check_edge_attr(self.good.long(), 3, True)
+
+
+class TestLayout:
+    batch = torch.tensor([0, 0, 0, 2, 2, 3])  # graph 1 and graph 4 have no nodes
+
+    def test_equals_pyg_where_graphs_lack_nodes(self):
+        x = torch.randn(6, 2)
+        layout = PaddedLayout.of(self.batch, 5)
+
+        dense, mask = to_dense_batch(x, self.batch, batch_size=5)
+
+        assert torch.equal(layout.lay_out(x), dense)
+        assert torch.equal(layout.padding, ~mask)
+        assert torch.equal(layout.take_back(dense), x)
+
+    def test_gradients(self):
+        x = torch.randn(6, 2, dtype=torch.float64, requires_grad=True)
+        layout = PaddedLayout.of(self.batch, 5)
+
+        assert torch.autograd.gradcheck(lambda x: layout.take_back(layout.lay_out(x).cos()), x)
+
+    def test_no_graphs(self):
+        layout = PaddedLayout.of(self.batch[:0], 0)
+
+        assert layout.lay_out(torch.empty(0, 2)).size() == (0, 0, 2)
+        assert layout.take_back(torch.empty(0, 0, 2)).size() == (0, 2)
+
+    def test_a_model_reads_it_once_a_pass(self, batch, monkeypatch):
+        read = []
+        of = PaddedLayout.of
+        monkeypatch.setattr(PaddedLayout, "of", lambda *args: read.append(args) or of(*args))
+        model = GRAMA(5, 8, 2, seq_len=3, num_blocks=2, backbone="gps").double()
+
+        model(batch.x, batch.edge_index, batch=batch.batch)
+
+        assert len(read) == 1

@@ -10,13 +10,7 @@ import pytest
 from torch_grama.nn import engine
 from torch_grama.nn.engine import kernels
 
-TRITON_MODULES = (
-    "triton_kernels",
-    "triton_launch",
-    "triton_coefficients",
-    "triton_closed_form",
-    "triton_coefficient_launch",
-)
+TRITON_MODULES = ("triton_sequences", "triton_coefficients")
 
 
 def forget_kernels() -> None:

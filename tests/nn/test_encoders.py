@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from torch_grama.nn import AtomEncoder, BondEncoder, CategoricalEncoder
+from torch_grama.nn import AtomEncoder, BondEncoder, CategoricalEncoder, PositionEncoder
+from torch_grama.nn.encoders import append_positions
 
 
 def test_rows_are_sums_of_the_rows_of_the_tables():
@@ -51,13 +52,14 @@ def test_sizes_agree_with_an_installed_ogb():
     assert tuple(features.get_bond_feature_dims()) == BondEncoder(1).sizes
 
 
-def test_reset_draws_anew():
-    module = CategoricalEncoder([4, 2], 3)
-    before = [p.clone() for p in module.parameters()]
+@pytest.mark.parametrize("module", [CategoricalEncoder([4, 2], 3), PositionEncoder(3, 8)])
+def test_reset_draws_anew(module):
+    before = {name: p.clone() for name, p in module.named_parameters() if "norm" not in name}
 
     module.reset_parameters()
 
-    assert all(not torch.equal(a, b) for a, b in zip(before, module.parameters(), strict=True))
+    for name, value in before.items():
+        assert not torch.equal(module.get_parameter(name), value), name
 
 
 @pytest.mark.parametrize(
@@ -65,6 +67,7 @@ def test_reset_draws_anew():
     [
         (CategoricalEncoder([4, 2], 3), "CategoricalEncoder([4, 2], 3)"),
         (BondEncoder(8), "BondEncoder([5, 6, 2], 8)"),
+        (PositionEncoder(3, 8), "PositionEncoder(3, 8)"),
     ],
 )
 def test_repr(module, expected):
@@ -86,3 +89,28 @@ def test_bad_shapes(size):
 def test_floating_point_is_refused():
     with pytest.raises(TypeError, match=r"integer categories \(got torch.float32\)"):
         CategoricalEncoder([4, 2], 3)(torch.zeros(5, 2))
+
+
+class TestPositions:
+    def test_are_normed_and_pass_two_layers(self):
+        module = PositionEncoder(3, 4).double()
+        pe = 3 * torch.randn(6, 3, dtype=torch.float64) + 1
+
+        normed = (pe - pe.mean(0)) / (pe.var(0, correction=0) + 1e-5).sqrt()
+        expected = module.second(module.first(normed).relu())
+
+        assert torch.allclose(module(pe), expected)
+
+    def test_stand_beside_the_features_of_every_snapshot(self):
+        x, encoded = torch.randn(4, 3, 5), torch.randn(4, 2)
+
+        static, sequence = append_positions(x[:, 0], encoded), append_positions(x, encoded)
+
+        assert torch.equal(static, torch.cat([x[:, 0], encoded], dim=1))
+        for k in range(3):
+            assert torch.equal(sequence[:, k], torch.cat([x[:, k], encoded], dim=1))
+
+    @pytest.mark.parametrize("sizes", [(0, 3), (3, 0)])
+    def test_bad_sizes(self, sizes):
+        with pytest.raises(ValueError, match="'in_channels' and 'channels' to be at least 1"):
+            PositionEncoder(*sizes)
