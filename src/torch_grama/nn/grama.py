@@ -353,7 +353,9 @@ class GRAMA(Module):
         if self.running.check_input and not _is_traced(x):
             check_values(x, graph, cached)
         if self.running.cached and cached is None:
-            self._cached_graph = dataclasses.replace(graph, edge_attr=None, batch=None)
+            self._cached_graph = dataclasses.replace(
+                graph, edge_attr=None, batch=None, layouts=[], all_groups=[]
+            )
         if edge_attr is not None and self.edge_lin is not None:
             graph = dataclasses.replace(graph, edge_attr=self.edge_lin(edge_attr))
         return graph

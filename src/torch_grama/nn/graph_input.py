@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -90,6 +89,7 @@ class GraphInput:
         batch_size: Number of graphs :math:`B`.
         adjacencies: Normalised matrices made so far, shared by all blocks of a forward pass.
         layouts: The layout of a padded batch, once it was asked for; likewise.
+        all_groups: The same for :attr:`groups`.
     """
 
     num_nodes: int
@@ -100,18 +100,21 @@ class GraphInput:
     batch_size: int = 1
     adjacencies: dict[Hashable, Adjacency] = field(default_factory=dict)
     layouts: list[PaddedLayout] = field(default_factory=list)
+    all_groups: list[Groups] = field(default_factory=list)
 
-    @cached_property
+    @property
     def groups(self) -> Groups:
         r"""The graphs of the batch, for the engines."""
-        return Groups(self.batch, self.batch_size)
+        # a cached_property takes a lock, which torch.compile cannot follow
+        if not self.all_groups:
+            self.all_groups.append(Groups(self.batch, self.batch_size))
+        return self.all_groups[0]
 
     @property
     def layout(self) -> PaddedLayout | None:
         r"""Where nodes lie in a padded batch, for attention; :obj:`None` for one graph."""
         if self.batch is None:
             return None
-        # a cached_property takes a lock, which torch.compile cannot follow
         if not self.layouts:
             self.layouts.append(PaddedLayout.of(self.batch, self.batch_size))
         return self.layouts[0]
