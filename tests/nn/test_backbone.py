@@ -327,17 +327,6 @@ class TestBound:
         assert not difference[batch.batch == 0].any()
         assert difference[batch.batch > 0].any()
 
-    def test_one_graph_without_weights_passes_none(self, path):
-        module = TakesAll()
-        graph = GraphInput(path.num_nodes, path.edge_index, edge_attr=path.edge_attr)
-
-        bound(module, graph)(path.x)
-
-        (call,) = module.calls
-        assert call["edge_weight"] is None
-        assert call["batch"] is None
-        assert call["batch_size"] == 1
-
     def test_recurrences_are_counted(self, full, batch):
         module = TakesAll()
         backbone = bound(module, full)

@@ -21,11 +21,6 @@ def test_a_single_column_may_come_flat():
     assert torch.equal(module(x), module(x.unsqueeze(-1)))
 
 
-@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
-def test_integer_types(dtype):
-    assert CategoricalEncoder([4], 3)(torch.tensor([1, 3], dtype=dtype)).size() == (2, 3)
-
-
 def test_no_rows():
     assert CategoricalEncoder([4, 2], 3)(torch.empty(0, 2, dtype=torch.long)).size() == (0, 3)
 

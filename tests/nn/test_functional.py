@@ -134,17 +134,6 @@ def test_equals_the_equation_in_value_and_gradient(engine, kind, batch, sizes):
 
 
 @engines
-@batches
-@pytest.mark.parametrize("parts", [(1, 0), (0, 1)], ids=["states", "residuals"])
-def test_gradient_when_only_one_result_is_used(engine, kind, batch, parts):
-    problem = Problem(batch=batch, kind=kind)
-
-    got = problem.solve(arma_recurrence, 4, parts=parts, engine=engine)
-
-    assert_same(got, problem.solve(written_out.recur, 4, parts=parts))
-
-
-@engines
 @pytest.mark.parametrize(("state", "residual"), [(0, None), (None, 2), (1, 3)])
 def test_gradient_when_only_some_elements_are_used(engine, kind, state, residual):
     problem = Problem(kind=kind)

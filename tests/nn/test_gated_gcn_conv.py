@@ -57,7 +57,6 @@ def test_norms_come_after_the_sum_and_before_the_rectifier(x, e, directed, train
     module = conv(has_edge_attr=True).train(training)
     expected, logits = dense_formula(module, x, directed.edge_index, e)
     # the norms themselves are tested elsewhere
-    normalized = [module.node_norm(expected), module.edge_norm(logits)]
     module.node_norm.reset_parameters(), module.edge_norm.reset_parameters()
     normalized = [module.node_norm(expected), module.edge_norm(logits)]
     module.node_norm.reset_parameters(), module.edge_norm.reset_parameters()

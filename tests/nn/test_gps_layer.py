@@ -117,16 +117,6 @@ def test_with_pre_norm_small_states_and_large_ones_are_read_alike(graphs):
 
 
 @attentions
-def test_with_pre_norm_every_parameter_learns(attention, graphs):
-    module = layer(attention, pre_norm=True)
-    graph = graphs[0]
-
-    module(graph.x, graph.edge_index).square().sum().backward()
-
-    assert all(p.grad is not None for p in module.parameters())
-
-
-@attentions
 @forms
 def test_gradcheck(attention, pre_norm, graphs):
     module = layer(attention, pre_norm=pre_norm)

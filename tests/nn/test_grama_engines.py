@@ -138,12 +138,6 @@ class TestEngines:
         assert torch.allclose(outputs[0], outputs[2])
         assert torch.allclose(outputs[1], outputs[2])
 
-    def test_the_linear_engine_needs_a_linear_backbone(self, path):
-        model = BY_NAME["gatedgcn"].model(running=Running("linear"))
-
-        with pytest.raises(ValueError, match="linear backbone for engine='linear'"):
-            model(path.x, path.edge_index)
-
     @pytest.mark.parametrize("engine", ["auto", "scan"])
     def test_second_backward_pass_through_a_retained_graph(self, path, engine):
         model = GCN.model(running=Running(engine))
@@ -509,12 +503,6 @@ class TestSparseAdjacency:
         transposed = to_torch_csr_tensor(path.edge_index.flip(0), size=(4, 4)).double()
 
         assert torch.allclose(model(path.x, transposed), case.run(model, path))
-
-    def test_is_directed(self, directed):
-        model = GCN.model()
-        transposed = to_torch_csr_tensor(directed.edge_index.flip(0), size=(5, 5)).double()
-
-        assert torch.allclose(model(directed.x, transposed), GCN.run(model, directed))
 
     def test_values_are_weights(self, directed):
         model = GCN.model()

@@ -5,7 +5,7 @@ import torch
 from backbone_cases import BY_NAME, CASES, CHANNELS, BackboneCase
 from torch.nn import Module
 from torch_geometric.data import Data
-from torch_geometric.nn import GATv2Conv, GINEConv
+from torch_geometric.nn import GATv2Conv
 from torch_geometric.transforms import AddLaplacianEigenvectorPE, AddRandomWalkPE
 
 from torch_grama.nn import GRAMA, AtomEncoder, BondEncoder, Coefficients, PositionEncoder
@@ -98,11 +98,6 @@ class TestEdgeAttributes:
         case = BackboneCase("", lambda: GATv2Conv(CHANNELS, CHANNELS, edge_dim=3))
 
         assert torch.isfinite(case.run(case.model(), path)).all()
-
-    def test_the_word_for_attention_uses_them_in_its_local_part(self):
-        model = BackboneCase("", lambda: "gps", 3).model()
-
-        assert isinstance(model.blocks[0].backbone.conv, GINEConv)
 
     def test_the_word_for_attention_uses_edge_weights(self, path):
         model = GPS.model().eval()

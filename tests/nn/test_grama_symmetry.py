@@ -102,13 +102,6 @@ def test_node_numbers_do_not_matter_with_edge_weights(readout, batch, node_order
     assert_renumbered(GCN, model, batch, node_order, readout, edge_weight=batch.edge_weight)
 
 
-def test_node_numbers_do_not_matter_within_one_graph(directed):
-    order = torch.tensor([3, 1, 4, 0, 2])
-    model = GCN.model(readout="node")
-
-    assert_renumbered(GCN, model, directed, order, "node")
-
-
 @backbones()
 @readouts
 def test_edge_order_does_not_matter(case, readout, batch, edge_order):
@@ -117,24 +110,6 @@ def test_edge_order_does_not_matter(case, readout, batch, edge_order):
     got = case.run(model, reorder_edges(batch, edge_order))
 
     assert torch.allclose(got, case.run(model, batch))
-
-
-@options
-def test_edge_order_does_not_matter_with_options(options, batch, edge_order):
-    model = GCN.model(**options).eval()
-
-    got = GCN.run(model, reorder_edges(batch, edge_order))
-
-    assert torch.allclose(got, GCN.run(model, batch))
-
-
-def test_edge_order_does_not_matter_with_edge_weights(batch, edge_order):
-    model = GCN.model()
-    moved = reorder_edges(batch, edge_order)
-
-    got = GCN.run(model, moved, edge_weight=moved.edge_weight)
-
-    assert torch.allclose(got, GCN.run(model, batch, edge_weight=batch.edge_weight))
 
 
 @backbones()

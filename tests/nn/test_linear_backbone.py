@@ -108,15 +108,6 @@ def test_what_is_not_known_to_be_linear_is_called(module, directed):
     assert read(module, directed) is None
 
 
-@pytest.mark.parametrize("module", [m for m in NOT_LINEAR if not isinstance(m, Linear)], ids=str)
-def test_the_model_calls_what_is_not_known_to_be_linear(module, directed):
-    model, expected = (build(engine, backbone=module) for engine in ("auto", "reference"))
-
-    got = model(directed.x, directed.edge_index)
-
-    assert torch.allclose(got, expected(directed.x, directed.edge_index))
-
-
 @pytest.mark.parametrize("module", UNWEIGHTED, ids=str)
 @pytest.mark.parametrize("readout", ["node", "graph"])
 def test_the_linear_engine_equals_the_reference(module, readout, batch):
@@ -355,20 +346,6 @@ class TestAdjacency:
         expected = torch.zeros(NODES, NODES, dtype=torch.float64)
         expected.index_put_((target, source), value, accumulate=True)
         assert torch.allclose(got, expected)
-
-    @graphs
-    @weights
-    def test_equals_the_formula(self, edge_index, weighted):
-        weight = edge_weights(edge_index, weighted)
-        A = torch.zeros(NODES, NODES, dtype=torch.float64)
-        values = torch.ones(edge_index.size(1), dtype=torch.float64) if weight is None else weight
-        A.index_put_((edge_index[1], edge_index[0]), values, accumulate=True)
-        A += torch.diag((A.diagonal() == 0).double())
-        degree = A.sum(1)
-
-        got = dense(gcn_adjacency(edge_index, weight, NODES, torch.float64))
-
-        assert torch.allclose(got, A / (degree[:, None] * degree[None]).sqrt())
 
     def test_gradient_in_the_weights(self):
         weight = edge_weights(LOOPS, True).requires_grad_()

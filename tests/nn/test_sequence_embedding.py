@@ -91,25 +91,6 @@ def test_dropout_only_while_training(x):
     assert torch.allclose(dropped[dropped != 0], 2 * kept[dropped != 0])
 
 
-def test_lazy_takes_the_width_from_the_first_input(x):
-    module = embedding(in_channels=-1)
-
-    states, _ = module(x)
-
-    assert module.in_channels == IN
-    assert module.weight.size() == (LENGTH, IN, CHANNELS)
-    assert torch.isfinite(states).all()
-
-
-def test_state_dict_fills_a_lazy_one(x):
-    module, lazy = embedding(), embedding(in_channels=-1)
-
-    lazy.load_state_dict(module.state_dict())
-
-    assert lazy.in_channels == IN
-    assert torch.equal(lazy(x)[0], module(x)[0])
-
-
 def test_state_dict_of_a_lazy_one_loads_into_a_lazy_one(x):
     module, other = embedding(in_channels=-1), embedding(in_channels=-1)
 
@@ -127,15 +108,6 @@ def test_reset_draws_anew():
 
     for name, parameter in module.named_parameters():
         assert not torch.equal(parameter, before[name])
-
-
-@pytest.mark.parametrize("num_layers", [1, 2])
-def test_every_parameter_gets_a_gradient(x, num_layers):
-    module = embedding(num_layers=num_layers)
-
-    module(x)[0].sum().backward()
-
-    assert all(p.grad is not None for p in module.parameters())
 
 
 def test_gradcheck(x):

@@ -1,6 +1,4 @@
-import pytest
 import torch
-import written_out
 
 from torch_grama.nn.functional import arma_recurrence_reference
 
@@ -12,31 +10,6 @@ NUM_GRAPHS = 5
 
 def normal(*size):
     return torch.randn(*size, dtype=torch.float64)
-
-
-@pytest.mark.parametrize("p", [1, 2, 3])
-@pytest.mark.parametrize("q", [1, 2, 3])
-@pytest.mark.parametrize("num_recurrences", [1, 2, 3, 5])
-@pytest.mark.parametrize("batch", [None, BATCH], ids=["one graph", "batch"])
-def test_equals_the_equation(p, q, num_recurrences, batch):
-    num_graphs = 1 if batch is None else NUM_GRAPHS
-    weight = normal(2, 2)
-    arguments = (
-        normal(LENGTH, 6, 2),
-        normal(LENGTH, 6, 2),
-        normal(num_graphs, p),
-        normal(num_graphs, q),
-        lambda x: (x @ weight).tanh(),
-        num_recurrences,
-        batch,
-    )
-
-    states, residuals = arma_recurrence_reference(*arguments)
-    expected_states, expected_residuals = written_out.recur(*arguments)
-
-    assert states.size() == (num_recurrences, 6, 2)
-    assert torch.allclose(states, expected_states, rtol=1e-12, atol=1e-12)
-    assert torch.allclose(residuals, expected_residuals, rtol=1e-12, atol=1e-12)
 
 
 def test_the_first_coefficient_multiplies_the_newest_state():
