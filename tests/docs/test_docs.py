@@ -71,8 +71,8 @@ def test_python_blocks_run(page, monkeypatch, tmp_path, one_thread):
         assert names["loss"].item() < 0.8 * math.log(names["out"].size(1))
     if "stretch" in names:
         # what the page says of gated sums against means
-        assert names["stretch"]["gatedgcn-sum", 90] > 10 * names["stretch"]["gatedgcn-sum", 4]
-        assert names["stretch"]["gatedgcn-plain", 90] < 2 * names["stretch"]["gatedgcn-plain", 4]
+        assert names["stretch"]["gated sums", 90] > 10 * names["stretch"]["gated sums", 4]
+        assert names["stretch"]["gated means", 90] < 2 * names["stretch"]["gated means", 4]
 
 
 def test_there_are_commands():

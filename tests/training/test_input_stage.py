@@ -4,14 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from torch_grama.nn import (
-    GRAMA,
-    AtomEncoder,
-    BondEncoder,
-    CategoricalEncoder,
-    InputStage,
-    PositionEncoder,
-)
+from torch_grama.nn import GRAMA, AtomEncoder, BondEncoder, CategoricalEncoder, PositionEncoder
+from torch_grama.training.input_stage import InputStage
 
 EDGES = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
 
