@@ -149,7 +149,7 @@ class NaiveCoefficients(Module):
 
     Example:
         >>> NaiveCoefficients(3, 2)().phi
-        tensor([[1., 0., 0.]], grad_fn=<UnsqueezeBackward0>)
+        tensor([[1., 0., 0.]], grad_fn=<AddBackward0>)
     """
 
     is_selective = False
@@ -181,10 +181,12 @@ class NaiveCoefficients(Module):
     ) -> ARMACoefficients:
         r"""Returns the coefficients of all graphs; the arguments are not read."""
         del pooled_states, pooled_residuals
-        phi, theta = (PACE * self.weight).split([self.ar_order, self.ma_order])
-        return ARMACoefficients(
-            self._constrain(phi).unsqueeze(0), self._constrain(theta).unsqueeze(0)
-        )
+        weight = (PACE * self.weight).unsqueeze(0)
+        if self.ar_order == self.ma_order:
+            # both at once: fewer operations, which are what so little work costs
+            return ARMACoefficients(*self._constrain(weight.view(2, 1, -1)).unbind(0))
+        phi, theta = weight.split([self.ar_order, self.ma_order], dim=-1)
+        return ARMACoefficients(self._constrain(phi), self._constrain(theta))
 
     def __repr__(self) -> str:
         return (
@@ -304,16 +306,20 @@ class SelectiveCoefficients(Module):
             )  # [2, B, D]
             # q·(W_k u) = (W_k^T q)·u: one product with the sequence, no keys in memory
             asked = (query @ self.key_weight).unsqueeze(-1)  # [2, B, F, 1]
-            phi, theta = (
-                self._coefficients((unit[side, :, :order] @ asked[side]).squeeze(-1), side)
-                for side, order in enumerate((self.ar_order, self.ma_order))
+            products = (unit[:, :, : self.lag_bias.size(1)] @ asked).squeeze(-1)
+            bias = PACE * self.lag_bias.unsqueeze(1)
+            if self.ar_order == self.ma_order:
+                return ARMACoefficients(*self._coefficients(products, bias).unbind(0))
+            return ARMACoefficients(
+                *(
+                    self._coefficients(products[side, :, :order], bias[side, :, :order])
+                    for side, order in enumerate((self.ar_order, self.ma_order))
+                )
             )
-            return ARMACoefficients(phi, theta)
 
-    def _coefficients(self, products: Tensor, side: int) -> Tensor:
-        products = products - products.mean(dim=-1, keepdim=True)
-        bias = PACE * self.lag_bias[side, : products.size(1)]
-        scores = products / math.sqrt(self.width) + bias
+    def _coefficients(self, products: Tensor, bias: Tensor) -> Tensor:
+        centred = products - products.mean(dim=-1, keepdim=True)
+        scores = torch.add(bias, centred, alpha=1 / math.sqrt(self.width))
         return self._constrain(scores if self.constraint == "softmax" else scores.tanh())
 
     def _check(self, pooled: Tensor) -> None:
