@@ -23,7 +23,6 @@ from torch_grama.nn.arguments import (
 )
 from torch_grama.nn.backbone import BackboneLike
 from torch_grama.nn.coefficients import ARMACoefficients, Coefficients
-from torch_grama.nn.engine.reading import mean_of_graphs
 from torch_grama.nn.engine.recurrence import ENGINES
 from torch_grama.nn.engine.sequence import NodeSequence
 from torch_grama.nn.grama_block import OLD_COEFFICIENTS, GRAMABlock, backbone_name
@@ -36,7 +35,13 @@ from torch_grama.nn.graph_input import (
     read_graph_input,
 )
 from torch_grama.nn.norms import NormLike
-from torch_grama.nn.readout import Readout, ReadoutMLP, pool_graphs, pooled_channels
+from torch_grama.nn.readout import (
+    Readout,
+    ReadoutMLP,
+    mean_of_graphs,
+    pool_graphs,
+    pooled_channels,
+)
 from torch_grama.nn.sequence_embedding import SequenceEmbedding
 
 

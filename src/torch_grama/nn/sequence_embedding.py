@@ -17,7 +17,7 @@ from torch_grama.nn.arguments import (
     check_positive,
     resolve_activation,
 )
-from torch_grama.nn.engine import host_memory
+from torch_grama.nn.engine import kernels
 from torch_grama.nn.engine.sequence import (
     NodeSequence,
     apply,
@@ -185,7 +185,7 @@ class _BatchedLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
-        out = host_memory.new_empty(x, *x.shape[:2], weight.size(2))
+        out = kernels.new_empty(x, *x.shape[:2], weight.size(2))
         return torch.baddbmm(bias, x, weight, out=out)
 
     @staticmethod

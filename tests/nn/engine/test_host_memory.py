@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from torch_grama.nn.engine import host_memory
+from torch_grama.nn.engine import host_memory, kernels
 from torch_grama.nn.engine.host_memory import Blocks, new_empty
 
 MIB = 1 << 20
@@ -100,15 +100,15 @@ def test_a_graph_keeps_what_it_saved(blocks: Blocks) -> None:
 
 
 def test_small_tensors_and_other_devices_are_left_to_torch(blocks: Blocks) -> None:
-    new_empty(torch.empty(0), 10, 10)
-    on_meta = new_empty(torch.empty(0, device="meta"), 8, MIB)
+    kernels.new_empty(torch.empty(0), 10, 10)
+    on_meta = kernels.new_empty(torch.empty(0, device="meta"), 8, MIB)
 
     assert on_meta.device.type == "meta"
     assert blocks.lent_bytes == 0
 
 
 def test_no_elements(blocks: Blocks) -> None:
-    assert new_empty(torch.empty(0), 3, 0, 5).size() == (3, 0, 5)
+    assert kernels.new_empty(torch.empty(0), 3, 0, 5).size() == (3, 0, 5)
 
 
 def test_holds_no_more_than_was_lent_at_once(blocks: Blocks) -> None:

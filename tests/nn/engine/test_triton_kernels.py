@@ -40,10 +40,10 @@ def test_model_equals_torch_kernels(act, batched, monkeypatch) -> None:
     batch = BATCH if batched else None
     model = GRAMA(5, 6, 3, seq_len=2, num_blocks=2, act=act, gain=0.7)
     draw_keys(model)
-    assert kernels._triton_for(torch.nn.functional.relu, x) is not None
+    assert kernels.triton_for(torch.nn.functional.relu, x) is not None
     ours = run(model, x, batch)
     monkeypatch.setenv("TRITON_INTERPRET", "0")
-    assert kernels._triton_for(torch.nn.functional.relu, x) is None
+    assert kernels.triton_for(torch.nn.functional.relu, x) is None
     theirs = run(model, x, batch)
     assert len(ours) == len(theirs)
     scale = max(float(t.abs().max()) for t in theirs)
@@ -81,4 +81,4 @@ def test_options_equal_torch_kernels(options, monkeypatch) -> None:
 
 def test_cpu_tensors_use_torch_kernels() -> None:
     assert os.environ.get("TRITON_INTERPRET", "0") != "1"
-    assert kernels._triton_for(torch.nn.functional.relu, torch.zeros(2)) is None
+    assert kernels.triton_for(torch.nn.functional.relu, torch.zeros(2)) is None

@@ -36,7 +36,8 @@ def step_weights(
             _DeviceWeights, phi, theta, seq_len, num_recurrences, from_differences, False
         )
         return out
-    transition = _solve(phi, theta, seq_len, num_recurrences)
+    solution: Tensor = apply(SolvedRecurrence, phi, theta, seq_len, num_recurrences)
+    transition = Transition.from_solution(solution)
     if from_differences:
         return fold_differences(transition), None, transition.response
     return transition.from_states, transition.from_residuals, transition.response
@@ -56,13 +57,9 @@ def power_weights(
             _DeviceWeights, phi, theta, seq_len, num_recurrences, from_differences, True
         )
         return out
-    transition = _solve(phi, theta, seq_len, num_recurrences)
-    return last_state_weights(transition, from_differences)
-
-
-def _solve(phi: Tensor, theta: Tensor, seq_len: int, num_recurrences: int) -> Transition:
     solution: Tensor = apply(SolvedRecurrence, phi, theta, seq_len, num_recurrences)
-    return Transition.from_solution(solution)
+    transition = Transition.from_solution(solution)
+    return last_state_weights(transition, from_differences)
 
 
 def _runs_on_device(phi: Tensor, theta: Tensor, seq_len: int, num_recurrences: int) -> bool:

@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-_SMALLEST = 4 << 20
 _HUGE_PAGE = 2 << 20
 # A block that waits while so many others are lent is given up.
 _PATIENCE = 128
@@ -37,7 +36,7 @@ def new_empty(like: Tensor, *size: int) -> Tensor:
         *size (int): The size.
     """
     num_bytes = math.prod(size) * like.element_size()
-    if sys.platform != "linux" or like.device.type != "cpu" or num_bytes < _SMALLEST:
+    if sys.platform != "linux":
         return like.new_empty(size)
     # .data: shares the memory, and is no view that autograd would have to follow
     return torch.from_numpy(_blocks.lend(num_bytes)).view(like.dtype).view(size).data

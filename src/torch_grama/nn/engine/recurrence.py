@@ -11,15 +11,10 @@ from torch import Tensor
 
 from torch_grama.nn.engine import kernels
 from torch_grama.nn.engine.adjacency import LinearMap
-from torch_grama.nn.engine.closed_form import (
-    power_weights,
-    solve_recurrence,
-    step_weights,
-    sum_diagonals,
-)
-from torch_grama.nn.engine.linear import HornerScan, LinearScan
-from torch_grama.nn.engine.reading import Reading
+from torch_grama.nn.engine.closed_form import power_weights, solve_recurrence, step_weights
+from torch_grama.nn.engine.scans import Backbone, HornerScan, LinearScan, scan
 from torch_grama.nn.engine.sequence import (
+    Activation,
     Groups,
     NodeSequence,
     apply,
@@ -35,7 +30,6 @@ ENGINES = {
     "linear": "linear backbones, forward and backward by hand",
 }
 
-Backbone = Callable[[Tensor], Tensor]
 # From means of states and residuals (None: forward differences of the states) to phi and theta.
 Select = Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor]]
 
@@ -258,141 +252,166 @@ def _run_closed_form(
     return torch.stack(new_states), torch.stack(new_residuals)
 
 
-def scan(
-    mixed: Tensor,
-    newest: Tensor,
-    response: Tensor,
-    backbone: Backbone,
-    groups: Groups,
-) -> tuple[Tensor, Tensor]:
-    r"""Runs :math:`\mathbf{f}_r = \mathbf{u}_r + \sum_{k \le r} h_{r-k} \boldsymbol{\delta}_k`,
-    :math:`\boldsymbol{\delta}_r = \mathrm{GNN}(\mathbf{f}_{r-1})`.
+class Reading:
+    r"""A sequence that is read once for its means and once for weighted sums.
 
-    All steps share one buffer of residuals and, on the way back, one buffer of state gradients:
-    the adjoint is :math:`\bar{\boldsymbol{\delta}}_r \mathrel{+}= \sum_{s \ge r} h_{s-r}
-    \bar{\mathbf{f}}_s`, one matrix-vector product a step as well. The buffer of gradients travels
-    from step to step as the gradient of a token, which also keeps the steps in order.
+    Left to autograd, each of the two readings and the newest state would make a gradient as large
+    as the sequence, and add them up. Here the gradient of the sums travels on, untouched, as that
+    of a token; the gradients of the coefficients follow from it; and only then, with everything
+    known, is the gradient of the sequence written, in one pass.
 
     Args:
-        mixed (Tensor): The part :math:`\mathbf{u}` of the given sequence, :math:`(R, N, F)`.
-        newest (Tensor): The newest given state :math:`(N, F)`.
-        response (Tensor): The impulse response :math:`h`, :math:`(B, R)`.
-        backbone (callable): Maps states :math:`(N, F)` to residuals :math:`(N, F)`.
-        groups (Groups): Which nodes share coefficients.
+        sequence (NodeSequence): The sequence; its activation is applied while reading.
+        groups (Groups): Which nodes share means and weights.
+        pools (bool): Whether the means will be asked for.
+        num_sums (int): How many weighted sums will be asked for.
 
-    Returns:
-        The new states and the new residuals, :math:`(R, N, F)` each.
-    """
-    buffers = _Buffers(torch.empty_like(mixed), torch.empty_like(mixed), response, groups)
-    token = apply(_Begin, mixed, response, buffers)
-    state = newest
-    states, residuals = [], []
-    for step in range(mixed.size(0)):
-        residual = backbone(state)
-        state, token = apply(_Step, residual, token, mixed.detach()[step], buffers, step)
-        states.append(state)
-        residuals.append(residual)
-    stacked: tuple[Tensor, Tensor] = apply(_Finish, buffers, *states, *residuals)
-    buffers.release()
-    return stacked
-
-
-@dataclass
-class _Buffers:
-    r"""What the steps share. On the way back only :class:`_Finish` brings the residuals, as a saved
-    tensor like any other, so that a checkpoint can drop and recompute them.
+    Attributes:
+        pooled_states: Means of the activated states :math:`(B, L, F)`, if asked for.
+        pooled_residuals: Means of the activated residuals :math:`(B, L, F)`, if asked for;
+            :obj:`None` if they are the forward differences of the states.
+        newest: The newest state, activated, :math:`(N, F)`.
     """
 
-    states: Tensor
-    residuals: Tensor
-    response: Tensor
-    groups: Groups
+    def __init__(self, sequence: NodeSequence, groups: Groups, pools: bool, num_sums: int) -> None:
+        self._sequence = sequence
+        self._groups = groups
+        self._weights: list[Tensor | None] = [None, None]
+        self.pooled_states: Tensor
+        self.pooled_residuals: Tensor | None
+        self.newest: Tensor
+        self.pooled_states, pooled_residuals, self.newest, self._token = apply(
+            _Enter,
+            sequence.states,
+            sequence.residuals,
+            groups,
+            pools,
+            num_sums,
+            sequence.act,
+            self._weights,
+        )
+        self.pooled_residuals = None if sequence.residuals is None else pooled_residuals
 
-    def release(self) -> None:
-        self.states = self.residuals = self.response.new_empty(0)
+    @property
+    def reads_differences(self) -> bool:
+        r"""Whether the residuals are the forward differences of the states."""
+        return self._sequence.residuals is None
+
+    @property
+    def seq_len(self) -> int:
+        r"""Length :math:`L` of the sequence."""
+        return self._sequence.states.size(0)
+
+    def mix(self, state_weights: Tensor, residual_weights: Tensor | None) -> Tensor:
+        r"""Returns weighted sums over the sequence :math:`(R, N, F)`; called once.
+
+        Args:
+            state_weights (Tensor): Weights of the states :math:`(B, R, L)`.
+            residual_weights (Tensor, optional): Weights of the residuals :math:`(B, R, L)`;
+                :obj:`None` if they are differences of the states.
+        """
+        states, residuals = self._sequence.states, self._sequence.residuals
+        # sums in the type of the states, and never below float32
+        dtype = torch.promote_types(states.dtype, torch.float32)
+        state_weights = state_weights.to(dtype)
+        residual_weights = None if residual_weights is None else residual_weights.to(dtype)
+        # values alone, for the gradient of the sequence
+        self._weights[0] = state_weights.detach()
+        self._weights[1] = None if residual_weights is None else residual_weights.detach()
+        out: Tensor = apply(
+            _Mix,
+            self._token,
+            states.detach(),
+            None if residuals is None else residuals.detach(),
+            state_weights,
+            residual_weights,
+            self._groups,
+            self._sequence.act,
+        )
+        return out
 
 
-class _Begin(torch.autograd.Function):
-    r"""Starts the chain of tokens; on the way back, receives the complete state gradients."""
+class _Enter(torch.autograd.Function):
+    r"""``(states, residuals) -> (means of both, newest state, token)``; backward runs last."""
 
-    @staticmethod
-    def forward(ctx: Any, mixed: Tensor, response: Tensor, buffers: _Buffers) -> Tensor:
-        ctx.buffers = buffers
-        # shaped like the buffer of gradients that will travel back, without its memory
-        return mixed.new_zeros(()).expand_as(mixed)
-
-    @staticmethod
-    @handwritten_backward
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, None]:
-        buffers: _Buffers = ctx.buffers
-        response_gradient = None
-        if ctx.needs_input_grad[1]:
-            products = kernels.gram(gradient, buffers.residuals, buffers.groups)
-            response_gradient = sum_diagonals(products).to(buffers.response.dtype)
-        buffers.release()
-        return gradient, response_gradient, None
-
-
-class _Step(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, residual: Tensor, token: Tensor, base: Tensor, buffers: _Buffers, step: int
-    ) -> tuple[Tensor, Tensor]:
-        ctx.buffers, ctx.step = buffers, step
-        ctx.num_steps = buffers.states.size(0)
+        ctx: Any,
+        states: Tensor,
+        residuals: Tensor | None,
+        groups: Groups,
+        pools: bool,
+        num_sums: int,
+        act: Activation,
+        weights: list[Tensor | None],
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        ctx.save_for_backward(states, residuals)
+        ctx.groups, ctx.act, ctx.weights = groups, act, weights
         ctx.set_materialize_grads(False)
-        buffers.residuals[step] = residual
-        kernels.add_combination(
-            buffers.states[step],
-            base,
-            buffers.response[:, : step + 1].flip(-1),
-            buffers.residuals[: step + 1],
-            buffers.groups,
-        )
-        # .data: shares the memory, and is no view that autograd would have to follow
-        return buffers.states[step].data, token.view_as(token)
+        pooled_states = pooled_residuals = states.new_empty(0, 0, 0)
+        if pools:
+            pooled_states = kernels.pool(states, groups, act)
+        if pools and residuals is not None:
+            pooled_residuals = kernels.pool(residuals, groups, act)
+        newest = act(states[-1])
+        if newest.data_ptr() == states[-1].data_ptr():
+            # a tensor of its own, also where the activation returns its input
+            newest = newest.clone()
+        # shaped like the sums, whose gradient will travel through it, without their memory
+        token = states.new_zeros(()).expand(num_sums, *states.shape[1:])
+        return pooled_states, pooled_residuals, newest, token
 
     @staticmethod
     @handwritten_backward
     def backward(
-        ctx: Any, gradient: Tensor | None, carried: Tensor | None
-    ) -> tuple[Tensor, Tensor, None, None, None]:
-        buffers: _Buffers = ctx.buffers
-        step: int = ctx.step
-        if carried is None:
-            carried = torch.zeros_like(buffers.residuals)
-        if gradient is not None:
-            carried[step] = gradient
-        residual_gradient = torch.empty_like(carried[step])
-        kernels.add_combination(
-            residual_gradient,
-            None,
-            buffers.response[:, : ctx.num_steps - step],
-            carried[step:],
-            buffers.groups,
-        )
-        return residual_gradient, carried, None, None, None
-
-
-class _Finish(torch.autograd.Function):
-    r"""Hands out the buffers as they are, in place of a stack of their parts."""
-
-    @staticmethod
-    def forward(ctx: Any, buffers: _Buffers, *parts: Tensor) -> tuple[Tensor, Tensor]:
-        ctx.buffers, ctx.num_steps = buffers, len(parts) // 2
-        ctx.save_for_backward(buffers.residuals)
-        ctx.set_materialize_grads(False)
-        return buffers.states.data, buffers.residuals.data
-
-    @staticmethod
-    @handwritten_backward
-    def backward(
-        ctx: Any, states_gradient: Tensor | None, residuals_gradient: Tensor | None
+        ctx: Any,
+        states_share: Tensor | None,
+        residuals_share: Tensor | None,
+        newest_gradient: Tensor | None,
+        sums_gradient: Tensor | None,
     ) -> tuple[Tensor | None, ...]:
-        (ctx.buffers.residuals,) = ctx.saved_tensors
-        nothing = (None,) * ctx.num_steps
-        return (
-            None,
-            *(nothing if states_gradient is None else states_gradient.unbind(0)),
-            *(nothing if residuals_gradient is None else residuals_gradient.unbind(0)),
-        )
+        states, residuals = ctx.saved_tensors
+        gradients: list[Tensor | None] = []
+        for part, weights, share, newest, needed in (
+            (states, ctx.weights[0], states_share, newest_gradient, ctx.needs_input_grad[0]),
+            (residuals, ctx.weights[1], residuals_share, None, ctx.needs_input_grad[1]),
+        ):
+            if part is None or not needed:
+                gradients.append(None)
+                continue
+            gradients.append(
+                kernels.sequence_gradient(
+                    weights, sums_gradient, share, newest, ctx.groups, part, ctx.act
+                )
+            )
+        return *gradients, None, None, None, None, None
+
+
+class _Mix(torch.autograd.Function):
+    r"""``(token, weights) -> sums``; hands its gradient to :class:`_Enter` through the token."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        token: Tensor,
+        states: Tensor,
+        residuals: Tensor | None,
+        state_weights: Tensor,
+        residual_weights: Tensor | None,
+        groups: Groups,
+        act: Activation,
+    ) -> Tensor:
+        ctx.save_for_backward(states, residuals)
+        ctx.groups, ctx.act = groups, act
+        return kernels.combine(state_weights, states, residual_weights, residuals, groups, act)
+
+    @staticmethod
+    @handwritten_backward
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        states, residuals = ctx.saved_tensors
+        gradient = gradient.contiguous()
+        weight_gradients = [
+            kernels.gram(gradient, part, ctx.groups, ctx.act) if needed else None
+            for part, needed in zip((states, residuals), ctx.needs_input_grad[3:5], strict=True)
+        ]
+        return gradient, None, None, *weight_gradients, None, None

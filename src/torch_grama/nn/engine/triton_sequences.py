@@ -33,17 +33,16 @@ _MIN_NODES_PER_PROGRAM = 8
 
 
 def combine(
+    out: Tensor,
     first_weights: Tensor,
     first: Tensor,
     second_weights: Tensor | None,
     second: Tensor | None,
     groups: Groups,
     act: Activation,
-) -> Tensor:
-    r"""Returns the weighted sums over one or two activated sequences, ``[R, N, F]``."""
-    out = first.new_empty(first_weights.size(1), *first.shape[1:])
+) -> None:
+    r"""Writes the weighted sums over one or two activated sequences, ``[R, N, F]``."""
     _launch_combine(out, None, first_weights, first, second_weights, second, groups, act)
-    return out
 
 
 def add_combination(
@@ -68,7 +67,7 @@ def sequence_gradient(
     r"""Writes the gradient of weighted sums, of means and of the newest element in the sequence,
     ``[L, N, F]``.
 
-    ``out`` may be the sequence itself. ``share`` is ``[B, L, F]``, ``newest`` is ``[N, F]``.
+    ``share`` is ``[B, L, F]``, ``newest`` is ``[N, F]``.
     """
     _launch_combine(
         out,
@@ -108,10 +107,8 @@ def gram(gradient: Tensor, sequence: Tensor, groups: Groups, act: Activation) ->
     return _join(partial, parts)
 
 
-def sum_per_graph(
-    sequence: Tensor, groups: Groups, act: Activation = identity, mean: bool = False
-) -> Tensor:
-    r"""Returns the sums over the nodes of each graph, or their means, ``[B, L, F]``."""
+def pool(sequence: Tensor, groups: Groups, act: Activation, mean: bool) -> Tensor:
+    r"""Returns the means over the nodes of each graph, or the sums, ``[B, L, F]``."""
     segments, parts = _segments(sequence, groups, _SUM_PROGRAMS)
     length, num_nodes, channels = sequence.size()
     out = sequence.new_empty(segments.numel() - 1, length, channels, dtype=torch.float32)

@@ -1,16 +1,25 @@
-"""The linear engine: backbones of the form A f W + f W_root + b, forward and backward by hand."""
+r"""The steps of a block, forward and backward by hand.
+
+:func:`scan` runs any backbone, with one matrix-vector product per step; :class:`LinearScan` runs
+backbones of the form :math:`\mathbf{A} \mathbf{f} \mathbf{W} + \mathbf{f}
+\mathbf{W}_{\mathrm{root}} + \mathbf{b}`, and :class:`HornerScan` these for the last state alone.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_grama.nn.engine import host_memory, kernels, torch_kernels
+from torch_grama.nn.engine import kernels
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.engine.closed_form import sum_diagonals
-from torch_grama.nn.engine.sequence import Groups, handwritten_backward
+from torch_grama.nn.engine.sequence import Groups, apply, handwritten_backward, identity
+
+Backbone = Callable[[Tensor], Tensor]
 
 # Steps that share one product of the weights' gradient: fewer launches, a little more memory.
 _STEPS_AT_ONCE = 4
@@ -38,7 +47,7 @@ class LinearScan(torch.autograd.Function):
         groups: Groups,
         overwrites: bool,
     ) -> tuple[Tensor, Tensor]:
-        states, residuals = mixed, host_memory.new_empty(mixed, *mixed.shape)
+        states, residuals = mixed, kernels.new_empty(mixed, *mixed.shape)
         ctx.mark_dirty(mixed)
         kernels.linear_steps(
             states, residuals, response, adjacency, newest, weight, root_weight, bias, groups
@@ -62,7 +71,8 @@ class LinearScan(torch.autograd.Function):
             states_gradient = states_gradient.clone(memory_format=torch.contiguous_format)
         sums = states.new_empty(states.size(0), states.size(2), dtype=response.dtype)
         accumulate = _WeightGradients(weight, root_weight, adjacency, states)
-        implementation = kernels.step_kernels(states_gradient, residuals_gradient) or torch_kernels
+        # asked once for all steps
+        fast = kernels.triton_for(identity, states_gradient, residuals_gradient) or kernels
         for step in reversed(range(states.size(0))):
             # gradient of residual `step`: its own, plus what all states from here on pass back
             own = None if residuals_gradient is None else residuals_gradient[step]
@@ -70,7 +80,7 @@ class LinearScan(torch.autograd.Function):
                 gradient = own
             else:
                 gradient = torch.empty_like(states[step])
-            implementation.add_combination(
+            fast.add_combination(
                 gradient,
                 own,
                 response[:, : states.size(0) - step],
@@ -131,7 +141,7 @@ class HornerScan(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         partial, weight, root_weight = ctx.saved_tensors
         adjacency: Adjacency = ctx.adjacency
-        gradients = host_memory.new_empty(partial, *partial.shape)
+        gradients = kernels.new_empty(partial, *partial.shape)
         gradients[0] = gradient
         accumulate = _WeightGradients(weight, root_weight, adjacency, partial)
         for level in range(partial.size(0) - 1):
@@ -139,7 +149,7 @@ class HornerScan(torch.autograd.Function):
             accumulate.state_gradient(passed, gradients[level], out=gradients[level + 1])
         offset_gradient = None
         if ctx.needs_input_grad[1]:
-            offset_gradient = kernels.sum_per_graph(gradients[:-1], ctx.groups)
+            offset_gradient = kernels.pool(gradients[:-1], ctx.groups, mean=False)
         weight_gradient, root_gradient = accumulate.results()
         return gradients, offset_gradient, weight_gradient, root_gradient, None, None
 
@@ -168,7 +178,7 @@ class _WeightGradients:
         self._root = None if root_weight is None else torch.zeros_like(root_weight)
         self._matrix = adjacency.transposed
         self._states = states
-        self._fast = kernels.step_kernels(states)
+        self._fast = kernels.triton_for(identity, states)
         self._waiting: range | None = None
         self._passed: Tensor | None = None
         if self._fast is not None:
@@ -227,3 +237,143 @@ class _WeightGradients:
     def results(self) -> tuple[Tensor, Tensor | None]:
         self._flush()
         return self._weight, self._root
+
+
+def scan(
+    mixed: Tensor,
+    newest: Tensor,
+    response: Tensor,
+    backbone: Backbone,
+    groups: Groups,
+) -> tuple[Tensor, Tensor]:
+    r"""Runs :math:`\mathbf{f}_r = \mathbf{u}_r + \sum_{k \le r} h_{r-k} \boldsymbol{\delta}_k`,
+    :math:`\boldsymbol{\delta}_r = \mathrm{GNN}(\mathbf{f}_{r-1})`.
+
+    All steps share one buffer of residuals and, on the way back, one buffer of state gradients:
+    the adjoint is :math:`\bar{\boldsymbol{\delta}}_r \mathrel{+}= \sum_{s \ge r} h_{s-r}
+    \bar{\mathbf{f}}_s`, one matrix-vector product a step as well. The buffer of gradients travels
+    from step to step as the gradient of a token, which also keeps the steps in order.
+
+    Args:
+        mixed (Tensor): The part :math:`\mathbf{u}` of the given sequence, :math:`(R, N, F)`.
+        newest (Tensor): The newest given state :math:`(N, F)`.
+        response (Tensor): The impulse response :math:`h`, :math:`(B, R)`.
+        backbone (callable): Maps states :math:`(N, F)` to residuals :math:`(N, F)`.
+        groups (Groups): Which nodes share coefficients.
+
+    Returns:
+        The new states and the new residuals, :math:`(R, N, F)` each.
+    """
+    buffers = _Buffers(torch.empty_like(mixed), torch.empty_like(mixed), response, groups)
+    token = apply(_Begin, mixed, response, buffers)
+    state = newest
+    states, residuals = [], []
+    for step in range(mixed.size(0)):
+        residual = backbone(state)
+        state, token = apply(_Step, residual, token, mixed.detach()[step], buffers, step)
+        states.append(state)
+        residuals.append(residual)
+    stacked: tuple[Tensor, Tensor] = apply(_Finish, buffers, *states, *residuals)
+    buffers.release()
+    return stacked
+
+
+@dataclass
+class _Buffers:
+    r"""What the steps share. On the way back only :class:`_Finish` brings the residuals, as a saved
+    tensor like any other, so that a checkpoint can drop and recompute them.
+    """
+
+    states: Tensor
+    residuals: Tensor
+    response: Tensor
+    groups: Groups
+
+    def release(self) -> None:
+        self.states = self.residuals = self.response.new_empty(0)
+
+
+class _Begin(torch.autograd.Function):
+    r"""Starts the chain of tokens; on the way back, receives the complete state gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, mixed: Tensor, response: Tensor, buffers: _Buffers) -> Tensor:
+        ctx.buffers = buffers
+        # shaped like the buffer of gradients that will travel back, without its memory
+        return mixed.new_zeros(()).expand_as(mixed)
+
+    @staticmethod
+    @handwritten_backward
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, None]:
+        buffers: _Buffers = ctx.buffers
+        response_gradient = None
+        if ctx.needs_input_grad[1]:
+            products = kernels.gram(gradient, buffers.residuals, buffers.groups)
+            response_gradient = sum_diagonals(products).to(buffers.response.dtype)
+        buffers.release()
+        return gradient, response_gradient, None
+
+
+class _Step(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, residual: Tensor, token: Tensor, base: Tensor, buffers: _Buffers, step: int
+    ) -> tuple[Tensor, Tensor]:
+        ctx.buffers, ctx.step = buffers, step
+        ctx.num_steps = buffers.states.size(0)
+        ctx.set_materialize_grads(False)
+        buffers.residuals[step] = residual
+        kernels.add_combination(
+            buffers.states[step],
+            base,
+            buffers.response[:, : step + 1].flip(-1),
+            buffers.residuals[: step + 1],
+            buffers.groups,
+        )
+        # .data: shares the memory, and is no view that autograd would have to follow
+        return buffers.states[step].data, token.view_as(token)
+
+    @staticmethod
+    @handwritten_backward
+    def backward(
+        ctx: Any, gradient: Tensor | None, carried: Tensor | None
+    ) -> tuple[Tensor, Tensor, None, None, None]:
+        buffers: _Buffers = ctx.buffers
+        step: int = ctx.step
+        if carried is None:
+            carried = torch.zeros_like(buffers.residuals)
+        if gradient is not None:
+            carried[step] = gradient
+        residual_gradient = torch.empty_like(carried[step])
+        kernels.add_combination(
+            residual_gradient,
+            None,
+            buffers.response[:, : ctx.num_steps - step],
+            carried[step:],
+            buffers.groups,
+        )
+        return residual_gradient, carried, None, None, None
+
+
+class _Finish(torch.autograd.Function):
+    r"""Hands out the buffers as they are, in place of a stack of their parts."""
+
+    @staticmethod
+    def forward(ctx: Any, buffers: _Buffers, *parts: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.buffers, ctx.num_steps = buffers, len(parts) // 2
+        ctx.save_for_backward(buffers.residuals)
+        ctx.set_materialize_grads(False)
+        return buffers.states.data, buffers.residuals.data
+
+    @staticmethod
+    @handwritten_backward
+    def backward(
+        ctx: Any, states_gradient: Tensor | None, residuals_gradient: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        (ctx.buffers.residuals,) = ctx.saved_tensors
+        nothing = (None,) * ctx.num_steps
+        return (
+            None,
+            *(nothing if states_gradient is None else states_gradient.unbind(0)),
+            *(nothing if residuals_gradient is None else residuals_gradient.unbind(0)),
+        )
