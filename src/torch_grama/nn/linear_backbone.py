@@ -155,9 +155,10 @@ def gcn_adjacency(
     """
     source, target = edge_index[0], edge_index[1]
     device = edge_index.device
+    nodes = torch.arange(num_nodes, device=device)
     if edge_weight is None and loop_weight == 1.0:
         # every node gets the loop of weight one that it has, or has not: all degrees are positive
-        source, target = _append_loops(source, target, num_nodes)
+        source, target = torch.cat([source, nodes]), torch.cat([target, nodes])
         value = (source != target).to(dtype)
         value[edge_index.size(1) :] = 1.0
         scale = _degree(target, value, num_nodes).rsqrt()
@@ -173,17 +174,12 @@ def gcn_adjacency(
             slot = torch.where(is_loop, source, num_nodes)
             loops = torch.full((num_nodes + 1,), loop_weight, dtype=dtype, device=device)
             loops = loops.scatter(0, slot, value)[:num_nodes]
-            source, target = _append_loops(source, target, num_nodes)
+            source, target = torch.cat([source, nodes]), torch.cat([target, nodes])
             value = torch.cat([torch.where(is_loop, 0.0, value), loops])
         degree = _degree(target, value, num_nodes)
         scale = torch.where(degree > 0, degree.clamp(min=torch.finfo(dtype).tiny).rsqrt(), 0.0)
     value = scale.index_select(0, source) * value * scale.index_select(0, target)
     return Adjacency(target, source, value, num_nodes)
-
-
-def _append_loops(source: Tensor, target: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    nodes = torch.arange(num_nodes, device=source.device)
-    return torch.cat([source, nodes]), torch.cat([target, nodes])
 
 
 def _degree(target: Tensor, value: Tensor, num_nodes: int) -> Tensor:
