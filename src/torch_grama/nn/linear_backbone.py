@@ -156,12 +156,13 @@ def gcn_adjacency(
     source, target = edge_index[0], edge_index[1]
     device = edge_index.device
     nodes = torch.arange(num_nodes, device=device)
+    zeros = torch.zeros(num_nodes, dtype=dtype, device=device)
     if edge_weight is None and loop_weight == 1.0:
         # every node gets the loop of weight one that it has, or has not: all degrees are positive
         source, target = torch.cat([source, nodes]), torch.cat([target, nodes])
         value = (source != target).to(dtype)
         value[edge_index.size(1) :] = 1.0
-        scale = _degree(target, value, num_nodes).rsqrt()
+        scale = zeros.index_add(0, target, value).rsqrt()
     else:
         value = (
             torch.ones(source.numel(), dtype=dtype, device=device)
@@ -176,15 +177,10 @@ def gcn_adjacency(
             loops = loops.scatter(0, slot, value)[:num_nodes]
             source, target = torch.cat([source, nodes]), torch.cat([target, nodes])
             value = torch.cat([torch.where(is_loop, 0.0, value), loops])
-        degree = _degree(target, value, num_nodes)
+        degree = zeros.index_add(0, target, value)
         scale = torch.where(degree > 0, degree.clamp(min=torch.finfo(dtype).tiny).rsqrt(), 0.0)
     value = scale.index_select(0, source) * value * scale.index_select(0, target)
     return Adjacency(target, source, value, num_nodes)
-
-
-def _degree(target: Tensor, value: Tensor, num_nodes: int) -> Tensor:
-    zeros = torch.zeros(num_nodes, dtype=value.dtype, device=value.device)
-    return zeros.index_add(0, target, value)
 
 
 def mean_adjacency(
