@@ -1,6 +1,6 @@
 import pytest
 import torch
-from backbone_cases import CASES, CHANNELS, SendTanh, backbones
+from backbone_cases import CASES, SendTanh
 from torch.nn import Linear, Module, ModuleList, Parameter, ReLU, Sequential
 from torch_geometric.nn import (
     GATv2Conv,
@@ -375,19 +375,6 @@ class TestBound:
         gain = torch.tensor(0.25, dtype=torch.float64)
 
         assert torch.equal(bound(TakesNothing(), full, gain=gain)(batch.x), 0.25 * batch.x)
-
-    @backbones()
-    def test_output_has_the_size_of_the_input(self, case, batch):
-        channels_in = torch.randn(12, CHANNELS, dtype=torch.float64)
-        attributes = case.edge_attr(batch) if case.edge_dim else None
-        if case.edge_dim and isinstance(case.build(), str):
-            attributes = torch.randn(15, CHANNELS, dtype=torch.float64)
-        graph = GraphInput(
-            12, batch.edge_index, edge_attr=attributes, batch=batch.batch, batch_size=3
-        )
-        module = build_backbone(case.build(), CHANNELS, 2, case.edge_dim is not None).double()
-
-        assert bound(module, graph)(channels_in).size() == (12, CHANNELS)
 
     def test_another_width_gets_one_sentence(self, path):
         graph = GraphInput(path.num_nodes, path.edge_index)

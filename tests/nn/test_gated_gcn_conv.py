@@ -123,17 +123,6 @@ def test_without_an_edge_state_the_edges_come_back_as_they_were(x, e, directed, 
     assert all(p.grad is not None for p in module.parameters())
 
 
-@pytest.mark.parametrize("options", [{}, {"norm": None}, {"has_edge_attr": True}])
-def test_reset_draws_anew(options):
-    module = GatedGCNConv(CHANNELS, **options)
-    before = module.node_lin.weight.clone(), module.edge_lin.weight.clone()
-
-    module.reset_parameters()
-
-    assert not torch.equal(module.node_lin.weight, before[0])
-    assert not torch.equal(module.edge_lin.weight, before[1])
-
-
 def test_repr():
     assert str(GatedGCNConv(8)) == "GatedGCNConv(8, norm='batch_norm')"
 

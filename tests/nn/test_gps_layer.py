@@ -126,17 +126,6 @@ def test_gradcheck(attention, pre_norm, graphs):
     assert torch.autograd.gradcheck(lambda x: module(x, graphs[0].edge_index, batch, 2), x)
 
 
-def test_keywords_go_to_the_local_convolution(graphs):
-    conv = GINEConv(Linear(CHANNELS, CHANNELS), edge_dim=3)
-    module = GPSLayer(CHANNELS, conv).double()
-    graph = graphs[0]
-
-    a = module(graph.x, graph.edge_index, edge_attr=graph.edge_attr)
-    b = module(graph.x, graph.edge_index, edge_attr=2 * graph.edge_attr)
-
-    assert not torch.allclose(a, b)
-
-
 def test_dropout_only_while_training(graphs):
     module = layer(dropout=0.5)
     graph = graphs[0]
@@ -149,18 +138,6 @@ def test_dropout_only_while_training(graphs):
 @pytest.mark.parametrize(("channels", "heads"), [(8, 4), (6, 2), (5, 1)])
 def test_heads_divide_the_channels(channels, heads):
     assert GPSLayer(channels).heads == heads
-
-
-@attentions
-@forms
-def test_reset_draws_anew(attention, pre_norm):
-    module = layer(attention, pre_norm=pre_norm)
-    before = {name: p.clone() for name, p in module.named_parameters() if p.dim() > 1}
-
-    module.reset_parameters()
-
-    for name, value in before.items():
-        assert not torch.equal(module.get_parameter(name), value)
 
 
 def test_unknown_attention():
@@ -186,28 +163,12 @@ def list_kept(module):
 
 
 class TestResetWhatIsLeftOut:
-    def test_draws_the_last_map_of_attention(self):
-        module = fill(MultiheadAttention(8, 2))
-
-        reset_what_is_left_out(module)
-
-        assert list_kept(module) == ["in_proj_weight", "in_proj_bias"]
-        assert not module.out_proj.bias.any()
-
     def test_attention_without_bias(self):
         module = fill(MultiheadAttention(8, 2, bias=False))
 
         reset_what_is_left_out(module)
 
         assert list_kept(module) == ["in_proj_weight"]
-
-    def test_draws_the_aggregation_wherever_it_is(self):
-        module = fill(Sequential(Linear(8, 8), build_gin_conv(8, True, "multi")))
-
-        reset_what_is_left_out(module)
-
-        assert all(not name.startswith("1.aggr_module") for name in list_kept(module))
-        assert "0.weight" in list_kept(module)
 
     def test_leaves_other_modules_and_the_random_numbers_alone(self):
         module = fill(Sequential(Linear(8, 8), GCNConv(8, 8), GINEConv(Linear(8, 8))))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from backbone_cases import BY_NAME, CASES, CHANNELS, BackboneCase, backbones
 from torch_geometric.data import Batch, Data
-from torch_geometric.nn import GCNConv, GPSConv, GraphNorm, InstanceNorm, PairNorm
+from torch_geometric.nn import GCNConv, GraphNorm, InstanceNorm, PairNorm
 from torch_geometric.nn import LayerNorm as GraphLayerNorm
 
 from torch_grama.nn import Coefficients, Running
@@ -215,14 +215,3 @@ def test_information_travels_as_many_hops_as_there_are_recurrences():
     (gradient,) = torch.autograd.grad(model(x, edge_index)[0].sum(), x)
 
     assert (gradient.abs().sum(1) > 0).tolist() == [True] * 7 + [False]
-
-
-def test_pygs_own_layer_is_run_as_it_is(batch):
-    module = GPSConv(CHANNELS, GCNConv(CHANNELS, CHANNELS), heads=2).double().eval()
-    case = BackboneCase("", lambda: module)
-    model = case.model(seq_len=1, num_blocks=1, gain=None, act=None).eval()
-    model.blocks[0].backbone.load_state_dict(module.state_dict())
-
-    f = model.embedding(batch.x)[0][0]
-    expected = f + module(f, batch.edge_index, batch.batch)
-    assert torch.allclose(case.run(model, batch), model.head(expected))

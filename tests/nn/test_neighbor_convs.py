@@ -35,23 +35,6 @@ class TestRootedGCN:
 
         assert torch.allclose(out, dense_formula(module, directed, weight))
 
-    def test_reset_draws_both_maps_anew(self):
-        module = RootedGCNConv(CHANNELS)
-        before = module.lin.weight.clone(), module.root.weight.clone()
-
-        module.reset_parameters()
-
-        assert not torch.equal(module.lin.weight, before[0])
-        assert not torch.equal(module.root.weight, before[1])
-
-    def test_root_sees_the_node_alone(self):
-        module = RootedGCNConv(CHANNELS).double()
-        torch.nn.init.zeros_(module.lin.weight)
-        x = torch.randn(4, CHANNELS, dtype=torch.float64)
-        edges = torch.tensor([[0, 1, 2], [3, 3, 3]])
-
-        assert torch.allclose(module(x, edges), module.root(x) + module.bias)
-
 
 class TestNeighborSum:
     @pytest.fixture
@@ -106,15 +89,6 @@ class TestNeighborSum:
         with pytest.raises(ValueError, match="'norm' to be 'batch_norm' or None"):
             NeighborSumConv(CHANNELS, norm="layer_norm")
 
-    def test_reset_draws_anew(self):
-        module = NeighborSumConv(CHANNELS, True)
-        before = module.lin.weight.clone(), module.edge_lin.weight.clone()
-
-        module.reset_parameters()
-
-        assert not torch.equal(module.lin.weight, before[0])
-        assert not torch.equal(module.edge_lin.weight, before[1])
-
     def test_repr(self):
         assert str(NeighborSumConv(8)) == "NeighborSumConv(8)"
 
@@ -157,14 +131,8 @@ class TestNormed:
         plain = module.conv(directed.x, directed.edge_index, directed.edge_weight)
         assert torch.allclose(out, plain, rtol=1e-4)
 
-    def test_reset_and_repr(self):
-        module = NormedConv(RootedGCNConv(CHANNELS), CHANNELS)
-        before = module.conv.lin.weight.clone()
-
-        module.reset_parameters()
-
-        assert not torch.equal(module.conv.lin.weight, before)
-        assert str(module) == "NormedConv(RootedGCNConv)"
+    def test_repr(self):
+        assert str(NormedConv(RootedGCNConv(CHANNELS), CHANNELS)) == "NormedConv(RootedGCNConv)"
 
 
 class TestAggregation:
@@ -183,14 +151,6 @@ class TestAggregation:
 
         expected = aggregation.lin(torch.stack([nothing, pair, single]))
         torch.testing.assert_close(out, expected)
-
-    def test_multi_depends_on_the_largest_neighbour_alone_where_sum_and_mean_are_equal(self):
-        aggregation = build_aggregation("multi", 1).double()
-        both = torch.tensor([[1.0], [1.0], [0.0], [2.0]], dtype=torch.float64)
-
-        even, uneven = aggregation(both, torch.tensor([0, 0, 1, 1]), dim_size=2)
-
-        assert not torch.allclose(even, uneven)
 
     def test_unknown_word(self):
         with pytest.raises(ValueError, match="'aggregation' to be one of 'multi', 'sum'"):

@@ -69,15 +69,6 @@ class TestNormalize:
 
         assert torch.equal(normalize(norm, x), norm(x))
 
-    @pytest.mark.parametrize("norm", [GraphNorm, GraphLayerNorm, InstanceNorm, pair_norm])
-    def test_a_norm_that_takes_the_batch_vector_norms_each_graph_alone(self, norm):
-        module, x = norm(CHANNELS), torch.randn(9, CHANNELS)
-
-        together = normalize(module, x, BATCH, 3)
-
-        alone = [normalize(module, x[graph == BATCH]) for graph in range(3)]
-        assert torch.allclose(together, torch.cat(alone), atol=1e-6)
-
 
 class TestSequence:
     @pytest.mark.parametrize("norm", ["batch_norm", BatchNorm1d])
