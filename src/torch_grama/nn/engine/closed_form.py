@@ -266,12 +266,13 @@ class SolvedRecurrence(torch.autograd.Function):
     @handwritten_backward
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         left, solution = ctx.saved_tensors
-        seq_len, num_recurrences, ar_order, ma_order = ctx.sizes
+        _, _, ar_order, ma_order = ctx.sizes
         right_gradient = torch.linalg.solve_triangular(
             left.mT, gradient, upper=True, unitriangular=True
         )
         lag_gradient = right_gradient @ solution.mT
-        left_table, right_table = _tables(left, seq_len, num_recurrences, ar_order, ma_order)
+        left_table = index_table(_left_entries, left.device, *ctx.sizes)
+        right_table = index_table(_right_entries, left.device, *ctx.sizes)
         values = left.new_zeros(left.size(0), 2 + ar_order + ma_order)
         values.index_add_(1, left_table, lag_gradient.flatten(1))
         values.index_add_(1, right_table, right_gradient.flatten(1))
@@ -286,17 +287,12 @@ def _sides(phi: Tensor, theta: Tensor, seq_len: int, num_recurrences: int) -> tu
     """
     num_graphs, ar_order = phi.size()
     values = pad(torch.cat([phi, theta], dim=-1).double(), (1, 0))
-    left_table, right_table = _tables(phi, seq_len, num_recurrences, ar_order, theta.size(-1))
+    sizes = seq_len, num_recurrences, ar_order, theta.size(-1)
+    left_table = index_table(_left_entries, phi.device, *sizes)
+    right_table = index_table(_right_entries, phi.device, *sizes)
     left = -values.index_select(1, left_table).view(num_graphs, num_recurrences, num_recurrences)
     right = pad(values, (0, 1), value=1.0).index_select(1, right_table)
     return left, right.view(num_graphs, num_recurrences, 2 * seq_len + 1)
-
-
-def _tables(like: Tensor, *sizes: int) -> tuple[Tensor, Tensor]:
-    return (
-        index_table(_left_entries, like.device, *sizes),
-        index_table(_right_entries, like.device, *sizes),
-    )
 
 
 def _left_entries(seq_len: int, num_recurrences: int, ar_order: int, ma_order: int) -> list[int]:

@@ -22,6 +22,8 @@ from torch import Tensor
 from torch_grama.nn.engine.adjacency import CSR, Adjacency
 from torch_grama.nn.engine.sequence import Activation, Groups, identity
 
+# Triton's own switch: kernels run as Python on the CPU, slowly, for tests.
+_SWITCH = "TRITON_INTERPRET"
 # Of a sequence, at a time.
 _CHUNK_BYTES = 2 << 20
 # Products of one node under which torch's batched product leaves its fast library for a loop.
@@ -332,7 +334,7 @@ def _combine_into(
 def runs_on_device(tensor: Tensor) -> bool:
     r"""Whether work on tensors like this one goes through Triton, where launches are what costs."""
     return (
-        (tensor.is_cuda or _interprets())
+        (tensor.is_cuda or os.environ.get(_SWITCH) == "1")
         and tensor.dtype != torch.float64
         and _load("triton_sequences") is not None
     )
@@ -346,7 +348,7 @@ def triton_for(act: Activation, *tensors: Tensor | None) -> ModuleType | None:
         # float64 is for checking, and wants sums in float64
         if not tensor.is_contiguous() or tensor.dtype == torch.float64:
             return None
-        if not tensor.is_cuda and not _interprets():
+        if not tensor.is_cuda and os.environ.get(_SWITCH) != "1":
             return None
     fast = _load("triton_sequences")
     return None if fast is None or act not in fast.ACTIVATION_CODES else fast
@@ -364,8 +366,3 @@ def _load(name: str) -> ModuleType | None:
     if find_spec("triton") is None:
         return None
     return import_module(f"torch_grama.nn.engine.{name}")
-
-
-def _interprets() -> bool:
-    # Triton's own switch: kernels run as Python on the CPU, slowly, for tests
-    return os.environ.get("TRITON_INTERPRET") == "1"
