@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_grama.nn.engine.adjacency import CSR, Adjacency
+from torch_grama.nn.engine.adjacency import CSR
 from torch_grama.nn.engine.sequence import Activation, Groups, identity
 
 # Triton's own switch: kernels run as Python on the CPU, slowly, for tests.
@@ -192,7 +192,7 @@ def linear_steps(
     states: Tensor,
     residuals: Tensor,
     response: Tensor,
-    adjacency: Adjacency,
+    matrix: CSR,
     newest: Tensor,
     weight: Tensor,
     root_weight: Tensor | None,
@@ -201,7 +201,6 @@ def linear_steps(
 ) -> None:
     r"""Writes all residuals and states; ``states`` holds the mixed parts before."""
     fast = triton_for(identity, states, newest)
-    matrix = adjacency.csr
     weight = weight.to(states.dtype)
     root_weight = None if root_weight is None else root_weight.to(states.dtype)
     if fast is None:
@@ -239,7 +238,7 @@ def linear_steps(
 
 def horner_steps(
     terms: Tensor,
-    adjacency: Adjacency,
+    matrix: CSR,
     weight: Tensor,
     root_weight: Tensor | None,
     offset: Tensor | None,
@@ -249,7 +248,6 @@ def horner_steps(
     place, and its offset of each graph, ``[B, R, F]``.
     """
     fast = triton_for(identity, terms)
-    matrix = adjacency.csr
     weight = weight.to(terms.dtype)
     root_weight = None if root_weight is None else root_weight.to(terms.dtype)
     *levels, state = terms

@@ -50,7 +50,7 @@ class LinearScan(torch.autograd.Function):
         states, residuals = mixed, kernels.new_empty(mixed, *mixed.shape)
         ctx.mark_dirty(mixed)
         kernels.linear_steps(
-            states, residuals, response, adjacency, newest, weight, root_weight, bias, groups
+            states, residuals, response, adjacency.csr, newest, weight, root_weight, bias, groups
         )
         ctx.save_for_backward(states, residuals, newest, response, weight, root_weight, bias)
         ctx.adjacency, ctx.groups, ctx.overwrites = adjacency, groups, overwrites
@@ -131,7 +131,7 @@ class HornerScan(torch.autograd.Function):
         adjacency: Adjacency,
         groups: Groups,
     ) -> Tensor:
-        kernels.horner_steps(terms, adjacency, weight, root_weight, offset, groups)
+        kernels.horner_steps(terms, adjacency.csr, weight, root_weight, offset, groups)
         ctx.save_for_backward(terms, weight, root_weight)
         ctx.adjacency, ctx.groups = adjacency, groups
         return terms[0].clone()
