@@ -68,8 +68,9 @@ class GRAMABlock(Module):
         :math:`\sum_i |\phi_i| + (1 + \sum_j |\theta_j|) \, \gamma \, \|\mathrm{GNN}\|`, and deep
         models explode. Nor has it the retention :math:`\alpha`: with coefficients that add up to
         one a state can be added to, and never replaced. Both are learned. They start at
-        :math:`\gamma = 1.25 / R` (:math:`R` at least 2) and :math:`\alpha = 1 - \gamma`, so that each step
-        of a fresh block trades a share of its past for what the backbone says.
+        :math:`\gamma = 1.25 / R` (as for :math:`R = 2` if :math:`R = 1`) and
+        :math:`\alpha = 1 - \gamma`, so that each step of a fresh block trades a share of its past
+        for what the backbone says.
 
     Args:
         channels (int): Width :math:`F` of states and residuals.
