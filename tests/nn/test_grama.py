@@ -155,11 +155,11 @@ class TestCoefficients:
 
 
 class TestGain:
-    def test_auto_is_one_over_the_recurrences(self):
+    def test_auto_follows_the_recurrences(self):
         model = GCN.model(num_blocks=4, seq_len=3, num_recurrences=5)
 
-        assert [block.gain.item() for block in model.blocks] == pytest.approx([1 / 5] * 4)
-        assert [block.retention.item() for block in model.blocks] == pytest.approx([4 / 5] * 4)
+        assert [block.gain.item() for block in model.blocks] == pytest.approx([0.2] * 4)
+        assert [block.retention.item() for block in model.blocks] == pytest.approx([0.8] * 4)
 
 
 class TestModule:

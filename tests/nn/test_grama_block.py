@@ -169,7 +169,7 @@ def test_dropout_comes_after_the_activation_and_only_while_training(sequence, ba
 
 class TestGain:
     @pytest.mark.parametrize(("num_recurrences", "gain"), [(1, 0.5), (2, 0.5), (5, 0.2)])
-    def test_auto_is_one_over_the_recurrences_and_at_most_a_half(self, num_recurrences, gain):
+    def test_auto_follows_the_recurrences(self, num_recurrences, gain):
         module = block(num_recurrences=num_recurrences)
 
         assert module.gain.item() == pytest.approx(gain)

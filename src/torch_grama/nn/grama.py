@@ -117,7 +117,7 @@ class GRAMA(Module):
         The gain :math:`\gamma` and the retention :math:`\alpha` of each block are ours. The loop
         :math:`\boldsymbol{\delta} = \mathrm{GNN}(\mathbf{f})` multiplies the scale of the states at
         every recurrence (see :class:`GRAMABlock`), so that in the paper's form deep models explode
-        or collapse. Started at :math:`\gamma = 1.25 / R` and :math:`\alpha = 1 - \gamma`, a fresh
+        or collapse. Started at :math:`\gamma = 1 / R` and :math:`\alpha = 1 - \gamma`, a fresh
         model looks far and keeps its scale at depth 128, around any backbone that does not sum over
         neighbours without a norm (:class:`NormedConv` gives it one).
 
@@ -151,7 +151,7 @@ class GRAMA(Module):
         edge_dim (int, optional): Width of the edge attributes, if the model is to use them.
             (default: :obj:`None`)
         gain (float or str, optional): Where the learned gain :math:`\gamma` of each block starts:
-            ``"auto"`` for :math:`1.25 / R` (and the retention at :math:`1 - \gamma`), a number
+            ``"auto"`` for :math:`1 / R` (and the retention at :math:`1 - \gamma`), a number
             (and the retention at one), or :obj:`None` for the paper's form without either.
             (default: :obj:`"auto"`)
         share_weights (bool, optional): If :obj:`False`, each recurrence of a block has a backbone

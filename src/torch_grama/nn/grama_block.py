@@ -68,7 +68,7 @@ class GRAMABlock(Module):
         :math:`\sum_i |\phi_i| + (1 + \sum_j |\theta_j|) \, \gamma \, \|\mathrm{GNN}\|`, and deep
         models explode. Nor has it the retention :math:`\alpha`: with coefficients that add up to
         one a state can be added to, and never replaced. Both are learned. They start at
-        :math:`\gamma = 1.25 / R` (as for :math:`R = 2` if :math:`R = 1`) and
+        :math:`\gamma = 1 / R` (as for :math:`R = 2` if :math:`R = 1`) and
         :math:`\alpha = 1 - \gamma`, so that each step of a fresh block trades a share of its past
         for what the backbone says.
 
@@ -92,7 +92,7 @@ class GRAMABlock(Module):
         dropout (float, optional): Dropout after the activation, and in a backbone by name that has
             a place for it. (default: :obj:`0.0`)
         gain (float or str, optional): Where the learned gain :math:`\gamma` starts: ``"auto"`` for
-            :math:`1.25 / R` (and :math:`\alpha = 1 - \gamma`), a number (and
+            :math:`1 / R` (and :math:`\alpha = 1 - \gamma`), a number (and
             :math:`\alpha = 1`), or :obj:`None` for the paper's form without either.
             (default: :obj:`"auto"`)
         has_edge_attr (bool, optional): Whether edge attributes will be passed.
@@ -401,7 +401,7 @@ def _gain_and_retention(
     if gain is None:
         return None
     if gain == "auto":
-        start = 1.25 / max(num_recurrences, 2)
+        start = 1 / max(num_recurrences, 2)
         return start, 1 - start
     if isinstance(gain, str) or not math.isfinite(gain):
         raise ValueError(f"Expected 'gain' to be 'auto', a finite number or None (got {gain!r})")

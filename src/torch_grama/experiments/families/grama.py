@@ -17,7 +17,7 @@ FAMILY = "GRAMA"
 _REFERENCE = "Eliasof et al., Graph Adaptive Autoregressive Moving Average Models, ICML 2025"
 _EQUATION = "f_t = a sum_i phi_i f_(t-i) + sum_j theta_j d_(t-j) + d_t,  d_t = g {}"
 _DEPARTURES = (
-    "A learned gain g on the backbone and a learned share a of the past, which start at 1.25 / R "
+    "A learned gain g on the backbone and a learned share a of the past, which start at 1 / R "
     "and 1 - g for R recurrences; gain=null is the paper's form.",
     "The division of the coefficients by their sum is guarded.",
     "Queries and keys of the coefficients are 16 wide and read states of unit scale.",
