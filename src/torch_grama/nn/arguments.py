@@ -27,16 +27,7 @@ ACTIVATIONS: dict[str, Activation] = {
 
 
 def choose(name: str, word: object, choices: Mapping[str, T]) -> T:
-    r"""Returns the entry of :obj:`choices` named by :obj:`word`.
-
-    Args:
-        name (str): What the caller calls this argument.
-        word (object): What was given.
-        choices (mapping): The valid words and their meanings.
-
-    Raises:
-        ValueError: If :obj:`word` is not one of them; the message lists all, nearest first.
-    """
+    r"""Returns the entry of :obj:`choices` named by :obj:`word`; an error lists all of them."""
     if isinstance(word, str) and word in choices:
         return choices[word]
     raise ValueError(
@@ -64,22 +55,14 @@ def resolve_activation(act: str | Activation | None) -> Activation:
 
 
 def check_positive(**sizes: int | None) -> None:
-    r"""Checks sizes by name; :obj:`None` stands for one that has a default.
-
-    Raises:
-        ValueError: If one is below 1.
-    """
+    r"""Raises for a size below 1; :obj:`None` stands for one that has a default."""
     for name, size in sizes.items():
         if size is not None and size < 1:
             raise ValueError(f"Expected '{name}' to be at least 1 (got {size})")
 
 
 def check_input_sizes(in_channels: int, dropout: float) -> None:
-    r"""Checks the width of the input, positive or -1 for a lazy model, and the dropout rate.
-
-    Raises:
-        ValueError: If one is out of range.
-    """
+    r"""Checks the width of the input, positive or -1 for a lazy model, and the dropout rate."""
     if in_channels < 1 and in_channels != -1:
         raise ValueError(f"Expected 'in_channels' to be positive or -1 (got {in_channels})")
     if not 0 <= dropout < 1:
@@ -89,11 +72,7 @@ def check_input_sizes(in_channels: int, dropout: float) -> None:
 def explain_old_names(
     renamed: Mapping[str, str],
 ) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    r"""Makes a constructor answer arguments of an earlier version with what to write now.
-
-    Args:
-        renamed (mapping): Each old name, and what takes its place.
-    """
+    r"""Makes a constructor answer arguments of an earlier version with what to write now."""
 
     def decorate(construct: Callable[P, None]) -> Callable[P, None]:
         @functools.wraps(construct)

@@ -140,22 +140,10 @@ def build_backbone(
     has_edge_attr: bool = False,
     dropout: float = 0.0,
 ) -> Module:
-    r"""Makes the backbone of one block.
+    r"""Makes the backbone of one block, which :obj:`num_recurrences` recurrences share.
 
-    Args:
-        backbone (str, Module or callable): A name, a module (cloned and re-initialised), or a
-            callable from the number of channels to a module.
-        channels (int): Width of the states.
-        num_recurrences (int): How many recurrences share the backbone.
-        has_edge_attr (bool, optional): Whether edge attributes will be passed.
-            (default: :obj:`False`)
-        dropout (float, optional): Dropout of a backbone by name that has a place for it.
-            (default: :obj:`0.0`)
-
-    Raises:
-        TypeError: If it is none of these.
-        ValueError: If the name is unknown, if the module has another width, or if edge attributes
-            are asked for and the backbone cannot use them.
+    A name is looked up, a module is cloned and re-initialised, a callable is given the number of
+    channels. Dropout is that of a backbone by name that has a place for it.
     """
     if isinstance(backbone, str):
         if backbone in _OLD_BACKBONES:
@@ -194,23 +182,18 @@ def build_backbone(
 
 
 def reset_backbone(module: Module) -> None:
-    r"""Resets all learnable parameters of a backbone."""
     reset(module)
     reset_what_is_left_out(module)
 
 
 def read_compiled(module: Module) -> Module:
-    r"""Returns the module that :func:`torch.compile` made a module from, or else the module.
-
-    A compiled one hides its signature behind ``(*args, **kwargs)``.
-    """
+    r"""Returns what :func:`torch.compile` made a module from: a compiled one hides its signature."""
     original = getattr(module, "_orig_mod", module)
     assert isinstance(original, Module)
     return original
 
 
 def forward_parameters(module: Module) -> Mapping[str, inspect.Parameter]:
-    r"""The parameters of a module's forward method by name, compiled or not."""
     return inspect.signature(read_compiled(module).forward).parameters
 
 
@@ -218,19 +201,9 @@ def forward_parameters(module: Module) -> Mapping[str, inspect.Parameter]:
 class BackboneCall:
     r"""Which arguments a backbone takes besides node states and edges, found out once.
 
-    Attributes:
-        edge_weight: It takes edge weights.
-        edge_attr: It takes edge attributes.
-        requires_edge_attr: It cannot do without them.
-        batch: It takes the batch vector.
-        batch_size: It takes the number of graphs.
-        layout: It takes the layout of a padded batch.
-        step: It takes the number of the recurrence within the block.
-        edge_state: It returns new edge attributes beside the node states, to be passed to the
-            next recurrence.
-        edges_leave: They are passed to the next block too.
-        copies_input: It is given a copy of the states, because a part of it may change its input
-            in place.
+    With :obj:`edge_state` it returns new edge attributes beside the node states, for the next
+    recurrence, and with :obj:`edges_leave` for the next block too. With :obj:`copies_input` it is
+    given a copy of the states, because a part of it may change its input in place.
     """
 
     edge_weight: bool
@@ -246,10 +219,9 @@ class BackboneCall:
 
     @classmethod
     def inspect(cls, module: Module) -> BackboneCall:
-        r"""Reads the signature of a module's forward method; of a compiled module, that of the
-        module it was compiled from.
+        r"""Reads the signature of a module's forward method.
 
-        Warns if a signature names no argument at all, since nothing can be passed by name then.
+        Warns if it names no argument at all, since nothing can be passed by name then.
         """
         module = read_compiled(module)
         parameters = forward_parameters(module)
@@ -303,16 +275,7 @@ class BoundBackbone:
     r"""A backbone together with the graph it runs on: a callable :math:`(N, F) \to (N, F)`.
 
     Called once for each recurrence, in order; it hands the edge state of a stateful backbone from
-    one call to the next.
-
-    Args:
-        module (Module): The backbone, or a list of one for each recurrence.
-        call (BackboneCall): Which arguments it takes.
-        graph (GraphInput): The graph.
-        gain (Tensor, optional): Multiplies the output. (default: :obj:`None`)
-
-    Attributes:
-        edge_state: The edge attributes after the last call.
+    one call to the next. A list of modules has one for each recurrence.
     """
 
     def __init__(

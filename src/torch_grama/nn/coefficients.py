@@ -97,9 +97,7 @@ class Coefficients:
         return given if isinstance(given, Coefficients) else cls(given)
 
     def check_orders(self, seq_len: int, num_recurrences: int | None = None) -> None:
-        r"""Raises a :class:`ValueError` if an order is longer than a sequence: the first one, or
-        that of :obj:`num_recurrences` elements which a block hands to the next.
-        """
+        r"""Raises if an order is longer than the first sequence, or than that of later blocks."""
         for name, order in (("ar_order", self.ar_order), ("ma_order", self.ma_order)):
             if order is None:
                 continue
@@ -478,7 +476,6 @@ def normalize_softmax(scores: Tensor) -> Tensor:
 
 
 def keep_scores(scores: Tensor) -> Tensor:
-    r"""Returns the scores as they are."""
     return scores
 
 

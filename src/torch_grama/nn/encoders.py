@@ -132,13 +132,8 @@ class PositionEncoder(Module):
 
 
 def append_positions(x: Tensor, encoded: Tensor, sequence_first: bool = False) -> Tensor:
-    r"""Lays encoded positions beside node features, or beside each element of a sequence of them.
-
-    Args:
-        x (Tensor): Node features :math:`(N, C)` or a sequence :math:`(N, L, C)`.
-        encoded (Tensor): Encoded positions :math:`(N, F)`.
-        sequence_first (bool, optional): If :obj:`True`, a sequence is :math:`(L, N, C)`.
-            (default: :obj:`False`)
+    r"""Lays encoded positions :math:`(N, F)` beside node features :math:`(N, C)`, or beside each
+    element of a sequence of them :math:`(N, L, C)`, or :math:`(L, N, C)` with the sequence first.
     """
     if x.dim() == 3:
         encoded = encoded.unsqueeze(0 if sequence_first else 1).expand(*x.shape[:-1], -1)

@@ -161,15 +161,6 @@ class MaskedPerformer(PerformerAttention):
 
     where :math:`j` runs over the nodes of the graph and :math:`\mathbf{P}` is a fixed random
     projection.
-
-    Args:
-        channels (int): Width of the states.
-        heads (int): Number of heads.
-        dropout (float, optional): Dropout of the output. (default: :obj:`0.0`)
-
-    Shapes:
-        - **input:** states :math:`(B, n, F)`, mask of the nodes :math:`(B, n)` *(optional)*
-        - **output:** :math:`(B, n, F)`
     """
 
     def __init__(self, channels: int, heads: int, dropout: float = 0.0) -> None:
@@ -177,7 +168,6 @@ class MaskedPerformer(PerformerAttention):
         super().__init__(channels, heads, kernel=ReLU(), dropout=dropout)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        r"""Returns what each node reads from its graph."""
         # [B, n, F] -> [B, H, n, D] each
         query, key, value = (
             lin(x).unflatten(-1, (self.heads, self.head_channels)).transpose(1, 2)
@@ -199,9 +189,6 @@ class MaskedPerformer(PerformerAttention):
 def reset_what_is_left_out(module: Module) -> None:
     r"""Resets what the parts of a module leave out of their own reset: the last map of PyTorch's
     multi-head attention, and the aggregation of PyG's GINE convolution.
-
-    Args:
-        module (Module): Is looked through for such parts, itself included.
     """
     for part in module.modules():
         if isinstance(part, MultiheadAttention):

@@ -18,13 +18,7 @@ class PaddedLayout:
     r"""The places of :math:`N` nodes in a padded batch of :math:`B` rows of :math:`n` nodes.
 
     Reading it off a batch vector waits for the device once, for the size of the largest graph;
-    laying nodes out and taking them back does not.
-
-    Attributes:
-        num_graphs: Number of graphs :math:`B`.
-        max_size: Nodes of the largest graph :math:`n`.
-        slot: The place of each node, rows laid end to end :math:`(N)`.
-        padding: Which places hold no node :math:`(B, n)`.
+    laying nodes out and taking them back does not. Slots number the rows laid end to end.
     """
 
     num_graphs: int
@@ -34,12 +28,7 @@ class PaddedLayout:
 
     @classmethod
     def of(cls, batch: Tensor, batch_size: int) -> PaddedLayout:
-        r"""Reads the layout off a sorted batch vector.
-
-        Args:
-            batch (Tensor): The graph of each node :math:`(N)`, sorted.
-            batch_size (int): Number of graphs.
-        """
+        r"""Reads the layout off a sorted batch vector."""
         nodes = torch.arange(batch.numel(), device=batch.device)
         sizes = torch.zeros(batch_size, dtype=torch.long, device=batch.device)
         sizes = sizes.scatter_add(0, batch, torch.ones_like(batch))
@@ -49,14 +38,7 @@ class PaddedLayout:
 
     @classmethod
     def of_places(cls, graph: Tensor, place: Tensor, sizes: Tensor, max_size: int) -> PaddedLayout:
-        r"""Makes the layout from what is known of the batch, without a wait.
-
-        Args:
-            graph (Tensor): The graph of each node :math:`(N)`.
-            place (Tensor): The number of each node within its graph :math:`(N)`.
-            sizes (Tensor): The number of nodes of each graph :math:`(B)`.
-            max_size (int): The largest of them.
-        """
+        r"""Makes it without a wait, from the place of each node within its graph."""
         places = torch.arange(max_size, device=sizes.device)
         return cls(
             num_graphs=sizes.size(0),
@@ -80,16 +62,8 @@ class PaddedLayout:
 class GraphInput:
     r"""A batch of graphs as the blocks see it.
 
-    Attributes:
-        num_nodes: Number of nodes :math:`N`.
-        edge_index: Edges :math:`(2, E)`, from source to target.
-        edge_weight: Edge weights :math:`(E)`, if any.
-        edge_attr: Edge attributes :math:`(E, C)`, if any.
-        batch: The graph of each node :math:`(N)`, sorted; :obj:`None` for one graph.
-        batch_size: Number of graphs :math:`B`.
-        adjacencies: Normalised matrices made so far, shared by all blocks of a forward pass.
-        layouts: The layout of a padded batch, once it was asked for; likewise.
-        all_groups: The same for :attr:`groups`.
+    What is made when it is first asked for, all blocks of a forward pass share: normalised
+    matrices, the layout of a padded batch, the groups.
     """
 
     num_nodes: int
@@ -104,7 +78,6 @@ class GraphInput:
 
     @property
     def groups(self) -> Groups:
-        r"""The graphs of the batch, for the engines."""
         # a cached_property takes a lock, which torch.compile cannot follow
         if not self.all_groups:
             self.all_groups.append(Groups(self.batch, self.batch_size))
@@ -138,10 +111,6 @@ def read_graph_input(
     r"""Checks sizes and types of the graph side of a forward pass.
 
     A sparse tensor in place of :obj:`edge_index` is read as PyG's transposed adjacency matrix.
-
-    Raises:
-        TypeError: If a tensor has the wrong type.
-        ValueError: If a tensor has the wrong size.
     """
     if is_torch_sparse_tensor(edge_index):
         if edge_weight is not None:
@@ -200,17 +169,8 @@ def read_graph_input(
 
 
 def check_values(x: Tensor, graph: GraphInput, cached: GraphInput | None = None) -> None:
-    r"""Checks what only the values can tell, with one wait for the device.
-
-    Args:
-        x (Tensor): Node features :math:`(N, *)`.
-        graph (GraphInput): The graph.
-        cached (GraphInput, optional): The graph that it must be, of the same size.
-            (default: :obj:`None`)
-
-    Raises:
-        ValueError: For node numbers outside the graph, an unsorted batch vector, graph numbers
-            outside the batch, features that are not finite, or another graph than the cached one.
+    r"""Checks what only the values can tell, with one wait for the device; the sizes of a cached
+    graph were compared before.
     """
     nothing_wrong = torch.zeros((), dtype=torch.bool, device=x.device)
     edge_index, batch = graph.edge_index, graph.batch
@@ -266,17 +226,7 @@ def check_values(x: Tensor, graph: GraphInput, cached: GraphInput | None = None)
 
 
 def count_nodes(x: Tensor, in_channels: int, seq_len: int) -> int:
-    r"""Checks node features, static or a sequence of them, and returns the number of nodes.
-
-    Args:
-        x (Tensor): Node features.
-        in_channels (int): Their width, or -1 for any.
-        seq_len (int): The length of a sequence.
-
-    Raises:
-        TypeError: If the features are not floating point.
-        ValueError: If the shape does not fit.
-    """
+    r"""Checks node features, static or a sequence of them, and returns the number of nodes."""
     if x.dim() not in (2, 3):
         raise ValueError(
             f"Expected 'x' of shape [num_nodes, channels] or [num_nodes, L, channels] "
@@ -300,17 +250,8 @@ def count_nodes(x: Tensor, in_channels: int, seq_len: int) -> int:
 
 
 def check_edge_attr(edge_attr: Tensor | None, edge_dim: int | None, backbone_is_word: bool) -> None:
-    r"""Checks edge attributes against what the model was built for.
-
-    Args:
-        edge_attr (Tensor, optional): Edge attributes.
-        edge_dim (int, optional): Their width, if the model is to use them.
-        backbone_is_word (bool): Whether the model encodes them for the backbone; a user's module
-            gets them as they are, and may read whatever it likes.
-
-    Raises:
-        TypeError: If they are not floating point and would have to be.
-        ValueError: If they are missing, not expected, or of another width.
+    r"""Checks edge attributes against what the model was built for: a word has them encoded,
+    a user's module gets them as they are, and may read whatever it likes.
     """
     if edge_dim is None:
         if edge_attr is not None and backbone_is_word:

@@ -144,14 +144,6 @@ def gcn_adjacency(
     are there already get the value zero where they stand and pass their weight to the loops
     appended at the end. So the number of entries is known beforehand, which a captured CUDA graph,
     a compiler and an exporter need.
-
-    Args:
-        edge_index (Tensor): Edges :math:`(2, E)`, from source to target.
-        edge_weight (Tensor, optional): Edge weights :math:`(E)`.
-        num_nodes (int): Number of nodes.
-        dtype (torch.dtype): Type of the values.
-        loop_weight (float, optional): Weight of the self-loop that every node without one gets;
-            :obj:`None` adds none. (default: :obj:`1.0`)
     """
     source, target = edge_index[0], edge_index[1]
     device = edge_index.device

@@ -189,15 +189,8 @@ AGGREGATIONS: dict[str, Callable[[int], Aggregation]] = {"sum": _sum, "multi": _
 
 
 def build_aggregation(word: str, channels: int) -> Aggregation:
-    r"""Makes an aggregation of messages.
-
-    Args:
-        word (str): ``"sum"``, or ``"multi"`` for a linear map of sum, mean, maximum and minimum
-            side by side, as in `"Principal Neighbourhood Aggregation for Graph Nets"
-            <https://arxiv.org/abs/2004.05718>`_ without its scaling by the degree.
-        channels (int): Width of the messages and of the result.
-
-    Raises:
-        ValueError: If there is no such word.
+    r"""Makes an aggregation of messages: ``"sum"``, or ``"multi"`` for a linear map of sum, mean,
+    maximum and minimum side by side, as in `"Principal Neighbourhood Aggregation for Graph Nets"
+    <https://arxiv.org/abs/2004.05718>`_ without its scaling by the degree.
     """
     return choose("aggregation", word, AGGREGATIONS)(channels)

@@ -40,21 +40,11 @@ def build_norm(norm: NormLike, channels: int) -> Module | None:
 
 
 class SequenceNorm(Module):
-    r"""The norm of a sequence of states between blocks.
+    r"""The norm of a sequence of states :math:`(L, N, F)` between blocks.
 
     Every position is normed by itself, since states differ from position to position: a norm with
     running statistics has those of each position. A norm whose ``forward`` takes ``batch``, as
     PyG's do, is given the batch vector, so that graphs of a batch do not mix.
-
-    Args:
-        norm (str or callable): ``"batch_norm"``, ``"layer_norm"``, or a callable from the number
-            of channels to a module.
-        channels (int): Width of the states.
-        num_positions (int): Length of the sequence; later positions are normed as the last.
-
-    Shapes:
-        - **input:** states :math:`(L, N, F)`, batch vector :math:`(N)` *(optional)*
-        - **output:** :math:`(L, N, F)`
     """
 
     def __init__(self, norm: str | Callable[[int], Module], channels: int, num_positions: int):
@@ -70,14 +60,12 @@ class SequenceNorm(Module):
             self.norms.append(copy.deepcopy(first))
 
     def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
         for norm in self.norms:
             reset(norm)
 
     def forward(
         self, states: Tensor, batch: Tensor | None = None, batch_size: int | None = None
     ) -> Tensor:
-        r"""Returns the normed states."""
         first = self.norms[0]
         if isinstance(first, LayerNorm):
             out: Tensor = first(states)
@@ -120,17 +108,7 @@ class StepwiseBatchNorm(Module):
 
     Inside a recurrence the distribution of the states changes from step to step. One set of
     running statistics would average over the steps and fit none of them, so that a model that
-    trains well evaluates badly.
-
-    Args:
-        channels (int): Number of channels.
-        num_steps (int, optional): Number of steps; later ones use the last. (default: :obj:`1`)
-        momentum (float, optional): Weight of the newest batch. (default: :obj:`0.1`)
-        eps (float, optional): Added to the variance. (default: :obj:`1e-5`)
-
-    Shapes:
-        - **input:** :math:`(N, F)`
-        - **output:** :math:`(N, F)`
+    trains well evaluates badly. Steps after the last use its statistics.
     """
 
     running_mean: Tensor
@@ -151,17 +129,13 @@ class StepwiseBatchNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters and the running statistics."""
         torch.nn.init.ones_(self.weight)
         torch.nn.init.zeros_(self.bias)
         self.running_mean.zero_()
         self.running_var.fill_(1)
 
     def forward(self, x: Tensor, step: int = 0) -> Tensor:
-        r"""Normalises :obj:`x` with the statistics of the given step.
-
-        A batch of fewer than two rows has no variance and uses the running statistics.
-        """
+        r"""A batch of fewer than two rows has no variance and uses the running statistics."""
         step = min(step, self.num_steps - 1)
         return F.batch_norm(
             x,

@@ -63,15 +63,7 @@ class Readout:
 
 
 class ReadoutMLP(Module):
-    r"""Linear layers with activation and dropout between them.
-
-    Args:
-        channels (int): Width of the input and of the hidden layers.
-        out_channels (int): Width of the output.
-        num_layers (int): Number of linear layers.
-        act (callable): The activation.
-        dropout (float): Dropout after each activation.
-    """
+    r"""Linear layers with activation and dropout between them."""
 
     def __init__(
         self, channels: int, out_channels: int, num_layers: int, act: Activation, dropout: float
@@ -84,11 +76,9 @@ class ReadoutMLP(Module):
         self.dropout = Dropout(dropout)
 
     def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
         reset(self.layers)
 
     def forward(self, x: Tensor) -> Tensor:
-        r"""Returns the output of the last layer."""
         for layer in self.layers[:-1]:
             x = self.dropout(self.act(layer(x)))
         out: Tensor = self.layers[-1](x)
@@ -109,15 +99,6 @@ POOLINGS: dict[str, tuple[str, ...]] = {
 
 
 def pooled_channels(channels: int, pooling: str) -> int:
-    r"""Returns the width of a pooled state.
-
-    Args:
-        channels (int): Width of the states of nodes.
-        pooling (str): ``"mean"``, ``"sum"``, ``"max"`` or ``"sum-max-mean"``.
-
-    Raises:
-        ValueError: If there is no such pooling.
-    """
     return channels * len(choose("pooling", pooling, POOLINGS))
 
 
@@ -127,24 +108,7 @@ def pool_graphs(
     batch_size: int | None = None,
     pooling: str = "mean",
 ) -> Tensor:
-    r"""Pools the nodes of each graph.
-
-    Args:
-        x (Tensor): States of nodes :math:`(N, F)`.
-        batch (Tensor, optional): The graph of each node :math:`(N)`, sorted.
-            (default: :obj:`None`, one graph)
-        batch_size (int, optional): The number of graphs :math:`B`. (default: :obj:`None`)
-        pooling (str, optional): ``"mean"``, ``"sum"``, ``"max"``, or all three side by side as
-            ``"sum-max-mean"``. (default: :obj:`"mean"`)
-
-    Returns:
-        One row a graph :math:`(B, F)` or :math:`(B, 3 F)`; zero for a graph without nodes.
-
-    Example:
-        >>> x = torch.tensor([[1.0], [3.0], [5.0]])
-        >>> pool_graphs(x, torch.tensor([0, 0, 1]), pooling="sum-max-mean").tolist()
-        [[4.0, 3.0, 2.0], [5.0, 5.0, 5.0]]
-    """
+    r"""Pools the nodes of each graph, :math:`(B, F)` or :math:`(B, 3 F)`; zero for no nodes."""
     parts = [_pool(x, batch, batch_size, part) for part in choose("pooling", pooling, POOLINGS)]
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 

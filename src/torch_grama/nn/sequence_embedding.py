@@ -164,11 +164,6 @@ def batched_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     r"""Returns :math:`\mathbf{x}_k \mathbf{W}_k + \mathbf{b}_k`, :math:`(L, N, F)`.
 
     Equal to :func:`torch.baddbmm`; on a CPU, the result lies in memory that is used again.
-
-    Args:
-        x (Tensor): The input :math:`(L, N, C)`.
-        weight (Tensor): Weights :math:`(L, C, F)`.
-        bias (Tensor): Biases :math:`(L, 1, F)`.
     """
     if (
         x.device.type == "cpu"

@@ -18,18 +18,8 @@ Weights = tuple[Tensor, Tensor | None, Tensor]
 def step_weights(
     phi: Tensor, theta: Tensor, seq_len: int, num_recurrences: int, from_differences: bool
 ) -> Weights:
-    r"""Returns what the steps need.
-
-    Args:
-        phi (Tensor): Autoregressive coefficients :math:`(B, p)`, newest first.
-        theta (Tensor): Moving-average coefficients :math:`(B, q)`, newest first.
-        seq_len (int): Length :math:`L` of the given sequence.
-        num_recurrences (int): Number of new elements :math:`R`.
-        from_differences (bool): Whether the residuals are the forward differences of the states.
-
-    Returns:
-        Weights of the states :math:`(B, R, L)` and of the residuals :math:`(B, R, L)`
-        (:obj:`None` if they are differences), and the impulse response :math:`(B, R)`.
+    r"""Returns what the steps need: weights of states and residuals, :math:`(B, R, L)` each, and
+    the impulse response :math:`(B, R)`.
     """
     if _runs_on_device(phi, theta, seq_len, num_recurrences):
         out: Weights = apply(
@@ -46,11 +36,8 @@ def step_weights(
 def power_weights(
     phi: Tensor, theta: Tensor, seq_len: int, num_recurrences: int, from_differences: bool
 ) -> Weights:
-    r"""Returns what Horner's rule needs; arguments as :func:`step_weights`.
-
-    Returns:
-        Weights of the states :math:`(B, R + 1, L)` and of the residuals :math:`(B, R + 1, L)`
-        (:obj:`None` if they are differences), and of the bias :math:`(B, R)`.
+    r"""Returns what Horner's rule needs: the weights of states and residuals, :math:`(B, R + 1, L)`
+    each, and those of the bias :math:`(B, R)`.
     """
     if _runs_on_device(phi, theta, seq_len, num_recurrences):
         out: Weights = apply(
@@ -129,7 +116,8 @@ def _given(gradient: Tensor | None, shape: torch.Size, like: Tensor) -> Tensor:
 
 
 def last_state_rows(response: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Expands the last new state in powers of a linear backbone.
+    r"""Returns the rows :math:`\mathbf{e}^{\top} (\mathbf{H S})^m` that expand the last new state
+    in powers of a linear backbone, :math:`(B, R, R)`, and these times :math:`\mathbf{H}`.
 
     With :math:`\boldsymbol{\delta}_k = \mathbf{T} \mathbf{f}_{k-1} + \mathbf{b}` the recurrence
     :math:`\mathbf{f} = \mathbf{u} + \mathbf{H} \boldsymbol{\delta}` becomes, with the shift
@@ -142,13 +130,6 @@ def last_state_rows(response: Tensor) -> tuple[Tensor, Tensor]:
 
     since scalars commute with :math:`\mathbf{T}` and :math:`(\mathbf{H S})^R = 0`. The rows are
     built by doubling, so that their number of small products grows with :math:`\log R`.
-
-    Args:
-        response (Tensor): First column :math:`(B, R)` of :math:`\mathbf{H}`.
-
-    Returns:
-        The rows :math:`\mathbf{e}^{\top} (\mathbf{H S})^m`, :math:`(B, R, R)`, and the same rows
-        times :math:`\mathbf{H}`, :math:`(B, R, R)`.
     """
     num_graphs, num_recurrences = response.size()
     # e^T, then rows 1, 2-3, 4-7, ... from those before
@@ -165,16 +146,6 @@ def last_state_rows(response: Tensor) -> tuple[Tensor, Tensor]:
 def last_state_weights(
     transition: Transition, from_differences: bool
 ) -> tuple[Tensor, Tensor | None, Tensor]:
-    r"""Returns what multiplies the given sequence and the bias at each power of the backbone.
-
-    Args:
-        transition (Transition): The solved recurrence.
-        from_differences (bool): Whether the residuals are the forward differences of the states.
-
-    Returns:
-        Weights of the states :math:`(B, R + 1, L)` and of the residuals :math:`(B, R + 1, L)`
-        (:obj:`None` if they are differences), and of the bias :math:`(B, R)`.
-    """
     rows, response_rows = last_state_rows(transition.response)
     residual_weights = None
     if from_differences:
@@ -191,13 +162,8 @@ def last_state_weights(
 
 class Transition(NamedTuple):
     r"""The matrices of :math:`\mathbf{f} = \mathbf{M}_f \mathbf{F}_0 + \mathbf{M}_\delta
-    \boldsymbol{\Delta}_0 + \mathbf{H} \boldsymbol{\delta}`, in float64.
-
-    Attributes:
-        from_states: :math:`\mathbf{M}_f`, :math:`(B, R, L)`.
-        from_residuals: :math:`\mathbf{M}_\delta`, :math:`(B, R, L)`.
-        impulse: First column :math:`(B, R, 1)` of the lower triangular Toeplitz matrix
-            :math:`\mathbf{H}`: the impulse response, which starts with 1.
+    \boldsymbol{\Delta}_0 + \mathbf{H} \boldsymbol{\delta}`, in float64: :math:`(B, R, L)` each, and
+    the first column of the lower triangular Toeplitz matrix :math:`\mathbf{H}`.
     """
 
     from_states: Tensor
@@ -206,13 +172,11 @@ class Transition(NamedTuple):
 
     @classmethod
     def from_solution(cls, solution: Tensor) -> Transition:
-        r"""Takes the three matrices side by side, :math:`(B, R, 2 L + 1)`."""
         length = solution.size(-1) // 2
         return cls(*solution.split([length, length, 1], dim=-1))
 
     @property
     def response(self) -> Tensor:
-        r"""The impulse response as rows :math:`(B, R)`."""
         return self.impulse.squeeze(-1)
 
 
@@ -229,12 +193,6 @@ def solve_recurrence(phi: Tensor, theta: Tensor, seq_len: int, num_recurrences: 
 
     one unit lower triangular system with :math:`2 L + 1` right-hand sides. It is solved in float64:
     the matrices are tiny, and their powers are what a long recurrence is made of.
-
-    Args:
-        phi (Tensor): Autoregressive coefficients :math:`(B, p)`, newest first.
-        theta (Tensor): Moving-average coefficients :math:`(B, q)`, newest first.
-        seq_len (int): Length :math:`L` of the given sequence.
-        num_recurrences (int): Number :math:`R` of new elements.
     """
     left, right = _sides(phi, theta, seq_len, num_recurrences)
     solution = torch.linalg.solve_triangular(left, right, upper=False, unitriangular=True)
@@ -318,42 +276,22 @@ def _right_entries(seq_len: int, num_recurrences: int, ar_order: int, ma_order: 
 
 
 def fold_differences(transition: Transition) -> Tensor:
-    r"""Returns the map from states alone, if the residuals are their forward differences.
-
-    :math:`\boldsymbol{\delta}^{(k)} = \mathbf{f}^{(k+1)} - \mathbf{f}^{(k)}` with
-    :math:`\boldsymbol{\delta}^{(L-1)} = \mathbf{0}` makes
-    :math:`\mathbf{M}_f + \mathbf{M}_\delta \mathbf{S}` of shape :math:`(B, R, L)`.
+    r"""Returns :math:`\mathbf{M}_f + \mathbf{M}_\delta \mathbf{S}`, the map from states alone if
+    residuals are their forward differences (the last one zero).
     """
     weights = transition.from_residuals[..., :-1]
     return transition.from_states + pad(weights, (1, 0)) - pad(weights, (0, 1))
 
 
 def toeplitz(column: Tensor, delay: int = 0) -> Tensor:
-    r"""Returns the matrix :math:`m_{rk} = c_{r - k - \mathrm{delay}}`, zero for negative indices.
-
-    Args:
-        column (Tensor): First columns :math:`(B, R)`.
-        delay (int, optional): Number of rows by which the matrix is shifted down.
-            (default: :obj:`0`)
-
-    Returns:
-        Matrices :math:`(B, R, R)`.
-    """
+    r"""Returns :math:`m_{rk} = c_{r - k - \mathrm{delay}}`, or zero, :math:`(B, R, R)`."""
     size = column.size(-1)
     table = index_table(_entries, column.device, size, delay)
     return pad(column, (1, 0)).index_select(1, table).view(-1, size, size)
 
 
 def sum_diagonals(matrix: Tensor) -> Tensor:
-    r"""Returns :math:`\sum_{r - k = j} m_{rk}` for :math:`j = 0, \ldots, R - 1`: the gradient of
-    :func:`toeplitz` in the column.
-
-    Args:
-        matrix (Tensor): Matrices :math:`(B, R, R)`.
-
-    Returns:
-        The sums :math:`(B, R)` along and below the main diagonal.
-    """
+    r"""Returns :math:`\sum_{r-k=j} m_{rk}`, :math:`(B, R)`, the gradient of :func:`toeplitz`."""
     size = matrix.size(-1)
     table = index_table(_entries, matrix.device, size, 0)
     # entries above the diagonal go to a first column that is dropped

@@ -33,9 +33,7 @@ _LARGE_BYTES = 4 << 20
 
 
 def new_empty(like: Tensor, *size: int) -> Tensor:
-    r"""Returns an uninitialised contiguous tensor of the type and on the device of another; a large
-    one on a CPU lies in memory that is used again.
-    """
+    r"""Returns an uninitialised tensor; a large one on a CPU lies in memory that is used again."""
     if like.device.type != "cpu" or math.prod(size) * like.element_size() < _LARGE_BYTES:
         return like.new_empty(size)
     from torch_grama.nn.engine import host_memory
@@ -51,9 +49,7 @@ def combine(
     groups: Groups,
     act: Activation,
 ) -> Tensor:
-    r"""Returns :math:`\sum_l w_{rl} \, \sigma(\mathbf{x}_l)`, plus the same of another sequence,
-    ``[R, N, F]``, in memory of its own.
-    """
+    r"""Returns :math:`\sum_l w_{rl} \, \sigma(\mathbf{x}_l)` of one or two, ``[R, N, F]``."""
     fast = triton_for(act, sequence, other)
     out = new_empty(sequence, weights.size(1), *sequence.shape[1:])
     if fast is not None:
@@ -70,10 +66,7 @@ def combine(
 def add_combination(
     out: Tensor, base: Tensor | None, weights: Tensor, sequence: Tensor, groups: Groups
 ) -> None:
-    r"""Writes :math:`\mathbf{c} + \sum_l w_l \, \mathbf{x}_l` into ``out``, ``[N, F]``.
-
-    ``weights`` is ``[B, L]``; ``base`` may be ``out`` itself, or None for zero.
-    """
+    r"""Writes :math:`\mathbf{c} + \sum_l w_l \, \mathbf{x}_l` into ``out``; it may be ``base``."""
     fast = triton_for(identity, out, base, sequence)
     if fast is not None:
         fast.add_combination(out, base, weights, sequence, groups)
@@ -95,11 +88,8 @@ def sequence_gradient(
     sequence: Tensor,
     act: Activation,
 ) -> Tensor:
-    r"""Returns the gradient of :func:`combine`, of :func:`pool` and of the newest element in the
-    sequence, ``[L, N, F]``.
-
-    ``weights`` and ``gradient``, ``[R, N, F]``, are those of the sums, ``share``, ``[B, L, F]``,
-    that of the means, ``newest``, ``[N, F]``, that of the last element, activated; None for zero.
+    r"""Returns the gradient of :func:`combine`, of :func:`pool` (``share``, ``[B, L, F]``) and of
+    the newest element in the sequence, ``[L, N, F]``; None for zero.
     """
     out = new_empty(sequence, *sequence.shape)
     fast = triton_for(act, gradient, sequence, newest)
@@ -125,9 +115,7 @@ def sequence_gradient(
 
 
 def gram(gradient: Tensor, sequence: Tensor, groups: Groups, act: Activation = identity) -> Tensor:
-    r"""Returns the gradient of :func:`combine` in the weights: inner products per graph,
-    ``[B, R, L]``, in float32 or better.
-    """
+    r"""Returns the gradient of :func:`combine` in the weights, ``[B, R, L]``, float32 or better."""
     fast = triton_for(act, gradient, sequence)
     if fast is not None:
         products: Tensor = fast.gram(gradient, sequence, groups, act)
@@ -146,9 +134,7 @@ def gram(gradient: Tensor, sequence: Tensor, groups: Groups, act: Activation = i
 
 
 def pool(sequence: Tensor, groups: Groups, act: Activation = identity, mean: bool = True) -> Tensor:
-    r"""Returns the mean of :math:`\sigma(\mathbf{x}_l)` over each graph, or the sum, ``[B, L, F]``,
-    in float32 or better.
-    """
+    r"""Returns the mean of :math:`\sigma(\mathbf{x}_l)` of each graph, or the sum, ``[B, L, F]``."""
     fast = triton_for(act, sequence)
     if fast is not None:
         out: Tensor = fast.pool(sequence, groups, act, mean)
@@ -167,7 +153,6 @@ def pool(sequence: Tensor, groups: Groups, act: Activation = identity, mean: boo
 
 
 def sparse_product(matrix: CSR, x: Tensor) -> Tensor:
-    r"""Returns :math:`\mathbf{A} \mathbf{x}`, ``[N, F]``."""
     fast = triton_for(identity, x)
     if fast is not None:
         out = torch.empty_like(x)
@@ -244,8 +229,8 @@ def horner_steps(
     offset: Tensor | None,
     groups: Groups,
 ) -> None:
-    r"""Adds to each of ``terms``, from the last but one down, the backbone of the one after it, in
-    place, and its offset of each graph, ``[B, R, F]``.
+    r"""Adds to each of ``terms``, from the last but one down, the backbone of the one after it and
+    its offset of each graph, ``[B, R, F]``, in place.
     """
     fast = triton_for(identity, terms)
     weight = weight.to(terms.dtype)
@@ -266,7 +251,6 @@ def horner_steps(
 
 
 def add_product(out: Tensor, left: Tensor, right: Tensor) -> None:
-    r"""Adds the product of ``left`` transposed and ``right`` to ``out``, in place."""
     if left.dtype == out.dtype:
         out.addmm_(left.t(), right)
     else:
@@ -339,7 +323,6 @@ def runs_on_device(tensor: Tensor) -> bool:
 
 
 def triton_for(act: Activation, *tensors: Tensor | None) -> ModuleType | None:
-    r"""Returns the Triton kernels if they can take these tensors, else None."""
     for tensor in tensors:
         if tensor is None:
             continue
@@ -353,7 +336,6 @@ def triton_for(act: Activation, *tensors: Tensor | None) -> ModuleType | None:
 
 
 def coefficient_kernels(*tensors: Tensor) -> ModuleType | None:
-    r"""Returns the Triton kernels of the coefficients if they can take these tensors, else None."""
     if any(tensor.dtype != torch.float32 for tensor in tensors):
         return None
     return None if triton_for(identity, *tensors) is None else _load("triton_coefficients")

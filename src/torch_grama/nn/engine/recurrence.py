@@ -35,13 +35,8 @@ Select = Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor]]
 
 
 class RecurrenceResult(NamedTuple):
-    r"""What a recurrence makes.
-
-    Attributes:
-        states: The new states :math:`(R, N, F)`, oldest first, or the last alone :math:`(1, N, F)`.
-        residuals: The new residuals :math:`(R, N, F)`, unless the last state alone was asked for.
-        phi: The autoregressive coefficients :math:`(B, p)`, newest first.
-        theta: The moving-average coefficients :math:`(B, q)`, newest first.
+    r"""New states and residuals :math:`(R, N, F)`, oldest first, or the last state alone; and the
+    coefficients :math:`(B, p)` and :math:`(B, q)`, newest first.
     """
 
     states: Tensor
@@ -52,17 +47,11 @@ class RecurrenceResult(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Recurrence:
-    r"""How a recurrence is run.
+    r"""How a recurrence is run, around a callable from states to residuals or a :class:`LinearMap`.
 
-    Attributes:
-        backbone: Callable from states to residuals; a :class:`LinearMap` for a linear one.
-        num_recurrences: Number :math:`R` of new elements.
-        groups: Which nodes share coefficients.
-        pools: Whether the coefficients are made from means of the sequence.
-        engine: One of :obj:`ENGINES`.
-        last_only: Whether the last state is all that is wanted.
-        overwrites: Whether incoming gradients may be overwritten, because they come from another
-            engine and nobody else sees them.
+    With :obj:`pools` the coefficients are made from means of the sequence. With :obj:`overwrites`
+    incoming gradients may be overwritten, because they come from another engine and nobody else
+    sees them.
     """
 
     backbone: Backbone
@@ -259,18 +248,6 @@ class Reading:
     as the sequence, and add them up. Here the gradient of the sums travels on, untouched, as that
     of a token; the gradients of the coefficients follow from it; and only then, with everything
     known, is the gradient of the sequence written, in one pass.
-
-    Args:
-        sequence (NodeSequence): The sequence; its activation is applied while reading.
-        groups (Groups): Which nodes share means and weights.
-        pools (bool): Whether the means will be asked for.
-        num_sums (int): How many weighted sums will be asked for.
-
-    Attributes:
-        pooled_states: Means of the activated states :math:`(B, L, F)`, if asked for.
-        pooled_residuals: Means of the activated residuals :math:`(B, L, F)`, if asked for;
-            :obj:`None` if they are the forward differences of the states.
-        newest: The newest state, activated, :math:`(N, F)`.
     """
 
     def __init__(self, sequence: NodeSequence, groups: Groups, pools: bool, num_sums: int) -> None:
@@ -294,22 +271,14 @@ class Reading:
 
     @property
     def reads_differences(self) -> bool:
-        r"""Whether the residuals are the forward differences of the states."""
         return self._sequence.residuals is None
 
     @property
     def seq_len(self) -> int:
-        r"""Length :math:`L` of the sequence."""
         return self._sequence.states.size(0)
 
     def mix(self, state_weights: Tensor, residual_weights: Tensor | None) -> Tensor:
-        r"""Returns weighted sums over the sequence :math:`(R, N, F)`; called once.
-
-        Args:
-            state_weights (Tensor): Weights of the states :math:`(B, R, L)`.
-            residual_weights (Tensor, optional): Weights of the residuals :math:`(B, R, L)`;
-                :obj:`None` if they are differences of the states.
-        """
+        r"""Returns weighted sums over the sequence :math:`(R, N, F)`; called once."""
         states, residuals = self._sequence.states, self._sequence.residuals
         # sums in the type of the states, and never below float32
         dtype = torch.promote_types(states.dtype, torch.float32)

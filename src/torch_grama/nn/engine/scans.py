@@ -26,12 +26,9 @@ _STEPS_AT_ONCE = 4
 
 
 class LinearScan(torch.autograd.Function):
-    r"""All steps of a block with a linear backbone.
+    r"""All steps of a block with a linear backbone, as :func:`scan` computes them.
 
-    ``(mixed, newest, response, weight, root_weight, bias) -> (states, residuals)``, as
-    :func:`~torch_grama.nn.engine.scan.scan` computes them. The states take the place of ``mixed``.
-    With ``overwrites`` the gradients are written over the incoming ones, which is allowed when
-    these come from another engine's function and nobody else can see them.
+    The states take the place of ``mixed``; with ``overwrites``, gradients that of incoming ones.
     """
 
     @staticmethod
@@ -157,12 +154,6 @@ class HornerScan(torch.autograd.Function):
 class _WeightGradients:
     r"""Passes gradients back through a linear backbone, step by step, and adds up those of its
     weights in float32 or better.
-
-    Args:
-        weight (Tensor): Weight of what neighbours send.
-        root_weight (Tensor, optional): Weight of the node itself.
-        adjacency (Adjacency): The graph.
-        states (Tensor): The states that the steps started from :math:`(K, N, F)`.
     """
 
     def __init__(
@@ -203,7 +194,6 @@ class _WeightGradients:
         return passed
 
     def pass_back_from(self, gradient: Tensor, state: Tensor) -> Tensor:
-        r"""The same for a step that started from a state of its own."""
         passed = kernels.sparse_product(self._matrix, gradient)
         kernels.add_product(self._weight, state, passed)
         if self._root is not None:
@@ -222,14 +212,12 @@ class _WeightGradients:
         self._waiting = None
 
     def state_gradient(self, passed: Tensor, gradient: Tensor, out: Tensor | None = None) -> Tensor:
-        r"""Returns the gradient of the step in the state it started from."""
         out = torch.mm(passed, self._weight_back, out=out)
         if self._root_back is not None:
             out.addmm_(gradient, self._root_back)
         return out
 
     def add_state_gradient(self, out: Tensor, passed: Tensor, gradient: Tensor) -> None:
-        r"""Adds the gradient of the step to ``out``, in place."""
         out.addmm_(passed, self._weight_back)
         if self._root_back is not None:
             out.addmm_(gradient, self._root_back)
@@ -247,22 +235,12 @@ def scan(
     groups: Groups,
 ) -> tuple[Tensor, Tensor]:
     r"""Runs :math:`\mathbf{f}_r = \mathbf{u}_r + \sum_{k \le r} h_{r-k} \boldsymbol{\delta}_k`,
-    :math:`\boldsymbol{\delta}_r = \mathrm{GNN}(\mathbf{f}_{r-1})`.
+    :math:`\boldsymbol{\delta}_r = \mathrm{GNN}(\mathbf{f}_{r-1})`; ``mixed`` is :math:`\mathbf{u}`.
 
     All steps share one buffer of residuals and, on the way back, one buffer of state gradients:
     the adjoint is :math:`\bar{\boldsymbol{\delta}}_r \mathrel{+}= \sum_{s \ge r} h_{s-r}
     \bar{\mathbf{f}}_s`, one matrix-vector product a step as well. The buffer of gradients travels
     from step to step as the gradient of a token, which also keeps the steps in order.
-
-    Args:
-        mixed (Tensor): The part :math:`\mathbf{u}` of the given sequence, :math:`(R, N, F)`.
-        newest (Tensor): The newest given state :math:`(N, F)`.
-        response (Tensor): The impulse response :math:`h`, :math:`(B, R)`.
-        backbone (callable): Maps states :math:`(N, F)` to residuals :math:`(N, F)`.
-        groups (Groups): Which nodes share coefficients.
-
-    Returns:
-        The new states and the new residuals, :math:`(R, N, F)` each.
     """
     buffers = _Buffers(torch.empty_like(mixed), torch.empty_like(mixed), response, groups)
     token = apply(_Begin, mixed, response, buffers)

@@ -17,7 +17,6 @@ Activation = Callable[[Tensor], Tensor]
 
 
 def identity(x: Tensor) -> Tensor:
-    r"""Returns its input."""
     return x
 
 
@@ -36,12 +35,7 @@ PURE_ACTIVATIONS: dict[Activation, Activation | None] = {
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    r"""Which nodes share coefficients: the graphs of a batch, as the inner products see them.
-
-    Attributes:
-        batch: The graph of each node :math:`(N)`, sorted; :obj:`None` if all nodes form one group.
-        num_graphs: Number of groups :math:`B`.
-    """
+    r"""Which nodes share coefficients: the graphs of a batch, sorted, or all nodes as one group."""
 
     batch: Tensor | None = None
     num_graphs: int = 1
@@ -63,9 +57,7 @@ class Groups:
         return max(num_nodes, 1) if self.batch is None else self.counts
 
     def cuts(self, num_nodes: int, parts: int, device: torch.device) -> Tensor:
-        r"""Returns where the nodes of each share start, if every graph is cut into as many even
-        shares, :math:`(B \cdot \mathrm{parts} + 1)`.
-        """
+        r"""Returns where each share starts :math:`(B P + 1)`, of :math:`P` shares a graph."""
         if self.batch is None:
             return index_table(_even_cuts, device, num_nodes, parts)
         if parts == 1:
@@ -88,17 +80,12 @@ def _even_cuts(num_nodes: int, parts: int) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class NodeSequence:
-    r"""The sequence of states and residuals on its way from block to block, with an activation
-    that is still to be applied.
+    r"""States and residuals :math:`(L, N, F)` on their way from block to block, oldest first, with
+    an activation that is still to be applied.
 
     An engine that can apply the activation while it reads the sequence never stores the result;
-    the others call :meth:`materialize`.
-
-    Attributes:
-        states: States :math:`(L, N, F)` before :obj:`act`, oldest first.
-        residuals: Residuals :math:`(L, N, F)` before :obj:`act`, oldest first, or :obj:`None` for
-            the forward differences of the (activated) states, the last one being zero.
-        act: The activation to come, one of :obj:`PURE_ACTIVATIONS`.
+    the others call :meth:`materialize`. Without residuals, these are the forward differences of the
+    (activated) states, the last one being zero.
     """
 
     states: Tensor
@@ -125,7 +112,6 @@ class NodeSequence:
         return cls(in_place(states), None if residuals is None else in_place(residuals))
 
     def materialize(self) -> tuple[Tensor, Tensor]:
-        r"""Returns states and residuals with the activation applied."""
         states = self.act(self.states)
         if self.residuals is None:
             return states, forward_differences(states)
@@ -138,10 +124,7 @@ def forward_differences(states: Tensor) -> Tensor:
 
 
 def count_graphs(batch: Tensor | None, batch_size: int | None = None) -> int:
-    r"""Returns the number of graphs: given, read off the batch vector, or one.
-
-    Reading it off the batch vector waits for the device; pass :obj:`batch_size` to avoid that.
-    """
+    r"""Returns the number of graphs; reading it off the batch vector waits for the device."""
     if batch_size is not None:
         return batch_size
     if batch is None:
@@ -179,7 +162,6 @@ def graph_mean(
 
 
 def apply(function: type[Function], *arguments: object) -> Any:
-    r"""Calls an autograd function; the caller states the type of the result."""
     return function.apply(*arguments)
 
 
@@ -196,9 +178,7 @@ def handwritten_gradients_work() -> bool:
 
 def handwritten_backward(backward: Callable[..., Any]) -> Callable[..., Any]:
     r"""Marks the backward pass of a hand-written function: it computes in the types that it is
-    given, whatever autocast says, and has no derivative of its own.
-
-    A second differentiation raises and names the engine that allows it.
+    given, whatever autocast says, and a second differentiation raises.
     """
 
     @functools.wraps(backward)
@@ -239,10 +219,8 @@ class _NoSecondDerivative(Function):
 
 
 def index_table(build: Callable[..., list[int]], device: torch.device, *sizes: int) -> Tensor:
-    r"""Returns the indices that :obj:`build` lists for the given sizes, as a tensor.
-
-    Kept between calls, so that a forward pass copies nothing to the device; a compiler sees a
-    plain constant.
+    r"""Returns the indices that :obj:`build` lists, kept between calls, so that a forward pass
+    copies nothing to the device; a compiler sees a plain constant.
     """
     if torch.compiler.is_compiling():
         return torch.tensor(build(*sizes), device=device)

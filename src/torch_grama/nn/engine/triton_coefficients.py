@@ -33,11 +33,7 @@ def select(
 ) -> tuple[Tensor, Tensor, Tensor]:
     r"""Returns both sets of coefficients, ``[2, B, max(p, q)]``, and what the gradient needs of
     them: scores after tanh, and side by side the newest element, what is asked of the keys and the
-    query, ``[2, B, 2 F + D]``.
-
-    ``states`` and ``residuals`` are means, ``[B, L, F]``; without residuals, these are the forward
-    differences of the states. ``weights`` are those of the query, its bias, those of the keys and
-    the bias of each lag.
+    query, ``[2, B, 2 F + D]``. Sequences are means, ``[B, L, F]``.
     """
     num_graphs, length, channels = states.size()
     query_weight, _, _, lag_bias = weights
@@ -117,10 +113,8 @@ def _sizes(length: int, channels: int, width: int, order: int) -> dict[str, int]
 def solve(
     phi: Tensor, theta: Tensor, length: int, steps: int, fold: bool
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
-    r"""Returns the closed form, ``[B, R, C]`` in float64, and its parts in float32: what multiplies
-    states and residuals, ``[B, R, L]`` each, and the impulse response, ``[B, R]``.
-
-    With ``fold`` the residuals are differences of the states, and have no part of their own.
+    r"""Returns the closed form, ``[B, R, C]`` in float64, and its parts in float32; with ``fold``,
+    residuals are differences of the states, and have no part of their own.
     """
     num_graphs = phi.size(0)
     columns = (length if fold else 2 * length) + 1
@@ -181,11 +175,7 @@ def solve_backward(
 def expand_powers(
     solution: Tensor, length: int, fold: bool
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
-    r"""Expands the last state in powers of a linear backbone.
-
-    Returns the rows, ``[B, R, R]`` in float64, and the weights of states and residuals,
-    ``[B, R + 1, L]`` each, and of the bias, ``[B, R]``.
-    """
+    r"""Returns the rows, ``[B, R, R]`` in float64, and weights at each power of the backbone."""
     num_graphs, steps, _ = solution.size()
     rows = solution.new_empty(num_graphs, steps, steps)
     states = solution.new_empty(num_graphs, steps + 1, length, dtype=torch.float32)
@@ -213,7 +203,6 @@ def expand_powers_backward(
     rows: Tensor,
     solution: Tensor,
 ) -> tuple[Tensor, Tensor | None, Tensor]:
-    r"""Returns the gradients of the parts of the closed form, in float64."""
     num_graphs, steps, _ = rows.size()
     length = states_gradient.size(-1)
     states_out = rows.new_empty(num_graphs, steps, length)

@@ -41,14 +41,12 @@ def combine(
     groups: Groups,
     act: Activation,
 ) -> None:
-    r"""Writes the weighted sums over one or two activated sequences, ``[R, N, F]``."""
     _launch_combine(out, None, first_weights, first, second_weights, second, groups, act)
 
 
 def add_combination(
     out: Tensor, base: Tensor | None, weights: Tensor, sequence: Tensor, groups: Groups
 ) -> None:
-    r"""Writes ``base`` (or zero) plus the weighted sum of ``sequence`` into ``out``, ``[N, F]``."""
     _launch_combine(
         out.unsqueeze(0), base, weights.unsqueeze(1), sequence, None, None, groups, identity
     )
@@ -64,11 +62,6 @@ def sequence_gradient(
     sequence: Tensor,
     act: Activation,
 ) -> None:
-    r"""Writes the gradient of weighted sums, of means and of the newest element in the sequence,
-    ``[L, N, F]``.
-
-    ``share`` is ``[B, L, F]``, ``newest`` is ``[N, F]``.
-    """
     _launch_combine(
         out,
         None,
@@ -86,7 +79,6 @@ def sequence_gradient(
 
 
 def gram(gradient: Tensor, sequence: Tensor, groups: Groups, act: Activation) -> Tensor:
-    r"""Returns the inner products per graph, ``[B, R, L]``."""
     segments, parts = _segments(sequence, groups, _GRAM_PROGRAMS)
     left, right = gradient.size(0), sequence.size(0)
     partial = gradient.new_empty(segments.numel() - 1, left, right, dtype=torch.float32)
@@ -108,7 +100,6 @@ def gram(gradient: Tensor, sequence: Tensor, groups: Groups, act: Activation) ->
 
 
 def pool(sequence: Tensor, groups: Groups, act: Activation, mean: bool) -> Tensor:
-    r"""Returns the means over the nodes of each graph, or the sums, ``[B, L, F]``."""
     segments, parts = _segments(sequence, groups, _SUM_PROGRAMS)
     length, num_nodes, channels = sequence.size()
     out = sequence.new_empty(segments.numel() - 1, length, channels, dtype=torch.float32)
@@ -140,11 +131,8 @@ def sparse_product(
     response: Tensor | None = None,
     groups: Groups = _ALL_NODES,
 ) -> None:
-    r"""Writes :math:`\mathbf{A} \mathbf{x}`, plus ``base`` and ``bias``, into ``out``, ``[N, F]``.
-
-    ``bias`` is ``[F]``, or ``[B, F]`` with one row a graph. With ``state``, also adds the new
-    residual and the ``history`` of earlier ones, ``[K, N, F]``, to it, weighted by the impulse
-    ``response``, ``[B, R]``.
+    r"""Writes :math:`\mathbf{A} \mathbf{x}`, plus ``base`` and ``bias`` (``[F]`` or ``[B, F]``),
+    into ``out``; and, to a ``state``, adds it and the ``history`` by the impulse ``response``.
     """
     num_nodes, channels = x.size()
     if num_nodes == 0:
@@ -236,9 +224,8 @@ def _launch_combine(
 
 
 def _segments(sequence: Tensor, groups: Groups, programs: int) -> tuple[Tensor, int]:
-    r"""Returns where each run of nodes starts, and how many runs make a graph.
-
-    About as many runs as there are to be programs: graphs are cut into even shares.
+    r"""Returns where each run of nodes starts, and how many runs make a graph: about as many as
+    there are to be programs.
     """
     num_nodes = sequence.size(1)
     enough = num_nodes // (max(groups.num_graphs, 1) * _MIN_NODES_PER_PROGRAM)
