@@ -72,5 +72,5 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match="'input_dropout' to be at least 0 and below 1"):
         build_model("gcn", 5, 8, 3, 2, input_dropout=1.0)
     for word in ("gcn", "grama-gcn", "sgc"):
-        with pytest.raises(ValueError, match="only with (readout|level)='graph'"):
+        with pytest.raises(ValueError, match=r"only with (readout|level)='graph'"):
             build_model(word, 5, 8, 3, 2, "node", pooling="sum")
