@@ -25,6 +25,8 @@ from torch_grama.nn.neighbor_convs import NeighborSumConv, NormedConv, build_gin
 
 BackboneLike = str | Module | Callable[[int], Module]
 
+# Arguments of a backbone that are attributes of the graph.
+_OF_THE_GRAPH = ("edge_weight", "batch", "batch_size", "layout")
 _UNNAMED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -71,8 +73,7 @@ class Backbone(Protocol):
         ...
 
 
-def _gcn(channels: int, num_recurrences: int, has_edge_attr: bool, dropout: float) -> Module:
-    del num_recurrences, dropout
+def _gcn(channels: int, has_edge_attr: bool) -> Module:
     if has_edge_attr:
         raise ValueError(
             "Expected a backbone that uses edge attributes (got backbone='gcn' with edge_dim set); "
@@ -81,39 +82,21 @@ def _gcn(channels: int, num_recurrences: int, has_edge_attr: bool, dropout: floa
     return GCNConv(channels, channels)  # type: ignore[abstract]
 
 
-def _gated_gcn(channels: int, num_recurrences: int, has_edge_attr: bool, dropout: float) -> Module:
-    del dropout
-    return GatedGCNConv(channels, has_edge_attr, num_recurrences)
-
-
-def _gin(channels: int, num_recurrences: int, has_edge_attr: bool, dropout: float) -> Module:
-    del dropout
-    return NormedConv(build_gin_conv(channels, has_edge_attr), channels, num_recurrences)
-
-
-def _gps(channels: int, num_recurrences: int, has_edge_attr: bool, dropout: float) -> Module:
-    del num_recurrences
+def _gps(channels: int, has_edge_attr: bool, dropout: float) -> Module:
     if has_edge_attr:
         return GPSLayer(channels, build_gin_conv(channels, True), dropout=dropout)
     conv = GCNConv(channels, channels)  # type: ignore[abstract]
     return GPSLayer(channels, conv, dropout=dropout)
 
 
-def _neighbor_sum(
-    channels: int, num_recurrences: int, has_edge_attr: bool, dropout: float
-) -> Module:
-    del dropout
-    return NeighborSumConv(channels, has_edge_attr, num_recurrences)
-
-
 # Each is called with the width, the number of recurrences that share the backbone, whether edge
 # attributes (already encoded to the same width) come along, and the model's dropout.
 BACKBONES: dict[str, Callable[[int, int, bool, float], Module]] = {
-    "gcn": _gcn,
-    "gatedgcn": _gated_gcn,
-    "gin": _gin,
-    "gps": _gps,
-    "neighbor-sum": _neighbor_sum,
+    "gcn": lambda width, _, edges, __: _gcn(width, edges),
+    "gatedgcn": lambda width, steps, edges, _: GatedGCNConv(width, edges, steps),
+    "gin": lambda width, steps, edges, _: NormedConv(build_gin_conv(width, edges), width, steps),
+    "gps": lambda width, _, edges, dropout: _gps(width, edges, dropout),
+    "neighbor-sum": lambda width, steps, edges, _: NeighborSumConv(width, edges, steps),
 }
 
 # Names of version 0.1, and what to write now.
@@ -187,7 +170,7 @@ def reset_backbone(module: Module) -> None:
 
 
 def read_compiled(module: Module) -> Module:
-    r"""Returns what :func:`torch.compile` made a module from: a compiled one hides its signature."""
+    r"""Returns what :func:`torch.compile` compiled, since that hides its signature."""
     original = getattr(module, "_orig_mod", module)
     assert isinstance(original, Module)
     return original
@@ -243,14 +226,10 @@ class BackboneCall:
 
         edge_state = getattr(module, "edge_state", None)
         return cls(
-            edge_weight=takes("edge_weight"),
+            **{name: takes(name) for name in (*_OF_THE_GRAPH, "step")},
             edge_attr=_can_use_edge_attr(module, names) or bool(inner and inner.edge_attr),
             requires_edge_attr=_requires_edge_attr(module, parameters)
             or bool(inner and inner.requires_edge_attr),
-            batch=takes("batch"),
-            batch_size=takes("batch_size"),
-            layout=takes("layout"),
-            step=takes("step"),
             edge_state=isinstance(edge_state, str),
             edges_leave=edge_state == "model",
             copies_input=any(getattr(part, "inplace", False) for part in module.modules()),
@@ -258,15 +237,12 @@ class BackboneCall:
 
     def check(self, module: Module, graph: GraphInput) -> None:
         r"""Raises a :class:`ValueError` if the graph brings what the backbone would ignore."""
-        if graph.edge_weight is not None and not self.edge_weight:
-            raise ValueError(
-                f"Expected no 'edge_weight' (got one, but the backbone {_name(module)} cannot use "
-                f"it)"
-            )
-        if graph.edge_attr is not None and not self.edge_attr:
-            raise ValueError(
-                f"Expected no 'edge_attr' (got one, but the backbone {_name(module)} cannot use it)"
-            )
+        for name in ("edge_weight", "edge_attr"):
+            if getattr(graph, name) is not None and not getattr(self, name):
+                raise ValueError(
+                    f"Expected no '{name}' (got one, but the backbone {_name(module)} cannot use "
+                    f"it)"
+                )
         if graph.edge_attr is None and self.requires_edge_attr:
             raise ValueError(f"Expected 'edge_attr' (the backbone {_name(module)} needs it)")
 
@@ -279,11 +255,7 @@ class BoundBackbone:
     """
 
     def __init__(
-        self,
-        module: Module,
-        call: BackboneCall,
-        graph: GraphInput,
-        gain: Tensor | None = None,
+        self, module: Module, call: BackboneCall, graph: GraphInput, gain: Tensor | None = None
     ) -> None:
         self.module = module
         self.graph = graph
@@ -294,17 +266,11 @@ class BoundBackbone:
 
     def __call__(self, x: Tensor) -> Tensor:
         call, graph = self._call, self.graph
-        keywords: dict[str, object] = {}
-        if call.edge_weight:
-            keywords["edge_weight"] = graph.edge_weight
+        keywords: dict[str, object] = {
+            name: getattr(graph, name) for name in _OF_THE_GRAPH if getattr(call, name)
+        }
         if call.edge_attr and self.edge_state is not None:
             keywords["edge_attr"] = self.edge_state
-        if call.batch:
-            keywords["batch"] = graph.batch
-        if call.batch_size:
-            keywords["batch_size"] = graph.batch_size
-        if call.layout:
-            keywords["layout"] = graph.layout
         if call.step:
             keywords["step"] = self._step
         module = self.module

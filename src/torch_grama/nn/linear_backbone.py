@@ -64,17 +64,19 @@ def _is_watched(module: Module) -> bool:
 
 
 def _is_plain(module: Module) -> bool:
-    # linear maps of exactly these classes, their weights plain parameters, nothing overridden
+    # linear maps of exactly these classes, their weights plain parameters, nothing overridden, and
+    # messages along the edges
     parts = [part for part in module.children() if not isinstance(part, Aggregation)]
     known = all(type(p) in (PyGLinear, Linear) and type(p.weight) is Parameter for p in parts)
-    return known and not any(name in vars(module) for name in _METHODS)
+    forwards = getattr(module, "flow", None) == "source_to_target"
+    return known and forwards and not any(name in vars(module) for name in _METHODS)
 
 
 _METHODS = ("forward", "propagate", "message", "aggregate", "update", "message_and_aggregate")
 
 
 def _read_gcn(module: GCNConv, graph: GraphInput) -> LinearMap | None:
-    if not module.normalize or module.aggr != "add" or module.flow != "source_to_target":
+    if not module.normalize or module.aggr != "add":
         return None
     if module.improved and graph.edge_weight is None:
         # PyG's releases differ in the weight of these loops; the module knows its own
@@ -99,8 +101,6 @@ def _read_rooted_gcn(module: RootedGCNConv, graph: GraphInput) -> LinearMap | No
 def _read_graph_conv(module: GraphConv, graph: GraphInput) -> LinearMap | None:
     if not isinstance(module.aggr, str) or module.aggr not in _AGGREGATIONS:
         return None
-    if module.flow != "source_to_target":
-        return None
     weight = module.lin_rel.weight
     adjacency = _aggregation(module.aggr, graph, graph.edge_weight, weight)
     return LinearMap(adjacency, weight.t(), module.lin_root.weight.t(), module.lin_rel.bias)
@@ -109,7 +109,7 @@ def _read_graph_conv(module: GraphConv, graph: GraphInput) -> LinearMap | None:
 def _read_sage(module: SAGEConv, graph: GraphInput) -> LinearMap | None:
     if not isinstance(module.aggr, str) or module.aggr not in _AGGREGATIONS:
         return None
-    if module.normalize or module.project or module.flow != "source_to_target":
+    if module.normalize or module.project:
         return None
     weight = module.lin_l.weight
     adjacency = _aggregation(module.aggr, graph, None, weight)
@@ -156,11 +156,7 @@ def gcn_adjacency(
         value[edge_index.size(1) :] = 1.0
         scale = zeros.index_add(0, target, value).rsqrt()
     else:
-        value = (
-            torch.ones(source.numel(), dtype=dtype, device=device)
-            if edge_weight is None
-            else edge_weight.to(dtype)
-        )
+        value = sum_adjacency(edge_index, edge_weight, num_nodes, dtype).value
         if loop_weight is not None:
             is_loop = source == target
             # The last slot takes what is not a loop, so that all edges write and none needs a mask.

@@ -16,10 +16,7 @@ from torch_grama.nn.arguments import choose
 
 NormLike = str | Callable[[int], Module] | None
 
-NORMS: dict[str, Callable[[int], Module]] = {
-    "batch_norm": BatchNorm1d,
-    "layer_norm": LayerNorm,
-}
+NORMS: dict[str, Callable[[int], Module]] = {"batch_norm": BatchNorm1d, "layer_norm": LayerNorm}
 
 
 def build_norm(norm: NormLike, channels: int) -> Module | None:

@@ -31,8 +31,7 @@ class Readout:
     r"""How a model turns the last states into its output.
 
     Args:
-        level (str, optional): ``"node"`` for one output per node, ``"graph"`` for one per graph.
-            (default: :obj:`"node"`)
+        level (str, optional): One output per ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
         pooling (str, optional): What a graph takes of its nodes: ``"mean"``, ``"sum"``, ``"max"``,
             or all three side by side as ``"sum-max-mean"``. (default: :obj:`"mean"`)
         num_layers (int, optional): Linear layers of the MLP. (default: :obj:`2`)
@@ -103,10 +102,7 @@ def pooled_channels(channels: int, pooling: str) -> int:
 
 
 def pool_graphs(
-    x: Tensor,
-    batch: Tensor | None = None,
-    batch_size: int | None = None,
-    pooling: str = "mean",
+    x: Tensor, batch: Tensor | None = None, batch_size: int | None = None, pooling: str = "mean"
 ) -> Tensor:
     r"""Pools the nodes of each graph, :math:`(B, F)` or :math:`(B, 3 F)`; zero for no nodes."""
     parts = [_pool(x, batch, batch_size, part) for part in choose("pooling", pooling, POOLINGS)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -15,38 +16,32 @@ from torch_grama.nn.engine.sequence import apply, handwritten_backward, index_ta
 Weights = tuple[Tensor, Tensor | None, Tensor]
 
 
-def step_weights(
-    phi: Tensor, theta: Tensor, seq_len: int, num_recurrences: int, from_differences: bool
+def _weights(
+    phi: Tensor,
+    theta: Tensor,
+    seq_len: int,
+    num_recurrences: int,
+    from_differences: bool,
+    as_powers: bool,
 ) -> Weights:
-    r"""Returns what the steps need: weights of states and residuals, :math:`(B, R, L)` each, and
-    the impulse response :math:`(B, R)`.
-    """
     if _runs_on_device(phi, theta, seq_len, num_recurrences):
         out: Weights = apply(
-            _DeviceWeights, phi, theta, seq_len, num_recurrences, from_differences, False
+            _DeviceWeights, phi, theta, seq_len, num_recurrences, from_differences, as_powers
         )
         return out
     solution: Tensor = apply(SolvedRecurrence, phi, theta, seq_len, num_recurrences)
     transition = Transition.from_solution(solution)
+    if as_powers:
+        return last_state_weights(transition, from_differences)
     if from_differences:
         return fold_differences(transition), None, transition.response
     return transition.from_states, transition.from_residuals, transition.response
 
 
-def power_weights(
-    phi: Tensor, theta: Tensor, seq_len: int, num_recurrences: int, from_differences: bool
-) -> Weights:
-    r"""Returns what Horner's rule needs: the weights of states and residuals, :math:`(B, R + 1, L)`
-    each, and those of the bias :math:`(B, R)`.
-    """
-    if _runs_on_device(phi, theta, seq_len, num_recurrences):
-        out: Weights = apply(
-            _DeviceWeights, phi, theta, seq_len, num_recurrences, from_differences, True
-        )
-        return out
-    solution: Tensor = apply(SolvedRecurrence, phi, theta, seq_len, num_recurrences)
-    transition = Transition.from_solution(solution)
-    return last_state_weights(transition, from_differences)
+# What the steps need: weights of the sequence [B, R, L], and the impulse response [B, R].
+step_weights = partial(_weights, as_powers=False)
+# What Horner's rule needs: weights of the sequence [B, R + 1, L], and of the bias [B, R].
+power_weights = partial(_weights, as_powers=True)
 
 
 def _runs_on_device(phi: Tensor, theta: Tensor, seq_len: int, num_recurrences: int) -> bool:
@@ -143,9 +138,7 @@ def last_state_rows(response: Tensor) -> tuple[Tensor, Tensor]:
     return rows, rows @ toeplitz(response)
 
 
-def last_state_weights(
-    transition: Transition, from_differences: bool
-) -> tuple[Tensor, Tensor | None, Tensor]:
+def last_state_weights(transition: Transition, from_differences: bool) -> Weights:
     rows, response_rows = last_state_rows(transition.response)
     residual_weights = None
     if from_differences:

@@ -134,7 +134,7 @@ def gram(gradient: Tensor, sequence: Tensor, groups: Groups, act: Activation = i
 
 
 def pool(sequence: Tensor, groups: Groups, act: Activation = identity, mean: bool = True) -> Tensor:
-    r"""Returns the mean of :math:`\sigma(\mathbf{x}_l)` of each graph, or the sum, ``[B, L, F]``."""
+    r"""Returns the mean of :math:`\sigma(\mathbf{x}_l)` of a graph, or the sum, ``[B, L, F]``."""
     fast = triton_for(act, sequence)
     if fast is not None:
         out: Tensor = fast.pool(sequence, groups, act, mean)
@@ -194,18 +194,9 @@ def linear_steps(
     for step, (state, residual) in enumerate(zip(states, residuals, strict=True)):
         if fast is not None:
             sent = before @ weight
-            if root_weight is not None:
-                torch.mm(before, root_weight, out=residual)
+            base = None if root_weight is None else torch.mm(before, root_weight, out=residual)
             fast.sparse_product(
-                matrix,
-                sent,
-                residual,
-                base=None if root_weight is None else residual,
-                bias=bias,
-                state=state,
-                history=residuals[:step],
-                response=response,
-                groups=groups,
+                matrix, sent, residual, base, bias, state, residuals[:step], response, groups
             )
         else:
             # neighbours first: the product with the weight then writes where the result belongs

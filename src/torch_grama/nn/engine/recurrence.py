@@ -103,17 +103,10 @@ class Recurrence:
         response = response.to(torch.promote_types(mixed.dtype, torch.float32))
         if linear is None:
             return scan(mixed, reading.newest, response, self.backbone, self.groups)
+        weights = linear.weight, linear.root_weight, linear.bias
+        rest = linear.adjacency, self.groups, self.overwrites
         out: tuple[Tensor, Tensor] = apply(
-            LinearScan,
-            mixed,
-            reading.newest,
-            response,
-            linear.weight,
-            linear.root_weight,
-            linear.bias,
-            linear.adjacency,
-            self.groups,
-            self.overwrites,
+            LinearScan, mixed, reading.newest, response, *weights, *rest
         )
         return out
 
@@ -127,15 +120,8 @@ class Recurrence:
         offset = None
         if linear.bias is not None:
             offset = bias_weights.to(linear.bias.dtype)[..., None] * linear.bias  # [B, R, F]
-        out: Tensor = apply(
-            HornerScan,
-            terms,
-            offset,
-            linear.weight,
-            linear.root_weight,
-            linear.adjacency,
-            self.groups,
-        )
+        weights = linear.weight, linear.root_weight
+        out: Tensor = apply(HornerScan, terms, offset, *weights, linear.adjacency, self.groups)
         return out
 
     def _run_plain(self, sequence: NodeSequence, select: Select) -> RecurrenceResult:
@@ -146,7 +132,7 @@ class Recurrence:
             for part in (states, residuals)
         ]
         phi, theta = select(pooled[0], pooled[1])
-        run = _run_reference if self.engine == "reference" else _run_closed_form
+        run = arma_recurrence_reference if self.engine == "reference" else _run_closed_form
         new_states, new_residuals = run(
             states, residuals, phi, theta, self.backbone, self.num_recurrences, batch
         )
@@ -195,9 +181,6 @@ def arma_recurrence_reference(
         new_states.append(newest_state)
         new_residuals.append(newest_residual)
     return torch.stack(new_states), torch.stack(new_residuals)
-
-
-_run_reference = arma_recurrence_reference
 
 
 def _per_node(coefficient: Tensor, batch: Tensor | None) -> Tensor:
@@ -254,49 +237,27 @@ class Reading:
         self._sequence = sequence
         self._groups = groups
         self._weights: list[Tensor | None] = [None, None]
+        states, residuals, act = sequence.states, sequence.residuals, sequence.act
+        self.seq_len = states.size(0)
+        self.reads_differences = residuals is None
         self.pooled_states: Tensor
         self.pooled_residuals: Tensor | None
         self.newest: Tensor
         self.pooled_states, pooled_residuals, self.newest, self._token = apply(
-            _Enter,
-            sequence.states,
-            sequence.residuals,
-            groups,
-            pools,
-            num_sums,
-            sequence.act,
-            self._weights,
+            _Enter, states, residuals, groups, pools, num_sums, act, self._weights
         )
-        self.pooled_residuals = None if sequence.residuals is None else pooled_residuals
-
-    @property
-    def reads_differences(self) -> bool:
-        return self._sequence.residuals is None
-
-    @property
-    def seq_len(self) -> int:
-        return self._sequence.states.size(0)
+        self.pooled_residuals = None if residuals is None else pooled_residuals
 
     def mix(self, state_weights: Tensor, residual_weights: Tensor | None) -> Tensor:
         r"""Returns weighted sums over the sequence :math:`(R, N, F)`; called once."""
         states, residuals = self._sequence.states, self._sequence.residuals
         # sums in the type of the states, and never below float32
         dtype = torch.promote_types(states.dtype, torch.float32)
-        state_weights = state_weights.to(dtype)
-        residual_weights = None if residual_weights is None else residual_weights.to(dtype)
+        weights = [None if w is None else w.to(dtype) for w in (state_weights, residual_weights)]
         # values alone, for the gradient of the sequence
-        self._weights[0] = state_weights.detach()
-        self._weights[1] = None if residual_weights is None else residual_weights.detach()
-        out: Tensor = apply(
-            _Mix,
-            self._token,
-            states.detach(),
-            None if residuals is None else residuals.detach(),
-            state_weights,
-            residual_weights,
-            self._groups,
-            self._sequence.act,
-        )
+        self._weights[:] = (None if w is None else w.detach() for w in weights)
+        given = (None if part is None else part.detach() for part in (states, residuals))
+        out: Tensor = apply(_Mix, self._token, *given, *weights, self._groups, self._sequence.act)
         return out
 
 

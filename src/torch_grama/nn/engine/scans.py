@@ -78,11 +78,7 @@ class LinearScan(torch.autograd.Function):
             else:
                 gradient = torch.empty_like(states[step])
             fast.add_combination(
-                gradient,
-                own,
-                response[:, : states.size(0) - step],
-                states_gradient[step:],
-                groups,
+                gradient, own, response[:, : states.size(0) - step], states_gradient[step:], groups
             )
             if bias is not None:
                 torch.sum(gradient, dim=0, dtype=sums.dtype, out=sums[step])
@@ -157,11 +153,7 @@ class _WeightGradients:
     """
 
     def __init__(
-        self,
-        weight: Tensor,
-        root_weight: Tensor | None,
-        adjacency: Adjacency,
-        states: Tensor,
+        self, weight: Tensor, root_weight: Tensor | None, adjacency: Adjacency, states: Tensor
     ) -> None:
         self._weight_back = weight.t().to(states.dtype)
         self._root_back = None if root_weight is None else root_weight.t().to(states.dtype)
@@ -228,11 +220,7 @@ class _WeightGradients:
 
 
 def scan(
-    mixed: Tensor,
-    newest: Tensor,
-    response: Tensor,
-    backbone: Backbone,
-    groups: Groups,
+    mixed: Tensor, newest: Tensor, response: Tensor, backbone: Backbone, groups: Groups
 ) -> tuple[Tensor, Tensor]:
     r"""Runs :math:`\mathbf{f}_r = \mathbf{u}_r + \sum_{k \le r} h_{r-k} \boldsymbol{\delta}_k`,
     :math:`\boldsymbol{\delta}_r = \mathrm{GNN}(\mathbf{f}_{r-1})`; ``mixed`` is :math:`\mathbf{u}`.
@@ -301,13 +289,8 @@ class _Step(torch.autograd.Function):
         ctx.num_steps = buffers.states.size(0)
         ctx.set_materialize_grads(False)
         buffers.residuals[step] = residual
-        kernels.add_combination(
-            buffers.states[step],
-            base,
-            buffers.response[:, : step + 1].flip(-1),
-            buffers.residuals[: step + 1],
-            buffers.groups,
-        )
+        weights, past = buffers.response[:, : step + 1].flip(-1), buffers.residuals[: step + 1]
+        kernels.add_combination(buffers.states[step], base, weights, past, buffers.groups)
         # .data: shares the memory, and is no view that autograd would have to follow
         return buffers.states[step].data, token.view_as(token)
 
@@ -323,13 +306,8 @@ class _Step(torch.autograd.Function):
         if gradient is not None:
             carried[step] = gradient
         residual_gradient = torch.empty_like(carried[step])
-        kernels.add_combination(
-            residual_gradient,
-            None,
-            buffers.response[:, : ctx.num_steps - step],
-            carried[step:],
-            buffers.groups,
-        )
+        weights = buffers.response[:, : ctx.num_steps - step]
+        kernels.add_combination(residual_gradient, None, weights, carried[step:], buffers.groups)
         return residual_gradient, carried, None, None, None
 
 

@@ -15,13 +15,14 @@ from torch import Tensor
 # Longer sequences and wider states go through torch: a program holds them in registers.
 MAX_LENGTH = 64
 MAX_CHANNELS = 1024
-_BLOCK = 32
+_BLOCK = 32  # columns that a program of the closed form holds at a time
 
 # As in nn/coefficients.py, which holds the twins of these kernels.
 PACE: tl.constexpr = tl.constexpr(5.0)
 GUARD: tl.constexpr = tl.constexpr(1 / 3)
 SMALLEST_TOTAL: tl.constexpr = tl.constexpr(0.1)
 UNIT_EPSILON: tl.constexpr = tl.constexpr(1e-6)
+BLOCK: tl.constexpr = tl.constexpr(_BLOCK)
 
 
 def select(
@@ -134,7 +135,6 @@ def solve(
         STEPS_PADDED=triton.next_power_of_2(steps),
         AR=phi.size(1),
         MA=theta.size(1),
-        BLOCK=_BLOCK,
         FOLD=fold,
     )
     return solution, states, residuals, response
@@ -166,7 +166,6 @@ def solve_backward(
         AR=phi.size(1),
         MA=ma_order,
         ORDER_PADDED=triton.next_power_of_2(max(phi.size(1), ma_order)),
-        BLOCK=_BLOCK,
         FOLD=residuals_gradient is None,
     )
     return phi_gradient, theta_gradient
@@ -190,7 +189,6 @@ def expand_powers(
         LENGTH=length,
         STEPS=steps,
         STEPS_PADDED=triton.next_power_of_2(steps),
-        BLOCK=_BLOCK,
         FOLD=fold,
     )
     return rows, states, residuals, bias
@@ -220,7 +218,6 @@ def expand_powers_backward(
         LENGTH=length,
         STEPS=steps,
         STEPS_PADDED=triton.next_power_of_2(steps),
-        BLOCK=_BLOCK,
         FOLD=residuals_gradient is None,
         HAS_BIAS=bias_gradient is not None,
     )
@@ -321,15 +318,9 @@ def select_kernel(
     used = position < order
     products = tl.zeros([ORDER_PADDED], dtype=tl.float64)
     for lag in range(ORDER):
+        element = LENGTH - 1 - lag
         x = _element(
-            states_ptr,
-            residuals_ptr,
-            LENGTH - 1 - lag,
-            channel,
-            side,
-            LENGTH,
-            CHANNELS,
-            DIFFERENCES,
+            states_ptr, residuals_ptr, element, channel, side, LENGTH, CHANNELS, DIFFERENCES
         )
         product = tl.sum(x * asked, axis=0) * _inverse_rms(x, CHANNELS)
         products += tl.where((position == lag) & used, product.to(tl.float64) * scale, 0.0)
@@ -409,15 +400,9 @@ def select_backward_kernel(
     asked_gradient = tl.zeros([CHANNELS_PADDED], dtype=tl.float32)
     for lag in range(ORDER):
         weight = tl.sum(tl.where(position == lag, score_gradient, 0.0), axis=0)
+        element = LENGTH - 1 - lag
         x = _element(
-            states_ptr,
-            residuals_ptr,
-            LENGTH - 1 - lag,
-            channel,
-            side,
-            LENGTH,
-            CHANNELS,
-            DIFFERENCES,
+            states_ptr, residuals_ptr, element, channel, side, LENGTH, CHANNELS, DIFFERENCES
         )
         asked_gradient += weight * x * _inverse_rms(x, CHANNELS)
     tl.store(vector_gradients_ptr + channel, asked_gradient, mask=inside)
@@ -503,7 +488,6 @@ def solve_kernel(
     STEPS_PADDED: tl.constexpr,
     AR: tl.constexpr,
     MA: tl.constexpr,
-    BLOCK: tl.constexpr,
     FOLD: tl.constexpr,
 ):
     graph = tl.program_id(0)
@@ -546,7 +530,6 @@ def solve_backward_kernel(
     AR: tl.constexpr,
     MA: tl.constexpr,
     ORDER_PADDED: tl.constexpr,
-    BLOCK: tl.constexpr,
     FOLD: tl.constexpr,
 ):
     graph = tl.program_id(0)
@@ -566,12 +549,9 @@ def solve_backward_kernel(
         for back in range(STEPS):
             step = STEPS - 1 - back
             at_row = graph * STEPS + step
-            given = states_gradient_ptr + at_row * LENGTH + column
-            value = tl.load(given, mask=column < LENGTH, other=0.0).to(tl.float64)
-            if not FOLD:
-                given = residuals_gradient_ptr + at_row * LENGTH + column - LENGTH
-                is_residual = (column >= LENGTH) & (column < last)
-                value += tl.load(given, mask=is_residual, other=0.0).to(tl.float64)
+            value = _row_gradient(
+                states_gradient_ptr, residuals_gradient_ptr, at_row, column, LENGTH, FOLD
+            )
             given = response_gradient_ptr + at_row + column * 0
             value += tl.load(given, mask=column == last, other=0.0).to(tl.float64)
             value += tl.sum(_lagged(phi_ptr, row - step, AR)[:, None] * g, axis=0)
@@ -622,7 +602,6 @@ def horner_kernel(
     LENGTH: tl.constexpr,
     STEPS: tl.constexpr,
     STEPS_PADDED: tl.constexpr,
-    BLOCK: tl.constexpr,
     FOLD: tl.constexpr,
 ):
     graph = tl.program_id(0)
@@ -672,7 +651,6 @@ def horner_backward_kernel(
     LENGTH: tl.constexpr,
     STEPS: tl.constexpr,
     STEPS_PADDED: tl.constexpr,
-    BLOCK: tl.constexpr,
     FOLD: tl.constexpr,
     HAS_BIAS: tl.constexpr,
 ):
@@ -736,18 +714,11 @@ def horner_backward_kernel(
 
 
 @triton.jit
-def _row_gradient(
-    states_gradient_ptr,
-    residuals_gradient_ptr,
-    power,
-    column,
-    LENGTH: tl.constexpr,
-    FOLD: tl.constexpr,
-):
-    at_row = power * LENGTH + column
-    g = tl.load(states_gradient_ptr + at_row, mask=column < LENGTH, other=0.0).to(tl.float64)
+def _row_gradient(states_ptr, residuals_ptr, row, column, LENGTH: tl.constexpr, FOLD: tl.constexpr):
+    at_row = row * LENGTH + column
+    g = tl.load(states_ptr + at_row, mask=column < LENGTH, other=0.0).to(tl.float64)
     if not FOLD:
         is_residual = (column >= LENGTH) & (column < 2 * LENGTH)
-        given = residuals_gradient_ptr + at_row - LENGTH
+        given = residuals_ptr + at_row - LENGTH
         g += tl.load(given, mask=is_residual, other=0.0).to(tl.float64)
     return g

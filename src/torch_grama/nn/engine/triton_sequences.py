@@ -40,16 +40,60 @@ def combine(
     second: Tensor | None,
     groups: Groups,
     act: Activation,
+    base: Tensor | None = None,
+    slope: Tensor | None = None,
+    slope_act: Activation = identity,
+    share: Tensor | None = None,
+    newest: Tensor | None = None,
 ) -> None:
-    _launch_combine(out, None, first_weights, first, second_weights, second, groups, act)
+    num_rows, num_nodes, channels = out.size()
+    if num_nodes == 0:
+        return
+    width, share_scale = channels, 1.0 / num_nodes
+    if groups.batch is None:
+        # the same weights everywhere: one long row of channels, in blocks of full size
+        num_nodes, channels = 1, num_nodes * channels
+    padded = triton.next_power_of_2(num_rows)
+    # at most 8192 sums a program, which four warps hold in registers
+    block = min(triton.next_power_of_2(channels), max(8192 // padded, 32), _MAX_BLOCK)
+    combine_kernel[(num_nodes * triton.cdiv(channels, block),)](
+        out,
+        base,
+        first,
+        second,
+        slope,
+        share,
+        newest,
+        first_weights,
+        second_weights,
+        groups.batch,
+        groups.starts if share is not None and groups.batch is not None else None,
+        num_nodes,
+        channels,
+        width,
+        share_scale,
+        first_weights.stride(0) if first_weights.size(0) > 1 else 0,
+        *first_weights.stride()[1:],
+        *((0, 0, 0) if second_weights is None else second_weights.stride()),
+        FIRST=first.size(0),
+        SECOND=0 if second is None else second.size(0),
+        ROWS=num_rows,
+        ROWS_PADDED=padded,
+        BLOCK=block,
+        ACT=ACTIVATION_CODES[act],
+        SLOPE=0 if slope is None else ACTIVATION_CODES[slope_act],
+        HAS_BATCH=groups.batch is not None,
+        HAS_BASE=base is not None,
+        HAS_SHARE=share is not None,
+        HAS_NEWEST=newest is not None,
+    )
 
 
 def add_combination(
     out: Tensor, base: Tensor | None, weights: Tensor, sequence: Tensor, groups: Groups
 ) -> None:
-    _launch_combine(
-        out.unsqueeze(0), base, weights.unsqueeze(1), sequence, None, None, groups, identity
-    )
+    rows = weights.unsqueeze(1)
+    combine(out.unsqueeze(0), rows, sequence, None, None, groups, identity, base)
 
 
 def sequence_gradient(
@@ -62,9 +106,8 @@ def sequence_gradient(
     sequence: Tensor,
     act: Activation,
 ) -> None:
-    _launch_combine(
+    combine(
         out,
-        None,
         weights.transpose(1, 2),
         gradient,
         None,
@@ -163,66 +206,6 @@ def sparse_product(
     )
 
 
-def _launch_combine(
-    out: Tensor,
-    base: Tensor | None,
-    first_weights: Tensor,
-    first: Tensor,
-    second_weights: Tensor | None,
-    second: Tensor | None,
-    groups: Groups,
-    act: Activation,
-    slope: Tensor | None = None,
-    slope_act: Activation = identity,
-    share: Tensor | None = None,
-    newest: Tensor | None = None,
-) -> None:
-    num_rows, num_nodes, channels = out.size()
-    if num_nodes == 0:
-        return
-    width, share_scale = channels, 1.0 / num_nodes
-    if groups.batch is None:
-        # the same weights everywhere: one long row of channels, in blocks of full size
-        num_nodes, channels = 1, num_nodes * channels
-    padded = triton.next_power_of_2(num_rows)
-    # at most 8192 sums a program, which four warps hold in registers
-    block = min(triton.next_power_of_2(channels), max(8192 // padded, 32), _MAX_BLOCK)
-    combine_kernel[(num_nodes * triton.cdiv(channels, block),)](
-        out,
-        base,
-        first,
-        second,
-        slope,
-        share,
-        newest,
-        first_weights,
-        second_weights,
-        groups.batch,
-        groups.starts if share is not None and groups.batch is not None else None,
-        num_nodes,
-        channels,
-        width,
-        share_scale,
-        *(
-            first_weights.stride()
-            if first_weights.size(0) > 1
-            else (0, *first_weights.stride()[1:])
-        ),
-        *((0, 0, 0) if second_weights is None else second_weights.stride()),
-        FIRST=first.size(0),
-        SECOND=0 if second is None else second.size(0),
-        ROWS=num_rows,
-        ROWS_PADDED=padded,
-        BLOCK=block,
-        ACT=ACTIVATION_CODES[act],
-        SLOPE=0 if slope is None else ACTIVATION_CODES[slope_act],
-        HAS_BATCH=groups.batch is not None,
-        HAS_BASE=base is not None,
-        HAS_SHARE=share is not None,
-        HAS_NEWEST=newest is not None,
-    )
-
-
 def _segments(sequence: Tensor, groups: Groups, programs: int) -> tuple[Tensor, int]:
     r"""Returns where each run of nodes starts, and how many runs make a graph: about as many as
     there are to be programs.
@@ -236,6 +219,11 @@ def _segments(sequence: Tensor, groups: Groups, programs: int) -> tuple[Tensor, 
 def _join(partial: Tensor, parts: int) -> Tensor:
     r"""Adds up the runs of each graph: ``[B * parts, ...] -> [B, ...]``."""
     return partial if parts == 1 else partial.unflatten(0, (-1, parts)).sum(dim=1)
+
+
+@triton.jit
+def _read(pointer, mask):
+    return tl.load(pointer, mask=mask, other=0.0).to(tl.float32)
 
 
 @triton.jit
@@ -330,39 +318,33 @@ def combine_kernel(
     step = (program * 0 + num_nodes) * num_channels
     total = tl.zeros([ROWS_PADDED, BLOCK], dtype=tl.float32)
     for k in tl.static_range(FIRST):
-        x = tl.load(first_ptr + k * step + position, mask=inside, other=0.0).to(tl.float32)
-        w = tl.load(
-            first_weights_ptr + graph * first_stride + row * first_row + k * first_column,
-            mask=rows_inside,
-            other=0.0,
-        ).to(tl.float32)
+        x = _read(first_ptr + k * step + position, inside)
+        source = first_weights_ptr + graph * first_stride + row * first_row + k * first_column
+        w = _read(source, rows_inside)
         total += w[:, None] * _activate(x, ACT)[None, :]
     for k in tl.static_range(SECOND):
-        x = tl.load(second_ptr + k * step + position, mask=inside, other=0.0).to(tl.float32)
-        w = tl.load(
-            second_weights_ptr + graph * second_stride + row * second_row + k * second_column,
-            mask=rows_inside,
-            other=0.0,
-        ).to(tl.float32)
+        x = _read(second_ptr + k * step + position, inside)
+        source = second_weights_ptr + graph * second_stride + row * second_row + k * second_column
+        w = _read(source, rows_inside)
         total += w[:, None] * _activate(x, ACT)[None, :]
     target = row[:, None] * step + position[None, :]
     mask = rows_inside[:, None] & inside[None, :]
     if HAS_SHARE:
         share = (graph * ROWS + row[:, None]) * width + (channel % width)[None, :]
-        part = tl.load(share_ptr + share, mask=mask, other=0.0).to(tl.float32)
+        part = _read(share_ptr + share, mask)
         if HAS_BATCH:
             size = tl.load(start_ptr + graph + 1) - tl.load(start_ptr + graph)
             total += part / size.to(tl.float32)
         else:
             total += part * share_scale
     if HAS_NEWEST:
-        newest = tl.load(newest_ptr + position, mask=inside, other=0.0).to(tl.float32)
+        newest = _read(newest_ptr + position, inside)
         total += tl.where(row[:, None] == ROWS - 1, newest[None, :], 0.0)
     if SLOPE > 0:
-        x = tl.load(slope_ptr + target, mask=mask, other=0.0).to(tl.float32)
+        x = _read(slope_ptr + target, mask)
         total = total * _activation_slope(x, SLOPE)
     if HAS_BASE:
-        total += tl.load(base_ptr + target, mask=mask, other=0.0).to(tl.float32)
+        total += _read(base_ptr + target, mask)
     tl.store(out_ptr + target, total.to(out_ptr.dtype.element_ty), mask=mask)
 
 
@@ -393,16 +375,10 @@ def gram_kernel(
     while position < end:
         element = position + offset
         inside = element < end
-        g = tl.load(
-            left_ptr + left[:, None] * step + element[None, :],
-            mask=(left < LEFT)[:, None] & inside[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        x = tl.load(
-            right_ptr + right[:, None] * step + element[None, :],
-            mask=(right < RIGHT)[:, None] & inside[None, :],
-            other=0.0,
-        ).to(tl.float32)
+        at_left = left_ptr + left[:, None] * step + element[None, :]
+        g = _read(at_left, (left < LEFT)[:, None] & inside[None, :])
+        at_right = right_ptr + right[:, None] * step + element[None, :]
+        x = _read(at_right, (right < RIGHT)[:, None] & inside[None, :])
         # three tensor-core products that together keep the precision of float32
         total += tl.dot(g, tl.trans(_activate(x, ACT)), input_precision="tf32x3")
         position += BLOCK
@@ -433,7 +409,7 @@ def segment_sum_kernel(
     total = tl.zeros([BLOCK], dtype=tl.float32)
     node = start
     while node < end:
-        x = tl.load(x_ptr + base + node * num_channels, mask=inside, other=0.0).to(tl.float32)
+        x = _read(x_ptr + base + node * num_channels, inside)
         total += _activate(x, ACT)
         node += 1
     total *= scale
@@ -473,26 +449,24 @@ def sparse_kernel(
     graph = tl.load(batch_ptr + node) if HAS_BATCH else node * 0
     total = tl.zeros([BLOCK], dtype=tl.float32)
     if HAS_BASE:
-        total += tl.load(base_ptr + position, mask=inside, other=0.0).to(tl.float32)
+        total += _read(base_ptr + position, inside)
     if HAS_BIAS:
-        bias = tl.load(bias_ptr + graph * bias_stride + channel, mask=inside, other=0.0)
-        total += bias.to(tl.float32)
+        total += _read(bias_ptr + graph * bias_stride + channel, inside)
     edge = tl.load(row_start_ptr + node)
     end = tl.load(row_start_ptr + node + 1)
     while edge < end:
         source = tl.load(column_ptr + edge).to(tl.int64)
         value = tl.load(value_ptr + edge).to(tl.float32)
-        x = tl.load(x_ptr + source * num_channels + channel, mask=inside, other=0.0)
-        total += value * x.to(tl.float32)
+        total += value * _read(x_ptr + source * num_channels + channel, inside)
         edge += 1
     tl.store(out_ptr + position, total.to(out_ptr.dtype.element_ty), mask=inside)
     if HAS_STATE:
         # the state: its part of the given sequence, the new residual, and all earlier ones
         response = response_ptr + graph * response_stride
         step = (node * 0 + num_nodes) * num_channels
-        state = tl.load(state_ptr + position, mask=inside, other=0.0).to(tl.float32)
+        state = _read(state_ptr + position, inside)
         state += tl.load(response).to(tl.float32) * total
         for k in tl.static_range(STEP):
-            past = tl.load(history_ptr + k * step + position, mask=inside, other=0.0)
-            state += tl.load(response + (STEP - k)).to(tl.float32) * past.to(tl.float32)
+            past = _read(history_ptr + k * step + position, inside)
+            state += tl.load(response + (STEP - k)).to(tl.float32) * past
         tl.store(state_ptr + position, state.to(state_ptr.dtype.element_ty), mask=inside)
