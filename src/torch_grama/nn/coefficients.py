@@ -60,8 +60,7 @@ class Coefficients:
         ar_order (int, optional): Order :math:`p`. (default: the length of the sequence that the
             block receives)
         ma_order (int, optional): Order :math:`q`. (default: likewise)
-        channels (int, optional): Width of queries and keys, of selective ones.
-            (default: :obj:`16`)
+        channels (int, optional): Width of queries and keys, of selective ones. (default: :obj:`16`)
         constraint (str, optional): What the coefficients of a set are held to: ``"sum"`` (they
             add up to one, the paper's), ``"l1"`` (their absolute values do, which always satisfies
             the stability theorem), ``"softmax"`` (positive, and add up to one) or ``"none"``.
@@ -135,12 +134,10 @@ class NaiveCoefficients(Module):
     Args:
         ar_order (int): Number :math:`p` of autoregressive coefficients.
         ma_order (int): Number :math:`q` of moving-average coefficients.
-        constraint (str, optional): ``"sum"``, ``"l1"``, ``"softmax"`` or ``"none"``.
-            (default: :obj:`"sum"`)
+        constraint (str, optional): That of :class:`Coefficients`. (default: :obj:`"sum"`)
         poles (float, optional): If set, the autoregressive ones start with the poles of
             :func:`coefficients_with_poles` instead. (default: :obj:`None`)
-        learned (bool, optional): If :obj:`False`, they stay where they start.
-            (default: :obj:`True`)
+        learned (bool, optional): If :obj:`False`, they never change. (default: :obj:`True`)
 
     Shapes:
         - **output:** coefficients :math:`(1, p)` and :math:`(1, q)`, newest first
@@ -225,8 +222,7 @@ class SelectiveCoefficients(Module):
         ar_order (int): Number :math:`p` of autoregressive coefficients.
         ma_order (int): Number :math:`q` of moving-average coefficients.
         width (int, optional): Width :math:`D` of queries and keys. (default: :obj:`16`)
-        constraint (str, optional): ``"sum"``, ``"l1"``, ``"softmax"`` or ``"none"``.
-            (default: :obj:`"sum"`)
+        constraint (str, optional): That of :class:`Coefficients`. (default: :obj:`"sum"`)
         poles (float, optional): If set, the bias of the autoregressive ones starts with the poles
             of :func:`coefficients_with_poles`. (default: :obj:`None`)
 
@@ -281,18 +277,10 @@ class SelectiveCoefficients(Module):
         r"""Returns the coefficients of every graph."""
         self._check(pooled_states)
         if self._runs_on_device(pooled_states, pooled_residuals):
-            phi, theta = apply(
-                _SelectOnDevice,
-                pooled_states,
-                pooled_residuals,
-                self.query_weight,
-                self.query_bias,
-                self.key_weight,
-                self.lag_bias,
-                self.ar_order,
-                self.ma_order,
-            )
-            return ARMACoefficients(phi, theta)
+            weights = self.query_weight, self.query_bias, self.key_weight, self.lag_bias
+            orders = self.ar_order, self.ma_order
+            pair = apply(_SelectOnDevice, pooled_states, pooled_residuals, *weights, *orders)
+            return ARMACoefficients(*pair)
         if pooled_residuals is None:
             pooled_residuals = forward_differences(pooled_states.transpose(0, 1)).transpose(0, 1)
         with torch.autocast(pooled_states.device.type, enabled=False):
@@ -372,24 +360,17 @@ class _SelectOnDevice(torch.autograd.Function):
         assert fast is not None
         weights = query_weight, query_bias, key_weight, lag_bias
         out, scores, vectors = fast.select(states, residuals, weights, ar_order, ma_order)
-        ctx.save_for_backward(states, residuals, query_weight, key_weight, scores, vectors)
-        ctx.fast, ctx.orders = fast, (ar_order, ma_order)
+        ctx.save_for_backward(scores, vectors, states, residuals, query_weight, key_weight)
+        ctx.fast = fast
         return out[0, :, :ar_order].contiguous(), out[1, :, :ma_order].contiguous()
 
     @staticmethod
     @handwritten_backward
     def backward(ctx: Any, phi_gradient: Tensor, theta_gradient: Tensor) -> tuple[Any, ...]:
-        states, residuals, query_weight, key_weight, scores, vectors = ctx.saved_tensors
-        sequences, small = ctx.fast.select_backward(
-            phi_gradient.contiguous(),
-            theta_gradient.contiguous(),
-            scores,
-            vectors,
-            states,
-            residuals,
-            query_weight,
-            key_weight,
-        )
+        saved = ctx.saved_tensors
+        scores, vectors, _, residuals, query_weight, _ = saved
+        gradients = phi_gradient.contiguous(), theta_gradient.contiguous()
+        sequences, small = ctx.fast.select_backward(*gradients, *saved)
         width, channels = query_weight.shape[1:]
         newest, _, query = vectors.split([channels, channels, width], dim=-1)
         asked_gradient, query_gradient, _ = small.split([channels, width, scores.size(-1)], dim=-1)
@@ -425,8 +406,7 @@ def normalize_sum(scores: Tensor) -> Tensor:
         scores (Tensor): Raw scores :math:`c`.
 
     Shapes:
-        - **input:** :math:`(*, p)`
-        - **output:** :math:`(*, p)`
+        - **input, output:** :math:`(*, p)`
 
     Example:
         >>> normalize_sum(torch.tensor([1.0, 3.0]))
@@ -452,8 +432,7 @@ def normalize_l1(scores: Tensor) -> Tensor:
         scores (Tensor): Raw scores :math:`c`.
 
     Shapes:
-        - **input:** :math:`(*, p)`
-        - **output:** :math:`(*, p)`
+        - **input, output:** :math:`(*, p)`
 
     Example:
         >>> normalize_l1(torch.tensor([1.0, -3.0]))
@@ -469,8 +448,7 @@ def normalize_softmax(scores: Tensor) -> Tensor:
         scores (Tensor): Raw scores :math:`c`.
 
     Shapes:
-        - **input:** :math:`(*, p)`
-        - **output:** :math:`(*, p)`
+        - **input, output:** :math:`(*, p)`
     """
     return torch.softmax(scores, dim=-1)
 

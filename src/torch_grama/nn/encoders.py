@@ -59,11 +59,10 @@ class CategoricalEncoder(Module):
             )
         if x.is_floating_point():
             raise TypeError(f"Expected integer categories (got {x.dtype})")
-        out = self.tables[0](x[:, 0])
+        out: Tensor = self.tables[0](x[:, 0])
         for column in range(1, len(self.sizes)):
             out = out + self.tables[column](x[:, column])
-        embedding: Tensor = out
-        return embedding
+        return out
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({list(self.sizes)}, {self.channels})"

@@ -43,11 +43,9 @@ class GatedGCNConv(Module):
         channels (int): Width of node and edge states.
         has_edge_attr (bool, optional): Whether edge attributes of that width will be given. If
             not, every edge starts from one learned vector. (default: :obj:`False`)
-        num_recurrences (int, optional): How many recurrences share the layer.
-            (default: :obj:`1`)
+        num_recurrences (int, optional): How many recurrences share the layer. (default: :obj:`1`)
         norm (str, optional): ``"batch_norm"`` or :obj:`None`. (default: :obj:`"batch_norm"`)
-        normalize_gates (bool, optional): Whether the gated sum is divided by the sum of the gates.
-            (default: :obj:`True`)
+        normalize_gates (bool, optional): Whether to divide by their sum. (default: :obj:`True`)
         edge_state (str, optional): How far :math:`\mathbf{e}'` is handed on: ``"block"``, from
             recurrence to recurrence; ``"model"``, also from block to block; ``"none"``: there is
             no update of the edges, for a last layer, whose edges nobody reads.
@@ -117,8 +115,7 @@ class GatedGCNConv(Module):
             x (Tensor): Node states.
             edge_index (Tensor): Edges, from source to target.
             edge_attr (Tensor, optional): Edge state. (default: :obj:`None`)
-            step (int, optional): Number of the recurrence, which picks the running statistics.
-                (default: :obj:`0`)
+            step (int, optional): Which running statistics to use. (default: :obj:`0`)
         """
         source, target = edge_index[0], edge_index[1]
         if edge_attr is None:

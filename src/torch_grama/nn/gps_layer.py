@@ -49,15 +49,13 @@ class GPSLayer(GPSConv):
 
     Args:
         channels (int): Width of the states.
-        conv (MessagePassing, optional): The local convolution; :obj:`None` for attention only.
-            (default: :obj:`None`)
+        conv (MessagePassing, optional): The local convolution, if any. (default: :obj:`None`)
         heads (int, optional): Number of attention heads. (default: the largest of 4, 2, 1 that
             divides the channels)
         dropout (float, optional): Dropout of the layer. (default: :obj:`0.0`)
         attention (str, optional): ``"multihead"``, or ``"performer"`` for large graphs, whose cost
             is linear in the number of nodes. (default: :obj:`"multihead"`)
-        pre_norm (bool, optional): Whether to take the second form above.
-            (default: :obj:`False`)
+        pre_norm (bool, optional): Whether to take the second form above. (default: :obj:`False`)
 
     Shapes:
         - **input:** node states :math:`(N, F)`, edges :math:`(2, E)`
@@ -112,9 +110,7 @@ class GPSLayer(GPSConv):
             edge_index (Tensor): Edges :math:`(2, E)`.
             batch (Tensor, optional): The graph of each node, sorted. (default: :obj:`None`)
             batch_size (int, optional): Number of graphs. (default: counted)
-            layout (PaddedLayout, optional): That of the batch vector, if it was read already.
-                (default: :obj:`None`)
-            **kwargs (Tensor): Passed on to the convolution.
+            layout (PaddedLayout, optional): That of the batch vector. (default: :obj:`None`)
         """
         if layout is None and batch is not None:
             layout = PaddedLayout.of(batch, count_graphs(batch, batch_size))
@@ -123,18 +119,15 @@ class GPSLayer(GPSConv):
         local: Tensor | None = None
         if self.conv is not None:
             local = F.dropout(self.conv(z, edge_index, **kwargs), self.dropout, self.training)
-        return self._add(x, attended, local) if self.pre_norm else self._join(x, attended, local)
-
-    def _join(self, x: Tensor, attended: Tensor, local: Tensor | None) -> Tensor:
-        h = self.norm2(x + attended)
-        if local is not None:
-            h = h + self.norm1(x + local)
-        out: Tensor = self.norm3(h + self.mlp(h))
-        return out
-
-    def _add(self, x: Tensor, attended: Tensor, local: Tensor | None) -> Tensor:
-        update = attended if local is None else attended + local
-        out: Tensor = update + self.mlp(self.norm3(x + update))
+        out: Tensor
+        if self.pre_norm:
+            update = attended if local is None else attended + local
+            out = update + self.mlp(self.norm3(x + update))
+        else:
+            h = self.norm2(x + attended)
+            if local is not None:
+                h = h + self.norm1(x + local)
+            out = self.norm3(h + self.mlp(h))
         return out
 
     def _attend(self, x: Tensor, layout: PaddedLayout | None) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any, Literal, cast, overload
 
 import torch
@@ -35,13 +36,7 @@ from torch_grama.nn.graph_input import (
     read_graph_input,
 )
 from torch_grama.nn.norms import NormLike
-from torch_grama.nn.readout import (
-    Readout,
-    ReadoutMLP,
-    mean_of_graphs,
-    pool_graphs,
-    pooled_channels,
-)
+from torch_grama.nn.readout import Readout, ReadoutMLP, mean_of_graphs, pool_graphs, pooled_channels
 from torch_grama.nn.sequence_embedding import SequenceEmbedding
 
 
@@ -55,8 +50,7 @@ class Running:
         recompute (bool, optional): Whether to recompute each block in the backward pass instead of
             keeping its intermediate results. (default: :obj:`False`)
         cached (bool, optional): If :obj:`True`, the normalised adjacency matrix of the first
-            forward pass is kept and used in all later ones, which must bring the same graph.
-            (default: :obj:`False`)
+            forward pass is kept for all later ones, of the same graph. (default: :obj:`False`)
         check_input (bool, optional): Whether to look at the values of the input (finite features,
             node numbers in range, sorted batch vector, the same graph if it is cached), which waits
             for the device once per forward pass. (default: :obj:`True`)
@@ -114,12 +108,10 @@ class GRAMA(Module):
         \mathrm{GNN}(\mathbf{f})`, plus the residual of the block before, if there is one.
 
     .. note::
-        The gain :math:`\gamma` and the retention :math:`\alpha` of each block are ours. The loop
-        :math:`\boldsymbol{\delta} = \mathrm{GNN}(\mathbf{f})` multiplies the scale of the states at
-        every recurrence (see :class:`GRAMABlock`), so that in the paper's form deep models explode
-        or collapse. Started at :math:`\gamma = 1 / R` and :math:`\alpha = 1 - \gamma`, a fresh
-        model looks far and keeps its scale at depth 128, around any backbone that does not sum over
-        neighbours without a norm (:class:`NormedConv` gives it one).
+        The gain :math:`\gamma` and the retention :math:`\alpha` of each block are ours; why, says
+        :class:`GRAMABlock`. Started at :math:`\gamma = 1 / R` and :math:`\alpha = 1 - \gamma`, a
+        fresh model looks far and keeps its scale at depth 128, around any backbone that does not
+        sum over neighbours without a norm (:class:`NormedConv` gives it one).
 
     Args:
         in_channels (int): Width of the node features, or :obj:`-1` to take it from the first
@@ -134,8 +126,7 @@ class GRAMA(Module):
             rectified messages and batch norm, for molecules), a module such as any PyG convolution
             or :class:`GPSLayer` (cloned and re-initialised for each block), or a callable from the
             number of channels to a module; see :class:`Backbone`. (default: :obj:`"gcn"`)
-        num_recurrences (int, optional): Number :math:`R` of recurrences of a block.
-            (default: :obj:`seq_len`)
+        num_recurrences (int, optional): Recurrences :math:`R` of a block. (default: :obj:`seq_len`)
         coefficients (str or Coefficients, optional): ``"selective"`` (attention over the pooled
             sequence of each graph), ``"naive"`` (free parameters), ``"fixed"``, or
             :class:`Coefficients` with orders, constraint and more. (default: :obj:`"selective"`)
@@ -148,8 +139,7 @@ class GRAMA(Module):
             in a backbone by name that has a place for it. (default: :obj:`0.0`)
         readout (str or Readout, optional): ``"node"``, ``"graph"``, or :class:`Readout` with
             pooling and number of layers. (default: :obj:`"node"`)
-        edge_dim (int, optional): Width of the edge attributes, if the model is to use them.
-            (default: :obj:`None`)
+        edge_dim (int, optional): Width of edge attributes, if any. (default: :obj:`None`)
         gain (float or str, optional): Where the learned gain :math:`\gamma` of each block starts:
             ``"auto"`` for :math:`1 / R` (and the retention at :math:`1 - \gamma`), a number
             (and the retention at one), or :obj:`None` for the paper's form without either.
@@ -311,8 +301,7 @@ class GRAMA(Module):
             edge_weight (Tensor, optional): Edge weights. (default: :obj:`None`)
             edge_attr (Tensor, optional): Edge attributes. (default: :obj:`None`)
             batch (Tensor, optional): The graph of each node. (default: :obj:`None`, one graph)
-            batch_size (int, optional): Number of graphs; saves a wait for the device.
-                (default: :obj:`None`)
+            batch_size (int, optional): Number of graphs; saves a wait. (default: :obj:`None`)
             return_coefficients (bool, optional): If :obj:`True`, also returns the coefficients of
                 each block. (default: :obj:`False`)
         """
@@ -322,8 +311,9 @@ class GRAMA(Module):
         sequence = self.embedding.embed(x)
         # 3. R new elements per block, of the last block the last state
         coefficients: list[ARMACoefficients] = []
+        recomputes = self.running.recompute and torch.is_grad_enabled()
         for block in cast(Iterable[GRAMABlock], self.blocks):
-            run = block.run if not self._recomputes() else _recomputed(block)
+            run = partial(_run_recomputed, block) if recomputes else block.run
             sequence, used, graph = run(sequence, graph)
             coefficients.append(used)
         state = sequence.act(sequence.states[-1])  # [N, F]
@@ -366,9 +356,6 @@ class GRAMA(Module):
             graph = dataclasses.replace(graph, edge_attr=self.edge_lin(edge_attr))
         return graph
 
-    def _recomputes(self) -> bool:
-        return self.running.recompute and torch.is_grad_enabled()
-
     def __getstate__(self) -> dict[str, Any]:
         # copies and pickles start without cached matrices
         return {**self.__dict__, "_cached_graph": None}
@@ -387,45 +374,36 @@ class GRAMA(Module):
         )
 
 
-def _recomputed(
-    block: GRAMABlock,
-) -> Callable[..., tuple[NodeSequence, ARMACoefficients, GraphInput]]:
-    r"""Returns the run of a block that is run again when its gradient is wanted."""
+def _run_recomputed(
+    block: GRAMABlock, sequence: NodeSequence, graph: GraphInput
+) -> tuple[NodeSequence, ARMACoefficients, GraphInput]:
+    r"""Runs a block that is run again when its gradient is wanted."""
+    rest: list[Any] = []
+    # matrices are made outside: the second run must find what the first one found
+    block.prepare(graph)
 
-    def run(
-        sequence: NodeSequence, graph: GraphInput
-    ) -> tuple[NodeSequence, ARMACoefficients, GraphInput]:
-        rest: list[Any] = []
-        # matrices are made outside: the second run must find what the first one found
-        block.prepare(graph)
+    # tensors are named one by one, so that the checkpoint sees them
+    def run_parts(
+        states: Tensor, residuals: Tensor | None, edge_attr: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        given = dataclasses.replace(graph, edge_attr=edge_attr)
+        out, used, after = block.run(NodeSequence(states, residuals, sequence.act), given)
+        rest[:] = out.act, after
+        return out.states, out.residuals, *used, after.edge_attr
 
-        # tensors are named one by one, so that the checkpoint sees them
-        def run_parts(
-            states: Tensor, residuals: Tensor | None, edge_attr: Tensor | None
-        ) -> tuple[Tensor | None, ...]:
-            given = dataclasses.replace(graph, edge_attr=edge_attr)
-            out, used, after = block.run(NodeSequence(states, residuals, sequence.act), given)
-            rest[:] = out.act, after
-            return out.states, out.residuals, *used, after.edge_attr
-
-        # the second run leaves the running statistics of batch norms alone: the batch was counted
-        contexts: dict[str, Any] = {"context_fn": lambda: (nullcontext(), _buffers_kept(block))}
-        states, residuals, phi, theta, edge_attr = checkpoint(
-            run_parts,
-            sequence.states,
-            sequence.residuals,
-            graph.edge_attr,
-            use_reentrant=False,
-            **({} if torch.compiler.is_compiling() else contexts),
-        )
-        act, after = rest
-        return (
-            NodeSequence(states, residuals, act),
-            ARMACoefficients(phi, theta),
-            dataclasses.replace(after, edge_attr=edge_attr),
-        )
-
-    return run
+    # the second run leaves the running statistics of batch norms alone: the batch was counted
+    contexts: dict[str, Any] = {"context_fn": lambda: (nullcontext(), _buffers_kept(block))}
+    states, residuals, phi, theta, edge_attr = checkpoint(
+        run_parts,
+        sequence.states,
+        sequence.residuals,
+        graph.edge_attr,
+        use_reentrant=False,
+        **({} if torch.compiler.is_compiling() else contexts),
+    )
+    act, after = rest
+    after = dataclasses.replace(after, edge_attr=edge_attr)
+    return NodeSequence(states, residuals, act), ARMACoefficients(phi, theta), after
 
 
 @contextmanager

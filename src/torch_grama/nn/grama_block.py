@@ -29,12 +29,7 @@ from torch_grama.nn.backbone import (
 from torch_grama.nn.coefficients import ARMACoefficients, Coefficients
 from torch_grama.nn.engine.adjacency import LinearMap
 from torch_grama.nn.engine.recurrence import ENGINES, Recurrence
-from torch_grama.nn.engine.sequence import (
-    PURE_ACTIVATIONS,
-    Groups,
-    NodeSequence,
-    graph_mean,
-)
+from torch_grama.nn.engine.sequence import PURE_ACTIVATIONS, Groups, NodeSequence, graph_mean
 from torch_grama.nn.graph_input import GraphInput, read_graph_input
 from torch_grama.nn.norms import NormLike, SequenceNorm
 
@@ -75,32 +70,19 @@ class GRAMABlock(Module):
     Args:
         channels (int): Width :math:`F` of states and residuals.
         backbone (str, Module or callable, optional): A name that :class:`~torch_grama.nn.GRAMA`
-            knows, such as ``"gatedgcn"``, a module such as a PyG convolution (cloned and
-            re-initialised), or a callable from the number of channels to a module; see
-            :class:`~torch_grama.nn.Backbone`. (default: :obj:`"gcn"`)
-        seq_len (int, optional): Length :math:`L` of the sequence the block receives.
-            (default: :obj:`4`)
-        num_recurrences (int, optional): Number :math:`R` of recurrences.
-            (default: :obj:`seq_len`)
-        coefficients (str or Coefficients, optional): ``"selective"``, ``"naive"``, ``"fixed"``, or
-            :class:`~torch_grama.nn.Coefficients` with options. (default: :obj:`"selective"`)
-        act (str or callable, optional): Activation after the recurrence.
-            (default: :obj:`"relu"`)
-        norm (str or callable, optional): Norm of the states: ``"batch_norm"``, ``"layer_norm"``, a
-            callable from the number of channels to a module, or :obj:`None`.
-            (default: :obj:`None`)
-        dropout (float, optional): Dropout after the activation, and in a backbone by name that has
-            a place for it. (default: :obj:`0.0`)
-        gain (float or str, optional): Where the learned gain :math:`\gamma` starts: ``"auto"`` for
-            :math:`1 / R` (and :math:`\alpha = 1 - \gamma`), a number (and
-            :math:`\alpha = 1`), or :obj:`None` for the paper's form without either.
+            knows, a module (cloned and re-initialised), or a callable from the number of channels
+            to a module. (default: :obj:`"gcn"`)
+        seq_len (int, optional): Length :math:`L` of the given sequence. (default: :obj:`4`)
+        num_recurrences (int, optional): Number :math:`R` of recurrences. (default: :obj:`seq_len`)
+        coefficients (str or Coefficients, optional): As in GRAMA. (default: :obj:`"selective"`)
+        act (str or callable, optional): Activation after the recurrence. (default: :obj:`"relu"`)
+        norm (str or callable, optional): Norm of the states, as in GRAMA. (default: :obj:`None`)
+        dropout (float, optional): Dropout after the activation, as in GRAMA. (default: :obj:`0.0`)
+        gain (float or str, optional): Where :math:`\gamma` and :math:`\alpha` start, as in GRAMA.
             (default: :obj:`"auto"`)
-        has_edge_attr (bool, optional): Whether edge attributes will be passed.
-            (default: :obj:`False`)
-        share_weights (bool, optional): If :obj:`False`, each recurrence has a backbone of its own.
-            (default: :obj:`True`)
-        engine (str, optional): ``"auto"``, ``"reference"``, ``"scan"`` or ``"linear"``; see
-            :func:`~torch_grama.nn.functional.arma_recurrence`. (default: :obj:`"auto"`)
+        has_edge_attr (bool, optional): Whether edge attributes come. (default: :obj:`False`)
+        share_weights (bool, optional): As in GRAMA. (default: :obj:`True`)
+        engine (str, optional): As in :class:`~torch_grama.nn.Running`. (default: :obj:`"auto"`)
 
     Shapes:
         - **input:** states :math:`(L, N, F)`, residuals :math:`(L, N, F)`, edges :math:`(2, E)`
@@ -257,17 +239,11 @@ class GRAMABlock(Module):
     def run(
         self, sequence: NodeSequence, graph: GraphInput, is_inside: bool = True
     ) -> tuple[NodeSequence, ARMACoefficients, GraphInput]:
-        r"""Runs the block on a graph that is checked already.
+        r"""Runs the block on a graph that is checked already; inside a model, nobody else
+        sees the gradients of the result.
 
-        Args:
-            sequence (NodeSequence): The given sequence.
-            graph (GraphInput): The graph.
-            is_inside (bool, optional): Whether the result goes straight to the next block, so that
-                nobody else sees its gradients. (default: :obj:`True`)
-
-        Returns:
-            The new sequence (activation perhaps still to come), the coefficients, and the graph
-            with the edge attributes that the next block is to see.
+        Returns the new sequence (activation perhaps still to come), the coefficients, and the graph
+        with the edge attributes that the next block is to see.
         """
         backbone = self._bind(graph)
         residuals: Tensor | None
@@ -390,7 +366,6 @@ def _ask(module: Module, name: str) -> None:
 
 
 def backbone_name(backbone: Module) -> str:
-    r"""Returns the class of a backbone, or of the copies that recurrences have of it."""
     module = backbone[0] if isinstance(backbone, ModuleList) else backbone
     return type(module).__name__
 

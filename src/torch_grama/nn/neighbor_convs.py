@@ -69,10 +69,8 @@ class NeighborSumConv(Module):
 
     Args:
         channels (int): Width of the states, and of the edge attributes if there are any.
-        has_edge_attr (bool, optional): Whether edge attributes will be given.
-            (default: :obj:`False`)
-        num_recurrences (int, optional): How many recurrences share the layer.
-            (default: :obj:`1`)
+        has_edge_attr (bool, optional): Whether edge attributes come. (default: :obj:`False`)
+        num_recurrences (int, optional): How many recurrences share the layer. (default: :obj:`1`)
         norm (str, optional): ``"batch_norm"`` or :obj:`None`. (default: :obj:`"batch_norm"`)
 
     Shapes:
@@ -161,21 +159,15 @@ def build_gin_conv(
 
     Args:
         channels (int): Width of the states.
-        has_edge_attr (bool, optional): Whether edge attributes will be given.
-            (default: :obj:`False`)
-        aggregation (str, optional): ``"sum"`` or ``"multi"``; see :func:`build_aggregation`.
-            (default: :obj:`"sum"`)
+        has_edge_attr (bool, optional): Whether edge attributes come. (default: :obj:`False`)
+        aggregation (str, optional): ``"sum"``, or ``"multi"`` for a linear map of sum, mean,
+            maximum and minimum. (default: :obj:`"sum"`)
     """
     mlp = Sequential(Linear(channels, channels), ReLU(), Linear(channels, channels))
     aggr = build_aggregation(aggregation, channels)
     if has_edge_attr:
         return GINEConv(mlp, edge_dim=channels, aggr=aggr)  # type: ignore[abstract]
     return GINConv(mlp, aggr=aggr)  # type: ignore[abstract]
-
-
-def _sum(channels: int) -> Aggregation:
-    del channels
-    return SumAggregation()
 
 
 def _multi(channels: int) -> Aggregation:
@@ -185,7 +177,10 @@ def _multi(channels: int) -> Aggregation:
     return MultiAggregation(["sum", "mean", "max", "min"], mode="proj", mode_kwargs=sizes)
 
 
-AGGREGATIONS: dict[str, Callable[[int], Aggregation]] = {"sum": _sum, "multi": _multi}
+AGGREGATIONS: dict[str, Callable[[int], Aggregation]] = {
+    "sum": lambda _: SumAggregation(),
+    "multi": _multi,
+}
 
 
 def build_aggregation(word: str, channels: int) -> Aggregation:

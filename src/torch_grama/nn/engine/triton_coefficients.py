@@ -111,6 +111,11 @@ def _sizes(length: int, channels: int, width: int, order: int) -> dict[str, int]
     }
 
 
+def _step_sizes(length: int, steps: int, fold: bool) -> dict[str, int]:
+    padded = triton.next_power_of_2(steps)
+    return {"LENGTH": length, "STEPS": steps, "STEPS_PADDED": padded, "FOLD": fold}
+
+
 def solve(
     phi: Tensor, theta: Tensor, length: int, steps: int, fold: bool
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
@@ -123,19 +128,9 @@ def solve(
     states = phi.new_empty(num_graphs, steps, length)
     residuals = None if fold else torch.empty_like(states)
     response = phi.new_empty(num_graphs, steps)
+    second, sizes = states if residuals is None else residuals, _step_sizes(length, steps, fold)
     solve_kernel[(num_graphs, triton.cdiv(columns, _BLOCK))](
-        solution,
-        states,
-        states if residuals is None else residuals,
-        response,
-        phi,
-        theta,
-        LENGTH=length,
-        STEPS=steps,
-        STEPS_PADDED=triton.next_power_of_2(steps),
-        AR=phi.size(1),
-        MA=theta.size(1),
-        FOLD=fold,
+        solution, states, second, response, phi, theta, AR=phi.size(1), MA=theta.size(1), **sizes
     )
     return solution, states, residuals, response
 
@@ -160,13 +155,10 @@ def solve_backward(
         response_gradient,
         solution,
         phi,
-        LENGTH=length,
-        STEPS=steps,
-        STEPS_PADDED=triton.next_power_of_2(steps),
         AR=phi.size(1),
         MA=ma_order,
         ORDER_PADDED=triton.next_power_of_2(max(phi.size(1), ma_order)),
-        FOLD=residuals_gradient is None,
+        **_step_sizes(length, steps, fold=residuals_gradient is None),
     )
     return phi_gradient, theta_gradient
 
@@ -180,17 +172,8 @@ def expand_powers(
     states = solution.new_empty(num_graphs, steps + 1, length, dtype=torch.float32)
     residuals = None if fold else torch.empty_like(states)
     bias = solution.new_empty(num_graphs, steps, dtype=torch.float32)
-    horner_kernel[(num_graphs,)](
-        rows,
-        states,
-        states if residuals is None else residuals,
-        bias,
-        solution,
-        LENGTH=length,
-        STEPS=steps,
-        STEPS_PADDED=triton.next_power_of_2(steps),
-        FOLD=fold,
-    )
+    second, sizes = states if residuals is None else residuals, _step_sizes(length, steps, fold)
+    horner_kernel[(num_graphs,)](rows, states, second, bias, solution, **sizes)
     return rows, states, residuals, bias
 
 
@@ -215,11 +198,8 @@ def expand_powers_backward(
         bias_gradient,
         rows,
         solution,
-        LENGTH=length,
-        STEPS=steps,
-        STEPS_PADDED=triton.next_power_of_2(steps),
-        FOLD=residuals_gradient is None,
         HAS_BIAS=bias_gradient is not None,
+        **_step_sizes(length, steps, fold=residuals_gradient is None),
     )
     return states_out, residuals_out, response_out
 
