@@ -114,15 +114,11 @@ class Coefficients:
 
     def build(self, channels: int, seq_len: int) -> SelectiveCoefficients | NaiveCoefficients:
         r"""Makes the module of one block, whose sequence has the given width and length."""
-        orders = (
-            seq_len if self.ar_order is None else self.ar_order,
-            seq_len if self.ma_order is None else self.ma_order,
-        )
+        p = seq_len if self.ar_order is None else self.ar_order
+        q = seq_len if self.ma_order is None else self.ma_order
         if self.kind == "selective":
-            return SelectiveCoefficients(
-                channels, *orders, self.channels, self.constraint, self.poles
-            )
-        return NaiveCoefficients(*orders, self.constraint, self.poles, self.kind == "naive")
+            return SelectiveCoefficients(channels, p, q, self.channels, self.constraint, self.poles)
+        return NaiveCoefficients(p, q, self.constraint, self.poles, self.kind == "naive")
 
 
 class NaiveCoefficients(Module):

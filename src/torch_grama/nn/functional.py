@@ -163,12 +163,7 @@ def _run(
         raise ValueError(
             f"Expected 'phi' and 'theta' of as many graphs (got {phi.size(0)} and {theta.size(0)})"
         )
-    recurrence = Recurrence(
-        backbone,
-        num_recurrences,
-        Groups(batch if num_graphs > 1 else None, num_graphs),
-        engine=engine,
-        last_only=last_only,
-    )
+    groups = Groups(batch if num_graphs > 1 else None, num_graphs)
+    recurrence = Recurrence(backbone, num_recurrences, groups, engine=engine, last_only=last_only)
     expanded = phi.expand(num_graphs, -1), theta.expand(num_graphs, -1)
     return recurrence.run(NodeSequence(states, residuals), lambda *_: expanded)

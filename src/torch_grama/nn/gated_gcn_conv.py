@@ -45,7 +45,7 @@ class GatedGCNConv(Module):
             not, every edge starts from one learned vector. (default: :obj:`False`)
         num_recurrences (int, optional): How many recurrences share the layer. (default: :obj:`1`)
         norm (str, optional): ``"batch_norm"`` or :obj:`None`. (default: :obj:`"batch_norm"`)
-        normalize_gates (bool, optional): Whether to divide by their sum. (default: :obj:`True`)
+        normalize_gates (bool, optional): Whether gates add up to one. (default: :obj:`True`)
         edge_state (str, optional): How far :math:`\mathbf{e}'` is handed on: ``"block"``, from
             recurrence to recurrence; ``"model"``, also from block to block; ``"none"``: there is
             no update of the edges, for a last layer, whose edges nobody reads.

@@ -108,7 +108,7 @@ class GRAMA(Module):
         \mathrm{GNN}(\mathbf{f})`, plus the residual of the block before, if there is one.
 
     .. note::
-        The gain :math:`\gamma` and the retention :math:`\alpha` of each block are ours; why, says
+        The gain :math:`\gamma` and the retention :math:`\alpha` of each block are ours; see
         :class:`GRAMABlock`. Started at :math:`\gamma = 1 / R` and :math:`\alpha = 1 - \gamma`, a
         fresh model looks far and keeps its scale at depth 128, around any backbone that does not
         sum over neighbours without a norm (:class:`NormedConv` gives it one).
@@ -236,13 +236,9 @@ class GRAMA(Module):
         for block in cast(Iterable[GRAMABlock], self.blocks[1:]):
             block.take_edges()
         cast(GRAMABlock, self.blocks[-1]).read_last_only()
-        self.head = ReadoutMLP(
-            pooled_channels(hidden_channels, self.readout.pooling),
-            out_channels,
-            self.readout.num_layers,
-            resolve_activation(act),
-            dropout,
-        )
+        width = pooled_channels(hidden_channels, self.readout.pooling)
+        depth = self.readout.num_layers
+        self.head = ReadoutMLP(width, out_channels, depth, resolve_activation(act), dropout)
 
     @property
     def in_channels(self) -> int:

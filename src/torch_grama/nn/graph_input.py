@@ -40,12 +40,8 @@ class PaddedLayout:
     def of_places(cls, graph: Tensor, place: Tensor, sizes: Tensor, max_size: int) -> PaddedLayout:
         r"""Makes it without a wait, from the place of each node within its graph."""
         places = torch.arange(max_size, device=sizes.device)
-        return cls(
-            num_graphs=sizes.size(0),
-            max_size=max_size,
-            slot=graph * max_size + place,
-            padding=places >= sizes.unsqueeze(1),
-        )
+        padding = places >= sizes.unsqueeze(1)
+        return cls(sizes.size(0), max_size, graph * max_size + place, padding)
 
     def lay_out(self, x: Tensor) -> Tensor:
         r"""Lays node states :math:`(N, F)` out as :math:`(B, n, F)`, zero where a row is padded."""
@@ -106,7 +102,6 @@ def read_graph_input(
     edge_attr: Tensor | None = None,
     batch: Tensor | None = None,
     batch_size: int | None = None,
-    adjacencies: dict[Hashable, Adjacency] | None = None,
 ) -> GraphInput:
     r"""Checks sizes and types of the graph side of a forward pass.
 
@@ -157,15 +152,8 @@ def read_graph_input(
         raise ValueError(
             f"Expected a 'batch' vector for more than one graph (got batch_size={batch_size})"
         )
-    return GraphInput(
-        num_nodes=num_nodes,
-        edge_index=edge_index,
-        edge_weight=edge_weight,
-        edge_attr=edge_attr,
-        batch=batch,
-        batch_size=count_graphs(batch, batch_size),
-        adjacencies={} if adjacencies is None else adjacencies,
-    )
+    num_graphs = count_graphs(batch, batch_size)
+    return GraphInput(num_nodes, edge_index, edge_weight, edge_attr, batch, num_graphs)
 
 
 def check_values(x: Tensor, graph: GraphInput, cached: GraphInput | None = None) -> None:
@@ -183,16 +171,9 @@ def check_values(x: Tensor, graph: GraphInput, cached: GraphInput | None = None)
         too_many = batch[-1] >= graph.batch_size
     # A sum is finite only if every term is, and needs no mask of the features' size; an overflow
     # of finite terms is told apart below.
-    features = [
-        (name, feature)
-        for name, feature in (
-            ("node features", x),
-            ("'edge_weight'", graph.edge_weight),
-            ("'edge_attr'", graph.edge_attr),
-        )
-        if feature is not None and feature.is_floating_point()
-    ]
-    not_finite = [~torch.isfinite(feature.sum()) for _, feature in features]
+    given = {"node features": x, "'edge_weight'": graph.edge_weight, "'edge_attr'": graph.edge_attr}
+    features = {k: t for k, t in given.items() if t is not None and t.is_floating_point()}
+    not_finite = [~torch.isfinite(feature.sum()) for feature in features.values()]
     differs = nothing_wrong if cached is None else _differs(graph, cached)
     faults = torch.stack([out_of_range, unsorted, too_many, differs, *not_finite]).tolist()
     if not any(faults):
@@ -214,7 +195,7 @@ def check_values(x: Tensor, graph: GraphInput, cached: GraphInput | None = None)
         )
     if faults[3]:
         raise _another_graph()
-    for name, feature in features:
+    for name, feature in features.items():
         bad = ~torch.isfinite(feature)
         if bool(bad.any()):
             row = int(bad.flatten(1).any(dim=1).nonzero()[0] if bad.dim() > 1 else bad.nonzero()[0])

@@ -187,12 +187,9 @@ def sum_adjacency(
 ) -> Adjacency:
     r"""Returns the matrix that adds up over incoming edges, each message times its weight."""
     source, target = edge_index[0], edge_index[1]
-    value = (
-        torch.ones(source.numel(), dtype=dtype, device=edge_index.device)
-        if edge_weight is None
-        else edge_weight.to(dtype)
-    )
-    return Adjacency(target, source, value, num_nodes)
+    if edge_weight is None:
+        edge_weight = torch.ones(source.numel(), dtype=dtype, device=edge_index.device)
+    return Adjacency(target, source, edge_weight.to(dtype), num_nodes)
 
 
 _AGGREGATIONS = {"add": sum_adjacency, "sum": sum_adjacency, "mean": mean_adjacency}

@@ -134,15 +134,10 @@ class StepwiseBatchNorm(Module):
     def forward(self, x: Tensor, step: int = 0) -> Tensor:
         r"""A batch of fewer than two rows has no variance and uses the running statistics."""
         step = min(step, self.num_steps - 1)
+        mean, variance = self.running_mean[step], self.running_var[step]
+        training = self.training and x.size(0) > 1
         return F.batch_norm(
-            x,
-            self.running_mean[step],
-            self.running_var[step],
-            self.weight,
-            self.bias,
-            training=self.training and x.size(0) > 1,
-            momentum=self.momentum,
-            eps=self.eps,
+            x, mean, variance, self.weight, self.bias, training, self.momentum, self.eps
         )
 
     def __repr__(self) -> str:

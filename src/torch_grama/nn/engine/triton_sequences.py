@@ -106,19 +106,10 @@ def sequence_gradient(
     sequence: Tensor,
     act: Activation,
 ) -> None:
-    combine(
-        out,
-        weights.transpose(1, 2),
-        gradient,
-        None,
-        None,
-        groups,
-        identity,
-        slope=None if act is identity else sequence,
-        slope_act=act,
-        share=None if share is None else share.contiguous(),
-        newest=newest,
-    )
+    columns = weights.transpose(1, 2)
+    slope = None if act is identity else sequence
+    share = None if share is None else share.contiguous()
+    combine(out, columns, gradient, None, None, groups, identity, None, slope, act, share, newest)
 
 
 def gram(gradient: Tensor, sequence: Tensor, groups: Groups, act: Activation) -> Tensor:
