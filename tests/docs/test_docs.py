@@ -159,7 +159,7 @@ def test_measured_numbers_in_the_text_are_those_of_the_file():
     million = find("nodes", "GRAMA(GCN)", num_nodes=1_000_000)
     shallow, gcn = (find("depth", name, depth=4) for name in ("GRAMA(GCN)", "PyG GCN, cached"))
     deep, saving, half = (
-        find("depth", f"GRAMA(GCN){kind}", depth=32) for kind in ("", ", checkpointed", ", bf16")
+        find("depth", f"GRAMA(GCN){kind}", depth=32) for kind in ("", ", recomputed", ", bf16")
     )
     gated = find("depth", "GRAMA(GatedGCN)", depth=32)
     scale, engine = text_of(DOCS / "scale.md"), text_of(DOCS / "engine.md")
