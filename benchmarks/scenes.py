@@ -12,7 +12,7 @@ from torch.nn import Module
 from benchmarks.graphs import ROMAN_EMPIRE, chain, molecules
 from benchmarks.stacks import GatedGCNStack, GCNStack, GPSStack
 from benchmarks.timing import Timing, time_models
-from torch_grama import GRAMA
+from torch_grama.nn import GRAMA, Running
 
 Row = dict[str, str | int | float | None]
 BASELINE = "PyG GCN, cached"
@@ -31,7 +31,7 @@ def depth_scene(device: torch.device, width: int, depths: list[int], quick: bool
             "GRAMA(GCN)": _grama(sizes, length, cached=True),
             "GRAMA(GCN), not cached": _grama(sizes, length),
             "GRAMA(GCN), naive": _grama(sizes, length, cached=True, coefficients="naive"),
-            "GRAMA(GCN), checkpointed": _grama(sizes, length, cached=True, checkpoint_blocks=True),
+            "GRAMA(GCN), recomputed": _grama(sizes, length, cached=True, recompute=True),
             "GRAMA(GCN), bf16": _grama(sizes, length, cached=True),
         }
         if not quick:
@@ -108,8 +108,16 @@ def growth_exponent(rows: list[Row], against: str) -> float:
     return covariance / sum((x - mean_x) ** 2 for x, _ in points)
 
 
-def _grama(sizes: tuple[int, int, int], length: int, **options: object) -> Callable[[], Module]:
-    return _build(GRAMA, *sizes, seq_len=length, num_blocks=2, check_input=False, **options)
+def _grama(
+    sizes: tuple[int, int, int],
+    length: int,
+    engine: str = "auto",
+    recompute: bool = False,
+    cached: bool = False,
+    **options: object,
+) -> Callable[[], Module]:
+    running = Running(engine, recompute, cached, check_input=False)
+    return _build(GRAMA, *sizes, seq_len=length, num_blocks=2, running=running, **options)
 
 
 def _build(

@@ -1,7 +1,7 @@
 """Another backbone: GRAMA around any convolution, trained by the same loop.
 
-Words cover GCN, GatedGCN and GPS. Any module with the call of a PyG convolution can take their
-place: pass the module itself, then hand the model to a task.
+Names cover GCN, GatedGCN, GIN, GPS and sums. Any module with the call of a PyG convolution can take
+their place: pass the module itself, then hand the model to a task.
 
     python examples/another_backbone.py --epochs 20
 """

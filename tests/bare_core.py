@@ -108,7 +108,7 @@ def run_models() -> dict[str, bool]:
     edge_index = torch.stack([torch.cat([ring, ring.roll(1)]), torch.cat([ring.roll(1), ring])])
     batch = torch.tensor([0, 0, 0, 1, 1, 1])
     finite = {}
-    for word in ("gcn", "gatedgcn", "gps", "gps-performer"):
+    for word in ("gcn", "gatedgcn", "gin", "gps", "neighbor-sum"):
         for readout in ("node", "graph"):
             model = GRAMA(3, 8, 2, seq_len=3, backbone=word, readout=readout)
             out, coefficients = model(

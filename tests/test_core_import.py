@@ -106,7 +106,7 @@ def report() -> dict:
 def test_core_runs_without_any_extra(report):
     assert report["findable"] == []
     assert not set(report["loaded"]) & HIDDEN
-    assert len(report["gradients"]) == 8
+    assert len(report["gradients"]) == 10
     assert all(report["gradients"].values()), report["gradients"]
 
 

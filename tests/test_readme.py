@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from torch_geometric import seed_everything
 
+import torch_grama
 from torch_grama import GRAMA, analysis
 from torch_grama.cli import build_parser
 
@@ -78,9 +79,13 @@ def test_the_two_commands_are_targets_of_the_makefile():
 def test_options_and_names_exist():
     text = README.read_text(encoding="utf-8")
     table = text.partition("## Options that matter most")[2].partition("\n\nThe docstring")[0]
-    options = re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)))
-    assert len(options) >= 12
+    cells = " ".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE))
+    options = re.findall(r"`(\w+)`", cells)
+    parts = re.findall(r"`(\w+)\((\w+)=\)`", cells)
+    assert len(options) + len(parts) >= 12
     assert set(options) <= set(inspect.signature(GRAMA).parameters)
+    for part, option in parts:
+        assert option in inspect.signature(getattr(torch_grama, part)).parameters
     theory = text.partition("where the paper errs")[2].partition("## Licence")[0]
     functions = re.findall(r"`([a-z]\w+_\w+)`", theory)
     known = {*dir(analysis), "num_blocks", "num_recurrences"}

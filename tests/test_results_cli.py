@@ -50,10 +50,23 @@ def test_table_has_a_line_a_number(places, capsys):
     head, *lines = capsys.readouterr().out.splitlines()
     assert head.split() == [
         *("suite", "budget", "data", "model", "metric", "mean", "deviation", "runs", "paper"),
-        *("parameters", "hardware", "config"),
+        *("parameters", "hardware", "version", "config"),
     ]
     assert [line.split()[3] for line in lines] == ["grama-gcn", "gcn"]
     assert lines[1].split()[5] == "-"
+
+
+def test_numbers_of_an_older_version_are_marked_and_explained(places, capsys):
+    old = {"torch_grama": "0.1.0"}
+    write_result(places[0], model="grama-gps", versions=old)
+    assert call(places) == 0
+    *lines, empty, sentence = capsys.readouterr().out.splitlines()
+    assert [line.split()[3] for line in lines if "†" in line] == ["grama-gps"]
+    assert (empty, sentence.split(";")[0]) == ("", "† made by version 0.1.0")
+    assert call(places, "--json") == 0
+    facts = {fact["model"]: fact for fact in json.loads(capsys.readouterr().out)}
+    assert (facts["grama-gps"]["version"], facts["grama-gps"]["is_old"]) == ("0.1.0", True)
+    assert (facts["grama-gcn"]["version"], facts["grama-gcn"]["is_old"]) == (None, False)
 
 
 def test_without_numbers_it_says_how_to_get_some(tmp_path, monkeypatch, capsys):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from markdown_text import code, table
-from torch_grama.report.held_results import HeldNumber, gather
+from torch_grama.report.held_results import OLD_MARK, HeldNumber, explain_old, gather
 from torch_grama.report.metric_scale import scale_of
 from torch_grama.report.paper_numbers import find_paper_number
 
@@ -20,7 +20,9 @@ def describe_results() -> str:
         raise ValueError(f"Expected readable files in 'results' (got: {faults[0]})")
     if not held:
         return "No results are kept yet.\n"
-    return table(HEADER, [describe(number) for number in held])
+    text = table(HEADER, [describe(number) for number in held])
+    old = explain_old(held)
+    return f"{text}\n{old}\n" if old else text
 
 
 def describe(number: HeldNumber) -> list[str]:
@@ -31,13 +33,19 @@ def describe(number: HeldNumber) -> list[str]:
         code(number.model),
         f"{scale.label} {'↑' if scale.higher_is_better else '↓'}",
         scale.text(number.validation),
-        "not read"
-        if number.mean is None
-        else scale.text_with_deviation(number.mean, number.deviation),
+        our_text(number),
         f"{len(number.runs)}, {code(number.budget)}",
         paper_text(number),
         number.runs[0].hardware,
     ]
+
+
+def our_text(number: HeldNumber) -> str:
+    """Returns our test score, with a mark if the model has changed since."""
+    if number.mean is None:
+        return "not read"
+    text = scale_of(number.metric).text_with_deviation(number.mean, number.deviation)
+    return f"{text} {OLD_MARK}" if number.old_version else text
 
 
 def paper_text(number: HeldNumber) -> str:

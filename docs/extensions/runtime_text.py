@@ -15,7 +15,7 @@ SHOWN = (
     "PyG GCN, as shipped",
     "GRAMA(GCN)",
     "GRAMA(GCN), naive",
-    "GRAMA(GCN), checkpointed",
+    "GRAMA(GCN), recomputed",
     "GRAMA(GCN), bf16",
     "GRAMA(GCN), reference",
     "GatedGCN",

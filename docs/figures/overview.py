@@ -11,7 +11,7 @@ from torch import Tensor
 
 from figures.ink import Ink
 from figures.small_graphs import HOUSE_EDGES, HOUSE_PLACES, both_ways, draw_house
-from torch_grama import GRAMA
+from torch_grama import GRAMA, Coefficients
 
 L, R, S, P, Q = 4, 3, 2, 3, 2
 STEP, GAP = 1.3, 1.35
@@ -55,7 +55,8 @@ def draw(ink: Ink) -> Figure:
 def run_model() -> tuple[tuple[Tensor, Tensor], list[tuple[Tensor, Tensor]]]:
     """Runs a small model and returns the size of every state and residual, from 0 to 1."""
     torch.manual_seed(3)
-    model = GRAMA(4, 16, 2, seq_len=L, num_recurrences=R, num_blocks=S, ar_order=P, ma_order=Q)
+    orders = Coefficients(ar_order=P, ma_order=Q)
+    model = GRAMA(4, 16, 2, L, S, num_recurrences=R, coefficients=orders)
     edge_index = both_ways(HOUSE_EDGES)
     with torch.no_grad():
         pair = model.embedding(torch.randn(len(HOUSE_PLACES), 4))

@@ -1,4 +1,4 @@
-"""Poles of random coefficients under two normalisations, and of a model before training."""
+"""Poles of random coefficients under two constraints, and of a model before training."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def draw(ink: Ink) -> Figure:
     torch.manual_seed(0)
     scores = torch.randn(DRAWS, ORDER, dtype=torch.float64).tanh()
     cases: list[tuple[str, Tensor]] = [
-        ('normalization="sum"', normalize_sum(scores)),
-        ('normalization="l1"', normalize_l1(scores)),
+        ('constraint="sum"', normalize_sum(scores)),
+        ('constraint="l1"', normalize_l1(scores)),
         ('a fresh GRAMA, selective, "sum"', fresh_coefficients()),
     ]
     figure, axes = plt.subplots(1, 3, figsize=(10, 3.6), layout="constrained")

@@ -11,20 +11,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch_grama.nn import (
         GRAMA,
+        Coefficients,
         GatedGCNConv,
         GRAMABlock,
         NaiveCoefficients,
+        Readout,
+        Running,
         SelectiveCoefficients,
         SequenceEmbedding,
     )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "GRAMA",
+    "Coefficients",
     "GRAMABlock",
     "GatedGCNConv",
     "NaiveCoefficients",
+    "Readout",
+    "Running",
     "SelectiveCoefficients",
     "SequenceEmbedding",
     "__version__",

@@ -89,7 +89,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
-            from torch_grama.nn.choices import list_nearest_first
+            from torch_grama.nn.arguments import list_nearest_first
 
             raise argparse.ArgumentError(
                 None,

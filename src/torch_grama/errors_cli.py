@@ -82,7 +82,7 @@ def _explain(error: Exception) -> int | None:
     if "OutOfMemoryError" in names or isinstance(error, MemoryError):
         _say(
             "out of memory: lower trainer.batch_size, model.hidden_channels or model.seq_len, set "
-            "model.checkpoint_blocks true, or take subgraphs with `--trainer.loader subgraphs`"
+            "model.recompute true, or take subgraphs with `--trainer.loader subgraphs`"
         )
         return 1
     return None

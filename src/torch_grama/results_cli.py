@@ -6,6 +6,7 @@ import argparse
 import json
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -44,6 +45,8 @@ def add_results_commands(subparsers: argparse._SubParsersAction[Parser]) -> None
 
 
 def _results(arguments: argparse.Namespace) -> int:
+    from torch_grama.report.held_results import explain_old
+
     try:
         if arguments.runs != RUNS and not arguments.runs.is_dir():
             raise ValueError(f"Expected a folder of runs at '{arguments.runs}' (got none)")
@@ -62,19 +65,30 @@ def _results(arguments: argparse.Namespace) -> int:
     if not facts:
         print("No results yet: `grama reproduce transfer --budget smoke` makes some.")
         return 0
-    lines = [_HEAD, *(tuple(_word(fact[key]) for key in _HEAD) for fact in facts)]
+    lines = [_HEAD, *(_texts(number, fact) for number, fact in zip(held, facts, strict=True))]
     widths = [max(len(line[i]) for line in lines) for i in range(len(_HEAD))]
     for line in lines:
         print(
             "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
         )
+    if old := explain_old(held):
+        print(f"\n{old}")
     return 0
 
 
 _HEAD = (
     *("suite", "budget", "data", "model", "metric", "mean", "deviation", "runs", "paper"),
-    *("parameters", "hardware", "config"),
+    *("parameters", "hardware", "version", "config"),
 )
+
+
+def _texts(number: HeldNumber, fact: Mapping[str, object]) -> tuple[str, ...]:
+    from torch_grama.report.held_results import OLD_MARK
+
+    texts = {key: _word(fact[key]) for key in _HEAD}
+    if number.old_version:
+        texts["mean"] += f" {OLD_MARK}"
+    return tuple(texts.values())
 
 
 def _facts(number: HeldNumber) -> dict[str, object]:
@@ -96,6 +110,8 @@ def _facts(number: HeldNumber) -> dict[str, object]:
         # measured times have neither; their file states the setting of each row
         "parameters": run.parameters or None,
         "hardware": run.hardware,
+        "version": number.old_version or run.version or None,
+        "is_old": bool(number.old_version),
         "config": str(config if config.is_file() else run.path),
         "paper": printed.mean if printed else None,
         "paper_deviation": printed.deviation if printed else None,

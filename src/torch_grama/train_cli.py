@@ -24,9 +24,9 @@ _EPILOG = """\
 common settings (all of them: grama train --help-all, for one model: --model WORD --help-all):
   --data NAME_OR_PATH        a name of `grama data list`, or your own files
   --model WORD               a word of `grama models` [grama]
-  --model.backbone WORD      gcn, gcn-root, gatedgcn, gatedgcn-plain, gatedgcn-sum, gin-multi,
-                             gps, gps-sum, gps-multi, gps-performer, gps-pre,
-                             gps-sum-pre or gps-multi-pre
+  --model.backbone WORD      gcn, gatedgcn, gin, gps or neighbor-sum
+  --model.backbone_options.KEY VALUE
+                             an option of the backbone, such as pre_norm of gps
   --model.num_layers N       depth: how many hops information travels
   --model.hidden_channels N  width
   --model.dropout P

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from torch_grama.analysis.inputs import ModelInput
-from torch_grama.nn import GRAMA
+from torch_grama.nn import GRAMA, Readout
 
 
 def path_edges(num_nodes: int) -> Tensor:
@@ -35,10 +35,20 @@ def graph(num_nodes: int, channels: int = 3, seed: int = 0) -> ModelInput:
 
 
 def grama(**options: object) -> GRAMA:
-    """A small model in float64 whose parameters, gains included, are far from their start."""
+    """A small model in float64 whose coefficients and gains are far from their start."""
     torch.manual_seed(0)
-    settings = {"seq_len": 3, "num_blocks": 2, "gain": 0.7, **options}
-    return GRAMA(3, 4, 2, **settings).double()
+    settings = {"seq_len": 3, "num_blocks": 2, "gain": 0.7, "act": "elu", **options}
+    model = GRAMA(3, 4, 2, **settings).double()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if ".coefficients." in name:
+                parameter.add_(0.3 * torch.randn_like(parameter))
+    return model
+
+
+def grama_for_graphs(pooling: str = "mean", **options: object) -> GRAMA:
+    """The same with one output per graph."""
+    return grama(readout=Readout("graph", pooling), **options)
 
 
 def grama_for_graphs(pooling: str = "mean", **options: object) -> GRAMA:
@@ -53,12 +63,25 @@ class Stage(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(
-        self, x, edge_index, edge_weight=None, edge_attr=None, batch=None, batch_size=None, pe=None
-    ):
+    def forward(self, x, edge_index, edge_weight=None, edge_attr=None, batch=None, batch_size=None):
         keywords = {"batch": batch, "batch_size": batch_size}
-        keywords |= {} if pe is None else {"pe": pe}
         return self.model(2 * x, edge_index, edge_weight, edge_attr, **keywords)
+
+
+class Encoded(nn.Module):
+    """A wrapper that encodes categories of nodes and edges, and appends positions."""
+
+    def __init__(self, model: nn.Module, node_encoder: nn.Module, edge_encoder=None) -> None:
+        super().__init__()
+        self.model = model
+        self.node_encoder = node_encoder
+        self.edge_encoder = edge_encoder
+
+    def forward(self, x, edge_index, edge_weight=None, edge_attr=None, *rest, pe=None):
+        x = self.node_encoder(x)
+        x = x if pe is None else torch.cat([x, pe], dim=-1)
+        edge_attr = None if edge_attr is None else self.edge_encoder(edge_attr)
+        return self.model(x, edge_index, edge_weight, edge_attr, *rest)
 
 
 class MessagePassingStack(nn.Module):

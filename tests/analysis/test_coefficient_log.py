@@ -5,7 +5,8 @@ from coefficient_strategies import companion
 from torch import nn
 
 from torch_grama.analysis import CoefficientLog, read_input, summarize_coefficients
-from torch_grama.nn import ARMACoefficients
+from torch_grama.nn import ARMACoefficients, Coefficients
+from torch_grama.nn.coefficients import PACE
 
 
 def test_summary_equals_independent_means():
@@ -38,7 +39,7 @@ def test_poles_of_many_graphs_are_sampled():
 
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_the_log_changes_no_output_and_costs_no_pass(wrapped):
-    inner = grama(coefficient_update="step")
+    inner = grama(coefficients=Coefficients(update="step"))
     model, inputs = Stage(inner) if wrapped else inner, read_input([graph(4), graph(3)])
     expected = inputs.run(model)
     passes = []
@@ -67,7 +68,7 @@ def test_a_caller_who_asks_still_gets_the_coefficients():
     model, inputs = grama(), graph(4)
     with CoefficientLog(model) as log:
         out, used = model(inputs.x, inputs.edge_index, return_coefficients=True)
-        by_place = model(inputs.x, inputs.edge_index, None, None, None, None, None, True)
+        by_place = model(inputs.x, inputs.edge_index, None, None, None, None, True)
         plain = model(inputs.x, inputs.edge_index)
     assert len(used) == len(by_place[1]) == 2
     assert torch.equal(out, plain)
@@ -76,13 +77,13 @@ def test_a_caller_who_asks_still_gets_the_coefficients():
 
 def test_only_the_last_passes_are_kept(monkeypatch):
     monkeypatch.setattr("torch_grama.analysis.coefficient_log._MAX_PASSES", 2)
-    model = grama(coefficients="naive", normalization="none")
+    model = grama(coefficients=Coefficients("naive", constraint="none"))
     log = CoefficientLog(model)
     assert log.summary() == []
     log.open()
     for value in (1.0, 2.0, 3.0):
         with torch.no_grad():
-            model.blocks[0].ar_coefficients.weight.fill_(value)
+            model.blocks[0].coefficients.weight.fill_(value / PACE)
         model(graph(4).x, graph(4).edge_index)
     log.close()
     model(graph(4).x, graph(4).edge_index)

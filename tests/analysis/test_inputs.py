@@ -50,18 +50,20 @@ def test_an_empty_graph_of_a_batch_stays():
 
 def test_the_model_is_called_with_everything_there_is():
     class Echo(nn.Module):
-        def forward(self, *arguments, **keywords):
-            self.seen = arguments, keywords
+        def forward(self, *arguments, pe=None):
+            self.seen = arguments, pe
             return arguments[0]
 
     model, inputs = Echo(), read_input(data(3, edge_attr=torch.ones(4, 1), pe=torch.ones(3, 1)))
     inputs.run(model)
-    arguments, keywords = model.seen
+    arguments, positions = model.seen
     assert arguments[0] is inputs.x
     assert arguments[3] is inputs.edge_attr
-    assert list(keywords) == ["pe"]
+    assert positions is inputs.pe
     read_input(data(3)).run(model)
-    assert model.seen[1] == {}
+    assert model.seen[1] is None
+    takes_none = grama()
+    assert len(read_input(data(3, pe=torch.ones(3, 1))).run(takes_none)) == 3
 
 
 def test_modes_are_restored_one_by_one():

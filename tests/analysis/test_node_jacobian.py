@@ -2,13 +2,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from analysis_graphs import MessagePassingStack, Stage, grama, grama_for_graphs, graph
+from analysis_graphs import Encoded, MessagePassingStack, Stage, grama, grama_for_graphs, graph
 from torch import nn
 
 from torch_grama.analysis.block_analysis import trace_blocks
 from torch_grama.analysis.inputs import ModelInput, evaluation_mode, read_input
 from torch_grama.analysis.node_jacobian import NodeJacobian
-from torch_grama.nn import CategoricalEncoder
+from torch_grama.nn import CategoricalEncoder, Running
 
 
 def dense_squares(model, inputs, v):
@@ -50,26 +50,11 @@ def test_samples_are_unbiased_and_reproducible():
     assert sorted(first_round) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("wrapped", [False, True])
-def test_integer_features_are_differentiated_behind_their_encoder(wrapped):
-    encoder = CategoricalEncoder([4], 3).double()
-    model = grama(node_encoder=encoder)
+def test_integer_features_are_differentiated_behind_their_encoder():
+    encoder, plain = CategoricalEncoder([4], 3).double(), grama()
     inputs = ModelInput(torch.randint(4, (5, 1)), graph(5).edge_index)
     encoded = ModelInput(encoder(inputs.x).detach(), inputs.edge_index)
-    plain = grama()
-    plain.load_state_dict(
-        {k: v for k, v in model.state_dict().items() if not k.startswith("node_encoder")}
-    )
-
-    class Whole(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.model = model
-
-        def forward(self, *arguments):
-            return self.model(*arguments)
-
-    draws = NodeJacobian(Whole() if wrapped else model, inputs).draw_all()
+    draws = NodeJacobian(Encoded(plain, encoder), inputs).draw_all()
     for draw, expected in zip(draws, NodeJacobian(plain, encoded).draw_all(), strict=True):
         assert torch.allclose(draw.squares, expected.squares)
     with pytest.raises(ValueError, match=r"features of type torch.int64 and MessagePassingStack"):
@@ -120,14 +105,14 @@ def test_other_graph_tasks_are_read_before_the_pooling():
 
 @pytest.mark.parametrize("options", [{}, {"backbone": "gatedgcn"}, {"seq_len": 8}])
 def test_recomputed_blocks_are_kept_for_many_backward_passes(options):
-    model, inputs = grama(checkpoint_blocks=True, **options), graph(4)
+    model, inputs = grama(running=Running(recompute=True), dropout=0.5, **options), graph(4)
     plain = grama(**options)
     pairs = zip(
         NodeJacobian(model, inputs).draw_all(), NodeJacobian(plain, inputs).draw_all(), strict=True
     )
     for draw, expected in pairs:
         assert torch.allclose(draw.squares, expected.squares)
-    assert model.checkpoint_blocks
+    assert model.running.recompute
 
 
 def test_what_cannot_be_differentiated_is_refused():

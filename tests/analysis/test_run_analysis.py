@@ -61,7 +61,7 @@ def test_round_trip_and_size(tmp_path):
     assert read_analysis(path) == found
     assert path.stat().st_size < 300_000
     content = json.loads(path.read_text())
-    assert content["schema_version"] == 2
+    assert content["schema_version"] == 3
     assert content["settings"]["seed"] == 4
     assert len(found.graphs) == 32
     assert found.num_graphs == 60
@@ -174,13 +174,13 @@ def test_unusable_arguments(tmp_path):
     path = tmp_path / "analysis.json"
     for text in ("[]", "{}", '{"schema_version": 99}'):
         path.write_text(text)
-        with pytest.raises(ValueError, match=r"analysis of version 2 in .*analysis.json"):
+        with pytest.raises(ValueError, match=r"analysis of version 3 in .*analysis.json"):
             read_analysis(path)
     for text in ("", "{", '{"schema_version": NaN}', "[1, 2"):
         path.write_text(text)
         with pytest.raises(ValueError, match="analyse the run again"):
             read_analysis(path)
-    path.write_text('{"schema_version": 2}')
+    path.write_text('{"schema_version": 3}')
     with pytest.raises(ValueError, match="missing: "):
         read_analysis(path)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from torch_grama.analysis import ModelInput, dirichlet_energy, measure_smoothness, read_input
-from torch_grama.nn.readout import Readout
+from torch_grama.nn.readout import ReadoutMLP
 
 
 def dense_energy(X, edge_index, weight):
@@ -96,7 +96,7 @@ def test_the_readout_is_no_layer():
     class Headed(MessagePassingStack):
         def __init__(self):
             super().__init__(1)
-            self.readout = Readout(3, 3, 4, torch.relu, 0.0).double()
+            self.readout = ReadoutMLP(3, 3, 4, torch.relu, 0.0).double()
 
         def forward(self, x, edge_index, *_):
             return self.readout(self.layers[0](x))

@@ -2,38 +2,39 @@ from dataclasses import replace
 
 import pytest
 import torch
-from analysis_graphs import Stage, grama, graph, path_edges
+from analysis_graphs import Encoded, Stage, grama, graph, path_edges
 from torch import nn
 from torch_geometric.nn import GATv2Conv, GINEConv
 
 from torch_grama.analysis import ModelInput, draw_example, influence_spread, read_input
-from torch_grama.analysis.block_analysis import encode_input, trace_blocks
+from torch_grama.analysis.block_analysis import trace_blocks
 from torch_grama.analysis.spread import arrange_nodes
-from torch_grama.nn import GRAMA, CategoricalEncoder
+from torch_grama.nn import GRAMA, CategoricalEncoder, Coefficients, GatedGCNConv, GPSLayer
 
 kinds = {
     "gcn": {},
     "deep": {"seq_len": 8},
     "gatedgcn": {"backbone": "gatedgcn"},
+    "edges of the model": {"backbone": GatedGCNConv(4, edge_state="model")},
+    "own weights": {"backbone": "gin", "share_weights": False},
     "gps": {"backbone": "gps"},
-    "performer": {"backbone": "gps-performer"},
+    "performer": {"backbone": GPSLayer(4, GATv2Conv(4, 4), attention="performer")},
     "gatv2": {"backbone": GATv2Conv(4, 4)},
-    "step": {"coefficient_update": "step", "norm": "layer_norm"},
+    "step": {"coefficients": Coefficients(update="step"), "norm": "layer_norm"},
     "naive": {"coefficients": "naive", "act": "tanh"},
 }
 
 
 def backward_norms(model, inputs, source):
     """The same norms by backward passes through the traced states."""
-    encoded = encode_input(model.eval(), inputs)
-    x = encoded.x
+    model.eval()
 
     def states(features):
         changed = ModelInput(features, inputs.edge_index)
         traces = trace_blocks(model, changed)
         return torch.cat([traces[0].given[-1:], *(trace.states for trace in traces)])
 
-    jacobian = torch.autograd.functional.jacobian(states, x)  # [T, N, F, N, C]
+    jacobian = torch.autograd.functional.jacobian(states, inputs.x)  # [T, N, F, N, C]
     return jacobian[..., source, :].square().sum((2, 3)).sqrt()
 
 
@@ -88,16 +89,16 @@ def test_encoders_sequences_edges_and_wrappers():
     assert torch.allclose(plain, influence_spread(model.model, half, 0))
 
     codes = ModelInput(torch.randint(4, (4, 1)), graph(4).edge_index)
-    found = influence_spread(grama(node_encoder=encoder), codes, 0)
+    found = influence_spread(Encoded(grama(), encoder), codes, 0)
     assert found[0].nonzero().flatten().tolist() == [0]
 
     mlp = nn.Linear(4, 4)
-    edges = GRAMA(3, 4, 2, seq_len=3, backbone=GINEConv(mlp, edge_dim=5), edge_dim=5, pe_channels=2)
+    edges = GRAMA(3, 4, 2, seq_len=3, backbone=GINEConv(mlp, edge_dim=5), edge_dim=5)
     inputs = ModelInput(
         torch.randn(4, 3),
         graph(4).edge_index,
         edge_attr=torch.randn(6, 5),
-        pe=torch.randn(4, 2),
+        pe=torch.randn(4, 2),  # the model takes none
     )
     assert influence_spread(edges, inputs, 0).size() == (7, 4)
     sequence = ModelInput(torch.randn(4, 3, 3), graph(4).edge_index)

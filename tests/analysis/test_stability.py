@@ -74,6 +74,12 @@ def test_sufficient_condition_implies_stability(phi, seed):
 
 
 @quick
+@given(contracting())
+def test_retention_below_one_makes_it_imply_bounded_outputs(phi):
+    assert is_bibo_stable(0.9 * phi)
+
+
+@quick
 @given(coefficients())
 def test_sufficient_condition_is_the_sum(phi):
     size = phi.abs().sum()

@@ -1,11 +1,12 @@
 import pytest
 import torch
-from coefficient_strategies import coefficients, normal, orders, quick, seeds
+from coefficient_strategies import coefficients, double, normal, orders, quick, seeds
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
 from torch_grama.analysis import (
+    ArmaModel,
     StateSpace,
     arma_to_ssm,
     simulate_arma,
@@ -266,23 +267,12 @@ def test_arma_starts_at_rest():
     assert torch.allclose(out, textbook_arma(phi, theta, inputs, [0] * 3, [0] * 2))
 
 
-def test_arma_direct_weight_and_initial_terms():
-    phi, theta = torch.tensor([0.5]), torch.tensor([2.0])
-    out = simulate_arma(
-        phi,
-        theta,
-        torch.tensor([1.0, 0.0, 0.0]),
-        direct=torch.tensor(3.0),
-        initial_terms=torch.tensor([0.0, 10.0]),
-    )
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 4])
+def test_models_with_direct_weight_and_initial_terms(steps):
+    model = ArmaModel(double(0.5, 0.0), double(3.0, 2.0, 0.0), double(0.0, 10.0))
+    out = model.simulate(torch.eye(1, 4)[0, :steps].double())
     # 3 * 1;  0.5 * 3 + 2 * 1 + 10;  0.5 * 13.5
-    assert out.tolist() == [3.0, 13.5, 6.75]
-
-
-def test_arma_ignores_initial_terms_beyond_the_last_step():
-    phi = torch.tensor([0.5])
-    out = simulate_arma(phi, None, torch.ones(2), initial_terms=torch.tensor([1.0, 1.0, 7.0]))
-    assert out.tolist() == [2.0, 3.0]
+    assert out.tolist() == [3.0, 13.5, 6.75, 3.375][:steps]
 
 
 @quick
@@ -370,8 +360,8 @@ def test_unusable_arguments_of_simulations():
         simulate_arma(torch.ones(3, 2), phi, torch.ones(4, 5))
     with pytest.raises(ValueError, match="'inputs' to have at least 1 dimension"):
         simulate_arma(phi, phi, torch.tensor(1.0))
-    with pytest.raises(TypeError, match=r"'direct' to be a tensor \(got float\)"):
-        simulate_arma(phi, phi, torch.ones(4), direct=2.0)
+    with pytest.raises(TypeError, match=r"'past_states' to be a tensor \(got float\)"):
+        simulate_arma(phi, phi, torch.ones(4), past_states=2.0)
     with pytest.raises(ValueError, match="'A' to be square"):
         simulate_ssm(torch.ones(2, 3), B, B, torch.tensor(0.0), B)
     with pytest.raises(ValueError, match="'C' to have 2 entries"):

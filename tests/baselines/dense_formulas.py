@@ -12,7 +12,7 @@ from torch.nn import LayerNorm, Linear, Module, MultiheadAttention
 from torch_grama.baselines.branch_sum import BranchSum
 from torch_grama.baselines.mamba_block import MambaBlock
 from torch_grama.nn import GatedGCNConv
-from torch_grama.nn.stepwise_batch_norm import StepwiseBatchNorm
+from torch_grama.nn.norms import StepwiseBatchNorm
 
 
 def prepare(model: Module) -> Module:
@@ -88,7 +88,8 @@ def gated_gcn(
         gate = 1 / (1 + (-logit).exp())
         top[i] += gate * message[j]
         bottom[i] += gate
-        new_edge[number] += batch_norm(conv.edge_norm, logit).clamp(min=0)
+        if conv.edge_state != "none":
+            new_edge[number] += batch_norm(conv.edge_norm, logit).clamp(min=0)
     return batch_norm(conv.node_norm, own + top / bottom).clamp(min=0), new_edge
 
 

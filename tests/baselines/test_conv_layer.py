@@ -11,7 +11,7 @@ from torch_grama.nn.graph_input import read_graph_input
 class Recorder(Module):
     """A convolution that remembers what it was called with."""
 
-    carries_edge_state = True
+    edge_state = "block"
 
     def __init__(self):
         super().__init__()

@@ -3,7 +3,7 @@ import torch
 from het_cases import dense, draw_weighted_graph
 
 from torch_grama.baselines.fixed_product import propagate
-from torch_grama.nn.gcn_normalization import sum_adjacency
+from torch_grama.nn.linear_backbone import sum_adjacency
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ def test_reset_and_repr():
     before = head.mlp.layers[0].weight.clone()
     head.reset_parameters()
     assert not torch.equal(before, head.mlp.layers[0].weight)
-    assert str(head) == "GraphHead(Readout(4, 3), readout='node')"
+    assert str(head) == "GraphHead(ReadoutMLP(4, 3), readout='node')"
 
 
 def test_setting_the_pooling_is_building_with_it():

@@ -17,7 +17,7 @@ from baseline_checks import (
 from het_cases import ENTRIES, INDUCTIVE, TRANSDUCTIVE, WEIGHTED, WORDS, build, draw_weighted_graph
 from torch_geometric.data import Batch
 
-from torch_grama.nn.training_hooks import AddsLoss, FitsLabels
+from torch_grama.training.model_hooks import AddsLoss, FitsLabels
 
 READOUTS = ["node", "graph"]
 HOOKED = {"cpgnn": (AddsLoss, FitsLabels), "gbk-gnn": (AddsLoss,)}

@@ -12,7 +12,7 @@ GRAPH = draw_graph(7, 0, edge_dim=5)
 
 
 def test_gcn_reads_weights():
-    branch = LOCAL_LAYERS["gcn"](5, False, True, 0.0).double()
+    branch = LOCAL_LAYERS["gcn"](5, False, True, False, 0.0).double()
     weight = torch.rand(GRAPH.edge_index.size(1), dtype=torch.float64)
     view = read_batch(GRAPH.x, GRAPH.edge_index, weight)
     out, edge = branch(GRAPH.x, None, view)
@@ -26,7 +26,7 @@ def test_gcn_reads_weights():
 
 @pytest.mark.parametrize("has_edge_attr", [False, True])
 def test_gine_sums_rectified_neighbours(has_edge_attr):
-    branch = LOCAL_LAYERS["gine"](5, has_edge_attr, True, 0.0).double()
+    branch = LOCAL_LAYERS["gine"](5, has_edge_attr, True, False, 0.0).double()
     edge = GRAPH.edge_attr if has_edge_attr else None
     out, same = branch(GRAPH.x, edge, read_batch(GRAPH.x, GRAPH.edge_index))
     total = GRAPH.x.clone()
@@ -38,7 +38,7 @@ def test_gine_sums_rectified_neighbours(has_edge_attr):
 
 
 def test_gine_multi_maps_four_summaries_of_the_neighbours():
-    branch = LOCAL_LAYERS["gine-multi"](5, False, True, 0.0).double()
+    branch = LOCAL_LAYERS["gine-multi"](5, False, True, False, 0.0).double()
     out, _ = branch(GRAPH.x, None, read_batch(GRAPH.x, GRAPH.edge_index))
     summaries = []
     for node in range(7):
@@ -52,7 +52,7 @@ def test_gine_multi_maps_four_summaries_of_the_neighbours():
 
 @pytest.mark.parametrize("is_first", [False, True])
 def test_gated_gcn_updates_the_edges(is_first):
-    branch = prepare(LOCAL_LAYERS["gatedgcn"](5, False, is_first, 0.0))
+    branch = prepare(LOCAL_LAYERS["gatedgcn"](5, False, is_first, False, 0.0))
     edge = None if is_first else GRAPH.edge_attr
     out, new_edge = branch(GRAPH.x, edge, read_batch(GRAPH.x, GRAPH.edge_index))
     expected, expected_edge = gated_gcn(branch.conv, GRAPH.x, GRAPH.edge_index, edge)

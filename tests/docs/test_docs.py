@@ -71,8 +71,8 @@ def test_python_blocks_run(page, monkeypatch, tmp_path, one_thread):
         assert names["loss"].item() < 0.8 * math.log(names["out"].size(1))
     if "stretch" in names:
         # what the page says of gated sums against means
-        assert names["stretch"]["gatedgcn-sum", 90] > 10 * names["stretch"]["gatedgcn-sum", 4]
-        assert names["stretch"]["gatedgcn-plain", 90] < 2 * names["stretch"]["gatedgcn-plain", 4]
+        assert names["stretch"]["gated sums", 90] > 10 * names["stretch"]["gated sums", 4]
+        assert names["stretch"]["gated means", 90] < 2 * names["stretch"]["gated means", 4]
 
 
 def test_there_are_commands():
@@ -159,7 +159,7 @@ def test_measured_numbers_in_the_text_are_those_of_the_file():
     million = find("nodes", "GRAMA(GCN)", num_nodes=1_000_000)
     shallow, gcn = (find("depth", name, depth=4) for name in ("GRAMA(GCN)", "PyG GCN, cached"))
     deep, saving, half = (
-        find("depth", f"GRAMA(GCN){kind}", depth=32) for kind in ("", ", checkpointed", ", bf16")
+        find("depth", f"GRAMA(GCN){kind}", depth=32) for kind in ("", ", recomputed", ", bf16")
     )
     gated = find("depth", "GRAMA(GatedGCN)", depth=32)
     scale, engine = text_of(DOCS / "scale.md"), text_of(DOCS / "engine.md")

@@ -12,8 +12,13 @@ from torch_grama.experiments.catalogue import MODELS
 from torch_grama.experiments.config import ModelConfig
 from torch_grama.experiments.data_facts import DataFacts
 from torch_grama.experiments.errors import ConfigError
-from torch_grama.experiments.families.grama import reads_edge_attr, reads_edge_weights
-from torch_grama.nn.backbone import BACKBONES, BackboneCall, build_backbone
+from torch_grama.experiments.families.backbone_options import (
+    VARIANTS,
+    build_variant,
+    reads_edge_attr,
+    reads_edge_weights,
+)
+from torch_grama.nn.backbone import BackboneCall
 
 SERIES = DataFacts(
     "node",
@@ -58,7 +63,7 @@ def test_weights_reach_the_model_as_attributes_or_not_at_all(word):
     assert torch.allclose(one, other) != stage.weight_as_attr
 
 
-@pytest.mark.parametrize("word", ["grama", *(f"grama-{name}" for name in ("gcn", "gps"))])
+@pytest.mark.parametrize("word", ["grama", "grama-gcn", "grama-gps", "grama-gin"])
 def test_weights_count_for_grama(word):
     stage = assemble(word, SERIES).eval()
     data = ring_with_chords(9)
@@ -67,19 +72,25 @@ def test_weights_count_for_grama(word):
     assert not torch.allclose(one, other)
 
 
-@pytest.mark.parametrize("backbone", BACKBONES)
+CASES = [*((name, {}) for name in VARIANTS), ("gcn", {"root": True}), ("gps", {"local": "gin"})]
+
+
+@pytest.mark.parametrize(("backbone", "options"), CASES)
 @pytest.mark.parametrize("has_edge_attr", [False, True])
-def test_which_backbones_have_a_place_for_weights(backbone, has_edge_attr):
+def test_which_backbones_have_a_place_for_weights(backbone, options, has_edge_attr):
     if has_edge_attr and not reads_edge_attr(backbone):
         return
-    call = BackboneCall.inspect(build_backbone(backbone, 8, 2, has_edge_attr))
-    assert reads_edge_weights(backbone, has_edge_attr) == call.edge_weight
+    call = BackboneCall.inspect(build_variant(backbone, options, 2, has_edge_attr, 0.0)(8))
+    assert reads_edge_weights(backbone, options, has_edge_attr) == call.edge_weight
+    assert reads_edge_attr(backbone) or not call.edge_attr
 
 
-@pytest.mark.parametrize("backbone", [name for name in BACKBONES if reads_edge_attr(name)])
-def test_every_backbone_takes_attributes_beside_weights(backbone):
+@pytest.mark.parametrize(("backbone", "options"), CASES)
+def test_every_backbone_takes_attributes_beside_weights(backbone, options):
+    if not reads_edge_attr(backbone):
+        return
     facts = dataclasses.replace(SERIES, edge_encoding=FeatureEncoding("float", 3))
-    stage = assemble("grama", facts, backbone=backbone).eval()
+    stage = assemble("grama", facts, backbone=backbone, backbone_options=options).eval()
     data = ring_with_chords(9, edge_dim=3)
     weight = torch.rand(data.edge_index.size(1)) + 0.5
     x = torch.randn(9, 4, 5)

@@ -17,7 +17,7 @@ from torch_grama.training import TrainerSettings
 
 
 def config_for(data, max_epochs=3, model="grama"):
-    options = {"seq_len": 2, "num_blocks": 2} if model == "grama" else {}
+    options = {"seq_len": 2, "num_blocks": 2, "gain": None} if model == "grama" else {}
     return RunConfig(
         data=DataConfig(name=str(data)),
         model=ModelConfig(name=model, hidden_channels=4, options=options),

@@ -39,12 +39,12 @@ def test_types_are_reduced_to_data(annotation, expected):
 
 def test_modules_and_callables_are_never_options():
     options = constructor_options(GRAMA)
-    assert "node_encoder" not in options
+    assert "running" not in options
     assert options["backbone"].annotation is str
     assert options["gain"].annotation == float | Literal["auto"] | None
     assert options["in_channels"].default is Parameter.empty
-    assert options["heads"].default == 1
-    assert options["heads"].help == "Heads of the selective coefficients."
+    assert options["num_blocks"].default == 2
+    assert options["num_blocks"].help == "Number S of blocks."
 
 
 @dataclass

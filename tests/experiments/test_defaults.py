@@ -103,7 +103,7 @@ def test_the_default_is_grama_with_gates():
     config = resolve_config({"data.name": "x"}, NODES)
     assert (config.model.name, config.model.options["backbone"]) == ("grama", "gatedgcn")
     assert config.model.options["gain"] == "auto"
-    assert config.model.options["act"] == "gelu"
+    assert config.model.options["act"] == "relu"
     assert config.schedule.name == "cosine"
 
 
@@ -139,7 +139,7 @@ def test_every_option_of_the_model_is_stated():
     config = resolve_config({"data.name": "x"}, NODES)
     again = resolve_config(config.to_settings(), NODES)
     assert again.model == config.model
-    assert "normalization" in config.model.options
+    assert "constraint" in config.model.options
 
 
 @pytest.mark.parametrize("word", MODELS)
@@ -226,3 +226,10 @@ def test_graphs_without_edge_features_get_a_backbone_that_sees_degrees():
     found = [resolve_config({"data.name": "x"}, facts).model.options["backbone"]
              for facts in (small, large, MOLECULES)]  # fmt: skip
     assert found == ["gps", "gcn", "gatedgcn"]
+
+
+@pytest.mark.parametrize("word", ["grama-gcn", "grama-gin", "grama-gps-performer"])
+def test_a_word_that_names_a_backbone_keeps_it(word):
+    for facts in ALL.values():
+        options = resolve_config({"data.name": "x"} | {"model.name": word}, facts).model.options
+        assert {name: options[name] for name in MODELS[word].defaults} == MODELS[word].defaults

@@ -1,13 +1,17 @@
 """Exported models give the numbers of the run."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 from sample_data import write_node_folder
 
+import torch_grama
 from torch_grama.experiments import (
+    ConfigError,
     RunError,
+    describe_run,
     export_run,
     load_exported,
     load_run,
@@ -98,3 +102,20 @@ def test_mistakes_are_named(run, tmp_path):
             export_run(run)
     finally:
         (tmp_path / "best.ckpt").rename(run / "checkpoints" / "best.ckpt")
+
+
+def test_a_run_of_version_0_1_is_refused_in_a_sentence(run, tmp_path):
+    config = (run / "config.yaml").read_text()
+    old = tmp_path / "old"
+    shutil.copytree(run, old)
+    version = f"torch_grama: {torch_grama.__version__}"
+    assert version in config
+    text = config.replace(version, "torch_grama: 0.1.0").replace("constraint:", "normalization:")
+    (old / "config.yaml").write_text(text)
+    sentence = "made by version 0.1.0, whose model 'grama' was another: train it again, or install"
+    for use in (load_run, load_exported, describe_run):
+        with pytest.raises(RunError, match=sentence):
+            use(old)
+    (old / "config.yaml").write_text(text.replace("name: grama", "name: gcn"))
+    with pytest.raises(ConfigError, match="no setting"):  # of another model
+        load_run(old)

@@ -26,7 +26,7 @@ def test_words_become_values_of_the_options_types():
     assert from_words(
         "--data", "cora", "--model=grama", "--model.backbone", "gcn", "--model.gain", "null",
         "--optimizer.lr", "1e-2", "--optimizer.betas", "[0.9, 0.99]", "--trainer.max-epochs", "5",
-        "--model.checkpoint_blocks", "--data.fold=3", "--task.class_weights", "balanced",
+        "--model.recompute", "--data.fold=3", "--task.class_weights", "balanced",
     ) == {
         "data.name": "cora",
         "model.name": "grama",
@@ -35,7 +35,7 @@ def test_words_become_values_of_the_options_types():
         "optimizer.lr": 0.01,
         "optimizer.betas": (0.9, 0.99),
         "trainer.max_epochs": 5,
-        "model.checkpoint_blocks": True,
+        "model.recompute": True,
         "data.fold": 3,
         "task.class_weights": "balanced",
     }  # fmt: skip
@@ -71,7 +71,12 @@ def test_the_options_are_those_of_the_chosen_model():
          r"command line\); did you mean 'model.backbone'"),
         (["--lr", "1"], "did you mean 'optimizer.lr'"),
         (["--trainer.max_epoch", "1"], "did you mean 'trainer.max_epochs'"),
-        (["--model.backbone", "gnc"], "to be one of 'gcn', 'gcn-root', 'gatedgcn'"),
+        (["--model.backbone", "gnc"], "to be one of 'gcn', 'gin', 'gatedgcn'"),
+        (["--model.backbone_options", "5"], r"to be a mapping such as \{name: value\} or null"),
+        (["--model.normalization", "l1"], r"of version 0.1; write 'constraint' \(on the command"),
+        (["--model.heads", "2"], "'heads', which was of version 0.1; leave it out"),
+        (["--model.backbone", "gps-sum-pre"], r"write 'backbone: gps, backbone_options: \{local: "
+         r"gin, pre_norm: true\}' \(on the command line\)"),
         (["--model", "gramma"], "words that `grama models` prints, such as 'grama'"),
         (["--trainer.max_epochs", "2.5"], r"to be a whole number \(got '2.5', on the command"),
         (["--model.dropout", "much"], "Expected 'model.dropout' to be a number"),
@@ -109,6 +114,8 @@ def test_a_file_is_read_and_its_environment_left_out(tmp_path):
         ("a: [1", "line 1.* is no valid YAML"),
         ("- 1\n- 2", "holds no settings"),
         ("model: {name: {class_path: os.system}}", "names no classes and runs no code"),
+        ("model: {checkpoint_blocks: true}", r"write 'recompute' \(in '.*config.yaml'\)"),
+        ("model: {backbone: gcn-root}", r"backbone_options: \{root: true\}' \(in '.*config.yaml"),
         ("trainer: 3", "Expected settings in the section 'trainer'"),
         ("model: {name: [1]}", "Expected 'model.name' to be a word|Expected 'model' to be one"),
         ("trainer: {max_epochs: many}", r"got 'many', .*config.yaml"),
@@ -138,6 +145,25 @@ def test_a_configuration_survives_yaml():
     assert RunConfig.from_settings(again) == config
     dotted = check_settings(("there", config.to_settings()))
     assert RunConfig.from_settings(dotted) == config
+
+
+def test_options_of_the_backbone_are_one_mapping_or_its_entries():
+    whole = from_words("--model.backbone_options", "{pre_norm: true, norm: null, heads: 2}")
+    options = {"pre_norm": True, "norm": None, "heads": 2}
+    assert whole == {"model.backbone_options": options}
+    words = {"pre_norm": "true", "norm": "null", "heads": "2"}
+    entries = [f"--model.backbone_options.{name}={word}" for name, word in words.items()]
+    assert whole == from_words(*entries)
+    nested = flatten({"model": {"name": "grama", "backbone_options": options}})
+    assert nested["model.backbone_options"] == options
+    config = RunConfig.from_settings(from_words("--data", "cora") | whole)
+    again = yaml.safe_load(yaml.safe_dump(config.to_dict()))
+    assert RunConfig.from_settings(check_settings(("there", flatten(again)))) == config
+
+
+def test_an_entry_joins_those_of_the_word():
+    found = from_words("--model=grama-gps-performer", "--model.backbone_options.pre_norm=true")
+    assert found["model.backbone_options"] == {"attention": "performer", "pre_norm": True}
 
 
 def test_data_and_model_may_be_given_by_name_alone():

@@ -1,7 +1,7 @@
 import pytest
 import torch
-from backbone_cases import CASES, CHANNELS, EDGE_DIM, SendTanh, backbones
-from torch.nn import Linear, Module, Parameter, ReLU, Sequential
+from backbone_cases import CASES, SendTanh
+from torch.nn import Linear, Module, ModuleList, Parameter, ReLU, Sequential
 from torch_geometric.nn import (
     GATv2Conv,
     GCNConv,
@@ -14,8 +14,15 @@ from torch_geometric.nn import (
     TransformerConv,
 )
 
-from torch_grama.nn import GatedGCNConv, GPSLayer, RootedGCNConv
-from torch_grama.nn.backbone import BackboneCall, BoundBackbone, build_backbone, reset_backbone
+from torch_grama.nn import GatedGCNConv, GPSLayer, NeighborSumConv, NormedConv
+from torch_grama.nn.backbone import (
+    BackboneCall,
+    BoundBackbone,
+    build_backbone,
+    forward_parameters,
+    read_compiled,
+    reset_backbone,
+)
 from torch_grama.nn.graph_input import GraphInput
 
 
@@ -49,11 +56,22 @@ class TakesAll(Recorder):
 
 
 class KeepsEdges(Recorder):
-    carries_edge_state = True
+    edge_state = "block"
 
     def forward(self, x, edge_index, edge_attr=None):
         self.calls.append({"edge_attr": edge_attr})
         return x, edge_attr + 1
+
+
+class InPlace(Module):
+    """Changes its input, by a part that says so or by itself."""
+
+    def __init__(self, part):
+        super().__init__()
+        self.act = ReLU(inplace=True) if part else torch.relu_
+
+    def forward(self, x, edge_index):
+        return self.act(x) + 0
 
 
 class PassesOn(Module):
@@ -87,60 +105,48 @@ def full(batch):
 
 class TestBuild:
     @pytest.mark.parametrize(
-        ("word", "kind"),
+        ("word", "kind", "with_edges"),
         [
-            ("gcn", GCNConv),
-            ("gcn-root", RootedGCNConv),
-            ("gatedgcn", GatedGCNConv),
-            ("gatedgcn-plain", GatedGCNConv),
-            ("gatedgcn-sum", GatedGCNConv),
-            ("gps", GPSLayer),
-            ("gin-multi", GINConv),
-            ("gps-sum", GPSLayer),
-            ("gps-multi", GPSLayer),
-            ("gps-performer", GPSLayer),
-            ("gps-pre", GPSLayer),
-            ("gps-sum-pre", GPSLayer),
-            ("gps-multi-pre", GPSLayer),
+            ("gcn", GCNConv, None),
+            ("gatedgcn", GatedGCNConv, GatedGCNConv),
+            ("gin", NormedConv, NormedConv),
+            ("gps", GPSLayer, GPSLayer),
+            ("neighbor-sum", NeighborSumConv, NeighborSumConv),
         ],
     )
-    def test_words(self, word, kind):
+    def test_words(self, word, kind, with_edges):
         assert type(build_backbone(word, 8, 3)) is kind
+        if with_edges is not None:
+            module = build_backbone(word, 8, 3, has_edge_attr=True)
+            assert type(module) is with_edges
+            assert BackboneCall.inspect(module).edge_attr
 
-    def test_performer_is_the_attention_of_its_word(self):
-        assert build_backbone("gps-performer", 8, 3).attn_type == "performer"
-        assert build_backbone("gps", 8, 3).attn_type == "multihead"
+    def test_the_convolutions_inside(self):
+        assert isinstance(build_backbone("gin", 8, 3).conv, GINConv)
+        assert isinstance(build_backbone("gin", 8, 3, has_edge_attr=True).conv, GINEConv)
+        assert isinstance(build_backbone("gps", 8, 3).conv, GCNConv)
+        assert isinstance(build_backbone("gps", 8, 3, has_edge_attr=True).conv, GINEConv)
 
-    def test_gps_words_differ_in_the_convolution(self):
-        kinds = [type(build_backbone(word, 8, 3).conv) for word in ("gps", "gps-sum")]
-        assert kinds == [GCNConv, GINConv]
-
-    def test_words_with_pre_differ_in_the_norm_alone(self):
-        for word in ("gps", "gps-sum", "gps-multi"):
-            plain, pre = build_backbone(word, 8, 3), build_backbone(f"{word}-pre", 8, 3)
-            assert (plain.pre_norm, pre.pre_norm) == (False, True)
-            assert str(plain.conv) == str(pre.conv)
-
-    def test_gated_words_differ_in_norm_and_in_the_sum(self):
-        gated, plain, sums = (
-            build_backbone(word, 8, 3) for word in ("gatedgcn", "gatedgcn-plain", "gatedgcn-sum")
-        )
-        assert (gated.norm, gated.normalize_gates) == ("batch_norm", True)
-        assert (plain.norm, plain.normalize_gates) == (None, True)
-        assert (sums.norm, sums.normalize_gates) == (None, False)
-
-    def test_gated_statistics_are_as_many_as_recurrences(self):
+    def test_a_word_gets_dropout_and_the_number_of_recurrences(self):
+        assert build_backbone("gps", 8, 3, dropout=0.3).dropout == 0.3
         assert build_backbone("gatedgcn", 8, 3).node_norm.num_steps == 3
+        assert build_backbone("neighbor-sum", 8, 3).norm.num_steps == 3
+        assert build_backbone("gin", 8, 3).norm.num_steps == 3
 
     @pytest.mark.parametrize(
-        "word",
+        ("word", "now"),
         [
-            *("gatedgcn", "gatedgcn-sum", "gin-multi", "gps", "gps-sum", "gps-multi"),
-            *("gps-performer", "gps-pre", "gps-sum-pre", "gps-multi-pre"),
+            ("gcn-root", r"RootedGCNConv\(channels\)"),
+            ("gatedgcn-plain", r"GatedGCNConv\(channels, norm=None\)"),
+            ("gatedgcn-sum", "normalize_gates=False"),
+            ("gin-multi", "aggregation='multi'"),
+            ("gps-multi-pre", "aggregation='multi'.*pre_norm=True"),
+            ("gps-performer", "attention='performer'"),
         ],
     )
-    def test_words_that_can_use_edge_attributes(self, word):
-        assert BackboneCall.inspect(build_backbone(word, 8, 3, has_edge_attr=True)).edge_attr
+    def test_a_word_of_old_is_answered_with_the_module(self, word, now):
+        with pytest.raises(ValueError, match=rf"got '{word}'.*pass the module instead: .*{now}"):
+            build_backbone(word, 8, 3)
 
     def test_a_module_is_cloned_and_initialised_anew(self):
         module = GCNConv(8, 8)
@@ -178,14 +184,9 @@ class TestBuild:
         ("backbone", "error", "message"),
         [
             ("gc", ValueError, r"'backbone' to be one of 'gcn'.*'gatedgcn'.*\(got 'gc'\)"),
-            (
-                "gps-perform",
-                ValueError,
-                r"one of 'gps-performer', 'gps-pre', 'gps-sum', 'gps-sum-pre', 'gps-multi', "
-                r"'gps-multi-pre', 'gps'",
-            ),
-            (3, TypeError, r"a word, a module or a callable channels -> module \(got int\)"),
-            (None, TypeError, r"a word, a module or a callable.*NoneType"),
+            ("neighbour", ValueError, r"'backbone' to be one of 'neighbor-sum'"),
+            (3, TypeError, r"a name, a module or a callable channels -> module \(got int\)"),
+            (None, TypeError, r"a name, a module or a callable.*NoneType"),
             (lambda channels: channels, TypeError, r"make a torch.nn.Module \(got int\)"),
             (GCNConv(4, 4), ValueError, r"width 8 \(got GCNConv\(4, 4\) with in_channels=4\)"),
             (lambda _: SAGEConv(4, 8), ValueError, r"width 8 \(got SAGEConv.*in_channels=4\)"),
@@ -242,6 +243,13 @@ class TestInspect:
             (PassesOn(GCNConv(8, 8)), {"edge_weight"}),
             (PassesOn(GPSLayer(8)), {"batch", "batch_size", "layout"}),
             (GatedGCNConv(8), {"edge_attr", "step", "edge_state"}),
+            (
+                GatedGCNConv(8, edge_state="model"),
+                {"edge_attr", "step", "edge_state", "edges_leave"},
+            ),
+            (NeighborSumConv(8), {"edge_attr", "step"}),
+            (NormedConv(GCNConv(8, 8), 8), {"edge_weight", "step"}),
+            (GINConv(Sequential(Linear(8, 8), ReLU(inplace=True))), {"copies_input"}),
             (SendTanh(8), set()),
             (
                 TakesAll(),
@@ -319,17 +327,6 @@ class TestBound:
         assert not difference[batch.batch == 0].any()
         assert difference[batch.batch > 0].any()
 
-    def test_one_graph_without_weights_passes_none(self, path):
-        module = TakesAll()
-        graph = GraphInput(path.num_nodes, path.edge_index, edge_attr=path.edge_attr)
-
-        bound(module, graph)(path.x)
-
-        (call,) = module.calls
-        assert call["edge_weight"] is None
-        assert call["batch"] is None
-        assert call["batch_size"] == 1
-
     def test_recurrences_are_counted(self, full, batch):
         module = TakesAll()
         backbone = bound(module, full)
@@ -339,34 +336,45 @@ class TestBound:
 
         assert [call["step"] for call in module.calls] == [0, 1, 2]
 
-    @pytest.mark.parametrize(("carry", "added"), [(True, [0, 1, 2]), (False, [0, 0, 0])])
-    def test_edge_state(self, full, batch, carry, added):
+    def test_edge_state_goes_from_call_to_call(self, full, batch):
         module = KeepsEdges()
-        backbone = bound(module, full, carry_edge_state=carry)
+        backbone = bound(module, full)
 
         for _ in range(3):
             backbone(batch.x)
 
         got = [(call["edge_attr"] - batch.edge_attr).mean().item() for call in module.calls]
-        assert got == pytest.approx(added)
+        assert got == pytest.approx([0, 1, 2])
+        assert torch.allclose(backbone.edge_state, batch.edge_attr + 3)
+
+    def test_a_list_has_one_module_for_each_recurrence(self, full, batch):
+        modules = ModuleList([TakesAll() for _ in range(3)])
+        backbone = BoundBackbone(modules, BackboneCall.inspect(modules[0]), full)
+
+        for _ in range(3):
+            backbone(batch.x)
+
+        assert [[call["step"] for call in module.calls] for module in modules] == [[0], [1], [2]]
+
+    def test_a_part_that_works_in_place_is_given_a_copy(self, path):
+        graph = GraphInput(path.num_nodes, path.edge_index)
+        before = path.x.clone()
+
+        out = bound(InPlace(part=True), graph)(path.x)
+
+        assert torch.equal(path.x, before)
+        assert torch.equal(out, before.relu())
+
+    def test_a_change_of_the_input_is_refused(self, path):
+        graph = GraphInput(path.num_nodes, path.edge_index)
+
+        with pytest.raises(RuntimeError, match=r"InPlace.*to leave its input.*x\.clone\(\)"):
+            bound(InPlace(part=False), graph)(path.x)
 
     def test_gain_multiplies_the_output(self, full, batch):
         gain = torch.tensor(0.25, dtype=torch.float64)
 
         assert torch.equal(bound(TakesNothing(), full, gain=gain)(batch.x), 0.25 * batch.x)
-
-    @backbones()
-    def test_output_has_the_size_of_the_input(self, case, batch):
-        channels_in = torch.randn(12, CHANNELS, dtype=torch.float64)
-        attributes = batch.edge_attr if case.edge_dim else None
-        if case.edge_dim and isinstance(case.build(), str):
-            attributes = torch.randn(15, CHANNELS, dtype=torch.float64)
-        graph = GraphInput(
-            12, batch.edge_index, edge_attr=attributes, batch=batch.batch, batch_size=3
-        )
-        module = build_backbone(case.build(), CHANNELS, 2, case.edge_dim is not None).double()
-
-        assert bound(module, graph)(channels_in).size() == (12, CHANNELS)
 
     def test_another_width_gets_one_sentence(self, path):
         graph = GraphInput(path.num_nodes, path.edge_index)
@@ -397,6 +405,15 @@ class TestBound:
         assert bound(SendTanh(5), graph).as_linear_map(5) is None
 
 
-def test_cases_have_the_channels_they_say():
+def test_a_compiled_module_is_read_as_the_one_it_was_made_from():
+    module = GCNConv(4, 4)
+    compiled = torch.compile(module, backend="eager")
+
+    assert read_compiled(compiled) is module
+    assert read_compiled(module) is module
+    for given in (compiled, module):
+        assert list(forward_parameters(given)) == ["x", "edge_index", "edge_weight"]
+
+
+def test_names_of_cases_differ():
     assert len({case.name for case in CASES}) == len(CASES)
-    assert {case.edge_dim for case in CASES} == {None, EDGE_DIM}

@@ -3,308 +3,460 @@ import math
 import numpy
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from torch_grama.nn import NaiveCoefficients, SelectiveCoefficients
-from torch_grama.nn.functional import graph_mean
-from torch_grama.nn.normalization import NORMALIZATIONS
+from torch_grama.nn import Coefficients, GRAMABlock, NaiveCoefficients, SelectiveCoefficients
+from torch_grama.nn.coefficients import CONSTRAINTS, PACE, to_unit_scale
+from torch_grama.nn.functional import (
+    coefficients_with_poles,
+    forward_differences,
+    normalize_l1,
+    normalize_softmax,
+    normalize_sum,
+)
 
-BATCH = torch.tensor([0, 0, 1, 1, 1, 3])
 CHANNELS = 4
 
 
-@pytest.fixture
-def sequence(seed):
-    return torch.randn(3, 6, CHANNELS, dtype=torch.float64)
-
-
-def selective(order=3, **options):
-    return SelectiveCoefficients(CHANNELS, order, **options).double()
-
-
-def scores_by_hand(module, pooled):
-    """Scores of one graph, head by head and lag by lag; pooled is [L, F]."""
-    size = CHANNELS // module.heads
-    query = module.query_weight @ pooled[-1] + module.query_bias
-    scores = []
-    for i in range(1, module.order + 1):
-        key = module.key_weight @ pooled[-i]
-        heads = [
-            query[h * size : (h + 1) * size] @ key[h * size : (h + 1) * size] / math.sqrt(size)
-            for h in range(module.heads)
-        ]
-        scores.append(sum(heads) / module.heads + module.lag_bias[i - 1])
-    return torch.stack(scores)
+def scores_with_share(share):
+    """Scores of both signs whose sum is the given share of the sum of their absolute values."""
+    up, down = torch.tensor([0.9, 0.3]), torch.tensor([0.5, 0.7])
+    up, down = up / up.sum() * (1 + share) / 2, down / down.sum() * (1 - share) / 2
+    return torch.cat([up, -down]).double()
 
 
 def poles(phi):
     return numpy.roots(numpy.concatenate([[1.0], -phi.detach().double().numpy()]))
 
 
+class TestSum:
+    @pytest.mark.parametrize("share", [0.0, 1e-12, -1e-12])
+    def test_near_zero_gives_uniform_coefficients(self, share):
+        phi = normalize_sum(scores_with_share(share))
+
+        assert torch.allclose(phi, torch.full((4,), 0.25, dtype=torch.float64), atol=1e-9)
+
+    @pytest.mark.parametrize("share", [-1.0, -0.34, 0.34, 0.5, 1.0])
+    def test_outside_the_guard_it_is_the_plain_quotient(self, share):
+        scores = scores_with_share(share)
+
+        assert torch.allclose(normalize_sum(scores), scores / scores.sum(), rtol=1e-12)
+
+    def test_the_guard_is_relative_to_the_size_of_the_scores(self):
+        phi = normalize_sum(torch.tensor([1.0, -0.85]))
+
+        assert phi.sum().item() == pytest.approx(1, abs=1e-6)
+        assert phi.abs().sum().item() <= 3
+
+    @settings(max_examples=300, deadline=None)
+    @given(st.lists(st.floats(-1, 1), min_size=1, max_size=8), st.floats(1e-6, 10))
+    def test_adds_up_to_one_and_stays_bounded_for_any_scores(self, scores, scale):
+        c = scale * torch.tensor(scores, dtype=torch.float64)
+        total, size = c.sum(), c.abs().sum()
+
+        phi = normalize_sum(c)
+
+        assert phi.sum().item() == pytest.approx(1, abs=1e-6)
+        assert phi.abs().sum().item() <= 3 + 1e-6
+        if size >= 0.1 and total.abs() >= size / 3:
+            assert torch.allclose(phi, c / total)
+
+    @pytest.mark.parametrize("edge", [-1 / 3, 0.0, 1 / 3])
+    def test_is_continuous(self, edge):
+        below, above = (normalize_sum(scores_with_share(edge + step)) for step in (-1e-9, 1e-9))
+
+        assert torch.allclose(below, above, atol=1e-6)
+
+    def test_gradient_at_the_sum_zero_is_finite(self):
+        scores = scores_with_share(0.0).requires_grad_()
+
+        normalize_sum(scores)[0].backward()
+
+        assert torch.isfinite(scores.grad).all()
+
+    def test_all_scores_zero_give_uniform_coefficients(self):
+        assert normalize_sum(torch.zeros(5)).tolist() == pytest.approx([0.2] * 5)
+
+
+class TestConstraints:
+    def test_l1_by_hand(self):
+        assert normalize_l1(torch.tensor([1.0, -3.0, 4.0])).tolist() == [0.125, -0.375, 0.5]
+
+    @pytest.mark.parametrize("scale", [1e-12, 0.01, 1.0, 100.0])
+    def test_l1_satisfies_the_stability_condition(self, scale):
+        assert normalize_l1(scale * torch.randn(50, 6)).abs().sum(-1).max() <= 1 + 1e-6
+
+    def test_l1_divides_tiny_scores_by_a_constant(self):
+        scores = torch.tensor([0.02, -0.03])
+
+        assert torch.allclose(normalize_l1(scores), 10 * scores)
+
+    def test_softmax_is_positive_and_adds_up_to_one(self):
+        phi = normalize_softmax(torch.tensor([0.0, math.log(3.0)]))
+
+        assert phi.tolist() == pytest.approx([0.25, 0.75])
+
+    def test_none_keeps_the_scores(self):
+        scores = torch.randn(3)
+
+        assert CONSTRAINTS["none"](scores) is scores
+
+    @pytest.mark.parametrize("word", CONSTRAINTS)
+    @pytest.mark.parametrize("share", [0.5, 0.2, -0.1])
+    @pytest.mark.parametrize("scale", [1.0, 0.05])
+    def test_gradient(self, word, share, scale):
+        rows = [scores_with_share(share), scores_with_share(0.9)]
+        scores = (scale * torch.stack(rows)).requires_grad_()
+
+        assert torch.autograd.gradcheck(CONSTRAINTS[word], scores)
+
+    @pytest.mark.parametrize("word", CONSTRAINTS)
+    def test_rows_are_independent(self, word):
+        scores = torch.randn(3, 4)
+
+        assert torch.allclose(CONSTRAINTS[word](scores)[1], CONSTRAINTS[word](scores[1]))
+
+
+radii = pytest.mark.parametrize("radius", [0.5, 0.7, 0.95, 0.999, 1.0])
+orders = pytest.mark.parametrize("order", [2, 3, 4, 7, 16])
+
+
+@radii
+class TestPoles:
+    @orders
+    def test_without_constraint_all_lie_evenly_on_the_circle(self, order, radius):
+        found = poles(coefficients_with_poles(order, radius, "none"))
+
+        assert len(found) == order
+        assert abs(found) == pytest.approx(radius, rel=1e-9)
+        angles = numpy.sort(numpy.angle(found))
+        assert numpy.diff(angles) == pytest.approx(2 * numpy.pi / order)
+
+    @orders
+    def test_with_sum_one_is_one_and_the_others_lie_on_the_circle(self, order, radius):
+        found = poles(coefficients_with_poles(order, radius, "sum"))
+        found = sorted(found, key=lambda pole: abs(pole - 1))
+
+        assert found[0] == pytest.approx(1)
+        assert abs(numpy.array(found[1:])) == pytest.approx(radius, rel=1e-9)
+
+    @orders
+    def test_with_l1_the_dominant_one_is_real_and_at_the_radius(self, order, radius):
+        found = poles(coefficients_with_poles(order, radius, "l1"))
+
+        assert found[numpy.argmax(abs(found))] == pytest.approx(radius, rel=1e-9)
+
+    @orders
+    @pytest.mark.parametrize("word", ["sum", "l1", "none"])
+    def test_the_constraint_leaves_them_as_they_are(self, order, radius, word):
+        phi = coefficients_with_poles(order, radius, word)
+
+        assert phi.dtype == torch.float64
+        assert torch.allclose(CONSTRAINTS[word](phi), phi, atol=1e-12)
+
+    def test_sum_of_order_one_is_the_only_coefficient(self, radius):
+        assert coefficients_with_poles(1, radius, "sum").tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda order, radius, word: coefficients_with_poles(order, radius, word),
+        lambda order, radius, word: NaiveCoefficients(order, 2, word, radius),
+        lambda order, radius, word: SelectiveCoefficients(4, order, 2, 16, word, radius),
+    ],
+    ids=["function", "naive", "selective"],
+)
+class TestPolesThatCannotBe:
+    @pytest.mark.parametrize(("order", "constraint"), [(3, "softmax"), (1, "l1")])
+    def test_no_freedom(self, build, order, constraint):
+        with pytest.raises(ValueError, match=rf"leaves room.*poles=0.9.*'{constraint}'"):
+            build(order, 0.9, constraint)
+
+    @pytest.mark.parametrize("radius", [0.49, 1.0001, -1, float("nan"), float("inf")])
+    def test_radius_out_of_range(self, build, radius):
+        with pytest.raises(ValueError, match=r"'poles' to be between 0\.5 and 1 \(got"):
+            build(3, radius, "sum")
+
+
 class TestNaive:
-    def test_starts_with_the_newest_element_alone(self):
-        assert NaiveCoefficients(3)(torch.empty(4, 2, 1)).tolist() == [[1.0, 0.0, 0.0]]
+    def test_start_with_the_newest_element_alone(self):
+        phi, theta = NaiveCoefficients(3, 2)()
+
+        assert phi.tolist() == [[1.0, 0.0, 0.0]]
+        assert theta.tolist() == [[1.0, 0.0]]
 
     def test_a_hand_made_weight_keeps_its_order(self):
-        module = NaiveCoefficients(3)
-        module.weight.data = torch.tensor([6.0, 3.0, 1.0])
+        module = NaiveCoefficients(3, 2)
+        module.weight.data = torch.tensor([6.0, 3.0, 1.0, 1.0, 3.0])
 
-        assert module(torch.empty(4, 2, 1)).tolist() == [pytest.approx([0.6, 0.3, 0.1])]
+        phi, theta = module(torch.randn(4, 3, 1))
 
-    def test_every_graph_gets_the_same(self, sequence):
-        phi = NaiveCoefficients(2)(sequence, BATCH, 5)
-
-        assert phi.tolist() == [[1.0, 0.0]] * 5
-
-    def test_does_not_depend_on_the_input(self, sequence):
-        module = NaiveCoefficients(2)
-
-        assert torch.equal(module(sequence), module(-3 * sequence))
+        assert phi.tolist() == [pytest.approx([0.6, 0.3, 0.1])]
+        assert theta.tolist() == [pytest.approx([0.25, 0.75])]
 
     def test_gradient_reaches_the_weight(self):
-        module = NaiveCoefficients(3, "none")
+        module = NaiveCoefficients(2, 1, "none")
 
-        (module(torch.empty(3, 1, 1)) * torch.tensor([1.0, 2.0, 4.0])).sum().backward()
+        phi, theta = module()
+        (phi @ torch.tensor([1.0, 2.0]) + 4 * theta[:, 0]).backward()
 
-        assert module.weight.grad.tolist() == [1.0, 2.0, 4.0]
+        assert module.weight.grad.tolist() == [PACE, 2 * PACE, 4 * PACE]
+
+    def test_fixed_ones_are_not_trained(self):
+        module = Coefficients("fixed").build(8, 3)
+
+        assert not any(p.requires_grad for p in module.parameters())
+        assert torch.equal(module().phi, NaiveCoefficients(3, 3)().phi)
+
+    def test_poles_concern_the_states_alone(self):
+        module = NaiveCoefficients(4, 3, "sum", 0.9)
+
+        assert torch.allclose(module().phi[0].double(), coefficients_with_poles(4, 0.9, "sum"))
+        assert module().theta.tolist() == [[1.0, 0.0, 0.0]]
 
     def test_reset(self):
-        module = NaiveCoefficients(3)
+        module = NaiveCoefficients(3, 2)
         module.weight.data.fill_(7)
 
         module.reset_parameters()
 
-        assert module.weight.tolist() == [1.0, 0.0, 0.0]
+        assert (PACE * module.weight).tolist() == [1.0, 0.0, 0.0, 1.0, 0.0]
 
     def test_repr(self):
-        assert str(NaiveCoefficients(3, "l1")) == "NaiveCoefficients(3, normalization='l1')"
+        assert str(NaiveCoefficients(3, 2, "l1")) == "NaiveCoefficients(3, 2, constraint='l1')"
 
-    @pytest.mark.parametrize("radius", [0.5, 0.9, 0.99, 1.0])
-    @pytest.mark.parametrize("order", [2, 3, 4, 8])
-    def test_initial_poles_of_none(self, radius, order):
-        module = NaiveCoefficients(order, "none", initial_poles=radius).double()
-        module.reset_parameters()
 
-        assert abs(poles(module(torch.empty(order, 1, 1))[0])) == pytest.approx(radius)
+def selective(p=3, q=2, **options):
+    module = SelectiveCoefficients(CHANNELS, p, q, **options).double()
+    torch.nn.init.normal_(module.key_weight)
+    torch.nn.init.normal_(module.lag_bias, std=1 / PACE)
+    return module
 
-    @pytest.mark.parametrize("radius", [0.5, 0.9, 0.99, 1.0])
-    @pytest.mark.parametrize("order", [2, 3, 4, 8])
-    def test_initial_poles_of_sum(self, radius, order):
-        module = NaiveCoefficients(order, "sum", initial_poles=radius).double()
-        module.reset_parameters()
 
-        found = sorted(poles(module(torch.empty(order, 1, 1))[0]), key=lambda pole: abs(pole - 1))
+def scores_by_hand(module, side, pooled, order):
+    """Scores of one graph, lag by lag; pooled is [L, F]."""
+    unit = pooled / (pooled.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+    query = module.query_weight[side] @ unit[-1] + module.query_bias[side]
+    keys = [module.key_weight[side] @ unit[-i] for i in range(1, order + 1)]
+    mean = sum(keys) / order
+    scores = [query @ (key - mean) / math.sqrt(module.width) for key in keys]
+    return torch.stack(scores) + PACE * module.lag_bias[side, :order]
 
-        assert found[0] == pytest.approx(1)
-        assert abs(numpy.array(found[1:])) == pytest.approx(radius)
 
-    @pytest.mark.parametrize("radius", [0.5, 0.9, 0.99, 1.0])
-    @pytest.mark.parametrize("order", [2, 3, 4, 8])
-    def test_dominant_initial_pole_of_l1(self, radius, order):
-        module = NaiveCoefficients(order, "l1", initial_poles=radius).double()
-        module.reset_parameters()
-
-        assert abs(poles(module(torch.empty(order, 1, 1))[0])).max() == pytest.approx(radius)
+@pytest.fixture
+def pooled(seed):
+    """Means of states and residuals of three graphs, the last one without nodes."""
+    sequences = torch.randn(2, 3, 3, CHANNELS, dtype=torch.float64)
+    sequences[:, 2] = 0
+    return sequences.unbind(0)
 
 
 class TestSelective:
-    @pytest.mark.parametrize("heads", [1, 2, 4])
-    @pytest.mark.parametrize("order", [1, 2, 3])
-    def test_scores_by_hand(self, sequence, heads, order):
-        module = selective(order, heads=heads, normalization="none")
+    @pytest.mark.parametrize("width", [1, 5, 16])
+    @pytest.mark.parametrize(("p", "q"), [(1, 1), (3, 3), (1, 3), (3, 2)])
+    @pytest.mark.parametrize("constraint", CONSTRAINTS)
+    def test_scores_by_hand(self, pooled, width, p, q, constraint):
+        module = selective(p, q, width=width, constraint=constraint)
+        bend = torch.Tensor.clone if constraint == "softmax" else torch.tanh
 
-        phi = module(sequence, BATCH, 5)
+        got = module(*pooled)
 
-        pooled = graph_mean(sequence, BATCH, 5)
-        expected = torch.stack([scores_by_hand(module, graph).tanh() for graph in pooled])
-        assert torch.allclose(phi, expected)
+        for side, (coefficients, means, order) in enumerate(zip(got, pooled, (p, q), strict=True)):
+            scores = [bend(scores_by_hand(module, side, graph, order)) for graph in means]
+            expected = torch.stack([CONSTRAINTS[constraint](row) for row in scores])
+            assert torch.allclose(coefficients, expected)
 
-    def test_softmax_takes_the_scores_without_tanh(self, sequence):
-        module = selective(normalization="softmax")
-        module.lag_bias.data = torch.tensor([3.0, -5.0, 0.0], dtype=torch.float64)
+    def test_without_residuals_these_are_differences_of_the_states(self, pooled):
+        module = selective()
+        differences = forward_differences(pooled[0].transpose(0, 1)).transpose(0, 1)
 
-        expected = scores_by_hand(module, graph_mean(sequence)[0]).softmax(-1)
+        for a, b in zip(module(pooled[0]), module(pooled[0], differences), strict=True):
+            assert torch.allclose(a, b)
 
-        assert torch.allclose(module(sequence)[0], expected)
+    def test_the_scale_of_the_states_does_not_matter(self, pooled):
+        module = selective()
+
+        for a, b in zip(module(*pooled), module(*(100 * part for part in pooled)), strict=True):
+            assert torch.allclose(a, b, atol=1e-4)
+
+    def test_unit_scale_keeps_zero(self):
+        x = torch.tensor([[3.0, -4.0], [0.0, 0.0]])
+
+        assert to_unit_scale(x).square().mean(1).tolist() == pytest.approx([1, 0], abs=1e-4)
 
     def test_the_first_coefficient_belongs_to_the_newest_element(self):
-        # the query is the newest element; only element k of the pooled sequence answers it
-        module = selective(normalization="none")
-        for parameter, value in (
-            (module.query_weight, torch.eye(CHANNELS)),
-            (module.key_weight, torch.eye(CHANNELS)),
-            (module.query_bias, torch.zeros(CHANNELS)),
-            (module.lag_bias, torch.zeros(3)),
-        ):
-            parameter.data = value.double()
-        sequence = torch.zeros(3, 1, CHANNELS, dtype=torch.float64)
-        sequence[0, 0, 0], sequence[2, 0, :2] = 8.0, torch.tensor([1.0, 1.0])
+        # the query is the newest element; only the newest and the oldest answer it
+        module = SelectiveCoefficients(2, 3, 3, width=2, constraint="none").double()
+        torch.nn.init.zeros_(module.lag_bias), torch.nn.init.zeros_(module.query_bias)
+        module.query_weight.data[:] = module.key_weight.data[:] = torch.eye(2)
+        sequence = torch.tensor([[[3.0, 0.0], [0.0, 5.0], [7.0, 0.0]]], dtype=torch.float64)
 
-        phi = module(sequence)[0]
+        phi, theta = module(sequence, sequence)
 
-        # scores: newest against itself 2 / 2, the middle 0, the oldest 8 / 2
-        assert torch.allclose(phi, torch.tensor([1.0, 0.0, 4.0], dtype=torch.float64).tanh())
+        # the products 2, 0, 2 less their mean, over the root of the width
+        expected = (torch.tensor([2.0, -4.0, 2.0], dtype=torch.float64) / 3 / math.sqrt(2)).tanh()
+        assert torch.allclose(phi[0], expected)
+        assert torch.allclose(theta[0], expected)
 
-    def test_order_below_the_length_uses_the_last_elements(self, sequence):
-        module = selective(2)
-        changed = sequence.clone()
-        changed[0] += 1
+    def test_order_below_the_length_uses_the_last_elements(self, pooled):
+        module = selective(2, 2)
+        changed = [part.clone() for part in pooled]
+        for part in changed:
+            part[:, 0] += 1
 
-        assert torch.equal(module(sequence), module(changed))
+        assert torch.equal(module(*pooled).phi, module(*changed).phi)
+        assert torch.equal(module(*pooled).theta, module(*changed).theta)
 
-    @pytest.mark.parametrize("normalization", NORMALIZATIONS)
-    def test_graphs_do_not_see_each_other(self, sequence, normalization):
-        module = selective(normalization=normalization)
+    @pytest.mark.parametrize("constraint", CONSTRAINTS)
+    def test_graphs_do_not_see_each_other(self, pooled, constraint):
+        module = selective(constraint=constraint)
 
-        together = module(sequence, BATCH, 5)
+        together = module(*pooled)
 
-        assert torch.allclose(together[:1], module(sequence[:, :2]))
-        assert torch.allclose(together[1:2], module(sequence[:, 2:5]))
-        assert torch.allclose(together[3:4], module(sequence[:, 5:]))
+        for graph in range(3):
+            alone = module(*(part[graph : graph + 1] for part in pooled))
+            assert torch.allclose(together.phi[graph], alone.phi[0])
+            assert torch.allclose(together.theta[graph], alone.theta[0])
 
-    def test_a_graph_without_nodes_gets_finite_coefficients(self, sequence):
-        assert torch.isfinite(selective()(sequence, BATCH, 5)).all()
+    @pytest.mark.parametrize("constraint", CONSTRAINTS)
+    def test_a_sequence_of_zeros_gives_finite_coefficients(self, constraint):
+        module = SelectiveCoefficients(CHANNELS, 3, 2, constraint=constraint)
+        zeros = torch.zeros(1, 3, CHANNELS)
 
-    @pytest.mark.parametrize("normalization", NORMALIZATIONS)
-    def test_a_sequence_of_zeros_gives_finite_coefficients(self, normalization):
-        module = selective(normalization=normalization)
-
-        phi = module(torch.zeros(3, 2, CHANNELS, dtype=torch.float64))
-        phi.square().sum().backward()
+        phi, theta = module(zeros, zeros)
+        (phi.square().sum() + theta.square().sum()).backward()
 
         assert torch.isfinite(phi).all()
+        assert torch.isfinite(theta).all()
         assert all(torch.isfinite(p.grad).all() for p in module.parameters())
 
-    @pytest.mark.parametrize("seed", range(5))
-    def test_starts_near_the_mean_of_the_past(self, seed):
-        torch.manual_seed(seed)
-        module = SelectiveCoefficients(16, 4)
+    # those of softmax are never zero, and leave no poles to place
+    @pytest.mark.parametrize("constraint", ["sum", "l1", "none"])
+    @pytest.mark.parametrize("poles", [None, 0.8, 0.95])
+    def test_starts_as_naive_ones_do_for_every_graph(self, constraint, poles):
+        module = SelectiveCoefficients(16, 4, 3, constraint=constraint, poles=poles)
+        expected = NaiveCoefficients(4, 3, constraint, poles)()
 
-        assert torch.allclose(module(torch.randn(4, 1, 16)), torch.tensor(0.25), atol=0.05)
+        got = module(torch.randn(5, 4, 16))
 
-    def test_starts_with_a_part_that_depends_on_the_input(self, sequence):
+        for a, b in zip(got, expected, strict=True):
+            assert torch.allclose(a, b.expand(5, -1), atol=2e-3)
+
+    def test_keys_are_taught_from_the_first_step(self, pooled):
+        module = SelectiveCoefficients(CHANNELS, 3, 2).double()
+
+        phi, theta = module(*pooled)
+        (phi[:, 0] + theta[:, 0]).square().sum().backward()
+
+        assert (module.key_weight.grad.flatten(1).abs().sum(1) > 0).all()
+
+    def test_every_parameter_gets_a_gradient(self, pooled):
         module = selective()
 
-        assert (module(sequence) - module(2 * sequence)).abs().max() > 1e-4
+        phi, theta = module(*pooled)
+        (phi.square().sum() + theta.square().sum()).backward()
 
-    def test_sum_is_one(self, sequence):
-        phi = selective()(100 * sequence, BATCH, 5)
+        for parameter in module.parameters():
+            assert (parameter.grad.abs().flatten(1).sum(1) > 0).all()
 
-        assert torch.allclose(phi.sum(-1), torch.ones(5, dtype=torch.float64))
-
-    def test_every_parameter_gets_a_gradient(self, sequence):
-        module = selective()
-
-        module(sequence, BATCH, 5).square().sum().backward()
-
-        assert all(p.grad.abs().sum() > 0 for p in module.parameters())
-
-    def test_gradcheck(self, sequence):
-        module = selective(2, heads=2)
+    @pytest.mark.parametrize("constraint", CONSTRAINTS)
+    def test_gradcheck(self, pooled, constraint):
+        module = selective(2, 1, width=3, constraint=constraint)
         parameters = dict(module.named_parameters())
+        names = list(parameters)
+        leaves = [*(part[:2] for part in pooled), *(p.detach() for p in parameters.values())]
 
-        def run(sequence, *values):
-            named = dict(zip(parameters, values, strict=True))
-            return torch.func.functional_call(module, named, (sequence, BATCH, 5))
+        def run(states, residuals, *values):
+            named = dict(zip(names, values, strict=True))
+            return torch.func.functional_call(module, named, (states, residuals))
 
-        assert torch.autograd.gradcheck(
-            run,
-            (
-                sequence.requires_grad_(),
-                *(p.detach().requires_grad_() for p in parameters.values()),
-            ),
-        )
+        assert torch.autograd.gradcheck(run, [leaf.requires_grad_() for leaf in leaves])
 
-    def test_autocast_leaves_the_coefficients_in_float32(self, sequence):
-        module = SelectiveCoefficients(CHANNELS, 3)
+    def test_half_precision_means_are_read_in_the_precision_of_the_weights(self, pooled):
+        module = selective().float()
+        half = [part.bfloat16() for part in pooled]
+
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            phi = module(sequence.bfloat16())
+            phi, theta = module(*half)
 
-        assert phi.dtype == torch.float32
+        assert phi.dtype == theta.dtype == torch.float32
+        assert torch.allclose(phi, module(*(part.float() for part in half)).phi)
 
     def test_reset_draws_anew(self):
-        module = SelectiveCoefficients(CHANNELS, 3)
+        module = SelectiveCoefficients(CHANNELS, 3, 2)
         before = {name: p.clone() for name, p in module.named_parameters()}
-        module.lag_bias.data.fill_(9)
+        for parameter in module.parameters():
+            parameter.data.fill_(9)
 
         module.reset_parameters()
 
-        assert torch.equal(module.lag_bias, before["lag_bias"])
-        for name in ("query_weight", "query_bias", "key_weight"):
-            assert not torch.equal(module.get_parameter(name), before[name])
+        for name, value in before.items():
+            is_drawn = name.startswith("query")
+            assert torch.equal(module.get_parameter(name), value) is not is_drawn, name
+
+    @pytest.mark.parametrize(("length", "channels"), [(2, 4), (3, 5)])
+    def test_a_sequence_that_does_not_fit_is_refused(self, length, channels):
+        with pytest.raises(ValueError, match=r"at least 3 elements and 4 channels \(got"):
+            SelectiveCoefficients(4, 2, 3)(torch.zeros(2, length, channels))
 
     def test_repr(self):
-        expected = "SelectiveCoefficients(4, 3, heads=2, normalization='sum')"
+        expected = "SelectiveCoefficients(4, 3, 2, width=16, constraint='sum')"
 
-        assert str(SelectiveCoefficients(4, 3, heads=2)) == expected
+        assert str(SelectiveCoefficients(4, 3, 2)) == expected
 
-    @pytest.mark.parametrize("radius", [0.8, 0.95])
-    @pytest.mark.parametrize("order", [2, 4, 8])
-    def test_initial_poles_of_sum_are_near(self, radius, order):
-        module = selective(order, normalization="sum", initial_poles=radius)
-        sequence = 0.1 * torch.randn(order, 5, CHANNELS, dtype=torch.float64)
+    @pytest.mark.parametrize(("backbone", "share"), [("gatedgcn", 0.1), ("gcn", 0.34)])
+    def test_takes_a_small_share_of_the_parameters_of_a_block(self, backbone, share):
+        block = GRAMABlock(128, backbone)
 
-        found = sorted(poles(module(sequence)[0]), key=lambda pole: abs(pole - 1))
+        own, all_of_it = (
+            sum(p.numel() for p in module.parameters()) for module in (block.coefficients, block)
+        )
 
-        assert found[0] == pytest.approx(1)
-        assert abs(numpy.array(found[1:])) == pytest.approx(radius, abs=0.05)
+        assert own <= share * all_of_it
 
-    @pytest.mark.parametrize("normalization", ["none", "l1"])
-    @pytest.mark.parametrize("radius", [0.8, 0.95])
-    def test_dominant_initial_pole_is_near(self, normalization, radius):
-        module = selective(4, normalization=normalization, initial_poles=radius)
-        sequence = 0.1 * torch.randn(4, 5, CHANNELS, dtype=torch.float64)
 
-        assert abs(poles(module(sequence)[0])).max() == pytest.approx(radius, abs=0.05)
+class TestSettings:
+    def test_a_word_is_a_kind(self):
+        assert Coefficients.of("naive") == Coefficients(kind="naive")
+        given = Coefficients(ar_order=2)
+        assert Coefficients.of(given) is given
+
+    def test_orders_are_as_long_as_the_sequence_unless_given(self):
+        module = Coefficients(ma_order=2, channels=5).build(CHANNELS, 4)
+
+        assert (module.ar_order, module.ma_order, module.width) == (4, 2, 5)
 
     @pytest.mark.parametrize(
-        ("normalization", "radius"), [("none", 0.9), ("l1", 0.9), ("sum", 0.9)]
+        ("options", "message"),
+        [
+            ({"kind": "selectiv"}, r"'coefficients.kind' to be one of 'selective'.*'selectiv'"),
+            ({"constraint": "L1"}, r"'coefficients.constraint' to be one of 'l1'.*got 'L1'"),
+            ({"update": "steps"}, r"'coefficients.update' to be one of 'step', 'block'"),
+            ({"channels": 0}, r"'channels' to be at least 1 \(got 0\)"),
+        ],
     )
-    def test_initial_poles_are_exact_without_the_input(self, normalization, radius):
-        module = selective(4, normalization=normalization, initial_poles=radius)
-        expected = NaiveCoefficients(4, normalization, initial_poles=radius)
-        module.key_weight.data.zero_()
+    def test_bad_ones_get_one_sentence(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            Coefficients(**options)
 
-        phi = module(torch.randn(4, 5, CHANNELS, dtype=torch.float64))
+    @pytest.mark.parametrize("name", ["ar_order", "ma_order"])
+    def test_orders_must_fit_the_sequence(self, name):
+        Coefficients(**{name: 4}).check_orders(4)
+        Coefficients(**{name: 2}).check_orders(4, 2)
+        for order in (0, -1, 5):
+            message = rf"'{name}' to be between 1 and 'seq_len' \(got {name}={order}, seq_len=4\)"
+            with pytest.raises(ValueError, match=message):
+                Coefficients(**{name: order}).check_orders(4, 9)
+        with pytest.raises(ValueError, match=rf"second block receives \(got {name}=3, num_rec"):
+            Coefficients(**{name: 3}).check_orders(4, 2)
 
-        assert torch.allclose(phi[0], expected(torch.empty(4, 1, 1))[0].double(), atol=1e-6)
 
-
-@pytest.mark.parametrize(
-    "build", [NaiveCoefficients, lambda order: SelectiveCoefficients(4, order)]
-)
+@pytest.mark.parametrize("build", [NaiveCoefficients, lambda *o: SelectiveCoefficients(4, *o)])
 @pytest.mark.parametrize("order", [0, -1])
 def test_orders_below_one_are_refused(build, order):
-    with pytest.raises(ValueError, match=rf"'order' to be at least 1 \(got {order}\)"):
-        build(order)
-
-
-@pytest.mark.parametrize("heads", [0, 3, -1])
-def test_heads_must_divide_the_channels(heads):
-    with pytest.raises(ValueError, match=rf"'heads' to divide.*heads={heads}, channels=4"):
-        SelectiveCoefficients(4, 3, heads=heads)
-
-
-@pytest.mark.parametrize(("length", "channels"), [(2, 4), (3, 5)])
-def test_a_sequence_that_does_not_fit_is_refused(length, channels):
-    module = SelectiveCoefficients(4, 3)
-
-    with pytest.raises(ValueError, match=r"at least 3 elements and 4 channels \(got"):
-        module(torch.zeros(length, 2, channels))
-
-
-@pytest.mark.parametrize(
-    "build", [NaiveCoefficients, lambda *a, **k: SelectiveCoefficients(4, *a, **k)]
-)
-class TestInitialPolesThatCannotBe:
-    def test_softmax_leaves_no_freedom(self, build):
-        with pytest.raises(ValueError, match=r"leaves room for 'initial_poles'.*'softmax'"):
-            build(3, normalization="softmax", initial_poles=0.9)
-
-    def test_l1_of_order_one_leaves_no_freedom(self, build):
-        with pytest.raises(ValueError, match=r"leaves room for 'initial_poles'.*order 1"):
-            build(1, normalization="l1", initial_poles=0.9)
-
-    @pytest.mark.parametrize("radius", [0.4, 1.01, float("nan")])
-    def test_radius_out_of_range(self, build, radius):
-        with pytest.raises(ValueError, match=r"'initial_poles' to be between 0.5 and 1 \(got"):
-            build(3, initial_poles=radius)
+    with pytest.raises(ValueError, match=rf"'ar_order' to be at least 1 \(got {order}\)"):
+        build(order, 2)
+    with pytest.raises(ValueError, match=rf"'ma_order' to be at least 1 \(got {order}\)"):
+        build(2, order)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from torch_grama.nn import GatedGCNConv, GRAMABlock
+from torch_grama.nn import GRAMA, Coefficients, GatedGCNConv, GRAMABlock
 
 CHANNELS = 4
 
@@ -57,7 +57,6 @@ def test_norms_come_after_the_sum_and_before_the_rectifier(x, e, directed, train
     module = conv(has_edge_attr=True).train(training)
     expected, logits = dense_formula(module, x, directed.edge_index, e)
     # the norms themselves are tested elsewhere
-    normalized = [module.node_norm(expected), module.edge_norm(logits)]
     module.node_norm.reset_parameters(), module.edge_norm.reset_parameters()
     normalized = [module.node_norm(expected), module.edge_norm(logits)]
     module.node_norm.reset_parameters(), module.edge_norm.reset_parameters()
@@ -101,20 +100,27 @@ def test_edge_attributes_that_were_promised_must_come(x, directed):
         conv(has_edge_attr=True)(x, directed.edge_index)
 
 
-def test_unknown_norm():
-    with pytest.raises(ValueError, match="'norm' to be 'batch_norm' or None"):
-        GatedGCNConv(CHANNELS, norm="layer_norm")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"norm": "layer_norm"}, "'norm' to be 'batch_norm' or None"),
+        ({"edge_state": "layer"}, "'edge_state' to be one of 'block'|'model'|'none'"),
+    ],
+)
+def test_unknown_words(options, message):
+    with pytest.raises(ValueError, match=message):
+        GatedGCNConv(CHANNELS, **options)
 
 
-@pytest.mark.parametrize("options", [{}, {"norm": None}, {"has_edge_attr": True}])
-def test_reset_draws_anew(options):
-    module = GatedGCNConv(CHANNELS, **options)
-    before = module.node_lin.weight.clone(), module.edge_lin.weight.clone()
+@pytest.mark.parametrize("norm", ["batch_norm", None])
+def test_without_an_edge_state_the_edges_come_back_as_they_were(x, e, directed, norm):
+    module = conv(has_edge_attr=True, norm=norm, edge_state="none")
 
-    module.reset_parameters()
+    out, edge_state = module(x, directed.edge_index, e)
+    out.sum().backward()
 
-    assert not torch.equal(module.node_lin.weight, before[0])
-    assert not torch.equal(module.edge_lin.weight, before[1])
+    assert edge_state is e
+    assert all(p.grad is not None for p in module.parameters())
 
 
 def test_repr():
@@ -126,22 +132,25 @@ class TestInsideABlock:
 
     @pytest.fixture
     def block(self, seed):
-        return GRAMABlock(
+        return self.build("block")
+
+    def build(self, edge_state):
+        block = GRAMABlock(
             CHANNELS,
-            conv(norm=None),
+            conv(norm=None, edge_state=edge_state),
             seq_len=1,
             num_recurrences=3,
-            coefficients="naive",
-            normalization="none",
+            coefficients=Coefficients("naive", constraint="none"),
             gain=None,
             act=None,
         ).double()
+        block.coefficients.weight.data[1] = 0
+        return block
 
     @pytest.fixture
     def run(self, x, directed, block):
-        block.ma_coefficients.weight.data.zero_()
         states = x.unsqueeze(0)
-        return lambda: block(states, 0 * states, directed.edge_index)[0]
+        return lambda block=block: block(states, 0 * states, directed.edge_index)[0]
 
     def test_the_edge_state_is_carried_from_recurrence_to_recurrence(self, block, run, x, directed):
         state, edge_state, expected = x, None, []
@@ -152,20 +161,16 @@ class TestInsideABlock:
 
         assert torch.allclose(run(), torch.stack(expected))
 
-    def test_the_edge_state_may_start_anew_at_every_recurrence(self, block, run, x, directed):
-        block.carry_edge_state = False
+    def test_without_an_edge_state_every_recurrence_starts_anew(self, block, run, x, directed):
+        anew = self.build("none")
+        anew.load_state_dict(block.state_dict())
         state, expected = x, []
         for _ in range(3):
             state = state + block.backbone(state, directed.edge_index)[0]
             expected.append(state)
 
-        assert torch.allclose(run(), torch.stack(expected))
-
-    def test_the_two_differ(self, block, run):
-        carried = run()
-        block.carry_edge_state = False
-
-        assert not torch.allclose(carried, run())
+        assert torch.allclose(run(anew), torch.stack(expected))
+        assert not torch.allclose(run(anew), run(block))
 
     def test_no_edge_state_survives_the_forward_pass(self, run):
         assert torch.equal(run(), run())
@@ -181,3 +186,44 @@ class TestInsideABlock:
         assert (mean.abs().sum(1) > 0).all()
         assert not torch.allclose(mean[0], mean[1])
         assert not torch.allclose(mean[1], mean[2])
+
+
+class TestInsideAModel:
+    def build(self, edge_state):
+        torch.manual_seed(3)
+        return GRAMA(
+            5,
+            CHANNELS,
+            2,
+            seq_len=1,
+            num_blocks=3,
+            backbone=GatedGCNConv(CHANNELS, norm=None, edge_state=edge_state),
+            coefficients=Coefficients("fixed"),
+            gain=None,
+            num_recurrences=2,
+        ).double()
+
+    @pytest.mark.parametrize("edge_state", ["block", "model"])
+    def test_edges_are_handed_on_as_far_as_asked(self, directed, edge_state):
+        model = self.build(edge_state)
+
+        out = model(directed.x, directed.edge_index)
+
+        f = [(directed.x @ model.embedding.weight[0] + model.embedding.bias[0]).relu()]
+        d = [torch.zeros_like(f[0])]
+        edges = None
+        for block in model.blocks:
+            edges = edges if edge_state == "model" else None
+            for _ in range(2):
+                new, edges = block.backbone(f[-1], directed.edge_index, edges)
+                f.append(f[-1] + d[-1] + new)
+                d.append(new)
+            f, d = [part.relu() for part in f[-2:]], [part.relu() for part in d[-2:]]
+        assert torch.allclose(out, model.head(f[-1]))
+
+    def test_the_two_differ(self, directed):
+        block, whole = (
+            self.build(word)(directed.x, directed.edge_index) for word in ("block", "model")
+        )
+
+        assert not torch.allclose(block, whole)

@@ -1,9 +1,11 @@
 import pytest
 import torch
+from torch.nn import Linear, MultiheadAttention, Sequential
 from torch_geometric.data import Batch
 from torch_geometric.nn import GCNConv, GINEConv, GPSConv
 
-from torch_grama.nn import GPSLayer
+from torch_grama.nn import GPSLayer, build_gin_conv
+from torch_grama.nn.gps_layer import reset_what_is_left_out
 
 CHANNELS = 8
 
@@ -115,16 +117,6 @@ def test_with_pre_norm_small_states_and_large_ones_are_read_alike(graphs):
 
 
 @attentions
-def test_with_pre_norm_every_parameter_learns(attention, graphs):
-    module = layer(attention, pre_norm=True)
-    graph = graphs[0]
-
-    module(graph.x, graph.edge_index).square().sum().backward()
-
-    assert all(p.grad is not None for p in module.parameters())
-
-
-@attentions
 @forms
 def test_gradcheck(attention, pre_norm, graphs):
     module = layer(attention, pre_norm=pre_norm)
@@ -132,17 +124,6 @@ def test_gradcheck(attention, pre_norm, graphs):
     batch = torch.tensor([0] * 4 + [1] * 3)
 
     assert torch.autograd.gradcheck(lambda x: module(x, graphs[0].edge_index, batch, 2), x)
-
-
-def test_keywords_go_to_the_local_convolution(graphs):
-    conv = GINEConv(torch.nn.Linear(CHANNELS, CHANNELS), edge_dim=3)
-    module = GPSLayer(CHANNELS, conv).double()
-    graph = graphs[0]
-
-    a = module(graph.x, graph.edge_index, edge_attr=graph.edge_attr)
-    b = module(graph.x, graph.edge_index, edge_attr=2 * graph.edge_attr)
-
-    assert not torch.allclose(a, b)
 
 
 def test_dropout_only_while_training(graphs):
@@ -159,18 +140,6 @@ def test_heads_divide_the_channels(channels, heads):
     assert GPSLayer(channels).heads == heads
 
 
-@attentions
-@forms
-def test_reset_draws_anew(attention, pre_norm):
-    module = layer(attention, pre_norm=pre_norm)
-    before = {name: p.clone() for name, p in module.named_parameters() if p.dim() > 1}
-
-    module.reset_parameters()
-
-    for name, value in before.items():
-        assert not torch.equal(module.get_parameter(name), value)
-
-
 def test_unknown_attention():
     with pytest.raises(ValueError, match=r"'attention' to be one of 'performer', 'multihead'"):
         GPSLayer(CHANNELS, attention="perform")
@@ -180,3 +149,40 @@ def test_repr_is_one_line():
     expected = "GPSLayer(8, conv=GCNConv(8, 8), heads=4, attn_type=performer)"
 
     assert str(layer("performer")) == expected
+
+
+def fill(module):
+    with torch.no_grad():
+        for value in module.parameters():
+            value.fill_(9.0)
+    return module
+
+
+def list_kept(module):
+    return [name for name, value in module.named_parameters() if bool((value == 9.0).any())]
+
+
+class TestResetWhatIsLeftOut:
+    def test_attention_without_bias(self):
+        module = fill(MultiheadAttention(8, 2, bias=False))
+
+        reset_what_is_left_out(module)
+
+        assert list_kept(module) == ["in_proj_weight"]
+
+    def test_leaves_other_modules_and_the_random_numbers_alone(self):
+        module = fill(Sequential(Linear(8, 8), GCNConv(8, 8), GINEConv(Linear(8, 8))))
+        before = torch.get_rng_state()
+
+        reset_what_is_left_out(module)
+
+        assert len(list_kept(module)) == len(list(module.parameters()))
+        assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_layer_that_is_reset_forgets_every_parameter():
+    layer = fill(GPSLayer(8, build_gin_conv(8, True, "multi")))
+
+    layer.reset_parameters()
+
+    assert list_kept(layer) == []

@@ -1,6 +1,9 @@
 import copy
+import inspect
 import io
 import pickle
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,7 +13,14 @@ from model_gradients import loss_gradients
 from torch.nn.parameter import UninitializedParameter
 from torch_geometric.nn import GCNConv, GINConv, SAGEConv
 
-from torch_grama.nn import GRAMA, GRAMABlock, SequenceEmbedding
+from torch_grama.nn import (
+    GRAMA,
+    Coefficients,
+    GRAMABlock,
+    Readout,
+    Running,
+)
+from torch_grama.nn.functional import graph_mean
 
 GCN = BY_NAME["gcn"]
 readouts = pytest.mark.parametrize("readout", ["node", "graph"])
@@ -20,40 +30,34 @@ class TestEquations:
     """The whole model against the equations, written out."""
 
     @readouts
-    @pytest.mark.parametrize("coefficients", ["selective", "naive"])
-    @pytest.mark.parametrize("initial_residuals", ["difference", "zero"])
+    @pytest.mark.parametrize("kind", ["selective", "naive"])
     @pytest.mark.parametrize("backbone", [GCNConv(CHANNELS, CHANNELS), SendTanh(CHANNELS)])
     @pytest.mark.parametrize(
-        "sizes",
+        ("sizes", "orders"),
         [
-            {"seq_len": 3},
-            {"seq_len": 1},
-            {"seq_len": 4, "num_recurrences": 2},
-            {"seq_len": 2, "num_recurrences": 9, "num_blocks": 3},
-            {"seq_len": 3, "ar_order": 2, "ma_order": 1, "num_blocks": 1},
+            ({"seq_len": 3}, {}),
+            ({"seq_len": 1}, {}),
+            ({"seq_len": 4, "num_recurrences": 2}, {}),
+            ({"seq_len": 2, "num_recurrences": 9, "num_blocks": 3}, {}),
+            ({"seq_len": 3, "num_blocks": 1}, {"ar_order": 2, "ma_order": 1}),
+            ({"seq_len": 3, "norm": "layer_norm"}, {}),
         ],
         ids=str,
     )
-    def test_output(self, batch, readout, coefficients, initial_residuals, backbone, sizes):
+    def test_output(self, batch, readout, kind, backbone, sizes, orders):
         case = BackboneCase("", lambda: backbone)
-        model = case.model(
-            coefficients=coefficients,
-            initial_residuals=initial_residuals,
-            readout=readout,
-            act="tanh",
-            **sizes,
-        )
+        coefficients = Coefficients(kind, **orders)
+        model = case.model(coefficients=coefficients, readout=readout, act="tanh", **sizes)
 
         out, used = case.run(model, batch, return_coefficients=True)
 
         weight, bias = model.embedding.weight, model.embedding.bias
         f = torch.stack([(batch.x @ weight[k] + bias[k]).tanh() for k in range(model.seq_len)])
-        d = torch.zeros_like(f)
-        if initial_residuals == "difference":
-            d[:-1] = f[1:] - f[:-1]
+        d = torch.cat([f[1:] - f[:-1], 0 * f[:1]])
         for block, given in zip(model.blocks, used, strict=True):
-            phi = block.ar_coefficients(f, batch.batch, 3)
-            theta = block.ma_coefficients(d, batch.batch, 3)
+            means = (graph_mean(part, batch.batch, 3) for part in (f, d))
+            phi, theta = (part.expand(3, -1) for part in block.coefficients(*means))
+            phi = block.retention * phi
             assert torch.allclose(given.phi, phi)
             assert torch.allclose(given.theta, theta)
             f, d = written_out.recur(
@@ -65,27 +69,17 @@ class TestEquations:
                 model.num_recurrences,
                 batch.batch,
             )
-            f, d = f.tanh(), d.tanh()
+            f, d = (f if block.norm is None else block.norm(f)).tanh(), d.tanh()
         state = f[-1]
         if readout == "graph":
             state = torch.stack([state[batch.batch == graph].mean(0) for graph in range(3)])
         first, last = model.head.layers
         assert torch.allclose(out, last(first(state).tanh()))
 
-    def test_a_single_element_and_block_is_a_residual_network(self, path):
-        model = GCN.model(seq_len=1, num_blocks=1)
-        (block,) = model.blocks
-
-        out = GCN.run(model, path)
-
-        f = (path.x @ model.embedding.weight[0] + model.embedding.bias[0]).relu()
-        f = (f + block.gain * block.backbone(f, path.edge_index)).relu()
-        first, last = model.head.layers
-        assert torch.allclose(out, last(first(f).relu()))
-
-    @pytest.mark.parametrize("coefficients", ["selective", "naive"])
-    def test_single_elements_in_a_row_are_a_residual_network(self, path, coefficients):
-        model = GCN.model(seq_len=1, num_blocks=4, coefficients=coefficients)
+    @pytest.mark.parametrize("num_blocks", [1, 4])
+    @pytest.mark.parametrize("kind", ["selective", "naive"])
+    def test_single_elements_in_a_row_are_a_residual_network(self, path, num_blocks, kind):
+        model = GCN.model(seq_len=1, num_blocks=num_blocks, coefficients=kind)
 
         out = GCN.run(model, path)
 
@@ -93,14 +87,14 @@ class TestEquations:
         d = torch.zeros_like(f)
         for block in model.blocks:
             new = block.gain * block.backbone(f, path.edge_index)
-            f, d = (f + d + new).relu(), new.relu()
+            f, d = (block.retention * f + d + new).relu(), new.relu()
         first, last = model.head.layers
         assert torch.allclose(out, last(first(f).relu()))
 
 
 class TestCoefficients:
     def test_one_object_a_block(self, batch):
-        model = GCN.model(num_blocks=3, ar_order=2, ma_order=1)
+        model = GCN.model(num_blocks=3, coefficients=Coefficients(ar_order=2, ma_order=1))
 
         out, used = GCN.run(model, batch, return_coefficients=True)
 
@@ -110,21 +104,19 @@ class TestCoefficients:
             assert coefficients.theta.size() == (3, 1)
         assert torch.equal(out, GCN.run(model, batch))
 
-    def test_one_row_for_one_graph(self, path):
-        _, used = GCN.run(GCN.model(), path, return_coefficients=True)
-
-        assert used[0].phi.size() == (1, 3)
-
     def test_one_row_a_recurrence_when_updated_at_every_step(self, batch):
-        model = GCN.model(coefficient_update="step", num_recurrences=5)
+        model = GCN.model(coefficients=Coefficients(update="step"), num_recurrences=5)
 
         _, used = GCN.run(model, batch, return_coefficients=True)
 
         assert used[0].phi.size() == (5, 3, 3)
         assert used[1].phi.size() == (5, 3, 5)
 
-    def test_naive_ones_are_those_of_every_graph(self, batch):
-        _, used = GCN.run(GCN.model(coefficients="naive"), batch, return_coefficients=True)
+    @pytest.mark.parametrize("kind", ["naive", "fixed"])
+    def test_naive_ones_are_those_of_every_graph(self, batch, kind):
+        model = GCN.model(coefficients=kind, gain=0.5)
+
+        _, used = GCN.run(model, batch, return_coefficients=True)
 
         assert used[0].phi.tolist() == [[1.0, 0.0, 0.0]] * 3
 
@@ -142,50 +134,32 @@ class TestCoefficients:
         assert model.embedding.weight.grad.abs().sum() > 0
 
     @backbones(WORDS)
-    @pytest.mark.parametrize("normalization", ["sum", "l1", "softmax"])
-    def test_first_forward_pass_is_finite(self, case, normalization, batch):
-        model = case.model(normalization=normalization)
+    @pytest.mark.parametrize("constraint", ["sum", "l1", "softmax"])
+    def test_first_forward_pass_is_finite(self, case, constraint, batch):
+        model = case.fresh(coefficients=Coefficients(constraint=constraint))
 
         out, used = case.run(model, batch, return_coefficients=True)
 
         assert torch.isfinite(out).all()
         assert all(torch.isfinite(part).all() for pair in used for part in pair)
 
-    @pytest.mark.parametrize("normalization", ["sum", "none", "l1"])
-    def test_initial_poles_reach_every_block(self, normalization):
-        model = GCN.model(
-            coefficients="naive", normalization=normalization, initial_poles=0.9, num_blocks=3
-        )
-        alone = GRAMABlock(
-            CHANNELS,
-            seq_len=3,
-            coefficients="naive",
-            normalization=normalization,
-            initial_poles=0.9,
-        ).double()
+    def test_settings_reach_every_block(self):
+        settings = Coefficients("selective", 2, 1, channels=5, constraint="l1", poles=0.9)
+
+        model = GCN.model(coefficients=settings, num_blocks=3)
 
         for block in model.blocks:
-            assert torch.allclose(block.ar_coefficients.weight, alone.ar_coefficients.weight)
+            assert (block.ar_order, block.ma_order) == (2, 1)
+            assert (block.coefficients.width, block.coefficients.poles) == (5, 0.9)
+            assert block.coefficients.constraint == "l1"
 
 
 class TestGain:
-    def test_auto_is_one_over_the_depth(self):
+    def test_auto_follows_the_recurrences(self):
         model = GCN.model(num_blocks=4, seq_len=3, num_recurrences=5)
 
-        assert [block.gain.item() for block in model.blocks] == pytest.approx([1 / 20] * 4)
-
-    def test_a_number(self):
-        assert GCN.model(gain=0.25).blocks[1].gain.item() == 0.25
-
-    def test_none_has_no_parameter(self):
-        names = [name for name, _ in GCN.model(gain=None).named_parameters()]
-
-        assert not any("gain" in name for name in names)
-
-    def test_none_equals_one(self, path):
-        paper, one = GCN.model(gain=None), GCN.model(gain=1.0)
-
-        assert torch.allclose(GCN.run(paper, path), GCN.run(one, path))
+        assert [block.gain.item() for block in model.blocks] == pytest.approx([0.2] * 4)
+        assert [block.retention.item() for block in model.blocks] == pytest.approx([0.8] * 4)
 
 
 class TestModule:
@@ -215,7 +189,7 @@ class TestModule:
 
     @backbones()
     def test_reset_draws_anew_and_restores_the_gain(self, case, batch):
-        model = case.model(gain=0.25, norm="layer_norm", readout_layers=3, embedding_layers=2)
+        model = case.model(gain=0.25, norm="layer_norm", readout=Readout(num_layers=3))
         before = {name: p.detach().clone() for name, p in model.named_parameters()}
         for parameter in model.parameters():
             parameter.data.fill_(9)
@@ -279,17 +253,34 @@ class TestModule:
             assert (a is None and b is None) or torch.equal(a, b)
 
     @backbones()
-    @pytest.mark.parametrize("options", [{}, {"norm": "layer_norm"}, {"num_blocks": 1}], ids=str)
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {},
+            {"num_blocks": 1},
+            {"seq_len": 1},
+            {"seq_len": 1, "num_blocks": 1},
+            {"seq_len": 2, "num_recurrences": 9},
+            {"share_weights": False},
+            {"share_weights": False, "seq_len": 1},
+            {"norm": "layer_norm"},
+            {"norm": "batch_norm", "share_weights": False},
+            {"coefficients": "naive"},
+            {"coefficients": Coefficients(update="step", constraint="l1")},
+        ],
+        ids=str,
+    )
     def test_no_parameter_is_left_without_gradient(self, case, options, batch):
         model = case.model(**options)
 
         gradients = loss_gradients(model, case.run(model, batch))
 
-        assert all(gradient is not None for gradient in gradients)
+        names = [name for name, _ in model.named_parameters()]
+        assert [n for n, g in zip(names, gradients, strict=True) if g is None] == []
 
     @pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
     def test_copies_start_without_cached_matrices(self, batch, path, copied):
-        model = GCN.model(cached=True).eval()
+        model = GCN.model(running=Running(cached=True)).eval()
         expected = GCN.run(model, batch)
 
         again = copied(model)
@@ -299,16 +290,13 @@ class TestModule:
 
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
     def test_moves_to_another_type(self, batch, dtype):
-        model = GCN.model(cached=True)
+        model = GCN.model(running=Running(cached=True))
         GCN.run(model, batch)
 
         model = model.to(dtype)
         out = model(batch.x.to(dtype), batch.edge_index, batch=batch.batch)
 
         assert out.dtype == dtype
-
-    def test_moves_to_another_device(self, path):
-        assert all(p.device.type == "meta" for p in GCN.model().to("meta").parameters())
 
     def test_float32_is_near_float64(self, batch):
         model = GCN.model(seq_len=8, num_blocks=2)
@@ -317,14 +305,6 @@ class TestModule:
         out = model.float()(batch.x.float(), batch.edge_index, batch=batch.batch)
 
         assert (out - expected).abs().max() < 1e-5 * expected.abs().max()
-
-    def test_requires_no_gradient_when_asked(self, path):
-        model = GCN.model()
-        expected = GCN.run(model, path)
-
-        for context in (torch.no_grad(), torch.inference_mode()):
-            with context:
-                assert torch.allclose(GCN.run(model, path), expected)
 
     def test_frozen_parts_get_no_gradient_and_leave_the_others_theirs(self, path):
         model, free = GCN.model(), GCN.model()
@@ -340,12 +320,6 @@ class TestModule:
                 assert a.grad is None
             else:
                 assert torch.allclose(a.grad, b.grad), name
-
-    def test_public_parts(self):
-        model = GCN.model()
-
-        assert isinstance(model.embedding, SequenceEmbedding)
-        assert all(isinstance(block, GRAMABlock) for block in model.blocks)
 
 
 class TestLazy:
@@ -366,13 +340,6 @@ class TestLazy:
         with pytest.raises(ValueError, match=r"width in_channels=5 \(got 4\)"):
             model(path.x[:, :4], path.edge_index)
 
-    def test_equals_a_model_that_knew(self, path):
-        lazy, model = GCN.model(in_channels=-1), GCN.model()
-        GCN.run(lazy, path)
-        lazy.load_state_dict(model.state_dict())
-
-        assert torch.equal(GCN.run(lazy, path), GCN.run(model, path))
-
     def test_state_dict_fills_a_fresh_one(self, path):
         model, lazy = GCN.model(), GCN.model(in_channels=-1)
 
@@ -382,13 +349,6 @@ class TestLazy:
         assert torch.equal(GCN.run(lazy, path), GCN.run(model, path))
         with pytest.raises(ValueError, match=r"width in_channels=5 \(got 4\)"):
             lazy(path.x[:, :4], path.edge_index)
-
-    def test_counts_positions_apart(self, path):
-        model = GCN.model(in_channels=-1, pe_channels=3)
-
-        GCN.run(model, path, pe=torch.randn(4, 3, dtype=torch.float64))
-
-        assert model.in_channels == 5
 
     def test_trains_what_the_first_pass_made(self, path):
         model = GCN.model(in_channels=-1)
@@ -403,3 +363,46 @@ class TestLazy:
 
         assert isinstance(model.state_dict()["embedding.weight"], UninitializedParameter)
         assert GCN.run(model, path).size() == (4, 2)
+
+
+@pytest.mark.parametrize(("kind", "most"), [(GRAMA, 16), (GRAMABlock, 12)])
+def test_a_constructor_has_few_arguments(kind, most):
+    assert len(inspect.signature(kind).parameters) <= most
+
+
+class TestShortToFollow:
+    """How much of the library a forward pass of the default model goes through."""
+
+    @pytest.fixture
+    def stacks(self, path):
+        """The files of the library's functions that are on the stack, at every call of one."""
+        root = str(Path(inspect.getfile(GRAMA)).parents[1])
+        model = GRAMA(5, CHANNELS, 2)
+        x = path.x.float()
+        model(x, path.edge_index)  # what is made once is no part of it
+        stacks = []
+
+        def look(frame, event, _):
+            stack = []
+            while frame is not None and event == "call":
+                stack.append(frame.f_code.co_filename)
+                frame = frame.f_back
+            if stack and stack[0].startswith(root):
+                stacks.append([name for name in stack if name.startswith(root)])
+
+        sys.setprofile(look)
+        try:
+            model(x, path.edge_index)
+        finally:
+            sys.setprofile(None)
+        return stacks
+
+    def test_few_files(self, stacks):
+        files = {stack[0] for stack in stacks}
+
+        assert 5 <= len(files) <= 14, sorted(files)
+
+    def test_not_deep(self, stacks):
+        deepest = max(stacks, key=len)
+
+        assert 3 <= len(deepest) <= 9, deepest[::-1]

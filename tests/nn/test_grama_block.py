@@ -1,18 +1,23 @@
 import pytest
 import torch
 import written_out
-from backbone_cases import CHANNELS, SendTanh
+from backbone_cases import CHANNELS, SendTanh, draw_keys
 from torch_geometric.nn import GCNConv, GINConv
 
-from torch_grama.nn import GRAMABlock, SequenceEmbedding
-from torch_grama.nn.normalization import NORMALIZATIONS
+from torch_grama.nn import Coefficients, GatedGCNConv, GRAMABlock, SequenceEmbedding
+from torch_grama.nn.coefficients import CONSTRAINTS
+from torch_grama.nn.engine.sequence import NodeSequence
+from torch_grama.nn.functional import graph_mean
+from torch_grama.nn.graph_input import read_graph_input
 
 LENGTH = 3
 
 
 def block(**options):
     torch.manual_seed(5)
-    return GRAMABlock(**{"channels": CHANNELS, "seq_len": LENGTH, **options}).double()
+    module = GRAMABlock(**{"channels": CHANNELS, "seq_len": LENGTH, **options}).double()
+    draw_keys(module)
+    return module
 
 
 @pytest.fixture
@@ -24,13 +29,18 @@ def run(module, sequence, batch, **options):
     return module(sequence[0], sequence[1], batch.edge_index, batch=batch.batch, **options)
 
 
+def coefficients_of(module, sequence, batch):
+    """The coefficients of the three graphs, made by the module from the means of a sequence."""
+    phi, theta = module.coefficients(*(graph_mean(part, batch.batch, 3) for part in sequence))
+    return module.retention * phi.expand(3, -1), theta.expand(3, -1)
+
+
 def test_an_example_by_hand():
     # two nodes joined both ways: the graph convolution takes the mean of both
     edge_index = torch.tensor([[0, 1], [1, 0]])
     module = GRAMABlock(1, GCNConv(1, 1), seq_len=2, coefficients="naive", gain=None, act=None)
     module.backbone.lin.weight.data.fill_(1)
-    module.ar_coefficients.weight.data = torch.tensor([3.0, 1.0])
-    module.ma_coefficients.weight.data = torch.tensor([1.0, 1.0])
+    module.coefficients.weight.data = torch.tensor([3.0, 1.0, 1.0, 1.0])
     f0, f1 = torch.tensor([[1.0], [3.0]]), torch.tensor([[2.0], [2.0]])
 
     states, residuals = module(torch.stack([f0, f1]), torch.stack([f1 - f0, 0 * f0]), edge_index)
@@ -45,25 +55,21 @@ def test_an_example_by_hand():
 @pytest.mark.parametrize("engine", ["auto", "reference", "scan"])
 @pytest.mark.parametrize("backbone", [GCNConv(CHANNELS, CHANNELS), SendTanh(CHANNELS)])
 @pytest.mark.parametrize("coefficients", ["selective", "naive"])
-@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
 @pytest.mark.parametrize(("p", "q", "num_recurrences"), [(None, None, None), (2, 1, 5), (1, 3, 2)])
 def test_equals_the_equation(
-    sequence, batch, engine, backbone, coefficients, normalization, p, q, num_recurrences
+    sequence, batch, engine, backbone, coefficients, constraint, p, q, num_recurrences
 ):
     module = block(
         backbone=backbone,
-        coefficients=coefficients,
-        normalization=normalization,
-        ar_order=p,
-        ma_order=q,
+        coefficients=Coefficients(coefficients, p, q, constraint=constraint),
         num_recurrences=num_recurrences,
         engine=engine,
     )
 
     states, residuals, used = run(module, sequence, batch, return_coefficients=True)
 
-    phi = module.ar_coefficients(sequence[0], batch.batch, 3)
-    theta = module.ma_coefficients(sequence[1], batch.batch, 3)
+    phi, theta = coefficients_of(module, sequence, batch)
     expected = written_out.recur(
         *sequence,
         phi,
@@ -88,10 +94,7 @@ def test_update_at_every_step_by_hand(
 ):
     module = block(
         backbone=backbone,
-        coefficients=coefficients,
-        coefficient_update="step",
-        ar_order=p,
-        ma_order=q,
+        coefficients=Coefficients(coefficients, p, q, update="step"),
         num_recurrences=num_recurrences,
         act=None,
     )
@@ -100,8 +103,7 @@ def test_update_at_every_step_by_hand(
 
     f, d, phis, thetas = *sequence, [], []
     for _ in range(num_recurrences):
-        phi = module.ar_coefficients(f[-LENGTH:], batch.batch, 3)
-        theta = module.ma_coefficients(d[-LENGTH:], batch.batch, 3)
+        phi, theta = coefficients_of(module, (f[-LENGTH:], d[-LENGTH:]), batch)
         new_f, new_d = written_out.recur(
             f[-LENGTH:],
             d[-LENGTH:],
@@ -121,37 +123,35 @@ def test_update_at_every_step_by_hand(
     assert torch.allclose(used.theta, torch.stack(thetas))
 
 
-def test_naive_coefficients_are_the_same_block_by_block_and_step_by_step(sequence, batch):
+@pytest.mark.parametrize(("kind", "is_same"), [("naive", True), ("selective", False)])
+def test_an_update_at_every_step_changes_selective_coefficients_alone(
+    sequence, batch, kind, is_same
+):
     a, b = (
-        run(block(coefficients="naive", coefficient_update=update), sequence, batch)
+        run(block(coefficients=Coefficients(kind, update=update)), sequence, batch)
         for update in ("block", "step")
     )
 
-    assert torch.allclose(a[0], b[0])
+    assert torch.allclose(a[0], b[0]) is is_same
 
 
-def test_selective_coefficients_are_not(sequence, batch):
-    a, b = (run(block(coefficient_update=update), sequence, batch) for update in ("block", "step"))
-
-    assert not torch.allclose(a[0], b[0])
-
-
-def test_norms_come_before_the_activation(sequence, batch):
+@pytest.mark.parametrize("norm", ["layer_norm", "batch_norm"])
+def test_the_norm_of_states_comes_before_the_activation(sequence, batch, norm):
     plain = run(block(act=None), sequence, batch)
-    module = block(norm="layer_norm", act="tanh")
-    for norm in (module.state_norm, module.residual_norm):
-        torch.nn.init.normal_(norm.weight)
+    module = block(norm=norm, act="tanh")
+    for parameter in module.norm.parameters():
+        torch.nn.init.normal_(parameter)
 
     states, residuals = run(module, sequence, batch)
 
-    assert torch.allclose(states, module.state_norm(plain[0]).tanh())
-    assert torch.allclose(residuals, module.residual_norm(plain[1]).tanh())
+    assert torch.allclose(states, module.norm(plain[0]).tanh())
+    assert torch.allclose(residuals, plain[1].tanh())
 
 
-def test_batch_norm_sees_all_elements_and_nodes(sequence, batch):
+def test_batch_norm_sees_the_nodes_of_each_position(sequence, batch):
     states, _ = run(block(norm="batch_norm", act=None), sequence, batch)
 
-    assert torch.allclose(states.mean((0, 1)), torch.zeros(CHANNELS).double(), atol=1e-10)
+    assert torch.allclose(states.mean(1), torch.zeros(LENGTH, CHANNELS).double(), atol=1e-10)
 
 
 def test_dropout_comes_after_the_activation_and_only_while_training(sequence, batch):
@@ -168,17 +168,22 @@ def test_dropout_comes_after_the_activation_and_only_while_training(sequence, ba
 
 
 class TestGain:
-    def test_auto_is_one_over_the_recurrences(self):
-        assert block(num_recurrences=5).gain.item() == pytest.approx(0.2)
+    @pytest.mark.parametrize(("num_recurrences", "gain"), [(1, 0.5), (2, 0.5), (5, 0.2)])
+    def test_auto_follows_the_recurrences(self, num_recurrences, gain):
+        module = block(num_recurrences=num_recurrences)
+
+        assert module.gain.item() == pytest.approx(gain)
+        assert module.retention.item() == pytest.approx(1 - gain)
 
     def test_a_number(self):
         assert block(gain=0.7).gain.item() == pytest.approx(0.7)
+        assert block(gain=0.7).retention.item() == 1
 
     def test_none_is_the_form_of_the_paper(self, sequence, batch):
         paper, one = block(gain=None), block(gain=1.0)
 
         assert paper.gain is None
-        assert "gain" not in dict(paper.named_parameters())
+        assert {"gain", "retention"}.isdisjoint(dict(paper.named_parameters()))
         for a, b in zip(run(paper, sequence, batch), run(one, sequence, batch), strict=True):
             assert torch.allclose(a, b)
 
@@ -188,11 +193,7 @@ class TestGain:
         run(module, sequence, batch)[0].sum().backward()
 
         assert module.gain.grad.abs() > 0
-
-    @pytest.mark.parametrize("gain", ["half", float("nan"), float("inf")])
-    def test_others_are_refused(self, gain):
-        with pytest.raises(ValueError, match=r"'gain' to be 'auto', a finite number or None"):
-            block(gain=gain)
+        assert module.retention.grad.abs() > 0
 
 
 def test_bind_is_the_backbone_times_the_gain(path):
@@ -211,16 +212,94 @@ def test_every_call_of_a_bound_backbone_is_a_first_recurrence(path):
     assert torch.equal(bound(path.x), bound(path.x))
 
 
-def test_bind_refuses_what_the_backbone_cannot_use(path):
-    with pytest.raises(ValueError, match="no 'edge_weight'"):
-        block(channels=5, backbone="gatedgcn").bind(4, path.edge_index, path.edge_weight)
+class TestOwnWeights:
+    """share_weights=False: a backbone for each recurrence."""
+
+    @pytest.mark.parametrize("backbone", ["gcn", SendTanh(CHANNELS)])
+    @pytest.mark.parametrize("engine", ["auto", "scan", "reference"])
+    def test_equal_the_equation(self, sequence, batch, backbone, engine):
+        module = block(
+            backbone=backbone, share_weights=False, engine=engine, num_recurrences=4, act=None
+        )
+
+        got = run(module, sequence, batch)
+
+        own = iter(module.backbone)
+        expected = written_out.recur(
+            *sequence,
+            *coefficients_of(module, sequence, batch),
+            lambda x: module.gain * next(own)(x, batch.edge_index),
+            4,
+            batch.batch,
+        )
+        for a, b in zip(got, expected, strict=True):
+            assert torch.allclose(a, b)
+
+    @pytest.mark.parametrize("backbone", ["gcn", "gatedgcn", GCNConv(CHANNELS, CHANNELS)])
+    def test_are_as_many_as_recurrences_and_all_different(self, backbone):
+        module = block(backbone=backbone, share_weights=False, num_recurrences=4)
+
+        weights = [next(p for p in part.parameters() if p.dim() > 1) for part in module.backbone]
+        assert len(weights) == 4
+        assert not any(torch.equal(weights[0], weight) for weight in weights[1:])
+
+    def test_one_of_them_is_one_of_shared_weights(self, sequence, batch):
+        shared, own = (block(share_weights=flag) for flag in (True, False))
+        for part in own.backbone:
+            part.load_state_dict(shared.backbone.state_dict())
+        own.coefficients.load_state_dict(shared.coefficients.state_dict())
+
+        for a, b in zip(run(shared, sequence, batch), run(own, sequence, batch), strict=True):
+            assert torch.allclose(a, b)
+
+    def test_are_reset(self):
+        module = block(share_weights=False)
+        for parameter in module.parameters():
+            parameter.data.fill_(9)
+
+        module.reset_parameters()
+
+        assert all((parameter != 9).all() for parameter in module.parameters())
+
+    def test_repr_names_one(self):
+        assert str(block(share_weights=False)).endswith("backbone=GCNConv)")
 
 
-def test_initial_poles_concern_the_states_alone():
-    plain, placed = block(coefficients="naive"), block(coefficients="naive", initial_poles=0.9)
+class TestLastOnly:
+    """What the last block of a model leaves out."""
 
-    assert not torch.equal(plain.ar_coefficients.weight, placed.ar_coefficients.weight)
-    assert torch.equal(plain.ma_coefficients.weight, placed.ma_coefficients.weight)
+    @pytest.mark.parametrize("norm", [None, "layer_norm", "batch_norm"])
+    @pytest.mark.parametrize("backbone", ["gcn", SendTanh(CHANNELS)])
+    @pytest.mark.parametrize("num_recurrences", [3, 9])
+    def test_the_last_state_is_that_of_all(self, sequence, batch, norm, backbone, num_recurrences):
+        module = block(backbone=backbone, norm=norm, num_recurrences=num_recurrences)
+        graph = read_graph_input(12, batch.edge_index, batch=batch.batch)
+        expected, _ = run(module, sequence, batch)
+        module.read_last_only()
+        module.double()
+
+        out, _, _ = module.run(NodeSequence(*sequence), graph)
+
+        assert out.residuals is None
+        assert torch.allclose(out.materialize()[0], expected[-1:])
+
+    @pytest.mark.parametrize("num_recurrences", [1, 3])
+    @pytest.mark.parametrize("share_weights", [True, False])
+    def test_edges_that_nobody_reads_are_not_updated(self, num_recurrences, share_weights):
+        options = {"num_recurrences": num_recurrences, "share_weights": share_weights}
+        module = block(backbone="gatedgcn", **options)
+
+        last = module.backbone if share_weights else module.backbone[-1]
+        is_alone = num_recurrences == 1 or not share_weights
+        assert (last.edge_state == "none") is is_alone
+
+    def test_edges_that_leave_the_block_are_updated_by_the_last_recurrence(self):
+        backbone = GatedGCNConv(CHANNELS, edge_state="model")
+        module = block(backbone=backbone, num_recurrences=1)
+
+        assert module.backbone.edge_state == "model"
+        module.read_last_only()
+        assert module.backbone.edge_state == "none"
 
 
 def test_follows_the_embedding(path):
@@ -239,7 +318,7 @@ def test_reset_draws_anew_and_restores_the_gain():
 
     module.reset_parameters()
 
-    restored = {"gain", "lag_bias", "bias", "weight"}
+    restored = {"gain", "retention", "lag_bias", "bias", "weight"}  # the last two of the norm
     for name, parameter in module.named_parameters():
         if name.rpartition(".")[2] in restored and "lin" not in name:
             assert torch.allclose(parameter, before[name]), name
@@ -263,34 +342,6 @@ def test_repr_is_one_line(options, expected):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"seq_len": 0}, r"'seq_len' to be at least 1 \(got 0\)"),
-        ({"num_recurrences": 0}, r"'num_recurrences' to be at least 1 \(got 0\)"),
-        (
-            {"ar_order": 4},
-            r"'ar_order' to be between 1 and 'seq_len' \(got ar_order=4, seq_len=3\)",
-        ),
-        (
-            {"ma_order": 0},
-            r"'ma_order' to be between 1 and 'seq_len' \(got ma_order=0, seq_len=3\)",
-        ),
-        ({"coefficients": "selectiv"}, r"'coefficients' to be one of 'selective', 'naive'"),
-        ({"coefficient_update": "steps"}, r"'coefficient_update' to be one of 'step', 'block'"),
-        ({"normalization": "l2"}, r"'normalization' to be one of 'l1'"),
-        ({"engine": "sacn"}, r"'engine' to be one of 'scan'"),
-        ({"heads": 3}, r"'heads' to divide.*heads=3, channels=8"),
-        ({"norm": "layernorm"}, r"'norm' to be one of 'layer_norm', 'batch_norm'"),
-        ({"act": "ReLu6"}, r"'act' to be one of 'relu'"),
-        ({"initial_poles": 2.0}, r"'initial_poles' to be between"),
-    ],
-)
-def test_bad_arguments_get_one_sentence(change, message):
-    with pytest.raises(ValueError, match=message):
-        block(**change)
-
-
-@pytest.mark.parametrize(
     ("states", "residuals", "message"),
     [
         ((2, 12, 8), (2, 12, 8), r"'states' of shape \[3, num_nodes, 8\] \(got \[2, 12, 8\]\)"),
@@ -302,13 +353,3 @@ def test_bad_arguments_get_one_sentence(change, message):
 def test_sequences_that_do_not_fit(batch, states, residuals, message):
     with pytest.raises(ValueError, match=message):
         block()(torch.zeros(states), torch.zeros(residuals), batch.edge_index)
-
-
-def test_what_the_backbone_cannot_use_is_refused(sequence, batch):
-    with pytest.raises(ValueError, match="no 'edge_weight'"):
-        run(block(backbone="gatedgcn"), sequence, batch, edge_weight=batch.edge_weight)
-
-
-def test_the_linear_engine_needs_a_linear_backbone(sequence, batch):
-    with pytest.raises(ValueError, match=r"linear backbone for engine='linear'"):
-        run(block(backbone=SendTanh(CHANNELS), engine="linear"), sequence, batch)

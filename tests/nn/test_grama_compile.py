@@ -5,11 +5,13 @@ import sys
 
 import pytest
 import torch
-from backbone_cases import BY_NAME, BackboneCase, backbones
+from backbone_cases import BY_NAME, WORDS, BackboneCase, backbones
 from model_gradients import assert_same_gradients, loss_gradients
 
-GCN, GATED, GPS = (BY_NAME[name] for name in ("gcn", "gatedgcn", "gps"))
-COMPILABLE = [GCN, GATED, GPS]
+from torch_grama.nn import Coefficients, Running
+
+GCN, GPS = BY_NAME["gcn"], BY_NAME["gps"]
+COMPILABLE = [GCN, GPS, BY_NAME["gatedgcn"]]
 readouts = pytest.mark.parametrize("readout", ["node", "graph"])
 has_compiler = pytest.mark.skipif(
     (shutil.which("c++") is None and shutil.which("g++") is None) or sys.platform == "win32",
@@ -49,10 +51,11 @@ class TestCompile:
     "options",
     [
         {"coefficients": "naive"},
-        {"coefficient_update": "step"},
+        {"coefficients": Coefficients(update="step")},
         {"norm": "batch_norm"},
         {"num_recurrences": 9},
-        {"checkpoint_blocks": True},
+        {"running": Running(recompute=True)},
+        {"share_weights": False},
     ],
     ids=str,
 )
@@ -99,7 +102,7 @@ def test_exported_model_equals_eager(case, readout, path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("word", ["gatedgcn", "gps"])
+@pytest.mark.parametrize("word", ["gatedgcn", "gin", "neighbor-sum"])
 def test_exported_model_with_edge_attributes_equals_eager(word, path):
     case = BackboneCase(word, lambda: word, 3)
     model = case.model(seq_len=1).eval()
@@ -163,3 +166,14 @@ def test_function_transforms_see_the_same_gradient(case, path):
     case.run(model, path).square().sum().backward()
     for name, parameter in parameters.items():
         assert torch.allclose(got[name], parameter.grad), name
+
+
+@backbones([case for case in WORDS if case.edge_dim is None])
+def test_vmap_over_node_features_needs_no_options(case, path):
+    model = case.model().eval()
+    features = torch.randn(3, *path.x.size(), dtype=torch.float64)
+
+    got = torch.func.vmap(lambda x: model(x, path.edge_index))(features)
+
+    expected = torch.stack([model(x, path.edge_index) for x in features])
+    assert torch.allclose(got, expected)

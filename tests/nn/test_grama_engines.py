@@ -1,12 +1,15 @@
+import copy
 import re
 
 import pytest
 import torch
-from backbone_cases import BY_NAME, CASES, BackboneCase, backbones
+from backbone_cases import BY_NAME, CASES, CHANNELS, BackboneCase, backbones
 from model_gradients import assert_same_gradients, loss_gradients
+from torch.nn import ELU, Linear, Module, PReLU, ReLU
+from torch_geometric.nn import GraphNorm
 from torch_geometric.utils import to_torch_csr_tensor
 
-from torch_grama.nn import GRAMA
+from torch_grama.nn import GRAMA, Coefficients, Readout, Running, linear_backbone
 
 GCN = BY_NAME["gcn"]
 # from eight recurrences on, a linear backbone is run by Horner's rule
@@ -17,6 +20,19 @@ settings = pytest.mark.parametrize(
 )
 
 
+class RectifiesInput(Module):
+    """A backbone whose first deed is an activation, perhaps in place."""
+
+    def __init__(self, act):
+        super().__init__()
+        self.act = act
+        self.lin = Linear(CHANNELS, CHANNELS)
+
+    def forward(self, x, edge_index):
+        messages = self.lin(self.act(x))[edge_index[0]]
+        return torch.zeros_like(x).index_add(0, edge_index[1], messages)
+
+
 class TestEngines:
     """Same numbers, different speed."""
 
@@ -24,7 +40,9 @@ class TestEngines:
     @settings
     @pytest.mark.parametrize("engine", ["auto", "scan"])
     def test_equal_the_reference(self, case, engine, options, batch):
-        model, reference = (case.model(engine=e, **options) for e in (engine, "reference"))
+        model, reference = (
+            case.model(running=Running(e), **options) for e in (engine, "reference")
+        )
 
         out, expected = case.run(model, batch), case.run(reference, batch)
 
@@ -35,20 +53,23 @@ class TestEngines:
         "options",
         [
             {"coefficients": "naive"},
-            {"normalization": "l1"},
-            {"normalization": "softmax", "heads": 2},
-            {"normalization": "none", "coefficients": "naive"},
-            {"initial_residuals": "zero"},
+            {"coefficients": Coefficients(constraint="l1")},
+            {"coefficients": Coefficients(constraint="softmax")},
+            {"coefficients": Coefficients("naive", constraint="none")},
+            {"coefficients": Coefficients(ar_order=1, ma_order=2)},
+            {"coefficients": Coefficients(ar_order=2), "num_recurrences": 10},
             {"act": "gelu"},
             {"act": None},
             {"act": torch.sin},
+            {"act": lambda x: x.clamp(min=0) ** 2},
+            {"act": PReLU(dtype=torch.float64)},
+            {"act": PReLU(dtype=torch.float64), "num_recurrences": 10, "norm": "layer_norm"},
             {"norm": "layer_norm"},
             {"norm": "batch_norm"},
-            {"ar_order": 1, "ma_order": 2},
+            {"norm": GraphNorm},
             {"num_recurrences": 2},
-            {"num_recurrences": 10, "ar_order": 2},
             {"gain": None},
-            {"embedding_layers": 2, "readout_layers": 3},
+            {"readout": Readout("graph", "sum-max-mean", 3)},
             {"num_blocks": 1},
             {"num_blocks": 4},
         ],
@@ -56,17 +77,38 @@ class TestEngines:
     )
     @pytest.mark.parametrize("engine", ["auto", "scan", "linear"])
     def test_equal_the_reference_with_options(self, batch, engine, options):
-        model, reference = (GCN.model(engine=e, **options) for e in (engine, "reference"))
+        model, reference = (
+            GCN.model(running=Running(e), **copy.deepcopy(options)) for e in (engine, "reference")
+        )
 
         out, expected = GCN.run(model, batch), GCN.run(reference, batch)
 
         assert torch.allclose(out, expected)
         assert_same_gradients(loss_gradients(model, out), loss_gradients(reference, expected))
 
+    @pytest.mark.parametrize("name", ["gcn", "gatedgcn", "gatedgcn with edges", "gps", "SAGEConv"])
+    @pytest.mark.parametrize("num_recurrences", [1, 3, 9])
+    @pytest.mark.parametrize("engine", ["auto", "scan"])
+    def test_equal_the_reference_with_a_backbone_for_each_recurrence(
+        self, batch, name, num_recurrences, engine
+    ):
+        case = BY_NAME[name]
+        sizes = {"num_recurrences": num_recurrences, "seq_len": min(num_recurrences, 3)}
+        model, reference = (
+            case.model(running=Running(e), share_weights=False, **sizes)
+            for e in (engine, "reference")
+        )
+
+        out, expected = case.run(model, batch), case.run(reference, batch)
+
+        assert [len(block.backbone) for block in model.blocks] == [num_recurrences] * 2
+        assert torch.allclose(out, expected)
+        assert_same_gradients(loss_gradients(model, out), loss_gradients(reference, expected))
+
     @pytest.mark.parametrize("engine", ["auto", "scan", "linear"])
     def test_equal_the_reference_for_edge_weights_and_their_gradient(self, batch, engine):
         results = []
-        for model in (GCN.model(engine=engine), GCN.model(engine="reference")):
+        for model in (GCN.model(running=Running(e)) for e in (engine, "reference")):
             weight = batch.edge_weight.clone().requires_grad_()
             out = GCN.run(model, batch, edge_weight=weight)
             out.square().sum().backward()
@@ -79,7 +121,7 @@ class TestEngines:
         gradients = []
         for engine in ("auto", "scan", "reference"):
             x = batch.x.clone().requires_grad_()
-            model = GCN.model(engine=engine)
+            model = GCN.model(running=Running(engine))
             model(x, batch.edge_index, batch=batch.batch).square().sum().backward()
             gradients.append(x.grad)
 
@@ -89,22 +131,16 @@ class TestEngines:
     def test_dropout_draws_the_same_numbers(self, batch):
         outputs = []
         for engine in ("auto", "scan", "reference"):
-            model = GCN.model(engine=engine, dropout=0.5)
+            model = GCN.model(running=Running(engine), dropout=0.5)
             torch.manual_seed(3)
             outputs.append(GCN.run(model, batch))
 
         assert torch.allclose(outputs[0], outputs[2])
         assert torch.allclose(outputs[1], outputs[2])
 
-    def test_the_linear_engine_needs_a_linear_backbone(self, path):
-        model = BackboneCase("", lambda: "gatedgcn").model(engine="linear")
-
-        with pytest.raises(ValueError, match="linear backbone for engine='linear'"):
-            model(path.x, path.edge_index)
-
     @pytest.mark.parametrize("engine", ["auto", "scan"])
     def test_second_backward_pass_through_a_retained_graph(self, path, engine):
-        model = GCN.model(engine=engine)
+        model = GCN.model(running=Running(engine))
         out = GCN.run(model, path)
 
         gradients = [
@@ -117,7 +153,7 @@ class TestEngines:
 
     @pytest.mark.parametrize("engine", ["auto", "scan"])
     def test_forward_passes_do_not_disturb_an_older_graph(self, path, engine):
-        model = GCN.model(engine=engine)
+        model = GCN.model(running=Running(engine))
         expected = loss_gradients(model, GCN.run(model, path))
         out = GCN.run(model, path)
 
@@ -131,7 +167,7 @@ class TestWithoutGradients:
     @pytest.mark.parametrize("norm", [None, "layer_norm"])
     @pytest.mark.parametrize("act", ["relu", "tanh", "gelu", None])
     def test_the_same_numbers(self, batch, engine, norm, act):
-        model = GCN.model(engine=engine, norm=norm, act=act, num_blocks=3)
+        model = GCN.model(running=Running(engine), norm=norm, act=act, num_blocks=3)
         expected = GCN.run(model, batch)
 
         for context in (torch.no_grad(), torch.inference_mode()):
@@ -141,7 +177,7 @@ class TestWithoutGradients:
     def test_what_a_hook_kept_of_a_norm_stays(self, batch):
         model = GCN.model(norm="layer_norm")
         kept = []
-        model.blocks[0].state_norm.register_forward_hook(lambda *call: kept.append(call[-1]))
+        model.blocks[0].norm.register_forward_hook(lambda *call: kept.append(call[-1]))
 
         with torch.no_grad():
             GCN.run(model, batch)
@@ -164,8 +200,8 @@ class TestLargeTensors:
 
     def make(self, **options):
         torch.manual_seed(1)
-        sizes = {"seq_len": 8, "num_blocks": 2, "check_input": False}
-        return GRAMA(3, 32, 2, **sizes, **options)
+        running = Running(check_input=False, **options)
+        return GRAMA(3, 32, 2, seq_len=8, num_blocks=2, running=running)
 
     def graph(self):
         generator = torch.Generator().manual_seed(0)
@@ -173,7 +209,7 @@ class TestLargeTensors:
         edge_index = torch.randint(num_nodes, (2, 3 * num_nodes), generator=generator)
         return torch.randn(num_nodes, 3, generator=generator), edge_index
 
-    @pytest.mark.parametrize("options", [{}, {"checkpoint_blocks": True}], ids=str)
+    @pytest.mark.parametrize("options", [{}, {"recompute": True}], ids=str)
     def test_equal_the_reference_step_after_step(self, options):
         x, edge_index = self.graph()
         results = []
@@ -208,11 +244,113 @@ class TestLargeTensors:
                 torch.testing.assert_close(a, b)
 
 
-class TestCheckpoint:
+class TestSideEffects:
+    """What a caller does, or leaves, with a model changes no number."""
+
+    @pytest.mark.parametrize("engine", ["auto", "scan"])
+    @pytest.mark.parametrize("sizes", [{}, {"seq_len": 2, "num_recurrences": 9}], ids=str)
+    def test_gradients_do_not_depend_on_those_asked_for_before(self, path, engine, sizes):
+        results = []
+        for run_engine, asks_before in ((engine, True), (engine, False), ("reference", False)):
+            model = GCN.model(running=Running(run_engine), **sizes)
+            out, used = GCN.run(model, path, return_coefficients=True)
+            if asks_before:
+                torch.autograd.grad(out.square().sum(), used[0].phi, retain_graph=True)
+            results.append(
+                torch.autograd.grad(used[0].phi.square().sum(), model.embedding.weight)[0]
+            )
+
+        assert torch.allclose(results[0], results[1])
+        assert torch.allclose(results[0], results[2])
+        assert results[0].abs().sum() > 0
+
+    @pytest.mark.parametrize("engine", ["auto", "scan"])
+    def test_a_gradient_of_coefficients_leaves_that_of_the_output(self, path, engine):
+        gradients = []
+        for asks_before in (True, False):
+            model = GCN.model(running=Running(engine))
+            out, used = GCN.run(model, path, return_coefficients=True)
+            if asks_before:
+                used[1].phi.square().sum().backward(retain_graph=True)
+            gradients.append(loss_gradients(model, out))
+
+        assert_same_gradients(*gradients)
+
+    @pytest.mark.parametrize("engine", ["auto", "scan", "reference"])
+    @pytest.mark.parametrize("kind", [ELU, ReLU])
+    @pytest.mark.parametrize("trains", [True, False])
+    def test_an_activation_in_place_equals_the_plain_one(self, batch, engine, kind, trains):
+        results = []
+        for inplace in (True, False):
+            model = GCN.model(running=Running(engine), act=kind(inplace=inplace))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+            losses = []
+            for _ in range(3):
+                optimizer.zero_grad()
+                with torch.set_grad_enabled(trains):
+                    loss = GCN.run(model, batch).square().mean()
+                losses.append(loss.item())
+                if trains:
+                    loss.backward()
+                    optimizer.step()
+            results.append(losses)
+
+        assert results[0] == pytest.approx(results[1], rel=1e-9)
+        assert (results[0][-1] < results[0][0]) is trains
+
+    @pytest.mark.parametrize("engine", ["auto", "scan", "reference"])
+    def test_a_backbone_with_a_part_in_place_equals_the_plain_one(self, batch, engine):
+        results = []
+        for inplace, run_engine in ((True, engine), (False, "reference")):
+            case = BackboneCase("", lambda inplace=inplace: RectifiesInput(ReLU(inplace)))
+            model = case.model(running=Running(run_engine), act="tanh")
+            out = case.run(model, batch)
+            results.append((out, loss_gradients(model, out)))
+
+        assert torch.allclose(results[0][0], results[1][0])
+        assert_same_gradients(results[0][1], results[1][1])
+
+    @pytest.mark.parametrize("engine", ["auto", "scan", "reference"])
+    @pytest.mark.parametrize("trains", [True, False])
+    def test_a_backbone_that_changes_its_input_is_refused(self, batch, engine, trains):
+        case = BackboneCase("", lambda: RectifiesInput(torch.relu_))
+        model = case.model(running=Running(engine), act="tanh")
+
+        with (
+            torch.set_grad_enabled(trains),
+            pytest.raises(RuntimeError, match=r"RectifiesInput.*to leave its input as it is"),
+        ):
+            case.run(model, batch)
+
+    @pytest.mark.parametrize("engine", ["auto", "scan"])
+    @pytest.mark.parametrize("of", ["embedding.weight", "head.layers.0.weight"])
+    def test_second_derivatives_need_the_reference_engine(self, batch, engine, of):
+        def differentiate(engine):
+            model = GCN.model(running=Running(engine), act="tanh")
+            x = batch.x.clone().requires_grad_()
+            out = model(x, batch.edge_index, batch=batch.batch)
+            (gradient,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
+            return gradient, model.get_parameter(of)
+
+        fast, parameter = differentiate(engine)
+        plain, its_parameter = differentiate("reference")
+
+        assert torch.allclose(fast, plain)
+        with pytest.raises(RuntimeError, match="engine='reference'"):
+            torch.autograd.grad(fast.square().sum(), parameter, retain_graph=True)
+        with pytest.raises(RuntimeError, match="engine='reference'"):
+            fast.square().sum().backward()
+        (second,) = torch.autograd.grad(plain.square().sum(), its_parameter)
+        assert second.abs().sum() > 0
+
+
+class TestRecompute:
     @backbones()
     @settings
     def test_equals_the_plain_model_in_value_and_gradient(self, case, options, batch):
-        plain, saving = (case.model(checkpoint_blocks=flag, **options) for flag in (False, True))
+        plain, saving = (
+            case.model(running=Running(recompute=flag), **options) for flag in (False, True)
+        )
 
         expected, out = case.run(plain, batch), case.run(saving, batch)
 
@@ -225,20 +363,21 @@ class TestCheckpoint:
         "options",
         [
             {"coefficients": "naive"},
-            {"coefficient_update": "step"},
+            {"coefficients": Coefficients(update="step")},
             {"norm": "batch_norm"},
             {"dropout": 0.5},
+            {"act": ELU(inplace=True)},
             {"engine": "scan"},
             {"engine": "reference"},
-            {"initial_residuals": "zero"},
             {"cached": True},
         ],
         ids=str,
     )
     def test_equals_the_plain_model_with_options(self, options, batch):
+        running = {name: options.pop(name) for name in ("engine", "cached") if name in options}
         results = []
         for flag in (False, True):
-            model = GCN.model(num_blocks=3, checkpoint_blocks=flag, **options)
+            model = GCN.model(num_blocks=3, running=Running(recompute=flag, **running), **options)
             torch.manual_seed(2)
             out = GCN.run(model, batch)
             results.append((out, loss_gradients(model, out), list(model.buffers())))
@@ -248,52 +387,42 @@ class TestCheckpoint:
         assert all(torch.equal(a, b) for a, b in zip(results[0][2], results[1][2], strict=True))
 
     @pytest.mark.parametrize("engine", ["auto", "scan", "reference"])
-    def test_edge_weights_get_their_gradient(self, batch, engine):
+    def test_features_and_edge_weights_get_their_gradient(self, batch, engine):
         gradients = []
         for flag in (False, True):
-            weight = batch.edge_weight.clone().requires_grad_()
-            model = GCN.model(checkpoint_blocks=flag, engine=engine)
-            GCN.run(model, batch, edge_weight=weight).square().sum().backward()
-            gradients.append(weight.grad)
+            x, weight = (part.clone().requires_grad_() for part in (batch.x, batch.edge_weight))
+            model = GCN.model(running=Running(engine, recompute=flag))
+            out = model(x, batch.edge_index, weight, batch=batch.batch)
+            gradients.append(torch.autograd.grad(out.square().sum(), (x, weight)))
 
-        assert torch.allclose(*gradients)
+        assert_same_gradients(*gradients)
 
-    def test_features_get_their_gradient(self, batch):
-        gradients = []
-        for flag in (False, True):
-            x = batch.x.clone().requires_grad_()
-            model = GCN.model(checkpoint_blocks=flag)
-            model(x, batch.edge_index, batch=batch.batch).square().sum().backward()
-            gradients.append(x.grad)
+    def test_runs_each_block_once_more_for_the_gradient(self, batch):
+        case = BY_NAME["user's module"]
+        model = case.model(running=Running(recompute=True))
+        calls = []
+        for block in model.blocks:
+            block.backbone.register_forward_hook(lambda *_: calls.append(1))
 
-        assert torch.allclose(*gradients)
+        out = case.run(model, batch)
+        assert len(calls) == 6
+        out.sum().backward()
+        assert len(calls) == 12
 
-    def test_several_training_steps_equal_those_of_the_plain_model(self, batch):
-        losses = []
-        for flag in (False, True):
-            model = GCN.model(checkpoint_blocks=flag)
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-            for _ in range(4):
-                optimizer.zero_grad()
-                loss = GCN.run(model, batch).square().mean()
-                loss.backward()
-                optimizer.step()
-            losses.append(loss.item())
+    def test_statistics_survive_a_gradient_that_fails(self, batch):
+        case = BY_NAME["gatedgcn"]
+        model = case.model(running=Running(recompute=True))
+        out = case.run(model, batch)
+        before = [buffer.clone() for buffer in model.buffers()]
+        model.blocks[1].backbone.register_forward_hook(lambda *_: 1 / 0)
 
-        assert losses[0] == pytest.approx(losses[1], rel=1e-9)
-
-    @pytest.mark.parametrize("sizes", [{}, {"seq_len": 2, "num_recurrences": 9}], ids=str)
-    def test_a_second_backward_pass_is_refused(self, batch, sizes):
-        model = GCN.model(checkpoint_blocks=True, **sizes)
-        out = GCN.run(model, batch)
-        out.sum().backward(retain_graph=True)
-
-        # gradients have taken the place of the states: an error, and never wrong numbers
-        with pytest.raises(RuntimeError, match=r"single backward pass|inplace operation"):
+        with pytest.raises(ZeroDivisionError):
             out.sum().backward()
 
+        assert all(torch.equal(a, b) for a, b in zip(before, model.buffers(), strict=True))
+
     def test_evaluation_without_gradients(self, batch):
-        model = GCN.model(checkpoint_blocks=True)
+        model = GCN.model(running=Running(recompute=True))
         expected = GCN.run(GCN.model(), batch)
 
         with torch.no_grad():
@@ -302,49 +431,67 @@ class TestCheckpoint:
 
 class TestCached:
     def test_equals_the_plain_model(self, path):
-        plain, cached = GCN.model(), GCN.model(cached=True)
+        plain, cached = GCN.model(), GCN.model(running=Running(cached=True))
 
         for _ in range(2):
             expected, out = GCN.run(plain, path), GCN.run(cached, path)
             assert torch.equal(out, expected)
             assert_same_gradients(loss_gradients(cached, out), loss_gradients(plain, expected))
 
-    def test_keeps_the_matrix_of_the_first_graph(self, path):
-        model = GCN.model(cached=True)
+    def test_the_matrix_is_made_once(self, path, monkeypatch):
+        made = []
+        build = linear_backbone.gcn_adjacency
+        monkeypatch.setattr(
+            linear_backbone, "gcn_adjacency", lambda *args: made.append(1) or build(*args)
+        )
+        model = GCN.model(running=Running(cached=True))
+
+        for _ in range(3):
+            GCN.run(model, path)
+
+        assert len(made) == 1
+
+    @pytest.mark.parametrize("check_input", [True, False])
+    def test_another_size_is_refused(self, path, directed, check_input):
+        model = GCN.model(running=Running(cached=True, check_input=check_input))
+        GCN.run(model, path)
+
+        with pytest.raises(ValueError, match=r"graph of the first forward pass.*reset_cache"):
+            model(path.x, path.edge_index[:, :2])
+        with pytest.raises(ValueError, match=r"graph of the first forward pass.*reset_cache"):
+            GCN.run(model, directed)
+
+    def test_other_edges_of_the_same_number_are_refused(self, path):
+        model = GCN.model(running=Running(cached=True))
         expected = GCN.run(model, path)
 
-        assert torch.equal(model(path.x, path.edge_index[:, :2]), expected)
-
-    def test_a_plain_model_keeps_none(self, path):
-        model = GCN.model()
-        GCN.run(model, path)
-
-        expected = GCN.model()(path.x, path.edge_index[:, :2])
-        assert torch.equal(model(path.x, path.edge_index[:, :2]), expected)
+        with pytest.raises(ValueError, match=r"graph of the first forward pass.*reset_cache"):
+            model(path.x, path.edge_index.flip(0).roll(1, 1))
+        assert torch.equal(model(path.x, path.edge_index.clone()), expected)
 
     @pytest.mark.parametrize(
-        "forget", [GRAMA.reset_parameters, GRAMA.double, lambda model: model.to("cpu")]
+        "forget",
+        [GRAMA.reset_cache, GRAMA.reset_parameters, GRAMA.double, lambda model: model.to("cpu")],
     )
     def test_forgets_the_matrix(self, path, forget):
-        model = GCN.model(cached=True)
+        model = GCN.model(running=Running(cached=True))
         GCN.run(model, path)
         forget(model)
-        state = model.state_dict()
 
         fresh = GCN.model()
-        fresh.load_state_dict(state)
+        fresh.load_state_dict(model.state_dict())
         fewer = path.edge_index[:, :2]
         assert torch.equal(model(path.x, fewer), fresh(path.x, fewer))
 
     @pytest.mark.parametrize("engine", ["auto", "scan", "reference"])
     def test_a_matrix_made_without_gradients_serves_training(self, path, engine):
-        model = GCN.model(cached=True, engine=engine)
+        model = GCN.model(running=Running(engine, cached=True))
         with torch.inference_mode():
             GCN.run(model, path)
 
         out = GCN.run(model, path)
 
-        plain = GCN.model(engine=engine)
+        plain = GCN.model(running=Running(engine))
         expected = loss_gradients(plain, GCN.run(plain, path))
         assert_same_gradients(loss_gradients(model, out), expected)
 
@@ -356,12 +503,6 @@ class TestSparseAdjacency:
         transposed = to_torch_csr_tensor(path.edge_index.flip(0), size=(4, 4)).double()
 
         assert torch.allclose(model(path.x, transposed), case.run(model, path))
-
-    def test_is_directed(self, directed):
-        model = GCN.model()
-        transposed = to_torch_csr_tensor(directed.edge_index.flip(0), size=(5, 5)).double()
-
-        assert torch.allclose(model(directed.x, transposed), GCN.run(model, directed))
 
     def test_values_are_weights(self, directed):
         model = GCN.model()

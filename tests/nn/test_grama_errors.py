@@ -10,7 +10,7 @@ from torch.nn.parameter import UninitializedParameter
 from torch_geometric.nn import GATv2Conv, GCNConv, GINConv, GINEConv, SAGEConv
 from torch_geometric.utils import to_torch_csr_tensor
 
-from torch_grama.nn import GRAMA
+from torch_grama.nn import GRAMA, Coefficients, GRAMABlock, Running
 
 NAN = float("nan")
 EDGES = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
@@ -41,53 +41,31 @@ def build(**options):
         ({"num_blocks": 0}, ValueError, r"'num_blocks' to be at least 1 \(got 0\)"),
         ({"num_recurrences": 0}, ValueError, r"'num_recurrences' to be at least 1 \(got 0\)"),
         ({"edge_dim": 0}, ValueError, r"'edge_dim' to be at least 1 \(got 0\)"),
-        ({"pe_channels": -1}, ValueError, r"'pe_channels' not to be negative \(got -1\)"),
-        ({"embedding_layers": 0}, ValueError, r"'embedding_layers' to be at least 1 \(got 0\)"),
-        ({"readout_layers": 0}, ValueError, r"'readout_layers' to be at least 1 \(got 0\)"),
         ({"dropout": 1.0}, ValueError, r"'dropout' to be at least 0 and below 1 \(got 1.0\)"),
         ({"dropout": -0.1}, ValueError, r"'dropout' to be at least 0 and below 1"),
-        ({"heads": 3}, ValueError, r"'heads' to divide.*heads=3, channels=8"),
-        ({"heads": 0}, ValueError, r"'heads' to divide.*heads=0"),
-        # orders outside 1..L
+        # orders outside 1..L, or of the next block
         (
-            {"ar_order": 0},
-            ValueError,
-            r"'ar_order'.*between 1 and 'seq_len'.*ar_order=0, seq_len=4",
-        ),
-        (
-            {"ar_order": 9},
+            {"coefficients": Coefficients(ar_order=9)},
             ValueError,
             r"'ar_order'.*between 1 and 'seq_len'.*ar_order=9, seq_len=4",
         ),
         (
-            {"ma_order": 5},
+            {"coefficients": Coefficients(ma_order=0)},
             ValueError,
-            r"'ma_order'.*between 1 and 'seq_len'.*ma_order=5, seq_len=4",
+            r"'ma_order'.*between 1 and 'seq_len'.*ma_order=0, seq_len=4",
         ),
-        ({"ma_order": -1}, ValueError, r"'ma_order'.*between 1 and 'seq_len'"),
-        # so few recurrences that the order of the next block does not fit
         (
-            {"num_recurrences": 2, "ar_order": 3},
+            {"num_recurrences": 2, "coefficients": Coefficients(ar_order=3)},
             ValueError,
             r"'ar_order' to fit.*second block.*ar_order=3, num_recurrences=2",
-        ),
-        (
-            {"num_recurrences": 2, "ma_order": 4},
-            ValueError,
-            r"'ma_order' to fit.*second block.*ma_order=4, num_recurrences=2",
         ),
         # unknown words, nearest first
         ({"backbone": "gnc"}, ValueError, r"'backbone' to be one of 'gcn'.*'gps'.*\(got 'gnc'\)"),
         ({"backbone": "gated"}, ValueError, r"'backbone' to be one of 'gatedgcn'"),
-        ({"coefficients": "naiv"}, ValueError, r"'coefficients' to be one of 'naive', 'selective'"),
-        ({"normalization": "L1"}, ValueError, r"'normalization' to be one of 'l1'.*got 'L1'"),
-        ({"normalization": "max"}, ValueError, r"'normalization' to be one of 'softmax'"),
-        ({"coefficient_update": "blok"}, ValueError, r"'coefficient_update' to be one of 'block'"),
-        ({"readout": "graphs"}, ValueError, r"'readout' to be one of 'graph', 'node'"),
-        ({"engine": "fast"}, ValueError, r"'engine' to be one of.*'auto'.*'reference'"),
+        ({"coefficients": "naiv"}, ValueError, r"'coefficients.kind' to be one of 'naive'"),
+        ({"readout": "graphs"}, ValueError, r"'readout.level' to be one of 'graph', 'node'"),
         ({"act": "rleu"}, ValueError, r"'act' to be one of 'relu'"),
         ({"norm": "batchnorm"}, ValueError, r"'norm' to be one of 'batch_norm', 'layer_norm'"),
-        ({"initial_residuals": "diff"}, ValueError, r"one of 'difference', 'zero' \(got 'diff'\)"),
         (
             {"gain": "big"},
             ValueError,
@@ -95,25 +73,20 @@ def build(**options):
         ),
         ({"gain": NAN}, ValueError, r"'gain' to be 'auto', a finite number or None \(got nan\)"),
         # things of another kind
-        ({"backbone": 7}, TypeError, r"'backbone' to be a word, a module or a callable.*got int"),
+        ({"backbone": 7}, TypeError, r"'backbone' to be a name, a module or a callable.*got int"),
         ({"backbone": lambda _: None}, TypeError, r"make a torch.nn.Module \(got NoneType\)"),
-        ({"act": 7}, TypeError, r"'act' to be a word, a callable or None \(got int\)"),
-        ({"norm": 7}, TypeError, r"'norm' to be a word, a callable.*\(got int\)"),
+        ({"act": 7}, TypeError, r"'act' to be a name, a callable or None \(got int\)"),
+        ({"norm": 7}, TypeError, r"'norm' to be a name, a callable.*\(got int\)"),
         # poles that cannot be
         (
-            {"initial_poles": 1.2},
+            {"coefficients": Coefficients(poles=1.2)},
             ValueError,
-            r"'initial_poles' to be between 0.5 and 1 \(got 1.2\)",
+            r"'poles' to be between 0.5 and 1 \(got 1.2\)",
         ),
         (
-            {"initial_poles": 0.9, "normalization": "softmax"},
+            {"coefficients": Coefficients("naive", 1, constraint="l1", poles=0.9)},
             ValueError,
-            r"leaves room for 'initial_poles'.*'softmax'",
-        ),
-        (
-            {"initial_poles": 0.9, "normalization": "l1", "ar_order": 1},
-            ValueError,
-            r"leaves room for 'initial_poles'.*'l1'",
+            r"leaves room for 'poles'.*'l1'",
         ),
         # backbones that do not fit
         ({"backbone": GCNConv(4, 4)}, ValueError, r"width 8 \(got GCNConv\(4, 4\)"),
@@ -137,6 +110,47 @@ def test_a_model_that_cannot_be_built(options, error, message):
     assert "\n" not in str(caught.value)
 
 
+OLD = {
+    "normalization": r"coefficients=Coefficients\(constraint=\.\.\.\)",
+    "coefficient_update": r"coefficients=Coefficients\(update=\.\.\.\)",
+    "ar_order": r"coefficients=Coefficients\(ar_order=\.\.\.\)",
+    "ma_order": r"coefficients=Coefficients\(ma_order=\.\.\.\)",
+    "initial_poles": r"coefficients=Coefficients\(poles=\.\.\.\)",
+    "heads": "leave it out",
+    "carry_edge_state": "edge_state='none'",
+    "pooling": r"readout=Readout\('graph', pooling=\.\.\.\)",
+    "readout_layers": r"readout=Readout\(num_layers=\.\.\.\)",
+    "engine": r"running=Running\(engine=\.\.\.\)",
+    "checkpoint_blocks": r"running=Running\(recompute=\.\.\.\)",
+    "cached": r"running=Running\(cached=\.\.\.\)",
+    "check_input": r"running=Running\(check_input=\.\.\.\)",
+    "node_encoder": "before the model",
+    "edge_encoder": "before the model",
+    "pe_channels": "PositionEncoder",
+    "sequence_first": r"\[num_nodes, L, channels\]",
+    "initial_residuals": "leave it out",
+    "embedding_layers": r"SequenceEmbedding\(\.\.\., num_layers=\.\.\.\)",
+}
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_a_name_of_old_is_answered_with_the_new_one(name):
+    with pytest.raises(TypeError, match=rf"no argument '{name}'.*; .*{OLD[name]}") as caught:
+        build(**{name: 1})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", list(OLD)[:7])
+def test_a_name_of_old_is_answered_by_a_block_too(name):
+    with pytest.raises(TypeError, match=rf"no argument '{name}'.*; .*{OLD[name]}"):
+        GRAMABlock(8, **{name: 1})
+
+
+def test_running_is_checked():
+    with pytest.raises(ValueError, match=r"'running.engine' to be one of.*'auto'.*got 'fast'"):
+        Running("fast")
+
+
 GATED = {"backbone": "gatedgcn"}
 WITH_EDGES = {"backbone": "gatedgcn", "edge_dim": 3}
 BATCH = torch.tensor([0, 0, 1, 1])
@@ -145,7 +159,7 @@ BAD_CALLS = {
     "width": ({}, {"x": X[:, :4]}, ValueError, r"width in_channels=5 \(got 4\)"),
     "dimensions": ({}, {"x": X[0]}, ValueError, r"'x' of shape.*\(got \[5\]\)"),
     "length": ({}, {"x": X.view(4, 1, 5)}, ValueError, r"length seq_len=4.*\(got \[4, 1, 5\]\)"),
-    "integers": ({}, {"x": X.long()}, TypeError, r"floating point node features.*node_encoder"),
+    "integers": ({}, {"x": X.long()}, TypeError, r"floating point node features.*CategoricalEnc"),
     "nan": ({}, {"x": X + NAN}, ValueError, r"finite node features \(got 20 .*row 0.*check_input"),
     "inf": ({}, {"x": X / X[:, :1].mul(0)}, ValueError, r"finite node features"),
     # edges
@@ -174,7 +188,7 @@ BAD_CALLS = {
         WITH_EDGES,
         {"edge_attr": torch.ones(6, 3, dtype=torch.long)},
         TypeError,
-        r"floating point edge attributes.*edge_encoder",
+        r"floating point edge attributes.*CategoricalEncoder",
     ),
     "bad attributes": (
         WITH_EDGES,
@@ -205,21 +219,6 @@ BAD_CALLS = {
         {"x": X[:0], "edge_index": EDGES[:, :0]},
         ValueError,
         r"at least one node for readout='graph' \(got none\)",
-    ),
-    # positions
-    "positions": ({}, {"pe": torch.ones(4, 2)}, ValueError, r"no 'pe'.*pe_channels"),
-    "no positions": ({"pe_channels": 2}, {}, ValueError, r"'pe' of shape \[4, 2\] \(got None\)"),
-    "wide positions": (
-        {"pe_channels": 2},
-        {"pe": torch.ones(4, 3)},
-        ValueError,
-        r"'pe' of shape \[4, 2\] \(got \[4, 3\]\)",
-    ),
-    "bad positions": (
-        {"pe_channels": 2},
-        {"pe": torch.ones(4, 2) * NAN},
-        ValueError,
-        r"finite 'pe'",
     ),
 }
 
@@ -277,14 +276,15 @@ def test_a_backbone_whose_output_has_another_width(backbone, message):
 
 def test_the_linear_engine_with_another_backbone():
     with pytest.raises(ValueError, match=r"linear backbone for engine='linear'.*engine='scan'"):
-        build(backbone=SendTanh(8), engine="linear")(X, EDGES)
+        build(backbone=SendTanh(8), running=Running("linear"))(X, EDGES)
 
 
 def test_the_check_of_values_can_be_turned_off():
     x = X.clone()
     x[1, 2] = NAN
 
-    out = build(check_input=False, coefficients="naive", num_blocks=1, seq_len=1)(x, EDGES)
+    options = {"coefficients": "naive", "num_blocks": 1, "seq_len": 1}
+    out = build(running=Running(check_input=False), **options)(x, EDGES)
 
     # one convolution: the fault reaches the neighbours and no further
     assert torch.isnan(out).any(dim=1).tolist() == [True, True, True, False]
@@ -292,4 +292,4 @@ def test_the_check_of_values_can_be_turned_off():
 
 def test_sizes_are_checked_all_the_same():
     with pytest.raises(ValueError, match="width in_channels=5"):
-        build(check_input=False)(X[:, :4], EDGES)
+        build(running=Running(check_input=False))(X[:, :4], EDGES)

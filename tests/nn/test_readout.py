@@ -2,46 +2,98 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from torch_grama.nn.readout import Readout
+from torch_grama.nn import GRAMA, Readout
+from torch_grama.nn.readout import POOLINGS, ReadoutMLP, pool_graphs, pooled_channels
+
+BATCH = torch.tensor([0, 0, 0, 2, 2])
 
 
-def test_layers_by_hand():
-    module = Readout(4, 2, 3, F.relu, 0.0)
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_against_a_loop_over_graphs(pooling):
+    x = torch.randn(5, 4, dtype=torch.float64) - 3  # a maximum below zero is not lost
+    one = {"mean": lambda g: g.mean(0), "sum": lambda g: g.sum(0), "max": lambda g: g.amax(0)}
+    rows = []
+    for graph in (x[:3], None, x[3:]):
+        parts = [torch.zeros(4) if graph is None else one[p](graph) for p in POOLINGS[pooling]]
+        rows.append(torch.cat([part.double() for part in parts]))
+    found = pool_graphs(x, BATCH, 3, pooling)
+    torch.testing.assert_close(found, torch.stack(rows))
+    assert found.size(1) == pooled_channels(4, pooling)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_one_graph_needs_no_batch_vector(pooling):
     x = torch.randn(5, 4)
-    first, second, last = module.layers
-
-    assert torch.equal(module(x), last(second(first(x).relu()).relu()))
-
-
-def test_one_layer_is_linear():
-    module = Readout(4, 2, 1, F.relu, 0.5)
-    x = torch.randn(5, 4)
-
-    assert torch.equal(module(x), module.layers[0](x))
+    alone = pool_graphs(x, pooling=pooling)
+    torch.testing.assert_close(alone, pool_graphs(x, torch.zeros(5, dtype=torch.long), 1, pooling))
 
 
-def test_dropout_only_while_training():
-    module = Readout(16, 2, 2, F.relu, 0.5)
-    x = torch.randn(5, 16)
-
-    assert not torch.equal(module(x), module(x))
-    module.eval()
-    assert torch.equal(module(x), module(x))
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_gradients(pooling):
+    x = torch.randn(5, 4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: pool_graphs(x, BATCH, 3, pooling), (x,))
 
 
-def test_reset_draws_anew():
-    module = Readout(4, 2, 2, F.relu, 0.0)
-    before = [p.clone() for p in module.parameters()]
-
-    module.reset_parameters()
-
-    assert all(not torch.equal(a, b) for a, b in zip(before, module.parameters(), strict=True))
+def test_no_nodes_at_all():
+    assert pool_graphs(torch.zeros(0, 4), pooling="max").tolist() == [[0.0] * 4]
 
 
-def test_repr():
-    assert str(Readout(4, 2, 3, F.relu, 0.0)) == "Readout(4, 2)"
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_model_pools_as_asked(pooling):
+    edge_index = torch.tensor([[0, 1, 3, 4], [1, 2, 4, 3]])
+    model = GRAMA(3, 8, 2, readout=Readout("graph", pooling))
+    out = model(torch.randn(5, 3), edge_index, batch=BATCH, batch_size=3)
+    assert out.size() == (3, 2)
+    out.sum().backward()
 
 
-def test_at_least_one_layer():
-    with pytest.raises(ValueError, match=r"'readout_layers' to be at least 1 \(got 0\)"):
-        Readout(4, 2, 0, F.relu, 0.0)
+class TestSettings:
+    def test_a_word_is_a_level(self):
+        assert Readout.of("graph") == Readout(level="graph")
+        given = Readout(num_layers=3)
+        assert Readout.of(given) is given
+
+    def test_reach_the_model(self):
+        model = GRAMA(3, 8, 2, readout=Readout("graph", "sum-max-mean", 3))
+
+        assert [layer.in_features for layer in model.head.layers] == [24, 24, 24]
+        assert model.readout.level == "graph"
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"level": "graphs"}, r"'readout.level' to be one of 'graph', 'node'"),
+            ({"level": "graph", "pooling": "maen"}, r"'readout.pooling' to be one of 'mean'"),
+            ({"pooling": "max"}, r"'pooling' only with level='graph' \(got pooling='max'"),
+            ({"num_layers": 0}, r"'num_layers' to be at least 1 \(got 0\)"),
+        ],
+    )
+    def test_bad_ones_get_one_sentence(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            Readout(**options)
+
+
+class TestMLP:
+    def test_layers_by_hand(self):
+        module = ReadoutMLP(4, 2, 3, F.relu, 0.0)
+        x = torch.randn(5, 4)
+        first, second, last = module.layers
+
+        assert torch.equal(module(x), last(second(first(x).relu()).relu()))
+
+    def test_one_layer_is_linear(self):
+        module = ReadoutMLP(4, 2, 1, F.relu, 0.5)
+        x = torch.randn(5, 4)
+
+        assert torch.equal(module(x), module.layers[0](x))
+
+    def test_dropout_only_while_training(self):
+        module = ReadoutMLP(16, 2, 2, F.relu, 0.5)
+        x = torch.randn(5, 16)
+
+        assert not torch.equal(module(x), module(x))
+        module.eval()
+        assert torch.equal(module(x), module(x))
+
+    def test_repr(self):
+        assert str(ReadoutMLP(4, 2, 3, F.relu, 0.0)) == "ReadoutMLP(4, 2)"

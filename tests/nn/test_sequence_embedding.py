@@ -3,6 +3,7 @@ import torch
 from torch.nn.parameter import UninitializedParameter
 
 from torch_grama.nn import SequenceEmbedding
+from torch_grama.nn.sequence_embedding import batched_linear
 
 NODES, IN, CHANNELS, LENGTH = 4, 5, 3, 4
 
@@ -39,12 +40,6 @@ def test_residuals_are_forward_differences_and_the_last_is_zero(x):
     assert torch.equal(residuals[-1], torch.zeros(NODES, CHANNELS, dtype=torch.float64))
 
 
-def test_residuals_may_start_at_zero(x):
-    states, residuals = embedding(initial_residuals="zero")(x)
-
-    assert torch.equal(residuals, torch.zeros_like(states))
-
-
 def test_further_layers_by_hand(x):
     module = embedding(num_layers=3, act="tanh")
 
@@ -66,15 +61,6 @@ def test_a_sequence_gives_every_position_its_snapshot(x):
 
     for k in range(LENGTH):
         assert torch.allclose(states[k], module(sequence[:, k])[0][k])
-
-
-def test_a_sequence_may_come_first():
-    module, other = embedding(), embedding(sequence_first=True)
-    other.load_state_dict(module.state_dict())
-    sequence = torch.randn(NODES, LENGTH, IN, dtype=torch.float64)
-
-    for a, b in zip(module(sequence), other(sequence.transpose(0, 1)), strict=True):
-        assert torch.equal(a, b)
 
 
 def test_positions_differ_at_initialisation(x):
@@ -105,25 +91,6 @@ def test_dropout_only_while_training(x):
     assert torch.allclose(dropped[dropped != 0], 2 * kept[dropped != 0])
 
 
-def test_lazy_takes_the_width_from_the_first_input(x):
-    module = embedding(in_channels=-1)
-
-    states, _ = module(x)
-
-    assert module.in_channels == IN
-    assert module.weight.size() == (LENGTH, IN, CHANNELS)
-    assert torch.isfinite(states).all()
-
-
-def test_state_dict_fills_a_lazy_one(x):
-    module, lazy = embedding(), embedding(in_channels=-1)
-
-    lazy.load_state_dict(module.state_dict())
-
-    assert lazy.in_channels == IN
-    assert torch.equal(lazy(x)[0], module(x)[0])
-
-
 def test_state_dict_of_a_lazy_one_loads_into_a_lazy_one(x):
     module, other = embedding(in_channels=-1), embedding(in_channels=-1)
 
@@ -143,15 +110,6 @@ def test_reset_draws_anew():
         assert not torch.equal(parameter, before[name])
 
 
-@pytest.mark.parametrize("num_layers", [1, 2])
-def test_every_parameter_gets_a_gradient(x, num_layers):
-    module = embedding(num_layers=num_layers)
-
-    module(x)[0].sum().backward()
-
-    assert all(p.grad is not None for p in module.parameters())
-
-
 def test_gradcheck(x):
     module = embedding(act="tanh", num_layers=2)
 
@@ -169,13 +127,33 @@ def test_repr():
         ({"channels": 0}, r"'channels' to be at least 1 \(got 0\)"),
         ({"seq_len": -1}, r"'seq_len' to be at least 1 \(got -1\)"),
         ({"num_layers": 0}, r"'num_layers' to be at least 1 \(got 0\)"),
-        (
-            {"initial_residuals": "zeros"},
-            r"'initial_residuals' to be one of 'zero', 'difference' \(got 'zeros'\)",
-        ),
         ({"act": "rleu"}, r"'act' to be one of 'relu'"),
     ],
 )
 def test_bad_arguments_get_one_sentence(change, message):
     with pytest.raises(ValueError, match=message):
         SequenceEmbedding(**{"in_channels": 5, "channels": 4, "seq_len": 3, **change})
+
+
+def make_problem():
+    sizes = (3, 6, 4), (3, 4, 2), (3, 1, 2)
+    return [torch.randn(*size, dtype=torch.float64, requires_grad=True) for size in sizes]
+
+
+class TestBatchedLinear:
+    """Equal to torch's own product, and differentiable as often."""
+
+    def test_equals_the_plain_product_in_value(self):
+        x, weight, bias = make_problem()
+
+        torch.testing.assert_close(batched_linear(x, weight, bias), torch.baddbmm(bias, x, weight))
+
+    def test_gradients(self):
+        assert torch.autograd.gradcheck(batched_linear, make_problem())
+        assert torch.autograd.gradgradcheck(batched_linear, make_problem())
+
+    def test_autocast_is_left_to_torch(self):
+        x, weight, bias = (t.detach().float() for t in make_problem())
+
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert batched_linear(x, weight, bias).dtype == torch.bfloat16

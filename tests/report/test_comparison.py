@@ -189,3 +189,18 @@ def test_a_narrow_terminal_gets_one_block_after_the_other(comparison):
         assert all(any(w in text for text in words) for cell in cells for w in cell.split()), model
     assert to_text(comparison, width=10).count("GRAMA (GatedGCN)") == 2
     assert to_text(comparison, width=500) == wide
+
+
+def test_numbers_of_an_older_version_have_a_mark_that_is_explained(tmp_path):
+    for model in ("grama-gcn", "gcn"):
+        write_result(tmp_path, model=model, versions={"torch_grama": "0.1.0"})
+    held, _ = gather([tmp_path])
+    table = compare("hetero", "T", COLUMNS[:1], read_paper_numbers("hetero"), held, notes=["One."])
+    assert table.notes[0] == "One."
+    assert table.notes[1].startswith("† made by version 0.1.0;")
+    ours = {row.model: describe_ours(row.cells[0], COLUMNS[0]) for row in table.rows}
+    assert ours["grama-gcn"] == "80.00 † (1 run, paper)"
+    assert ours["gcn"] == "80.00 (1 run, paper)"
+    assert "80.00 $^\\dagger$" in to_latex(table)
+    lines = csv.DictReader(io.StringIO(to_csv(table)))
+    assert {line["version"] for line in lines if line["mean"]} == {"0.1.0"}

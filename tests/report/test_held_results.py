@@ -3,7 +3,13 @@ import json
 import pytest
 from result_files import write_result
 
-from torch_grama.report.held_results import ResultFileError, choose_number, gather, read_run
+from torch_grama.report.held_results import (
+    ResultFileError,
+    choose_number,
+    explain_old,
+    gather,
+    read_run,
+)
 
 
 def test_runs_of_one_cell_are_gathered(tmp_path):
@@ -82,3 +88,22 @@ def test_a_value_that_is_no_number_is_refused(tmp_path, value):
     path.write_text(json.dumps(record))
     with pytest.raises(ResultFileError, match="'val' to be a number"):
         read_run(path)
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "old"),
+    [
+        ("grama-gcn", "0.1.0", "0.1.0"),
+        ("grama", "0.2.0", ""),
+        ("grama", "0.10.1", ""),
+        ("grama", "", ""),
+        ("gcn", "0.1.0", ""),
+    ],
+)
+def test_a_number_is_old_if_its_model_changed_since(tmp_path, model, version, old):
+    write_result(tmp_path, model=model, versions={"torch_grama": version})
+    write_result(tmp_path, model=model, seed=1, versions={"torch_grama": "0.2.0"})
+    (number,), _ = gather([tmp_path])
+    assert number.old_version == old
+    assert explain_old([number]).startswith("† made by version 0.1.0" if old else "")
+    assert bool(explain_old([number])) == bool(old)

@@ -13,6 +13,7 @@ from run_folders import make_analysis, write_run
 
 from torch_grama.cli import main
 from torch_grama.report.page import MAX_BYTES, PageError, build_page, embed_json, write_page
+from torch_grama.report.page_comparison import compare_runs
 from torch_grama.report.run_files import read_run_files
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{7*7}}"
@@ -274,3 +275,12 @@ def test_a_folder_of_runs_stands_for_its_runs(tmp_path, capsys):
     out = tmp_path / "report.html"
     assert main(["report", str(tmp_path / "runs"), "--out", str(out)]) == 0
     assert "2 runs: a, b" in " ".join(Reader(out.read_text(encoding="utf-8")).words)
+
+
+def test_a_run_of_an_older_version_says_so(tmp_path):
+    folder = write_run(tmp_path / "run")
+    config = folder / "config.yaml"
+    config.write_text(config.read_text().replace("versions:", "versions:\n    torch_grama: 0.1.0"))
+    (table,) = compare_runs([read_run_files(folder)])
+    (note,) = [row.note for row in table.rows if row.is_ours]
+    assert note == "seed 3, fold 0, made by version 0.1.0, and the model has changed since"

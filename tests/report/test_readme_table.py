@@ -145,3 +145,12 @@ def test_table_is_replaced_between_its_markers():
 def test_a_text_without_markers_is_refused(text):
     with pytest.raises(MarkerMissingError, match="Expected the lines"):
         replace_table(text, "table")
+
+
+def test_numbers_of_an_older_version_have_a_mark(tmp_path):
+    for model in ("grama-gcn", "gcn"):
+        write_result(tmp_path, model=model, versions={"torch_grama": "0.1.0"})
+    held, _ = gather([tmp_path])
+    table = build_readme_table(held)
+    assert "| 80.00 † | grama-gcn | 80.00 (gcn) |" in table
+    assert "\n† made by version 0.1.0; the model has changed since" in table

@@ -119,7 +119,7 @@ def test_runs_are_done_once_and_again_when_deleted(configs, tmp_path, capsys):
     assert main([*command, "--show", "--format", "csv"]) == 0
     table = capsys.readouterr().out
     assert re.search(r"tiny,transfer-ring-3,grama-gcn,grama-gcn,mse,\d\.\d+,,1,smoke", table)
-    assert "tiny,carried,grama-gcn,grama-gcn,mse,,,,,,,,,,not run" in table
+    assert "tiny,carried,grama-gcn,grama-gcn,mse,,,,,,,,,,,not run" in table
 
 
 @pytest.mark.slow

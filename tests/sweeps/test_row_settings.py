@@ -13,7 +13,11 @@ WORDS = {"gcn", "gps", "grama", "grama-special", "gcn-width64"}
         ("grama-gatedgcn", {"model.name": "grama", "model.backbone": "gatedgcn"}),
         (
             "grama-gps-performer",
-            {"model.name": "grama", "model.backbone": "gps-performer"},
+            {
+                "model.name": "grama",
+                "model.backbone": "gps",
+                "model.backbone_options": {"attention": "performer"},
+            },
         ),
         (
             "grama-gcn-naive",

@@ -6,7 +6,7 @@ import pytest
 import torch
 from training_cases import node_task
 
-from torch_grama import GRAMA
+from torch_grama import GRAMA, Running
 from torch_grama.training import (
     GraphDataModule,
     GraphTask,
@@ -42,7 +42,7 @@ def test_captured_run_equals_the_eager_run(tmp_path, gradient_clip):
     def run(capture):
         data = node_task(200)
         torch.manual_seed(0)
-        model = GRAMA(4, 16, 3, cached=True, check_input=False)
+        model = GRAMA(4, 16, 3, running=Running(cached=True, check_input=False))
         task = GraphTask.for_data(
             model, data, OptimizerSettings(lr=0.01), ScheduleSettings("cosine", warmup_epochs=2)
         )

@@ -6,7 +6,7 @@ import pickle
 import torch
 from torch.nn import Linear, Module, Sequential
 
-from torch_grama import GRAMA
+from torch_grama import GRAMA, Coefficients
 from torch_grama.training import NonFiniteLossError
 from torch_grama.training.diagnosis import BlockReport, Diagnosis, diagnose
 
@@ -52,10 +52,18 @@ def test_a_forward_pass_that_fails_is_quoted():
 
 
 def test_coefficients_of_every_block_of_a_wrapped_model():
-    model = Wrapped(GRAMA(3, 4, 2, coefficients="naive", normalization="none", num_blocks=2))
+    model = Wrapped(
+        GRAMA(
+            3, 4, 2, coefficients=Coefficients("naive", constraint="none"), num_blocks=2, gain=1.0
+        )
+    )
     with torch.no_grad():
-        model.inner.blocks[0].ar_coefficients.weight.copy_(torch.tensor([0.5, 0.25, 0.0, 0.0]))
-        model.inner.blocks[1].ar_coefficients.weight.copy_(torch.tensor([2.0, 0.0, 0.0, 0.0]))
+        for block, phi in zip(model.inner.blocks, ([0.5, 0.25, 0, 0], [2, 0, 0, 0]), strict=True):
+            weight = block.coefficients.weight
+            weight *= 0
+            weight[0] = 1.0
+            scale = float(block.coefficients().phi[0, 0])
+            weight[:4] = torch.tensor(phi) / scale
     found = diagnose(lambda: model(X, EDGES), model)
     assert [block.block for block in found.blocks] == [0, 1]
     assert abs(found.blocks[0].phi_sum - 0.75) < 1e-6

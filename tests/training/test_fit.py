@@ -21,7 +21,8 @@ from training_cases import (
     node_task,
 )
 
-from torch_grama import GRAMA
+import torch_grama
+from torch_grama import GRAMA, Coefficients
 from torch_grama.training import (
     CheckpointError,
     GraphDataModule,
@@ -431,18 +432,39 @@ def test_non_finite_loss_stops_the_run(tmp_path):
     assert all(bool(value.isfinite().all()) for value in last["state_dict"].values())
 
 
+def test_weights_of_version_0_1_are_refused_in_a_sentence(tmp_path):
+    outcome, _ = run(tmp_path, model=GRAMA(4, 8, 3), max_epochs=1)
+    sentence = "got those of version 0.1, whose GRAMA was another.*install torch-grama 0.1$"
+    for path in (outcome.best_checkpoint, outcome.last_checkpoint):
+        old = read_checkpoint(path)
+        assert old.pop("torch_grama") == torch_grama.__version__
+        weights = old["state_dict"]
+        for name in [name for name in weights if ".coefficients." in name]:
+            weights[name.replace(".coefficients.", ".ar_coefficients.")] = weights.pop(name)
+        write_checkpoint(path, old)
+    task = GraphTask.for_data(GRAMA(4, 8, 3), node_task())
+    with pytest.raises(CheckpointError, match=sentence) as caught:
+        load_weights(task, outcome.best_checkpoint)
+    assert "ar_coefficients" not in str(caught.value)
+    with pytest.raises(CheckpointError, match=sentence):
+        run(tmp_path, model=GRAMA(4, 8, 3), resume=True, max_epochs=2)
+
+
 def test_non_finite_loss_names_block_sum_and_radius(tmp_path):
-    model = GRAMA(4, 8, 3, coefficients="naive", normalization="none", num_blocks=3)
+    free = Coefficients("naive", constraint="none")
+    model = GRAMA(4, 8, 3, coefficients=free, num_blocks=3, gain=1.0)
     with torch.no_grad():
-        model.blocks[1].ar_coefficients.weight.fill_(1e30)
+        coefficients = model.blocks[1].coefficients
+        coefficients.weight[:4] *= 0
+        coefficients.weight[:4] += 1e30
+        phi = float(coefficients().phi[0, 0])
     with pytest.raises(NonFiniteLossError, match=r"at step 0.*block 1 has sum\|phi\|") as caught:
         run(tmp_path, model=model)
     worst = caught.value.diagnosis.worst
-    phi = 1e30
     assert worst.block == 1
     assert worst.phi_sum == pytest.approx(4 * phi, rel=1e-5)
     assert worst.pole_radius == pytest.approx(phi, rel=1e-3)
-    assert "pole radius 1e+30" in str(caught.value)
+    assert f"pole radius {phi:.4g}" in str(caught.value)
 
 
 # devices that are not there

@@ -6,6 +6,7 @@ import pytest
 import torch
 from training_cases import SmallNet, graph_task
 
+from torch_grama.nn import Running
 from torch_grama.training import GraphDataModule, GraphTask, TrainerSettings, fit
 from torch_grama.training.late_flag import LateFlag
 
@@ -15,11 +16,11 @@ class Checking(SmallNet):
 
     def __init__(self, check_input=True):
         super().__init__(4, 2, "graph")
-        self.check_input = check_input
+        self.running = Running(check_input=check_input)
         self.noted = {True: [], False: []}
 
     def forward(self, *args, **kwargs):
-        self.noted[self.training].append(self.check_input)
+        self.noted[self.training].append(self.running.check_input)
         return super().forward(*args, **kwargs)
 
 
@@ -42,7 +43,7 @@ def test_each_batch_is_checked_in_the_first_epoch_alone(tmp_path):
     train(tmp_path, model)
     assert checks(model.noted[True], 12) == [True] * 3 + [False] * 9
     assert checks(model.noted[False], 4) == [True] + [False] * 3
-    assert model.check_input is True
+    assert model.running.check_input is True
 
 
 def test_validation_is_checked_when_it_comes_first(tmp_path):
@@ -56,7 +57,7 @@ def test_what_was_off_stays_off(tmp_path):
     model = Checking(check_input=False)
     train(tmp_path, model)
     assert not any(model.noted[True])
-    assert model.check_input is False
+    assert model.running.check_input is False
 
 
 def test_a_model_is_left_as_it_was_after_an_error(tmp_path):
@@ -70,7 +71,7 @@ def test_a_model_is_left_as_it_was_after_an_error(tmp_path):
     with pytest.raises(ArithmeticError, match="third validation"):
         train(tmp_path, model)
     assert model.noted[False][-1] is False
-    assert model.check_input is True
+    assert model.running.check_input is True
 
 
 @pytest.mark.parametrize("value", [True, False])

@@ -7,7 +7,7 @@ from torch.nn import Linear, Module, Parameter
 from torch_geometric.nn import GATConv
 from training_cases import SmallNet, graph_task, node_task
 
-from torch_grama import GRAMA
+from torch_grama import GRAMA, Running
 from torch_grama.training import GraphBatch, GraphDataModule, GraphTask, TrainerSettings
 from torch_grama.training.memory import (
     _free_in_container,
@@ -59,7 +59,7 @@ def kept_bytes(task, batch):
     [
         lambda: SmallNet(4, 3),
         lambda: GRAMA(4, 16, 3),
-        lambda: GRAMA(4, 16, 3, cached=True),
+        lambda: GRAMA(4, 16, 3, running=Running(cached=True)),
         Attention,
         Edges,
     ],
@@ -101,7 +101,7 @@ def test_warning_names_the_knobs():
     assert memory_warning(10, 10, "full") is None
     text = memory_warning(3 * 2**30, 2**30, "graphs")
     assert "about 3.0 GiB and 1.0 GiB are free" in text
-    for knob in ("trainer.batch_size", "checkpoint_blocks", "hidden_channels", "precision"):
+    for knob in ("trainer.batch_size", "recompute", "hidden_channels", "precision"):
         assert knob in text
     assert "num_neighbors" in memory_warning(2, 1, "subgraphs")
 

@@ -8,11 +8,16 @@ from plain_collate import collate
 from torch.nn import Linear, Module, Parameter
 from training_cases import graph_task, node_regression_task, node_task
 
-from torch_grama.nn import InputStage
-from torch_grama.nn.training_hooks import AddsLoss, FitsLabels, adds_loss, fits_labels
 from torch_grama.training import GraphDataModule, GraphTask, TrainerSettings, fit
 from torch_grama.training.graph_batch import batch_of_one
-from torch_grama.training.model_hooks import node_classes
+from torch_grama.training.input_stage import InputStage
+from torch_grama.training.model_hooks import (
+    AddsLoss,
+    FitsLabels,
+    adds_loss,
+    fits_labels,
+    node_classes,
+)
 
 
 class Asking(Module):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -17,22 +17,8 @@ from torch_grama.analysis.closed_loop import (
     operator_norm,
 )
 from torch_grama.analysis.impulse import impulse_response, memory_length
-from torch_grama.analysis.inputs import (
-    Graphs,
-    ModelInput,
-    check_batch,
-    evaluation_mode,
-    listening,
-    read_input,
-)
-from torch_grama.analysis.records import (
-    Cube,
-    Matrix,
-    Row,
-    plain_matrix,
-    plain_or_none,
-    plain_row,
-)
+from torch_grama.analysis.inputs import Graphs, ModelInput, check_batch, evaluation_mode, read_input
+from torch_grama.analysis.records import Cube, Matrix, Row, plain_matrix, plain_or_none, plain_row
 from torch_grama.analysis.stability import (
     characteristic_roots,
     is_bibo_stable,
@@ -40,6 +26,9 @@ from torch_grama.analysis.stability import (
     satisfies_sufficient_condition,
 )
 from torch_grama.nn import GRAMA, ARMACoefficients, GRAMABlock
+from torch_grama.nn.engine.sequence import NodeSequence
+from torch_grama.nn.grama_block import backbone_name
+from torch_grama.nn.graph_input import GraphInput, read_graph_input
 
 # Lags of the impulse response.
 _IMPULSE_LENGTH = 32
@@ -66,7 +55,8 @@ class BlockAnalysis:
     step: int | None  #: number of the recurrence, from 0; None where it holds for the whole block
     backbone: str  #: class of the backbone
     learned_gain: float | None  #: the gain on the backbone; None where there is none
-    phi: Matrix  #: autoregressive coefficients ``[B][p]``, newest first
+    learned_retention: float | None  #: the factor within ``phi``; None where there is none
+    phi: Matrix  #: autoregressive coefficients ``[B][p]``, newest first, retention included
     theta: Matrix  #: moving-average coefficients ``[B][q]``, newest first
     poles: Cube  #: poles ``[B][p][2]`` as real and imaginary part, in order of falling modulus
     radius: Row  #: largest modulus of the poles
@@ -87,7 +77,7 @@ def analyze_blocks(
     r"""Coefficients, poles, stability, memory and closed loop of every block on every graph.
 
     All graphs are handled as one batch. The closed loop is linearised at the newest state that the
-    block is given, with the first recurrence's edge state and running statistics.
+    block is given, with the first recurrence's weights, edge state and running statistics.
 
     Args:
         model (Module): A GRAMA model, or a module that holds one and is called alike.
@@ -100,34 +90,32 @@ def analyze_blocks(
         list: One record per block, or per recurrence where coefficients are updated at each.
     """
     with evaluation_mode(model), torch.no_grad():
-        encoded = encode_input(model, read_input(data))
-        traces = trace_blocks(model, encoded)
-        blocks = [_records(i, t, encoded, closed_loop, seed) for i, t in enumerate(traces)]
+        traces = trace_blocks(model, inner_input(model, read_input(data)))
+        blocks = [_records(i, trace, closed_loop, seed) for i, trace in enumerate(traces)]
         return [record for block in blocks for record in block]
 
 
 def _records(
-    index: int, trace: BlockTrace, encoded: ModelInput, closed_loop: bool, seed: int
+    index: int, trace: BlockTrace, closed_loop: bool, seed: int
 ) -> Iterator[BlockAnalysis]:
     phi, theta = trace.coefficients
     whole = phi.dim() == 2  # one set of coefficients for the whole block
     sets = [(phi, theta)] if whole else list(zip(phi, theta, strict=True))
     loops: Sequence[ClosedLoop | None] = [None] * len(sets)
     if closed_loop:
-        loops = _measure_loops(trace, encoded, sets, seed)
+        loops = _measure_loops(trace, sets, seed)
     for step, (used, loop) in enumerate(zip(sets, loops, strict=True)):
         yield _record(index, None if whole else step, trace.block, used, loop)
 
 
 def _measure_loops(
-    trace: BlockTrace, encoded: ModelInput, sets: Sequence[tuple[Tensor, Tensor]], seed: int
+    trace: BlockTrace, sets: Sequence[tuple[Tensor, Tensor]], seed: int
 ) -> list[ClosedLoop]:
     r"""The loop of one block with each of its sets of coefficients."""
-    point = trace.given[-1].detach()
-    graph, num_graphs = check_batch(point, encoded.batch, encoded.batch_size)
-    place = (encoded.edge_index, encoded.edge_weight, encoded.edge_attr)
-    backbone = trace.block.bind(point.size(0), *place, encoded.batch, encoded.batch_size)
-    where = (backbone, point, graph, num_graphs)
+    point, graph = trace.given[-1].detach(), trace.graph
+    edges = (graph.edge_index, graph.edge_weight, graph.edge_attr)
+    backbone = trace.block.bind(graph.num_nodes, *edges, graph.batch, graph.batch_size)
+    where = (backbone, point, *check_batch(point, graph.batch, graph.batch_size))
     steps, size, products = (20, 12, 8) if point.numel() > _LARGE else (100, 32, 32)
     norm = operator_norm(*where, num_iterations=products, seed=seed)
     loops = []
@@ -154,8 +142,9 @@ def _record(
     return BlockAnalysis(
         block=index,
         step=step,
-        backbone=type(block.backbone).__name__,
+        backbone=backbone_name(block.backbone),
         learned_gain=None if block.gain is None else plain_or_none(block.gain),
+        learned_retention=None if block.retention is None else plain_or_none(block.retention),
         phi=plain_matrix(phi),
         theta=plain_matrix(theta),
         poles=[plain_matrix(torch.view_as_real(row)) for row in poles],
@@ -176,6 +165,7 @@ class BlockTrace:
     r"""What went into one block and what came out of it."""
 
     block: GRAMABlock
+    graph: GraphInput  # with the edge attributes that it received
     given: Tensor  # the states it received [L, N, F], oldest first
     states: Tensor  # those it made [R, N, F], as it hands them on: after norm and activation
     coefficients: ARMACoefficients
@@ -198,64 +188,48 @@ def demand_grama(model: Module) -> GRAMA:
 
 
 @torch.no_grad()
-def encode_input(model: Module, inputs: ModelInput) -> ModelInput:
-    r"""Returns what the recurrence of a model works on: floating-point features of nodes and edges.
-
-    A wrapper around the model is run as it is, and what it passes to the model is taken; then the
-    model's own encoders of nodes and edges are applied. The model must be in evaluation mode.
+def inner_input(model: Module, inputs: ModelInput) -> ModelInput:
+    r"""Runs a model once and returns the arguments with which it calls the GRAMA model inside it,
+    or was called itself. The model must be in evaluation mode.
     """
     grama = demand_grama(model)
-    if grama is not model:
-        inputs = _listen(model, grama, inputs)
-    x, edge_attr = inputs.x, inputs.edge_attr
-    if grama.node_encoder is not None:
-        x = grama.node_encoder(x)
-    if edge_attr is not None and grama.edge_encoder is not None:
-        edge_attr = grama.edge_encoder(edge_attr)
-    if edge_attr is not None and grama.edge_lin is not None:
-        edge_attr = grama.edge_lin(edge_attr)
-    return replace(inputs, x=x, edge_attr=edge_attr)
-
-
-def trace_blocks(model: Module, encoded: ModelInput) -> list[BlockTrace]:
-    r"""Runs the blocks of a GRAMA model one by one and keeps their states.
-
-    Gradients and forward-mode derivatives by the features pass through. The model must be in
-    evaluation mode; for the input see :func:`encode_input`.
-    """
-    grama = demand_grama(model)
-    x = encoded.x
-    if encoded.pe is not None and grama.pe_encoder is not None:
-        positions = grama.pe_encoder(encoded.pe)
-        if x.dim() == 3:  # a sequence [N, L, C]
-            positions = positions.unsqueeze(1).expand(-1, x.size(1), -1)
-        x = torch.cat([x, positions], dim=-1)
-    states, residuals = grama.embedding(x)
-    place = (encoded.edge_index, encoded.edge_weight, encoded.edge_attr)
-    traces = []
-    for block in cast(Iterable[GRAMABlock], grama.blocks):
-        given = states
-        states, residuals, used = block(
-            given, residuals, *place, encoded.batch, encoded.batch_size, return_coefficients=True
-        )
-        traces.append(BlockTrace(block, given, states, used))
-    return traces
-
-
-def _listen(model: Module, grama: GRAMA, inputs: ModelInput) -> ModelInput:
-    r"""Runs a wrapper and returns the arguments with which it calls the model inside."""
     heard: list[ModelInput] = []
 
     def hear(_: Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        heard.append(ModelInput(*arguments, **keywords))
+        # the seventh asks for the coefficients
+        rest = {name: value for name, value in keywords.items() if name != "return_coefficients"}
+        heard.append(ModelInput(*arguments[:6], **rest))
 
-    with listening(grama.register_forward_pre_hook(hear, with_kwargs=True)):
+    with grama.register_forward_pre_hook(hear, with_kwargs=True):
         inputs.run(model)
     if not heard:
         raise ValueError(
             f"Expected {type(model).__name__} to call the GRAMA model inside it (got no call)"
         )
     return heard[-1]
+
+
+def trace_blocks(model: Module, inputs: ModelInput) -> list[BlockTrace]:
+    r"""Runs the blocks of a GRAMA model one by one and keeps their states.
+
+    Gradients and forward-mode derivatives by the features pass through. The model must be in
+    evaluation mode; for the input see :func:`inner_input`.
+    """
+    grama = demand_grama(model)
+    edge_attr = inputs.edge_attr
+    if edge_attr is not None and grama.edge_lin is not None:
+        edge_attr = grama.edge_lin(edge_attr)
+    edges = (inputs.edge_index, inputs.edge_weight, edge_attr)
+    graph = read_graph_input(inputs.num_nodes, *edges, inputs.batch, inputs.batch_size)
+    states, residuals = grama.embedding(inputs.x)
+    traces = []
+    for block in cast(Iterable[GRAMABlock], grama.blocks):
+        given = NodeSequence(states, residuals)
+        sequence, used, after = block.run(given, graph, is_inside=False)
+        states, residuals = sequence.materialize()
+        traces.append(BlockTrace(block, graph, given.states, states, used))
+        graph = after
+    return traces
 
 
 def step_labels(model: Module) -> list[str]:

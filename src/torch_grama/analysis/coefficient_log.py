@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import Module
-from torch.utils.hooks import RemovableHandle
 
 from torch_grama.analysis.block_analysis import demand_grama
 from torch_grama.analysis.records import Matrix, Row, plain_matrix, plain_number, plain_row
@@ -28,7 +28,7 @@ class CoefficientSummary:
     r"""The coefficients of one block, averaged over graphs (and recurrences, where they differ)."""
 
     block: int  #: number of the block, from 0
-    phi: Row  #: mean autoregressive coefficients ``[p]``, newest first
+    phi: Row  #: mean autoregressive coefficients ``[p]``, newest first, retention included
     phi_spread: Row  #: their standard deviations
     theta: Row  #: mean moving-average coefficients ``[q]``, newest first
     theta_spread: Row  #: their standard deviations
@@ -91,22 +91,19 @@ class CoefficientLog:
         self._grama = demand_grama(model)
         self._heard: list[list[ARMACoefficients]] = []
         self._asked: list[bool] = []
-        self._handles: list[RemovableHandle] = []
+        self._ears = ExitStack()
 
     def open(self) -> None:
         r"""Begins to listen, with nothing kept."""
         self.close()
         self._heard.clear()
-        self._handles = [
-            self._grama.register_forward_pre_hook(self._ask, with_kwargs=True),
-            self._grama.register_forward_hook(self._keep),
-        ]
+        ask = self._grama.register_forward_pre_hook(self._ask, with_kwargs=True)
+        self._ears.enter_context(ask)
+        self._ears.enter_context(self._grama.register_forward_hook(self._keep))
 
     def close(self) -> None:
         r"""Stops listening; what was kept can still be read."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        self._ears.close()
         self._asked.clear()
 
     def summary(self) -> list[CoefficientSummary]:
@@ -131,9 +128,9 @@ class CoefficientLog:
         self, _: Module, arguments: tuple[Any, ...], keywords: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         # a caller who asks for the coefficients gets them: they come in the last place
-        self._asked.append(len(arguments) == 8 and arguments[7])
-        self._asked[-1] |= bool(keywords.get("return_coefficients", False))
-        return arguments[:7], {**keywords, "return_coefficients": True}
+        asked = keywords.get("return_coefficients", False) or any(arguments[6:])
+        self._asked.append(bool(asked))
+        return arguments[:6], {**keywords, "return_coefficients": True}
 
     def _keep(
         self, _: Module, __: tuple[Any, ...], result: tuple[Tensor, list[ARMACoefficients]]

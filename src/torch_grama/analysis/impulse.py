@@ -62,7 +62,8 @@ def memory_length(phi: Tensor, theta: Tensor | None = None, tolerance: float = 1
 
     .. note::
         Coefficients that sum to one always have a pole at 1: a GRAMA block with the paper's
-        normalisation has infinite memory in this sense.
+        constraint has infinite memory in this sense, as long as its retention :math:`\alpha` is 1
+        or missing. With any other the sum is :math:`\alpha`, and 1 is no pole.
 
     Args:
         phi (Tensor): Autoregressive coefficients :math:`(*, p)`.

@@ -47,12 +47,7 @@ class Influence:
 
 
 def influence_by_distance(
-    model: Module,
-    data: Graphs,
-    *,
-    exact: bool | None = None,
-    num_samples: int = 32,
-    seed: int = 0,
+    model: Module, data: Graphs, *, exact: bool | None = None, num_samples: int = 32, seed: int = 0
 ) -> Influence:
     r"""How strongly the output of a node depends on the inputs of nodes :math:`k` hops away
 

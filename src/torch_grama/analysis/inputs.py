@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.nn import Module
-from torch.utils.hooks import RemovableHandle
+
+from torch_grama.nn.backbone import forward_parameters
 
 
 class GraphLike(Protocol):
@@ -49,8 +50,10 @@ class ModelInput:
         return check_batch(self.x, self.batch, self.batch_size)[1]
 
     def run(self, model: Module, x: Tensor | None = None) -> Tensor:
-        r"""Calls the model, with other node features if they are given."""
-        positions = {} if self.pe is None else {"pe": self.pe}
+        r"""Calls the model, with other node features if they are given, and with positional
+        encodings if it takes them."""
+        takes_pe = self.pe is not None and "pe" in forward_parameters(model)
+        positions = {"pe": self.pe} if takes_pe else {}
         out: Tensor = model(
             self.x if x is None else x,
             self.edge_index,
@@ -134,42 +137,23 @@ def evaluation_mode(model: Module) -> Iterator[None]:
             module.training = mode
 
 
-@contextmanager
-def listening(*handles: RemovableHandle) -> Iterator[None]:
-    r"""Takes hooks away after the run that they were made for."""
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
 def _join(graphs: Sequence[ModelInput]) -> ModelInput:
     if not graphs:
         raise ValueError("Expected at least one graph to analyse (got none)")
     if len(graphs) == 1:
         return graphs[0]
+    joined: dict[str, Any] = {}
+    for name in ("x", "edge_weight", "edge_attr", "pe"):
+        parts = [part for graph in graphs if (part := getattr(graph, name)) is not None]
+        if 0 < len(parts) < len(graphs):
+            got = f"got it in {len(parts)} of {len(graphs)}"
+            raise ValueError(f"Expected '{name}' in all graphs or in none ({got})")
+        joined[name] = torch.cat(parts) if parts else None
     sizes = torch.tensor([graph.num_nodes for graph in graphs], device=graphs[0].x.device)
     first_nodes = (sizes.cumsum(0) - sizes).tolist()
     edges = [graph.edge_index + first for graph, first in zip(graphs, first_nodes, strict=True)]
-    return ModelInput(
-        torch.cat([graph.x for graph in graphs]),
-        torch.cat(edges, dim=1),
-        _join_optional("edge_weight", [graph.edge_weight for graph in graphs]),
-        _join_optional("edge_attr", [graph.edge_attr for graph in graphs]),
-        torch.repeat_interleave(sizes),
-        len(graphs),
-        _join_optional("pe", [graph.pe for graph in graphs]),
-    )
-
-
-def _join_optional(name: str, parts: Sequence[Tensor | None]) -> Tensor | None:
-    given = [part for part in parts if part is not None]
-    if 0 < len(given) < len(parts):
-        raise ValueError(
-            f"Expected '{name}' in all graphs or in none (got it in {len(given)} of {len(parts)})"
-        )
-    return torch.cat(given) if given else None
+    joined["edge_index"] = torch.cat(edges, dim=1)
+    return ModelInput(**joined, batch=torch.repeat_interleave(sizes), batch_size=len(graphs))
 
 
 def check_coefficients(phi: Tensor, theta: Tensor | None = None) -> tuple[Tensor, Tensor]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -12,7 +12,10 @@ from torch import Tensor
 from torch.nn import Module
 from torch.utils.hooks import RemovableHandle
 
-from torch_grama.analysis.inputs import ModelInput, check_batch, evaluation_mode, listening
+from torch_grama.analysis.block_analysis import find_grama
+from torch_grama.analysis.inputs import ModelInput, check_batch, evaluation_mode
+from torch_grama.nn import Readout
+from torch_grama.nn.readout import pooled_channels
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +40,14 @@ class NodeJacobian:
     def __init__(self, model: Module, inputs: ModelInput) -> None:
         with (
             evaluation_mode(model),
-            _without_checkpoints(model),
+            _node_by_node(model),
             torch.inference_mode(False),
             torch.enable_grad(),
         ):
             ears = _Ears(inputs)
-            with listening(*ears.put_on(model)):
+            with ExitStack() as hooks:
+                for hook in ears.put_on(model):
+                    hooks.enter_context(hook)
                 self.x, out = _run_from_leaf(model, inputs)
             if not out.requires_grad:
                 raise ValueError(
@@ -106,17 +111,22 @@ class NodeJacobian:
 
 
 @contextmanager
-def _without_checkpoints(model: Module) -> Iterator[None]:
-    r"""Blocks that are recomputed for the backward pass allow but one."""
-    modules: list[Any] = list(model.modules())
-    modules = [m for m in modules if getattr(m, "checkpoint_blocks", False) is True]
-    for module in modules:
-        module.checkpoint_blocks = False
-    try:
+def _node_by_node(model: Module) -> Iterator[None]:
+    r"""Lets a GRAMA model read out every node as a graph by itself, and keep its blocks for
+    backward passes that come when it is no longer in evaluation mode."""
+    grama = find_grama(model)
+    if grama is None:
         yield
+        return
+    running, readout = grama.running, grama.readout
+    # the sum, the maximum and the mean over one node are its state
+    copies = pooled_channels(1, readout.pooling)
+    grama.running, grama.readout = replace(running, recompute=False), Readout("node")
+    try:
+        with grama.head.register_forward_pre_hook(lambda _, given: given[0].repeat(1, copies)):
+            yield
     finally:
-        for module in modules:
-            module.checkpoint_blocks = True
+        grama.running, grama.readout = running, readout
 
 
 def _run_from_leaf(model: Module, inputs: ModelInput) -> tuple[Tensor, Tensor]:
@@ -136,7 +146,7 @@ def _run_from_leaf(model: Module, inputs: ModelInput) -> tuple[Tensor, Tensor]:
         leaves.append(encoded.detach().requires_grad_())
         return leaves[-1]
 
-    with listening(encoders[0].register_forward_hook(cut)):
+    with encoders[0].register_forward_hook(cut):
         out = inputs.run(model)
     return leaves[-1], out
 

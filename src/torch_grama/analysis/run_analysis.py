@@ -22,7 +22,7 @@ from torch_grama.analysis.records import read_record
 from torch_grama.analysis.smoothness import Smoothness, smoothness_if_any
 from torch_grama.analysis.spread import ExampleGraph, draw_example
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 # The name under which the analysed model stands beside those it is compared with.
 MODEL = "model"
@@ -76,7 +76,7 @@ class Analysis:
     example: ExampleGraph | None  #: a graph to draw; None for a model that is not GRAMA
     errors: ErrorSummary | None  #: where the predictions are wrong; None where none were given
     seconds: dict[str, float] = field(compare=False)  #: how long each part took
-    schema_version: int = SCHEMA_VERSION  #: version of this form, 2
+    schema_version: int = SCHEMA_VERSION  #: version of this form, 3
 
 
 def analyze(

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import Module, ModuleList
 
-from torch_grama.analysis.block_analysis import (
-    encode_input,
-    find_grama,
-    step_labels,
-    trace_blocks,
-)
-from torch_grama.analysis.inputs import (
-    Graphs,
-    ModelInput,
-    check_batch,
-    evaluation_mode,
-    listening,
-    read_input,
-)
+from torch_grama.analysis.block_analysis import find_grama, inner_input, step_labels, trace_blocks
+from torch_grama.analysis.inputs import Graphs, ModelInput, check_batch, evaluation_mode, read_input
 from torch_grama.analysis.records import Row, plain_row
-from torch_grama.nn.readout import Readout
+from torch_grama.nn.readout import ReadoutMLP
 
 
 @dataclass(frozen=True)
@@ -123,10 +113,10 @@ def smoothness_if_any(model: Module, inputs: ModelInput) -> Smoothness | None:
     r"""Likewise, :obj:`None` for a model none of whose layers returns one row per node."""
     with evaluation_mode(model), torch.no_grad():
         if find_grama(model) is not None:
-            encoded = encode_input(model, inputs)
-            traces = trace_blocks(model, encoded)
+            inner = inner_input(model, inputs)
+            traces = trace_blocks(model, inner)
             states = [traces[0].given[-1], *(state for trace in traces for state in trace.states)]
-            return _summarize(step_labels(model), states, encoded)
+            return _summarize(step_labels(model), states, inner)
         outputs = _listen(model, inputs)
     labels = [f"layer {index + 1}" for index in range(len(outputs))]
     return _summarize(labels, outputs, inputs) if outputs else None
@@ -146,19 +136,19 @@ def _summarize(labels: list[str], states: Sequence[Tensor], inputs: ModelInput) 
 def _listen(model: Module, inputs: ModelInput) -> list[Tensor]:
     r"""Runs a model and returns the node states of the list of modules that returns the most."""
     # the layers of a readout come after the last state
-    heads = [module for module in model.modules() if isinstance(module, Readout)]
+    heads = [module for module in model.modules() if isinstance(module, ReadoutMLP)]
     after = {part for head in heads for part in head.modules()}
     groups = [m for m in model.modules() if isinstance(m, ModuleList) and m not in after]
     heard: list[list[Tensor]] = [[] for _ in groups]
-    handles = []
-    for group, found in zip(groups, heard, strict=True):
 
-        def keep(_: Module, __: tuple[Any, ...], result: Any, found: list[Tensor] = found) -> None:
-            state = result[0] if isinstance(result, tuple) else result
-            if isinstance(state, Tensor) and state.dim() == 2 and len(state) == inputs.num_nodes:
-                found.append(state)
+    def keep(found: list[Tensor], _: Module, __: tuple[Any, ...], result: Any) -> None:
+        state = result[0] if isinstance(result, tuple) else result
+        if isinstance(state, Tensor) and state.dim() == 2 and len(state) == inputs.num_nodes:
+            found.append(state)
 
-        handles += [module.register_forward_hook(keep) for module in group]
-    with listening(*handles):
+    with ExitStack() as ears:
+        for group, found in zip(groups, heard, strict=True):
+            for module in group:
+                ears.enter_context(module.register_forward_hook(partial(keep, found)))
         inputs.run(model)
     return max(heard, key=len, default=[])

@@ -12,7 +12,7 @@ from torch.autograd import forward_ad
 from torch.nn import Module
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from torch_grama.analysis.block_analysis import encode_input, step_labels, trace_blocks
+from torch_grama.analysis.block_analysis import inner_input, step_labels, trace_blocks
 from torch_grama.analysis.influence import UNREACHABLE, hop_distance
 from torch_grama.analysis.inputs import (
     GraphLike,
@@ -112,14 +112,14 @@ def influence_spread(
             f"Expected 'source' to be a node between 0 and {inputs.num_nodes - 1} (got {wrong[0]})"
         )
     with evaluation_mode(model):
-        encoded = replace(encode_input(model, inputs), batch=None, batch_size=None)
-        directions = _directions(encoded.x, num_probes, seed)  # [P, *channels]
+        inner = replace(inner_input(model, inputs), batch=None, batch_size=None)
+        directions = _directions(inner.x, num_probes, seed)  # [P, *channels]
         jobs = [(k, probe) for k in range(len(sources)) for probe in directions]
         num_copies = max(1, _CHUNK_SIZE // (inputs.num_nodes + inputs.edge_index.size(1)))
-        squares = torch.zeros(len(sources), 1, 1, dtype=torch.float64, device=encoded.x.device)
+        squares = torch.zeros(len(sources), 1, 1, dtype=torch.float64, device=inner.x.device)
         for start in range(0, len(jobs), num_copies):
             part = jobs[start : start + num_copies]
-            found = _respond(model, encoded, [(sources[k], probe) for k, probe in part])
+            found = _respond(model, inner, [(sources[k], probe) for k, probe in part])
             squares = squares.expand(-1, *found.shape[1:]).clone()
             squares.index_add_(0, torch.tensor([k for k, _ in part], device=found.device), found)
     exact = num_probes is None and len(directions) == directions[0].numel()
@@ -128,12 +128,7 @@ def influence_spread(
 
 
 def draw_example(
-    model: Module,
-    inputs: ModelInput,
-    *,
-    graph: int = 0,
-    max_nodes: int = 60,
-    seed: int = 0,
+    model: Module, inputs: ModelInput, *, graph: int = 0, max_nodes: int = 60, seed: int = 0
 ) -> ExampleGraph:
     r"""Prepares a graph for a drawing in which a click on a node shows its influence.
 
@@ -200,19 +195,14 @@ def _directions(x: Tensor, num_probes: int | None, seed: int) -> Tensor:
     return signs.to(x).view(count, *shape)
 
 
-def _respond(model: Module, encoded: ModelInput, changes: Sequence[tuple[int, Tensor]]) -> Tensor:
+def _respond(model: Module, inputs: ModelInput, changes: Sequence[tuple[int, Tensor]]) -> Tensor:
     r"""Squared responses ``[C, T, N]`` of the states to one change in each of C copies."""
-    copies = read_input([encoded] * len(changes))
+    copies = read_input([inputs] * len(changes))
     tangent = torch.zeros_like(copies.x)
     for index, (node, probe) in enumerate(changes):
-        tangent[index * encoded.num_nodes + node] = probe
+        tangent[index * inputs.num_nodes + node] = probe
     rows = []
-    with (
-        torch.inference_mode(False),
-        torch.no_grad(),
-        _plain_attention(),
-        forward_ad.dual_level(),
-    ):
+    with torch.inference_mode(False), torch.no_grad(), _plain_attention(), forward_ad.dual_level():
         dual = forward_ad.make_dual(copies.x.clone(), tangent)
         try:
             traces = trace_blocks(model, replace(copies, x=dual))
@@ -228,7 +218,7 @@ def _respond(model: Module, encoded: ModelInput, changes: Sequence[tuple[int, Te
             response = torch.zeros_like(states) if response is None else response
             rows.append(response.double().square().sum(-1))
     squares = torch.cat(rows)  # [T, C N]
-    return squares.view(len(squares), len(changes), encoded.num_nodes).transpose(0, 1)
+    return squares.view(len(squares), len(changes), inputs.num_nodes).transpose(0, 1)
 
 
 @contextmanager

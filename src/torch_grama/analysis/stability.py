@@ -128,8 +128,9 @@ def satisfies_sufficient_condition(phi: Tensor) -> Tensor:
     r"""Whether :math:`\sum_j |\phi_j| \le 1`, which implies :func:`is_stable` (Theorem 4.3).
 
     On the circle :math:`|P'(\lambda)| \ge p - (p - 1) \sum_j |\phi_j| \ge 1`, so roots there are
-    simple and the theorem holds in spite of the gap in Lemma 4.2. It does not imply
-    :func:`is_bibo_stable`. The sum may exceed 1 by the rounding of the coefficients' dtype.
+    simple and the theorem holds in spite of the gap in Lemma 4.2. A sum below 1 implies
+    :func:`is_bibo_stable` as well, a sum of 1 does not. Held to ``"l1"`` or ``"softmax"``, a GRAMA
+    block has the modulus of its retention for a sum. It may exceed 1 by the rounding of the dtype.
 
     Args:
         phi (Tensor): Autoregressive coefficients :math:`(*, p)`.

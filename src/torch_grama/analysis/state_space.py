@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from torch_grama.analysis.inputs import (
     broadcast,
@@ -44,9 +45,10 @@ class ArmaModel(NamedTuple):
 
     def simulate(self, inputs: Tensor) -> Tensor:
         r"""Run the recurrence on ``inputs`` of shape ``[..., T]``."""
-        direct, theta = self.ma[..., 0], self.ma[..., 1:]
-        terms = self.initial_terms
-        return simulate_arma(self.phi, theta, inputs, direct=direct, initial_terms=terms)
+        steps, n = inputs.size(-1), self.phi.size(-1)
+        terms = pad(self.initial_terms[..., :steps], (0, max(steps - n, 0)))
+        forcing = _weigh_windows(self.ma, pad(inputs, (n, 0))) + terms
+        return simulate_arma(self.phi, None, forcing)
 
     def normalized(self) -> tuple[Tensor, Tensor, Tensor]:
         r"""The same recurrence with weight 1 on the present input, as GRAMA writes it.
@@ -210,17 +212,14 @@ def simulate_arma(
     *,
     past_states: Tensor | None = None,
     past_inputs: Tensor | None = None,
-    direct: Tensor | None = None,
-    initial_terms: Tensor | None = None,
 ) -> Tensor:
     r"""Run the ARMA recurrence of one GRAMA block, with :math:`\delta` as an outside input
 
     .. math::
         f_t = \sum_{i=1}^{p} \phi_i f_{t-i} + \sum_{j=1}^{q} \theta_j \delta_{t-j}
-              + b_0 \delta_t + c_t, \qquad t = 0, \dots, T - 1
+              + \delta_t, \qquad t = 0, \dots, T - 1
 
-    where :math:`b_0` weighs the present input (1 in GRAMA) and :math:`c_t` are terms added to the
-    first outputs (0 in GRAMA), both for :func:`ssm_to_arma`. All leading dimensions broadcast.
+    All leading dimensions broadcast.
 
     Args:
         phi (Tensor): Autoregressive coefficients :math:`(*, p)`, that of the newest state first.
@@ -228,8 +227,6 @@ def simulate_arma(
         inputs (Tensor): The inputs :math:`\delta_0, \dots, \delta_{T-1}`, :math:`(*, T)`.
         past_states (Tensor, optional): :math:`f_{-1}, \dots, f_{-p}`. (default: zeros)
         past_inputs (Tensor, optional): :math:`\delta_{-1}, \dots, \delta_{-q}`. (default: zeros)
-        direct (Tensor, optional): The weight :math:`b_0`. (default: ones)
-        initial_terms (Tensor, optional): The terms :math:`c_0, c_1, \dots`. (default: zeros)
 
     Returns:
         Tensor: The outputs :math:`(*, T)`.
@@ -242,29 +239,21 @@ def simulate_arma(
     phi, theta = check_coefficients(phi, theta)
     check_real("inputs", inputs, ndim=1)
     p, q = phi.size(-1), theta.size(-1)
-    direct = phi.new_ones(()) if direct is None else direct
-    check_real("direct", direct, ndim=0)
-    given = {"phi": phi, "theta": theta, "inputs": inputs, "direct": direct.unsqueeze(-1)}
-    past = {"past_states": (past_states, p), "past_inputs": (past_inputs, q)}
-    for name, (value, size) in (past | {"initial_terms": (initial_terms, 0)}).items():
-        given[name] = phi.new_zeros(size) if value is None else value
-        check_real(name, given[name], ndim=1)
-    check_size("past_states", given["past_states"], p, "one per coefficient in 'phi'")
-    check_size("past_inputs", given["past_inputs"], q, "one per coefficient in 'theta'")
-
-    phi, theta, inputs, direct, states, before, terms = broadcast(**given)
-    steps = inputs.size(-1)
-    if steps == 0:
+    states = phi.new_zeros(p) if past_states is None else past_states
+    before = phi.new_zeros(q) if past_inputs is None else past_inputs
+    for name, value in (("past_states", states), ("past_inputs", before)):
+        check_real(name, value, ndim=1)
+    check_size("past_states", states, p, "one per coefficient in 'phi'")
+    check_size("past_inputs", before, q, "one per coefficient in 'theta'")
+    phi, theta, inputs, states, before = broadcast(
+        phi=phi, theta=theta, inputs=inputs, past_states=states, past_inputs=before
+    )
+    if inputs.size(-1) == 0:
         return inputs
-
-    # 1. Everything but the feedback at once: [..., T, q + 1] windows of the inputs, oldest first.
-    weights = torch.cat([direct, theta], dim=-1).flip(-1)
-    windows = torch.cat([before.flip(-1), inputs], dim=-1).unfold(-1, q + 1, 1)
-    forcing = (windows * weights.unsqueeze(-2)).sum(-1)
-    terms = terms[..., :steps]
-    forcing = forcing + torch.nn.functional.pad(terms, (0, steps - terms.size(-1)))
-
-    # 2. The feedback, step by step.
+    # 1. everything but the feedback at once
+    weights = torch.cat([torch.ones_like(phi[..., :1]), theta], dim=-1)
+    forcing = _weigh_windows(weights, torch.cat([before.flip(-1), inputs], dim=-1))
+    # 2. the feedback, step by step
     outputs = []
     for drive in forcing.unbind(-1):
         newest = (phi * states).sum(-1) + drive
@@ -307,3 +296,10 @@ def simulate_ssm(
         state = (A @ state.unsqueeze(-1)).squeeze(-1) + B * value.unsqueeze(-1)
         outputs.append((C * state).sum(-1) + D * value)
     return torch.stack(outputs, dim=-1) if outputs else inputs
+
+
+def _weigh_windows(weights: Tensor, inputs: Tensor) -> Tensor:
+    r"""Sums ``[..., T]`` of weights ``[..., n]`` newest first by inputs ``[..., n - 1 + T]``."""
+    if inputs.size(-1) < weights.size(-1):  # T = 0: no window fits
+        return inputs[..., :0]
+    return (inputs.unfold(-1, weights.size(-1), 1) * weights.flip(-1).unsqueeze(-2)).sum(-1)

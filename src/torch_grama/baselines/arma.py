@@ -5,9 +5,8 @@ from __future__ import annotations
 from torch_geometric.nn import ARMAConv
 
 from torch_grama.baselines.layer_stack import LayerStack, first_and_later_widths
-from torch_grama.nn.activation import Activation, resolve_activation
-from torch_grama.nn.grama_arguments import check_positive
-from torch_grama.nn.sequence_norm import NormLike
+from torch_grama.nn.arguments import Activation, check_positive, resolve_activation
+from torch_grama.nn.norms import NormLike
 
 
 class ARMA(LayerStack):

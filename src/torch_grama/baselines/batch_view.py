@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import degree
 
-from torch_grama.nn.graph_input import read_graph_input
-from torch_grama.nn.padded_layout import PaddedLayout
+from torch_grama.nn.graph_input import PaddedLayout, read_graph_input
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,8 @@ from torch.nn import Module, ModuleList
 
 from torch_grama.baselines.batch_view import BatchView
 from torch_grama.baselines.branch_sum import BranchSum
-from torch_grama.baselines.local_layers import LOCAL_LAYERS
+from torch_grama.baselines.local_layers import build_local_layers
 from torch_grama.baselines.stack_model import StackModel
-from torch_grama.nn.choices import choose
 
 
 class BranchStack(StackModel):
@@ -58,16 +57,14 @@ class BranchStack(StackModel):
         )
         self.locals = ModuleList()
         if local is not None:
-            build = choose("local", local, LOCAL_LAYERS)
             if local == "gcn" and edge_dim is not None:
                 raise ValueError(
                     "Expected a local branch that uses edge attributes (got local='gcn' with "
                     "edge_dim set); use 'gatedgcn', 'gine' or 'gat'"
                 )
-            for layer in range(num_layers):
-                self.locals.append(
-                    build(hidden_channels, edge_dim is not None, layer == 0, dropout)
-                )
+            self.locals = build_local_layers(
+                local, num_layers, hidden_channels, edge_dim is not None, dropout
+            )
         self.mixers = ModuleList([build_mixer() for _ in range(num_layers)])
         branches = 1 if local is None else 2
         self.frames = ModuleList(

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import Dropout, Linear, Module, ModuleList, ReLU, Sequential
 from torch_geometric.nn.inits import reset
 
-from torch_grama.nn.stepwise_batch_norm import StepwiseBatchNorm
+from torch_grama.nn.norms import StepwiseBatchNorm
 
 
 class BranchSum(Module):

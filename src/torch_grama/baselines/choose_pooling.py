@@ -6,7 +6,7 @@ from torch.nn import Module
 
 from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.node_output import NodeOutput
-from torch_grama.nn.graph_pooling import POOLINGS
+from torch_grama.nn.readout import POOLINGS
 
 
 def choose_pooling(model: Module, pooling: str) -> None:
@@ -28,7 +28,7 @@ def choose_pooling(model: Module, pooling: str) -> None:
         >>> model = GCN(5, 8, 3, 2, readout="graph")
         >>> choose_pooling(model, "sum-max-mean")
         >>> model.head
-        GraphHead(Readout(24, 3), readout='graph')
+        GraphHead(ReadoutMLP(24, 3), readout='graph')
     """
     heads = [head for head in model.modules() if isinstance(head, GraphHead | NodeOutput)]
     if not heads:

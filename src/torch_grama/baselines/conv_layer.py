@@ -7,11 +7,10 @@ from torch.nn import Dropout, Linear, Module
 from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.feed_forward import FeedForward
-from torch_grama.nn.activation import Activation, resolve_activation
+from torch_grama.nn.arguments import Activation, choose, resolve_activation
 from torch_grama.nn.backbone import BackboneCall
-from torch_grama.nn.choices import choose
 from torch_grama.nn.graph_input import GraphInput
-from torch_grama.nn.sequence_norm import NormLike, build_norm, normalize_sequence
+from torch_grama.nn.norms import NormLike, build_norm, normalize
 
 RESIDUALS = {
     "identity": "the input is added to the output",
@@ -100,7 +99,7 @@ class ConvLayer(Module):
         if self.skip_lin is not None:
             out = out + self.skip_lin(x)
         if self.norm is not None:
-            out = normalize_sequence(self.norm, out)
+            out = normalize(self.norm, out, graph.batch, graph.batch_size)
         out = self.dropout(self.act(out))
         if self.adds_input:
             out = x + out

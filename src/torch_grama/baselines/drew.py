@@ -12,7 +12,7 @@ from torch_grama.baselines.drew_layers import DRewGatedGCNLayer, DRewGCNLayer, D
 from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.ring_matrices import RingMatrices
 from torch_grama.baselines.sized_module import SizedModule
-from torch_grama.nn.grama_arguments import check_positive
+from torch_grama.nn.arguments import check_positive
 
 
 class DRew(SizedModule):

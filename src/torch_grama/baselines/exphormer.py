@@ -13,9 +13,8 @@ from torch_grama.baselines.branch_sum import BranchSum
 from torch_grama.baselines.edge_attention import EPSILON, sum_over_edges
 from torch_grama.baselines.expander import expander_edges
 from torch_grama.baselines.global_attention import check_heads
-from torch_grama.baselines.local_layers import LOCAL_LAYERS
+from torch_grama.baselines.local_layers import build_local_layers
 from torch_grama.baselines.stack_model import StackModel
-from torch_grama.nn.choices import choose
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +104,6 @@ class Exphormer(StackModel):
         ):
             if size < 0:
                 raise ValueError(f"Expected '{name}' not to be negative (got {size})")
-        build = choose("local", local, LOCAL_LAYERS)
         self.expander_degree = expander_degree
         self.expander_seed = expander_seed
         self.num_virtual_nodes = num_virtual_nodes
@@ -114,11 +112,8 @@ class Exphormer(StackModel):
         self.virtual_node = Embedding(num_virtual_nodes, hidden_channels)
         self.to_virtual = Embedding(num_virtual_nodes, hidden_channels)
         self.from_virtual = Embedding(num_virtual_nodes, hidden_channels)
-        self.locals = ModuleList(
-            [
-                build(hidden_channels, edge_dim is not None, layer == 0, dropout)
-                for layer in range(num_layers)
-            ]
+        self.locals = build_local_layers(
+            local, num_layers, hidden_channels, edge_dim is not None, dropout
         )
         self.attentions = ModuleList(
             [_SparseAttention(hidden_channels, heads) for _ in range(num_layers)]

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import Dropout, Linear, Module, Parameter
 from torch_geometric.nn.inits import reset
 
-from torch_grama.nn.grama_arguments import check_input_sizes, check_positive
+from torch_grama.nn.arguments import check_input_sizes, check_positive
 
 
 class FeatureEncoder(Module):
@@ -48,7 +48,7 @@ class FeatureEncoder(Module):
     ) -> None:
         super().__init__()
         check_positive(in_channels=in_channels, hidden_channels=channels, edge_dim=edge_dim)
-        check_input_sizes(in_channels, 0, dropout)
+        check_input_sizes(in_channels, dropout)
         if not pre_linear and edge_dim not in (None, channels):
             raise ValueError(
                 f"Expected edge attributes of the hidden width for pre_linear=False "

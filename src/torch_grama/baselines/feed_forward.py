@@ -6,8 +6,8 @@ from torch import Tensor
 from torch.nn import Dropout, Linear, Module
 from torch_geometric.nn.inits import reset
 
-from torch_grama.nn.activation import Activation, resolve_activation
-from torch_grama.nn.sequence_norm import NormLike, build_norm, normalize_sequence
+from torch_grama.nn.arguments import Activation, resolve_activation
+from torch_grama.nn.norms import NormLike, build_norm, normalize
 
 
 class FeedForward(Module):
@@ -54,7 +54,7 @@ class FeedForward(Module):
     def forward(self, x: Tensor) -> Tensor:
         r"""Returns states of the same size."""
         if self.norm1 is not None:
-            x = normalize_sequence(self.norm1, x)
+            x = normalize(self.norm1, x)
         hidden = self.dropout(self.act(self.lin1(x)))
         x = x + self.dropout(self.lin2(hidden))
-        return x if self.norm2 is None else normalize_sequence(self.norm2, x)
+        return x if self.norm2 is None else normalize(self.norm2, x)

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from torch_grama.nn.engine.adjacency import Adjacency
-from torch_grama.nn.engine.handwritten import apply, handwritten_gradients_work
-from torch_grama.nn.engine.torch_kernels import sparse_product
+from torch_grama.nn.engine.kernels import sparse_product
+from torch_grama.nn.engine.sequence import apply, handwritten_gradients_work
 
 
 def propagate(adjacency: Adjacency, x: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.loop_weights import weigh_without_loops
 from torch_grama.baselines.sized_module import SizedModule
 from torch_grama.nn.engine.adjacency import Adjacency
-from torch_grama.nn.gcn_normalization import gcn_adjacency, sum_adjacency
+from torch_grama.nn.linear_backbone import gcn_adjacency, sum_adjacency
 
 
 class FSGNN(SizedModule):

@@ -13,7 +13,7 @@ from torch_geometric.nn.inits import reset
 from torch_grama.baselines.node_output import NodeOutput
 from torch_grama.baselines.sized_module import SizedModule
 from torch_grama.nn.engine.adjacency import Adjacency
-from torch_grama.nn.gcn_normalization import mean_adjacency
+from torch_grama.nn.linear_backbone import mean_adjacency
 
 
 class GBKGNN(SizedModule):

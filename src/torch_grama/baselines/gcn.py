@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch_geometric.nn import GCNConv
 
 from torch_grama.baselines.layer_stack import LayerStack, first_and_later_widths
-from torch_grama.nn.activation import Activation
-from torch_grama.nn.sequence_norm import NormLike
+from torch_grama.nn.arguments import Activation
+from torch_grama.nn.norms import NormLike
 
 
 class GCN(LayerStack):

@@ -12,10 +12,9 @@ from torch_grama.baselines.layer_stack import (
     first_and_later_widths,
     require_hidden_width,
 )
-from torch_grama.nn.activation import Activation
-from torch_grama.nn.grama_arguments import check_positive
-from torch_grama.nn.neighbor_aggregation import build_aggregation
-from torch_grama.nn.sequence_norm import NormLike
+from torch_grama.nn.arguments import Activation, check_positive
+from torch_grama.nn.neighbor_convs import build_aggregation
+from torch_grama.nn.norms import NormLike
 
 
 class GIN(LayerStack):

@@ -6,8 +6,7 @@ from torch import Tensor
 from torch.nn import Module, MultiheadAttention
 
 from torch_grama.baselines.batch_view import BatchView
-from torch_grama.nn.masked_performer import MaskedPerformer
-from torch_grama.nn.thorough_reset import reset_what_is_left_out
+from torch_grama.nn.gps_layer import MaskedPerformer, reset_what_is_left_out
 
 
 def check_heads(channels: int, heads: int) -> None:

@@ -11,10 +11,10 @@ from torch_grama.baselines.fixed_product import propagate
 from torch_grama.baselines.node_output import NodeOutput
 from torch_grama.baselines.sized_module import SizedModule
 from torch_grama.baselines.transductive import check_num_nodes
+from torch_grama.nn.arguments import check_positive
 from torch_grama.nn.engine.adjacency import Adjacency
-from torch_grama.nn.gcn_normalization import gcn_adjacency, sum_adjacency
-from torch_grama.nn.grama_arguments import check_positive
-from torch_grama.nn.graph_mean import count_graphs
+from torch_grama.nn.engine.sequence import count_graphs
+from torch_grama.nn.linear_backbone import gcn_adjacency, sum_adjacency
 
 
 class GloGNN(SizedModule):

@@ -11,12 +11,11 @@ from torch_geometric.utils import scatter
 
 from torch_grama.baselines.batch_view import BatchView
 from torch_grama.baselines.branch_sum import BranchSum
-from torch_grama.baselines.local_layers import LOCAL_LAYERS
+from torch_grama.baselines.local_layers import build_local_layers
 from torch_grama.baselines.mamba_block import BidirectionalMamba
 from torch_grama.baselines.stack_model import StackModel
 from torch_grama.baselines.walk_tokens import WalkTokens, sample_walk_tokens
-from torch_grama.nn.choices import choose
-from torch_grama.nn.grama_arguments import check_positive
+from torch_grama.nn.arguments import check_positive
 
 
 class GMN(StackModel):
@@ -108,17 +107,11 @@ class GMN(StackModel):
             readout_layers=readout_layers,
         )
         check_positive(walk_length=walk_length, num_samples=num_samples, num_walks=num_walks)
-        build = choose("local", local, LOCAL_LAYERS)
         self.walk_length = walk_length
         self.num_samples = num_samples
         self.num_walks = num_walks
         has_edge_attr = edge_dim is not None
-        self.locals = ModuleList(
-            [
-                build(hidden_channels, has_edge_attr, layer == 0, dropout)
-                for layer in range(num_layers)
-            ]
-        )
+        self.locals = build_local_layers(local, num_layers, hidden_channels, has_edge_attr, dropout)
         self.scans = ModuleList(
             [_WalkScan(hidden_channels, state_channels, has_edge_attr) for _ in range(num_layers)]
         )

@@ -15,8 +15,8 @@ from torch_grama.baselines.batch_view import BatchView
 from torch_grama.baselines.codebook import Codebook
 from torch_grama.baselines.hop_pairs import pairs_within
 from torch_grama.baselines.stack_model import StackModel
-from torch_grama.nn.grama_arguments import check_positive
-from torch_grama.nn.stepwise_batch_norm import StepwiseBatchNorm
+from torch_grama.nn.arguments import check_positive
+from torch_grama.nn.norms import StepwiseBatchNorm
 
 
 class GOAT(StackModel):

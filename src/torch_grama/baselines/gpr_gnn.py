@@ -11,8 +11,8 @@ from torch_geometric.nn.models import MLP
 from torch_grama.baselines.fixed_product import propagate
 from torch_grama.baselines.node_output import NodeOutput
 from torch_grama.baselines.sized_module import SizedModule
-from torch_grama.nn.choices import choose
-from torch_grama.nn.gcn_normalization import gcn_adjacency
+from torch_grama.nn.arguments import choose
+from torch_grama.nn.linear_backbone import gcn_adjacency
 
 STARTS = {"ppr": "personalised PageRank", "random": "uniform, of absolute sum one"}
 

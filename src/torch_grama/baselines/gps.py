@@ -9,7 +9,7 @@ from torch.nn import Module
 from torch_grama.baselines.branch_stack import BranchStack
 from torch_grama.baselines.global_attention import FullAttention, LinearAttention
 from torch_grama.baselines.local_layers import LOCAL_LAYERS
-from torch_grama.nn.choices import choose
+from torch_grama.nn.arguments import choose
 
 ATTENTIONS: dict[str, Callable[[int, int, float], Module]] = {
     "multihead": FullAttention,

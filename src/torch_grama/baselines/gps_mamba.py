@@ -6,7 +6,7 @@ from torch_grama.baselines.branch_stack import BranchStack
 from torch_grama.baselines.local_layers import LOCAL_LAYERS
 from torch_grama.baselines.mamba_block import MambaBlock
 from torch_grama.baselines.node_scan import StoredScan
-from torch_grama.nn.choices import choose
+from torch_grama.nn.arguments import choose
 
 
 class GPSMamba(BranchStack):

@@ -16,9 +16,7 @@ from torch_grama.baselines.graph_model import GraphModel
 from torch_grama.baselines.integrators import METHODS
 from torch_grama.baselines.layer_stack import require_hidden_width
 from torch_grama.baselines.neighbor_sum import sum_neighbors
-from torch_grama.nn.activation import Activation
-from torch_grama.nn.choices import choose
-from torch_grama.nn.grama_arguments import check_positive
+from torch_grama.nn.arguments import Activation, check_positive, choose
 from torch_grama.nn.graph_input import GraphInput
 
 

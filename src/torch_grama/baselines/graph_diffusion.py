@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.transforms import GDC
 from torch_geometric.utils import add_remaining_self_loops, coalesce, to_dense_adj
 
-from torch_grama.nn.choices import choose
+from torch_grama.nn.arguments import choose
 
 DIFFUSIONS = {"ppr": "personalised PageRank", "heat": "the heat kernel"}
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import Module
 
-from torch_grama.nn.activation import Activation, resolve_activation
-from torch_grama.nn.choices import choose
-from torch_grama.nn.graph_pooling import pool_graphs, pooled_channels
-from torch_grama.nn.readout import Readout
+from torch_grama.nn.arguments import Activation, choose, resolve_activation
+from torch_grama.nn.readout import ReadoutMLP, pool_graphs, pooled_channels
 
 READOUTS = {"node": "one output a node", "graph": "one output a graph"}
 
@@ -31,7 +29,7 @@ class GraphHead(Module):
         act (str or callable, optional): Activation between them. (default: :obj:`"relu"`)
         dropout (float, optional): Dropout after each activation. (default: :obj:`0.0`)
         pooling (str, optional): What a graph readout takes of the nodes; see
-            :func:`~torch_grama.nn.graph_pooling.pool_graphs`. (default: :obj:`"mean"`)
+            :func:`~torch_grama.nn.readout.pool_graphs`. (default: :obj:`"mean"`)
 
     Shapes:
         - **input:** node states :math:`(N, F)`, batch vector :math:`(N)` *(optional)*
@@ -55,7 +53,7 @@ class GraphHead(Module):
         self.readout = readout
         self.pooling = pooling
         width = pooled_channels(channels, pooling) if readout == "graph" else channels
-        self.mlp = Readout(width, out_channels, num_layers, resolve_activation(act), dropout)
+        self.mlp = ReadoutMLP(width, out_channels, num_layers, resolve_activation(act), dropout)
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
@@ -84,7 +82,7 @@ class GraphHead(Module):
         width = pooled_channels(self.channels, pooling)
         if width != pooled_channels(self.channels, self.pooling):
             old = self.mlp
-            self.mlp = Readout(
+            self.mlp = ReadoutMLP(
                 width,
                 self.out_channels,
                 len(old.layers),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from torch_grama.nn.graph_mean import count_graphs
+from torch_grama.nn.engine.sequence import count_graphs
 
 PairFunction = Callable[[Tensor, Tensor | None, int], tuple[Tensor, Tensor]]
 

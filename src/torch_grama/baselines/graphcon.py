@@ -10,9 +10,7 @@ from torch_grama.baselines.feature_encoder import FeatureEncoder
 from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.graph_model import GraphModel
 from torch_grama.baselines.layer_stack import require_hidden_width
-from torch_grama.nn.activation import Activation, resolve_activation
-from torch_grama.nn.choices import choose
-from torch_grama.nn.grama_arguments import check_positive
+from torch_grama.nn.arguments import Activation, check_positive, choose, resolve_activation
 from torch_grama.nn.graph_input import GraphInput
 
 COUPLINGS = {"gcn": "graph convolution", "gat": "graph attention"}

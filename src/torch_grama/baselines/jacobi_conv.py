@@ -10,7 +10,7 @@ from torch.nn import Linear, Parameter
 from torch_grama.baselines.fixed_product import propagate
 from torch_grama.baselines.node_output import NodeOutput
 from torch_grama.baselines.sized_module import SizedModule
-from torch_grama.nn.gcn_normalization import gcn_adjacency
+from torch_grama.nn.linear_backbone import gcn_adjacency
 
 
 class JacobiConv(SizedModule):

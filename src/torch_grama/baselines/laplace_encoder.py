@@ -8,7 +8,7 @@ from torch.nn import Linear, Module, ReLU, Sequential, TransformerEncoderLayer
 from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.global_attention import check_heads, reset_multihead
-from torch_grama.nn.choices import choose
+from torch_grama.nn.arguments import choose
 
 METHODS = {"deep_set": "sum of an MLP", "transformer": "sum of a transformer"}
 

@@ -12,10 +12,9 @@ from torch_grama.baselines.conv_layer import ConvLayer
 from torch_grama.baselines.feature_encoder import FeatureEncoder
 from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.graph_model import GraphModel
-from torch_grama.nn.activation import Activation
-from torch_grama.nn.grama_arguments import check_positive
+from torch_grama.nn.arguments import Activation, check_positive
 from torch_grama.nn.graph_input import GraphInput
-from torch_grama.nn.sequence_norm import NormLike
+from torch_grama.nn.norms import NormLike
 
 
 class LayerStack(GraphModel):

@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import Linear, Module, ReLU, Sequential
+from torch.nn import Linear, Module, ModuleList, ReLU, Sequential
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv
 
 from torch_grama.baselines.batch_view import BatchView
+from torch_grama.nn.arguments import choose
 from torch_grama.nn.backbone import reset_backbone
 from torch_grama.nn.gated_gcn_conv import GatedGCNConv
-from torch_grama.nn.neighbor_aggregation import build_aggregation
+from torch_grama.nn.neighbor_convs import build_aggregation
 
 
 class GCNBranch(Module):
@@ -93,11 +94,16 @@ class GatedGCNBranch(Module):
         channels (int): Width of the states.
         has_edge_state (bool): Whether an edge state is given; if not, the layer starts one.
         dropout (float): Dropout of the update of the edges.
+        is_last (bool, optional): Whether nobody will read the edge state, which then is not
+            updated. (default: :obj:`False`)
     """
 
-    def __init__(self, channels: int, has_edge_state: bool, dropout: float) -> None:
+    def __init__(
+        self, channels: int, has_edge_state: bool, dropout: float, is_last: bool = False
+    ) -> None:
         super().__init__()
-        self.conv = GatedGCNConv(channels, has_edge_state)
+        edge_state = "none" if is_last else "block"
+        self.conv = GatedGCNConv(channels, has_edge_state, edge_state=edge_state)
         self.dropout = dropout
 
     def forward(
@@ -111,27 +117,61 @@ class GatedGCNBranch(Module):
         return F.relu(out), new_state
 
 
-def _gcn(channels: int, has_edge_attr: bool, is_first: bool, dropout: float) -> Module:
+def build_local_layers(
+    local: str, num_layers: int, channels: int, has_edge_attr: bool, dropout: float
+) -> ModuleList:
+    r"""Makes the local branches of all layers of a model.
+
+    Args:
+        local (str): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gine-multi"`` or ``"gatedgcn"``.
+        num_layers (int): Number of layers.
+        channels (int): Width of the states.
+        has_edge_attr (bool): Whether there are edge attributes.
+        dropout (float): Dropout of the update of the edges.
+
+    Raises:
+        ValueError: If there is no such word.
+    """
+    build = choose("local", local, LOCAL_LAYERS)
+    return ModuleList(
+        [
+            build(channels, has_edge_attr, layer == 0, layer == num_layers - 1, dropout)
+            for layer in range(num_layers)
+        ]
+    )
+
+
+def _gcn(
+    channels: int, has_edge_attr: bool, is_first: bool, is_last: bool, dropout: float
+) -> Module:
     return GCNBranch(channels)
 
 
-def _gat(channels: int, has_edge_attr: bool, is_first: bool, dropout: float) -> Module:
+def _gat(
+    channels: int, has_edge_attr: bool, is_first: bool, is_last: bool, dropout: float
+) -> Module:
     return GATBranch(channels, has_edge_attr)
 
 
-def _gine(channels: int, has_edge_attr: bool, is_first: bool, dropout: float) -> Module:
+def _gine(
+    channels: int, has_edge_attr: bool, is_first: bool, is_last: bool, dropout: float
+) -> Module:
     return GINEBranch(channels, has_edge_attr)
 
 
-def _gine_multi(channels: int, has_edge_attr: bool, is_first: bool, dropout: float) -> Module:
+def _gine_multi(
+    channels: int, has_edge_attr: bool, is_first: bool, is_last: bool, dropout: float
+) -> Module:
     return GINEBranch(channels, has_edge_attr, aggregation="multi")
 
 
-def _gated_gcn(channels: int, has_edge_attr: bool, is_first: bool, dropout: float) -> Module:
-    return GatedGCNBranch(channels, has_edge_attr or not is_first, dropout)
+def _gated_gcn(
+    channels: int, has_edge_attr: bool, is_first: bool, is_last: bool, dropout: float
+) -> Module:
+    return GatedGCNBranch(channels, has_edge_attr or not is_first, dropout, is_last)
 
 
-LOCAL_LAYERS: dict[str, Callable[[int, bool, bool, float], Module]] = {
+LOCAL_LAYERS: dict[str, Callable[[int, bool, bool, bool, float], Module]] = {
     "gcn": _gcn,
     "gat": _gat,
     "gine": _gine,

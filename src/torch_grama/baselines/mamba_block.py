@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import Conv1d, Linear, Module, Parameter
 
 from torch_grama.baselines.selective_scan import selective_scan
-from torch_grama.nn.grama_arguments import check_positive
+from torch_grama.nn.arguments import check_positive
 
 # Step sizes at the start, as in the paper's code.
 SMALLEST_STEP, LARGEST_STEP = 1e-3, 1e-1

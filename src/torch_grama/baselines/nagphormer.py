@@ -13,7 +13,7 @@ from torch_geometric.nn.inits import reset
 from torch_grama.baselines.batch_view import BatchView
 from torch_grama.baselines.global_attention import check_heads, reset_multihead
 from torch_grama.baselines.stack_model import StackModel
-from torch_grama.nn.grama_arguments import check_positive
+from torch_grama.nn.arguments import check_positive
 
 # Nodes that attend at once; the fused kernels stop at 65,535 sequences.
 NODES_AT_ONCE = 32_768

@@ -6,8 +6,8 @@ from torch import Tensor
 from torch.nn import Module
 
 from torch_grama.baselines.graph_head import READOUTS
-from torch_grama.nn.choices import choose
-from torch_grama.nn.graph_pooling import pool_graphs, pooled_channels
+from torch_grama.nn.arguments import choose
+from torch_grama.nn.readout import pool_graphs, pooled_channels
 
 
 class NodeOutput(Module):

@@ -10,7 +10,7 @@ from torch.nn import Module
 
 from torch_grama.baselines.batch_view import BatchView
 from torch_grama.baselines.node_noise import node_noise
-from torch_grama.nn.grama_arguments import check_positive
+from torch_grama.nn.arguments import check_positive
 
 
 def _by_degree(view: BatchView, noise: Tensor) -> Tensor:

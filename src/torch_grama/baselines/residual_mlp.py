@@ -12,9 +12,8 @@ from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.loop_weights import weigh_without_loops
 from torch_grama.baselines.sized_module import SizedModule
 from torch_grama.baselines.transductive import check_num_nodes
-from torch_grama.nn.choices import choose
-from torch_grama.nn.gcn_normalization import gcn_adjacency, sum_adjacency
-from torch_grama.nn.grama_arguments import check_positive
+from torch_grama.nn.arguments import check_positive, choose
+from torch_grama.nn.linear_backbone import gcn_adjacency, sum_adjacency
 
 GRAPH_FEATURES = {
     "none": "the node's own features",

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch_grama.baselines.graph_memo import GraphMemo
 from torch_grama.baselines.hop_pairs import hop_pairs
 from torch_grama.nn.engine.adjacency import Adjacency
-from torch_grama.nn.gcn_normalization import gcn_adjacency, sum_adjacency
+from torch_grama.nn.linear_backbone import gcn_adjacency, sum_adjacency
 
 
 class RingMatrices:

@@ -8,7 +8,7 @@ from torch_geometric.nn import SGConv
 
 from torch_grama.baselines.node_output import NodeOutput
 from torch_grama.baselines.sized_module import SizedModule
-from torch_grama.nn.grama_arguments import check_positive
+from torch_grama.nn.arguments import check_positive
 
 
 class SGC(SizedModule):

@@ -6,8 +6,7 @@ from torch.nn import Module
 from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.graph_head import READOUTS
-from torch_grama.nn.choices import choose
-from torch_grama.nn.grama_arguments import check_input_sizes, check_positive
+from torch_grama.nn.arguments import check_input_sizes, check_positive, choose
 
 
 class SizedModule(Module):
@@ -43,7 +42,7 @@ class SizedModule(Module):
             num_layers=num_layers,
         )
         choose("readout", readout, READOUTS)
-        check_input_sizes(in_channels, 0, dropout)
+        check_input_sizes(in_channels, dropout)
         self.in_channels = in_channels
         self.hidden_channels = hidden_channels
         self.out_channels = out_channels

@@ -8,8 +8,8 @@ from torch.nn import Linear
 from torch_grama.baselines.batch_view import BatchView, read_batch
 from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.sized_module import SizedModule
-from torch_grama.nn.feature_checks import check_edge_attr, count_nodes
-from torch_grama.nn.grama_arguments import check_positive
+from torch_grama.nn.arguments import check_positive
+from torch_grama.nn.graph_input import check_edge_attr, count_nodes
 
 
 class StackModel(SizedModule):
@@ -76,7 +76,7 @@ class StackModel(SizedModule):
                 f"Expected 'x' of shape [num_nodes, channels] (got {list(x.size())}); lay the "
                 f"elements of a sequence side by side"
             )
-        count_nodes(x, self.in_channels, seq_len=1, sequence_first=False)
+        count_nodes(x, self.in_channels, seq_len=1)
         view = read_batch(x, edge_index, edge_weight, edge_attr, batch, batch_size)
         edge_state = None
         if self.edge_lin is not None:

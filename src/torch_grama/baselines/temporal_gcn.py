@@ -14,9 +14,9 @@ from torch_geometric.nn.inits import reset
 from torch_grama.baselines.fixed_product import propagate
 from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.sized_module import SizedModule
+from torch_grama.nn.arguments import check_positive
 from torch_grama.nn.engine.adjacency import Adjacency
-from torch_grama.nn.gcn_normalization import gcn_adjacency
-from torch_grama.nn.grama_arguments import check_positive
+from torch_grama.nn.linear_backbone import gcn_adjacency
 
 
 class TGCN(SizedModule):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch_grama.baselines.gat import attention_conv
 from torch_grama.baselines.layer_stack import LayerStack, first_and_later_widths
-from torch_grama.nn.activation import Activation
-from torch_grama.nn.sequence_norm import NormLike
+from torch_grama.nn.arguments import Activation
+from torch_grama.nn.norms import NormLike
 
 
 class TunedGAT(LayerStack):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from torch_grama.baselines.layer_stack import LayerStack, require_hidden_width
-from torch_grama.nn.activation import Activation
+from torch_grama.nn.arguments import Activation, check_positive
 from torch_grama.nn.gated_gcn_conv import GatedGCNConv
-from torch_grama.nn.grama_arguments import check_positive
 
 
 class TunedGatedGCN(LayerStack):
@@ -78,8 +77,14 @@ class TunedGatedGCN(LayerStack):
             hidden_channels,
             out_channels,
             [
-                GatedGCNConv(hidden_channels, has_edge_attr=True, norm=norm)
-                for _ in range(num_layers)
+                GatedGCNConv(
+                    hidden_channels,
+                    has_edge_attr=True,
+                    norm=norm,
+                    # nobody reads the edges of the last layer
+                    edge_state="block" if layer < num_layers - 1 else "none",
+                )
+                for layer in range(num_layers)
             ],
             readout=readout,
             dropout=dropout,

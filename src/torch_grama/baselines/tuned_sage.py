@@ -6,8 +6,8 @@ from torch_geometric.nn import SAGEConv
 
 from torch_grama.baselines.edge_addition import add_edge_states
 from torch_grama.baselines.layer_stack import LayerStack, first_and_later_widths
-from torch_grama.nn.activation import Activation
-from torch_grama.nn.sequence_norm import NormLike
+from torch_grama.nn.arguments import Activation
+from torch_grama.nn.norms import NormLike
 
 
 class TunedSAGE(LayerStack):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch.nn import Module
 
@@ -16,15 +18,9 @@ from torch_grama.experiments.catalogue import (
 from torch_grama.experiments.config import ModelConfig
 from torch_grama.experiments.data_facts import DataFacts
 from torch_grama.experiments.errors import ConfigError
-from torch_grama.experiments.families.grama import reads_edge_attr, reads_edge_weights
-from torch_grama.nn import (
-    AtomEncoder,
-    BondEncoder,
-    CategoricalEncoder,
-    InputStage,
-    PositionEncoder,
-    Standardize,
-)
+from torch_grama.experiments.families.backbone_options import reads_edge_attr, reads_edge_weights
+from torch_grama.nn import AtomEncoder, BondEncoder, CategoricalEncoder, PositionEncoder
+from torch_grama.training.input_stage import InputStage, Standardize
 
 MOST_PE_CHANNELS = 16
 """Width to which positional encodings are mapped before they join the features."""
@@ -79,13 +75,17 @@ def assemble_model(
         pe_encoder = PositionEncoder(facts.pe_channels, pe_width)
         in_channels += pe_width
     # edges: weights go where the model looks for them, or become one more attribute
-    backbone = str(options.get("backbone", entry.defaults.get("backbone", "")))
+    stated = {**entry.defaults, **options}
+    backbone, variant = str(stated.get("backbone", "")), stated.get("backbone_options") or {}
+    assert isinstance(variant, Mapping)
     uses_attr = entry.takes_edge_attr and reads_edge_attr(backbone)
     edge_dim, edge_encoder = 0, None
     if uses_attr:
         edge_dim, edge_encoder = _encode(facts.edge_encoding, width, BondEncoder)
     weight_as_attr = (
-        facts.has_edge_weight and uses_attr and not reads_edge_weights(backbone, edge_dim > 0)
+        facts.has_edge_weight
+        and uses_attr
+        and not reads_edge_weights(backbone, variant, edge_dim > 0)
     )
     if takes_num_nodes(entry.build) and facts.num_graphs == 1:
         options["num_nodes"] = round(facts.mean_nodes)

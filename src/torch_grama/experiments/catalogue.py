@@ -21,7 +21,7 @@ from torch_grama.experiments.families import (
 )
 from torch_grama.experiments.model_entry import ModelEntry
 from torch_grama.experiments.shared_options import apply_shared_options, shared_options
-from torch_grama.nn.choices import list_nearest_first
+from torch_grama.nn.arguments import list_nearest_first
 
 DEFAULT_MODEL = "grama"
 """The word of the model that is taken when none is named."""
@@ -46,10 +46,6 @@ GIVEN_BY_DATA = (
     "readout",
     "edge_dim",
     "num_nodes",
-    "node_encoder",
-    "edge_encoder",
-    "pe_channels",
-    "sequence_first",
 )
 
 
@@ -165,8 +161,10 @@ def check_option_names(name: str, options: Mapping[str, object]) -> None:
     Raises:
         ValueError: An option is unknown; those of the model are listed, the nearest first.
     """
-    known = model_options(name)
-    for option in options:
+    known, explain_old = model_options(name), find_model(name).explain_old
+    for option, value in options.items():
+        if (advice := explain_old(option, value)) is not None:
+            raise ValueError(advice)
         if option not in known and option not in GIVEN_BY_DATA:
             raise ValueError(
                 f"The model '{name}' has no option '{option}'; its options are "

@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from torch_grama.nn.arguments import list_nearest_first
+
 PLAIN_TYPES = (str, int, float, bool, type(None))
-Value = str | int | float | bool | None | Sequence[object]
+Value = str | int | float | bool | None | Sequence[object] | Mapping[str, object]
 """What an option can be: data, never a class, a function or code."""
 
 
@@ -85,6 +87,47 @@ def reduce_to_data(annotation: object) -> object | None:
         if all(reduce_to_data(part) == part for part in parts):
             return annotation
     return None
+
+
+def describe_type(annotation: object, value: object = "") -> str:
+    r"""Says in words what a type allows, the choices nearest to a value first.
+
+    Args:
+        annotation (type): The type.
+        value (object, optional): What was given. (default: nothing)
+    """
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return f"one of {list_nearest_first(str(value), map(str, get_args(annotation)))}"
+    if origin in (Union, types.UnionType):
+        return " or ".join(describe_type(part, value) for part in get_args(annotation))
+    if origin is dict:
+        return "a mapping such as {name: value}"
+    names = {
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        str: "a word",
+        type(None): "null",
+    }
+    return names.get(annotation, "") or re.sub(r"^typing\.", "", str(annotation))  # type: ignore[call-overload]
+
+
+def is_of_type(value: object, annotation: object) -> bool:
+    r"""Whether a value is of a type that can be written as data; a whole number is a number too.
+
+    Args:
+        value (object): The value.
+        annotation (type): The type, such as :func:`constructor_options` finds it.
+    """
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return any(type(value) is type(word) and value == word for word in get_args(annotation))
+    if origin in (Union, types.UnionType):
+        return any(is_of_type(value, part) for part in get_args(annotation))
+    if annotation is float:
+        return type(value) in (int, float)
+    return type(value) is (origin or annotation)
 
 
 def argument_texts(build: Callable[..., object]) -> dict[str, str]:

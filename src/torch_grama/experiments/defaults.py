@@ -65,6 +65,9 @@ def default_settings(facts: DataFacts, model: str = DEFAULT_MODEL) -> dict[str, 
     known = known_options(model)
     if family == find_model(DEFAULT_MODEL).family:
         chosen |= _of_grama(facts)
+        if model != DEFAULT_MODEL:
+            # the word itself says which backbone
+            chosen.pop("model.backbone", None)
     elif "model.num_layers" in known:
         chosen["model.num_layers"] = 4
     return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -59,6 +60,20 @@ def describe_environment() -> Environment:
         hardware["accelerator"] = ", ".join(names)
         hardware["cuda"] = str(torch.version.cuda)
     return Environment(versions, hardware, find_revision(Path(torch_grama.__file__).parent))
+
+
+def is_older(version: str, other: str) -> bool:
+    r"""Whether a version of this package comes before another.
+
+    Args:
+        version (str): Such as ``0.1.0``.
+        other (str): The other.
+    """
+
+    def numbers(text: str) -> list[int]:
+        return [int(part) for part in re.findall(r"\d+", text)[:3]]
+
+    return numbers(version) < numbers(other)
 
 
 def find_revision(package: Path) -> str | None:

@@ -21,7 +21,7 @@ from torch_grama.experiments.finished_run import LoadedRun, load_run
 from torch_grama.experiments.result import Result
 from torch_grama.experiments.run import build_task, load_config
 from torch_grama.experiments.run_folder import CONFIG, FACTS
-from torch_grama.nn.choices import choose
+from torch_grama.nn.arguments import choose
 
 FORMATS = {
     "safetensors": "the weights, to be loaded into the same model",

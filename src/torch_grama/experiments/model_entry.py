@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from torch.nn import Module
 
 
+def _nothing_old(option: str, value: object) -> str | None:
+    return None
+
+
 @dataclass(frozen=True)
 class ModelEntry:
     r"""One model that can be built by word.
@@ -28,6 +32,9 @@ class ModelEntry:
         departures: What differs from its paper, and which reading was taken where the paper leaves
             something open; one sentence each. Empty: none known.
         defaults: Options that this word sets, such as the variant it stands for.
+        changed_in: The version in which its weights or settings changed last, if they did.
+        explain_old: Says in a sentence what to write in place of an option, or of its value, that
+            was valid in an earlier version; :obj:`None` for any other.
     """
 
     build: Callable[..., Module]
@@ -41,3 +48,5 @@ class ModelEntry:
     takes_sequence: bool = False
     departures: tuple[str, ...] = ()
     defaults: Mapping[str, object] = field(default_factory=dict)
+    changed_in: str = ""
+    explain_old: Callable[[str, object], str | None] = _nothing_old

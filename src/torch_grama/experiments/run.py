@@ -12,10 +12,11 @@ from torch_grama.datasets import GraphTaskData
 from torch_grama.datasets.atomic_file import write_atomically
 from torch_grama.datasets.storage import Report
 from torch_grama.experiments.assembly import assemble_model, count_parameters, measure_scales
+from torch_grama.experiments.catalogue import DEFAULT_MODEL, MODELS, canonical_name
 from torch_grama.experiments.coefficient_callback import CoefficientCallback
 from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
-from torch_grama.experiments.environment import describe_environment
+from torch_grama.experiments.environment import describe_environment, is_older
 from torch_grama.experiments.errors import ConfigError, RunError
 from torch_grama.experiments.named_reporter import NamedReporter
 from torch_grama.experiments.result import Result
@@ -209,7 +210,7 @@ def load_config(folder: str | Path) -> RunConfig:
         folder (str or Path): The folder of the run, or a file that was saved.
 
     Raises:
-        RunError: There is no run.
+        RunError: There is no run, or its model is that of an earlier version.
         ConfigError: Its configuration was changed into something that cannot be.
     """
     path = Path(folder)
@@ -217,7 +218,23 @@ def load_config(folder: str | Path) -> RunConfig:
         run = RunFolder(folder)
         run.check()
         path = run.config
-    return RunConfig.from_settings(check_settings((f"in '{path}'", read_file(path))))
+    settings = read_file(path)
+    _refuse_old(path, canonical_name(str(settings.get("model.name", DEFAULT_MODEL))))
+    return RunConfig.from_settings(check_settings((f"in '{path}'", settings)))
+
+
+def _refuse_old(path: Path, model: str) -> None:
+    """Weights and settings of a model that has changed since are not those of this version."""
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    environment = content.get(ENVIRONMENT) if isinstance(content, dict) else None
+    versions = environment.get("versions") if isinstance(environment, dict) else None
+    version = str(versions.get("torch_grama", "")) if isinstance(versions, dict) else ""
+    changed_in = MODELS[model].changed_in if model in MODELS else ""
+    if version and changed_in and is_older(version, changed_in):
+        raise RunError(
+            f"'{path}' was made by version {version}, whose model '{model}' was another: train it "
+            f"again, or install torch-grama {version}"
+        )
 
 
 def describe_model(config: RunConfig) -> str:

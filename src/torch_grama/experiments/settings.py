@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-import types
 from argparse import ArgumentError
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from inspect import Parameter
 from pathlib import Path
-from typing import Literal, Union, get_args, get_origin
 
 import yaml
 from jsonargparse import ArgumentParser, Namespace
@@ -21,9 +18,12 @@ from torch_grama.experiments.catalogue import (
     model_options,
 )
 from torch_grama.experiments.config import DataConfig, TaskConfig
-from torch_grama.experiments.constructor_options import ConstructorOption, constructor_options
+from torch_grama.experiments.constructor_options import (
+    ConstructorOption,
+    constructor_options,
+    describe_type,
+)
 from torch_grama.experiments.errors import ConfigError
-from torch_grama.nn.choices import list_nearest_first
 from torch_grama.training.optimizer import OptimizerSettings
 from torch_grama.training.schedule import ScheduleSettings
 from torch_grama.training.trainer_settings import TrainerSettings
@@ -31,7 +31,8 @@ from torch_grama.training.trainer_settings import TrainerSettings
 ENVIRONMENT = "environment"
 """The section of a run's file that says where it ran; it configures nothing."""
 _SHORT = {"data": "data.name", "model": "model.name"}
-_FREE = "data.options."
+# Settings that are mappings; one entry is set as `--data.options.variant carry`.
+_MAPPINGS = ("data.options", "model.backbone_options")
 
 
 def known_options(model: str = DEFAULT_MODEL) -> dict[str, ConstructorOption]:
@@ -114,7 +115,7 @@ def read_arguments(words: Sequence[str]) -> dict[str, str]:
     for word in words:
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
-            name = name.replace("-", "_") if not name.startswith(_FREE) else name
+            name = name.replace("-", "_") if mapping_of(name) is None else name
             name = _SHORT.get(name, name)
             settings[name] = value if equals else "true"
             name = None if equals else name
@@ -173,7 +174,7 @@ def flatten(content: Mapping[str, object]) -> dict[str, object]:
         name = str(key)
         if name == ENVIRONMENT:
             continue
-        if isinstance(value, Mapping) and name != "data.options":
+        if isinstance(value, Mapping) and name not in _MAPPINGS:
             settings |= flatten({f"{name}.{inner}": item for inner, item in value.items()})
         else:
             settings[_SHORT.get(name, name)] = value
@@ -196,13 +197,20 @@ def check_settings(*layers: tuple[str, Mapping[str, object]]) -> dict[str, objec
     words = [settings["model.name"] for _, settings in layers if "model.name" in settings]
     model = canonical_name(str(words[-1])) if words else DEFAULT_MODEL
     known = known_options(model)
+    explain_old = find_model(model).explain_old
     parser = option_parser(model)
     checked: dict[str, object] = {}
     for source, settings in layers:
         for name, value in settings.items():
-            if name.startswith(_FREE):
-                options = dict(checked.get("data.options", {}))  # type: ignore[call-overload]
-                checked["data.options"] = options | {name.removeprefix(_FREE): _guess(value)}
+            section, _, option = name.partition(".")
+            advice = explain_old(option, value) if section == "model" else None
+            if advice is not None:
+                raise ConfigError(f"{advice} ({source})")
+            mapping = mapping_of(name)
+            if mapping is not None and mapping in known:
+                before = checked.get(mapping, known[mapping].default)
+                entries = dict(before) if isinstance(before, Mapping) else {}
+                checked[mapping] = entries | {name.removeprefix(f"{mapping}."): _guess(value)}
             elif name not in known:
                 raise _unknown(name, value, known, source, model)
             else:
@@ -211,6 +219,16 @@ def check_settings(*layers: tuple[str, Mapping[str, object]]) -> dict[str, objec
         checked["model.name"] = model
         find_model(model)
     return checked
+
+
+def mapping_of(name: str) -> str | None:
+    r"""Returns the setting that an entry of a mapping belongs to, such as ``data.options`` for
+    ``data.options.variant``, or :obj:`None` for any other name.
+
+    Args:
+        name (str): A dotted name.
+    """
+    return next((mapping for mapping in _MAPPINGS if name.startswith(f"{mapping}.")), None)
 
 
 def _read(
@@ -255,28 +273,6 @@ def _unknown(
     )
 
 
-def describe_type(annotation: object, value: object = "") -> str:
-    r"""Says in words what a type allows, the choices nearest to a value first.
-
-    Args:
-        annotation (type): The type.
-        value (object, optional): What was given. (default: nothing)
-    """
-    origin = get_origin(annotation)
-    if origin is Literal:
-        return f"one of {list_nearest_first(str(value), map(str, get_args(annotation)))}"
-    if origin in (Union, types.UnionType):
-        return " or ".join(describe_type(part, value) for part in get_args(annotation))
-    names = {
-        int: "a whole number",
-        float: "a number",
-        bool: "true or false",
-        str: "a word",
-        type(None): "null",
-    }
-    return names.get(annotation, "") or re.sub(r"^typing\.", "", str(annotation))  # type: ignore[call-overload]
-
-
 def _nest(name: str, value: object) -> dict[str, object]:
     for part in reversed(name.split(".")):
         value = {part: value}
@@ -285,10 +281,10 @@ def _nest(name: str, value: object) -> dict[str, object]:
 
 
 def _guess(value: object) -> object:
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not value:
         return value
     try:
         read = yaml.safe_load(value)
     except yaml.YAMLError:
         return value
-    return read if isinstance(read, str | int | float | bool | list) else value
+    return read if isinstance(read, str | int | float | bool | list | None) else value

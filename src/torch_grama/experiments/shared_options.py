@@ -8,7 +8,7 @@ from torch.nn import Module
 
 from torch_grama.baselines.choose_pooling import choose_pooling
 from torch_grama.experiments.constructor_options import ConstructorOption, constructor_options
-from torch_grama.nn import InputStage
+from torch_grama.training.input_stage import InputStage
 
 Pooling = Literal["mean", "sum", "max", "sum-max-mean"]
 

@@ -1,40 +1,46 @@
 """GRAMA as PyTorch modules."""
 
 from torch_grama.nn import functional
-from torch_grama.nn.categorical_encoder import AtomEncoder, BondEncoder, CategoricalEncoder
+from torch_grama.nn.backbone import Backbone
 from torch_grama.nn.coefficients import (
     ARMACoefficients,
+    Coefficients,
     NaiveCoefficients,
     SelectiveCoefficients,
 )
+from torch_grama.nn.encoders import AtomEncoder, BondEncoder, CategoricalEncoder, PositionEncoder
+from torch_grama.nn.engine.adjacency import LinearMap
 from torch_grama.nn.gated_gcn_conv import GatedGCNConv
 from torch_grama.nn.gps_layer import GPSLayer
-from torch_grama.nn.grama import GRAMA
+from torch_grama.nn.grama import GRAMA, Running
 from torch_grama.nn.grama_block import GRAMABlock
-from torch_grama.nn.input_stage import InputStage
-from torch_grama.nn.linear_backbone import LinearBackbone, LinearMap
-from torch_grama.nn.position_encoder import PositionEncoder
-from torch_grama.nn.rooted_gcn_conv import RootedGCNConv
+from torch_grama.nn.linear_backbone import LinearBackbone
+from torch_grama.nn.neighbor_convs import NeighborSumConv, NormedConv, RootedGCNConv, build_gin_conv
+from torch_grama.nn.readout import Readout
 from torch_grama.nn.sequence_embedding import SequenceEmbedding
-from torch_grama.nn.standardize import Standardize
 
 __all__ = [
     "GRAMA",
     "ARMACoefficients",
     "AtomEncoder",
+    "Backbone",
     "BondEncoder",
     "CategoricalEncoder",
+    "Coefficients",
     "GPSLayer",
     "GRAMABlock",
     "GatedGCNConv",
-    "InputStage",
     "LinearBackbone",
     "LinearMap",
     "NaiveCoefficients",
+    "NeighborSumConv",
+    "NormedConv",
     "PositionEncoder",
+    "Readout",
     "RootedGCNConv",
+    "Running",
     "SelectiveCoefficients",
     "SequenceEmbedding",
-    "Standardize",
+    "build_gin_conv",
     "functional",
 ]

@@ -7,136 +7,135 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
+import torch
 from torch import Tensor
-from torch.nn import Linear, Module, ReLU, Sequential
-from torch_geometric.nn import GCNConv, GINConv, GINEConv, MessagePassing
+from torch.nn import Module, ModuleList
+from torch_geometric.nn import GCNConv, GINEConv
 from torch_geometric.nn.inits import reset
 
-from torch_grama.nn.choices import choose
-from torch_grama.nn.forward_signature import forward_parameters, read_compiled
+from torch_grama.nn.arguments import choose
+from torch_grama.nn.engine.adjacency import LinearMap
 from torch_grama.nn.gated_gcn_conv import GatedGCNConv
-from torch_grama.nn.gps_layer import GPSLayer
+from torch_grama.nn.gps_layer import GPSLayer, reset_what_is_left_out
 from torch_grama.nn.graph_input import GraphInput
-from torch_grama.nn.linear_backbone import LinearMap, find_linear_map
-from torch_grama.nn.neighbor_aggregation import build_aggregation
-from torch_grama.nn.rooted_gcn_conv import RootedGCNConv
-from torch_grama.nn.thorough_reset import reset_what_is_left_out
+from torch_grama.nn.linear_backbone import find_linear_map
+from torch_grama.nn.neighbor_convs import NeighborSumConv, NormedConv, build_gin_conv
 
 BackboneLike = str | Module | Callable[[int], Module]
 
+# Arguments of a backbone that are attributes of the graph.
+_OF_THE_GRAPH = ("edge_weight", "batch", "batch_size", "layout")
 _UNNAMED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def _gcn(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
-    del num_recurrences
-    _refuse_edge_attr("gcn", has_edge_attr)
+class Backbone(Protocol):
+    r"""What a module may declare to be told more, or to do more, as the backbone of a block.
+
+    Only ``forward(x, edge_index)`` is needed: node states :math:`(N, F)` and edges :math:`(2, E)`
+    in, node states :math:`(N, F)` out. Whatever else of the following its signature names is passed
+    by that name. A class need not inherit from this protocol.
+
+    Attributes:
+        edge_state: ``"block"`` or ``"model"`` if ``forward`` returns a pair of node states and
+            edge attributes, which then are the ``edge_attr`` of the next recurrence of the block,
+            or of the model.
+    """
+
+    edge_state: str
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+        layout: object = None,
+        step: int = 0,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        r"""Returns new node states.
+
+        Args:
+            x (Tensor): Node states.
+            edge_index (Tensor): Edges, from source to target.
+            edge_weight (Tensor, optional): Edge weights :math:`(E)`.
+            edge_attr (Tensor, optional): Edge attributes, or the edge state :math:`(E, D)`.
+            batch (Tensor, optional): The graph of each node, sorted; :obj:`None` for one graph.
+            batch_size (int, optional): Number of graphs.
+            layout (PaddedLayout, optional): Where nodes lie in a padded batch, for attention;
+                made once for all blocks.
+            step (int, optional): Number of the recurrence within the block, from 0 on, for
+                statistics that differ from step to step.
+        """
+        ...
+
+
+def _gcn(channels: int, has_edge_attr: bool) -> Module:
+    if has_edge_attr:
+        raise ValueError(
+            "Expected a backbone that uses edge attributes (got backbone='gcn' with edge_dim set); "
+            "use 'gatedgcn', 'gin', 'gps' or 'neighbor-sum', or a module such as GINEConv"
+        )
     return GCNConv(channels, channels)  # type: ignore[abstract]
 
 
-def _rooted_gcn(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
-    del num_recurrences
-    _refuse_edge_attr("gcn-root", has_edge_attr)
-    return RootedGCNConv(channels)  # type: ignore[abstract]
-
-
-def _refuse_edge_attr(word: str, has_edge_attr: bool) -> None:
+def _gps(channels: int, has_edge_attr: bool, dropout: float) -> Module:
     if has_edge_attr:
-        raise ValueError(
-            f"Expected a backbone that uses edge attributes (got backbone='{word}' with edge_dim "
-            "set); use 'gatedgcn' or 'gps', or a module such as GINEConv"
-        )
+        return GPSLayer(channels, build_gin_conv(channels, True), dropout=dropout)
+    conv = GCNConv(channels, channels)  # type: ignore[abstract]
+    return GPSLayer(channels, conv, dropout=dropout)
 
 
-def _gated_gcn(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
-    return GatedGCNConv(channels, has_edge_attr=has_edge_attr, num_recurrences=num_recurrences)
+# Each is called with the width, the number of recurrences that share the backbone, whether edge
+# attributes (already encoded to the same width) come along, and the model's dropout.
+BACKBONES: dict[str, Callable[[int, int, bool, float], Module]] = {
+    "gcn": lambda width, _, edges, __: _gcn(width, edges),
+    "gatedgcn": lambda width, steps, edges, _: GatedGCNConv(width, edges, steps),
+    "gin": lambda width, steps, edges, _: NormedConv(build_gin_conv(width, edges), width, steps),
+    "gps": lambda width, _, edges, dropout: _gps(width, edges, dropout),
+    "neighbor-sum": lambda width, steps, edges, _: NeighborSumConv(width, edges, steps),
+}
 
-
-def _gated_gcn_plain(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
-    return GatedGCNConv(channels, has_edge_attr, num_recurrences, norm=None)
-
-
-def _gated_gcn_sum(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
-    return GatedGCNConv(channels, has_edge_attr, num_recurrences, norm=None, normalize_gates=False)
-
-
-def _gin_multi(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
-    del num_recurrences
-    return _four_summaries(channels, has_edge_attr)
-
-
-def _gps(
-    build_local: Callable[[int, bool], MessagePassing],
-    attention: str = "multihead",
-    pre_norm: bool = False,
-) -> Callable[[int, int, bool], Module]:
-    def build(channels: int, num_recurrences: int, has_edge_attr: bool) -> Module:
-        del num_recurrences
-        conv = build_local(channels, has_edge_attr)
-        return GPSLayer(channels, conv, attention=attention, pre_norm=pre_norm)
-
-    return build
-
-
-def _local_convolution(channels: int, has_edge_attr: bool) -> MessagePassing:
-    if not has_edge_attr:
-        return GCNConv(channels, channels)  # type: ignore[abstract]
-    return _isomorphism_convolution(channels, has_edge_attr)
-
-
-def _isomorphism_convolution(
-    channels: int, has_edge_attr: bool, aggregation: str = "sum"
-) -> MessagePassing:
-    mlp = Sequential(Linear(channels, channels), ReLU(), Linear(channels, channels))
-    aggr = build_aggregation(aggregation, channels)
-    if has_edge_attr:
-        return GINEConv(mlp, edge_dim=channels, aggr=aggr)  # type: ignore[abstract]
-    return GINConv(mlp, aggr=aggr)  # type: ignore[abstract]
-
-
-def _four_summaries(channels: int, has_edge_attr: bool) -> MessagePassing:
-    return _isomorphism_convolution(channels, has_edge_attr, "multi")
-
-
-# Each is called with the width, the number of recurrences that share the backbone, and whether
-# edge attributes (already encoded to the same width) come along.
-BACKBONES: dict[str, Callable[[int, int, bool], Module]] = {
-    "gcn": _gcn,
-    "gcn-root": _rooted_gcn,
-    "gatedgcn": _gated_gcn,
-    "gatedgcn-plain": _gated_gcn_plain,
-    "gatedgcn-sum": _gated_gcn_sum,
-    "gin-multi": _gin_multi,
-    "gps": _gps(_local_convolution),
-    "gps-sum": _gps(_isomorphism_convolution),
-    "gps-multi": _gps(_four_summaries),
-    "gps-performer": _gps(_local_convolution, attention="performer"),
-    "gps-pre": _gps(_local_convolution, pre_norm=True),
-    "gps-sum-pre": _gps(_isomorphism_convolution, pre_norm=True),
-    "gps-multi-pre": _gps(_four_summaries, pre_norm=True),
+# Names of version 0.1, and what to write now.
+_OLD_BACKBONES = {
+    "gcn-root": "RootedGCNConv(channels)",
+    "gatedgcn-plain": "GatedGCNConv(channels, norm=None)",
+    "gatedgcn-sum": "GatedGCNConv(channels, norm=None, normalize_gates=False)",
+    "gin-multi": "build_gin_conv(channels, aggregation='multi')",
+    "gps-sum": "GPSLayer(channels, build_gin_conv(channels))",
+    "gps-multi": "GPSLayer(channels, build_gin_conv(channels, aggregation='multi'))",
+    "gps-performer": "GPSLayer(channels, conv, attention='performer')",
+    "gps-pre": "GPSLayer(channels, conv, pre_norm=True)",
+    "gps-sum-pre": "GPSLayer(channels, build_gin_conv(channels), pre_norm=True)",
+    "gps-multi-pre": (
+        "GPSLayer(channels, build_gin_conv(channels, aggregation='multi'), pre_norm=True)"
+    ),
 }
 
 
 def build_backbone(
-    backbone: BackboneLike, channels: int, num_recurrences: int, has_edge_attr: bool = False
+    backbone: BackboneLike,
+    channels: int,
+    num_recurrences: int,
+    has_edge_attr: bool = False,
+    dropout: float = 0.0,
 ) -> Module:
-    r"""Makes the backbone of one block.
+    r"""Makes the backbone of one block, which :obj:`num_recurrences` recurrences share.
 
-    Args:
-        backbone (str, Module or callable): A word, a module (cloned and re-initialised), or a
-            callable from the number of channels to a module.
-        channels (int): Width of the states.
-        num_recurrences (int): How many recurrences share the backbone.
-        has_edge_attr (bool, optional): Whether edge attributes will be passed.
-            (default: :obj:`False`)
-
-    Raises:
-        TypeError: If it is none of these.
-        ValueError: If the word is unknown, if the module has another width, or if edge attributes
-            are asked for and the backbone cannot use them.
+    A name is looked up, a module is cloned and re-initialised, a callable is given the number of
+    channels. Dropout is that of a backbone by name that has a place for it.
     """
     if isinstance(backbone, str):
-        return choose("backbone", backbone, BACKBONES)(channels, num_recurrences, has_edge_attr)
+        if backbone in _OLD_BACKBONES:
+            raise ValueError(
+                f"Expected 'backbone' to be a name of this version (got {backbone!r} of version "
+                f"0.1); pass the module instead: {_OLD_BACKBONES[backbone]}"
+            )
+        build = choose("backbone", backbone, BACKBONES)
+        return build(channels, num_recurrences, has_edge_attr, dropout)
     if isinstance(backbone, Module):
         module = copy.deepcopy(backbone)
         reset_backbone(module)
@@ -144,7 +143,7 @@ def build_backbone(
         module = backbone(channels)
     else:
         raise TypeError(
-            f"Expected 'backbone' to be a word, a module or a callable channels -> module "
+            f"Expected 'backbone' to be a name, a module or a callable channels -> module "
             f"(got {type(backbone).__name__})"
         )
     if not isinstance(module, Module):
@@ -166,25 +165,28 @@ def build_backbone(
 
 
 def reset_backbone(module: Module) -> None:
-    r"""Resets all learnable parameters of a backbone."""
     reset(module)
     reset_what_is_left_out(module)
+
+
+def read_compiled(module: Module) -> Module:
+    r"""Returns what :func:`torch.compile` compiled, since that hides its signature."""
+    original = getattr(module, "_orig_mod", module)
+    assert isinstance(original, Module)
+    return original
+
+
+def forward_parameters(module: Module) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(read_compiled(module).forward).parameters
 
 
 @dataclass(frozen=True, eq=False)
 class BackboneCall:
     r"""Which arguments a backbone takes besides node states and edges, found out once.
 
-    Attributes:
-        edge_weight: It takes edge weights.
-        edge_attr: It takes edge attributes.
-        requires_edge_attr: It cannot do without them.
-        batch: It takes the batch vector.
-        batch_size: It takes the number of graphs.
-        layout: It takes the layout of a padded batch.
-        step: It takes the number of the recurrence within the block.
-        edge_state: It returns new edge attributes beside the node states, to be passed to the
-            next recurrence (attribute ``carries_edge_state``).
+    With :obj:`edge_state` it returns new edge attributes beside the node states, for the next
+    recurrence, and with :obj:`edges_leave` for the next block too. With :obj:`copies_input` it is
+    given a copy of the states, because a part of it may change its input in place.
     """
 
     edge_weight: bool
@@ -195,13 +197,14 @@ class BackboneCall:
     layout: bool
     step: bool
     edge_state: bool
+    edges_leave: bool
+    copies_input: bool
 
     @classmethod
     def inspect(cls, module: Module) -> BackboneCall:
-        r"""Reads the signature of a module's forward method; of a compiled module, that of the
-        module it was compiled from.
+        r"""Reads the signature of a module's forward method.
 
-        Warns if a signature names no argument at all, since nothing can be passed by name then.
+        Warns if it names no argument at all, since nothing can be passed by name then.
         """
         module = read_compiled(module)
         parameters = forward_parameters(module)
@@ -221,29 +224,25 @@ class BackboneCall:
         def takes(word: str) -> bool:
             return word in names or bool(inner and getattr(inner, word))
 
+        edge_state = getattr(module, "edge_state", None)
         return cls(
-            edge_weight=takes("edge_weight"),
+            **{name: takes(name) for name in (*_OF_THE_GRAPH, "step")},
             edge_attr=_can_use_edge_attr(module, names) or bool(inner and inner.edge_attr),
             requires_edge_attr=_requires_edge_attr(module, parameters)
             or bool(inner and inner.requires_edge_attr),
-            batch=takes("batch"),
-            batch_size=takes("batch_size"),
-            layout=takes("layout"),
-            step=takes("step"),
-            edge_state=bool(getattr(module, "carries_edge_state", False)),
+            edge_state=isinstance(edge_state, str),
+            edges_leave=edge_state == "model",
+            copies_input=any(getattr(part, "inplace", False) for part in module.modules()),
         )
 
     def check(self, module: Module, graph: GraphInput) -> None:
         r"""Raises a :class:`ValueError` if the graph brings what the backbone would ignore."""
-        if graph.edge_weight is not None and not self.edge_weight:
-            raise ValueError(
-                f"Expected no 'edge_weight' (got one, but the backbone {_name(module)} cannot use "
-                f"it)"
-            )
-        if graph.edge_attr is not None and not self.edge_attr:
-            raise ValueError(
-                f"Expected no 'edge_attr' (got one, but the backbone {_name(module)} cannot use it)"
-            )
+        for name in ("edge_weight", "edge_attr"):
+            if getattr(graph, name) is not None and not getattr(self, name):
+                raise ValueError(
+                    f"Expected no '{name}' (got one, but the backbone {_name(module)} cannot use "
+                    f"it)"
+                )
         if graph.edge_attr is None and self.requires_edge_attr:
             raise ValueError(f"Expected 'edge_attr' (the backbone {_name(module)} needs it)")
 
@@ -252,54 +251,43 @@ class BoundBackbone:
     r"""A backbone together with the graph it runs on: a callable :math:`(N, F) \to (N, F)`.
 
     Called once for each recurrence, in order; it hands the edge state of a stateful backbone from
-    one call to the next.
-
-    Args:
-        module (Module): The backbone.
-        call (BackboneCall): Which arguments it takes.
-        graph (GraphInput): The graph.
-        gain (Tensor, optional): Multiplies the output. (default: :obj:`None`)
-        carry_edge_state (bool, optional): If :obj:`False`, every recurrence starts from the given
-            edge attributes. (default: :obj:`True`)
+    one call to the next. A list of modules has one for each recurrence.
     """
 
     def __init__(
-        self,
-        module: Module,
-        call: BackboneCall,
-        graph: GraphInput,
-        gain: Tensor | None = None,
-        carry_edge_state: bool = True,
+        self, module: Module, call: BackboneCall, graph: GraphInput, gain: Tensor | None = None
     ) -> None:
         self.module = module
         self.graph = graph
         self.gain = gain
+        self.edge_state = graph.edge_attr
         self._call = call
-        self._carry = carry_edge_state
-        self._edge_state = graph.edge_attr
         self._step = 0
 
     def __call__(self, x: Tensor) -> Tensor:
-        keywords: dict[str, object] = {}
-        if self._call.edge_weight:
-            keywords["edge_weight"] = self.graph.edge_weight
-        if self._call.edge_attr and self._edge_state is not None:
-            keywords["edge_attr"] = self._edge_state
-        if self._call.batch:
-            keywords["batch"] = self.graph.batch
-        if self._call.batch_size:
-            keywords["batch_size"] = self.graph.batch_size
-        if self._call.layout:
-            keywords["layout"] = self.graph.layout
-        if self._call.step:
+        call, graph = self._call, self.graph
+        keywords: dict[str, object] = {
+            name: getattr(graph, name) for name in _OF_THE_GRAPH if getattr(call, name)
+        }
+        if call.edge_attr and self.edge_state is not None:
+            keywords["edge_attr"] = self.edge_state
+        if call.step:
             keywords["step"] = self._step
-        result = self.module(x, self.graph.edge_index, **keywords)
+        module = self.module
+        if isinstance(module, ModuleList):
+            module = module[self._step]
+        given = x.clone() if call.copies_input else x
+        version = _version(given)
+        result = module(given, graph.edge_index, **keywords)
+        if not call.copies_input and _version(given) != version:
+            raise RuntimeError(
+                f"Expected the backbone {_name(module)} to leave its input as it is (it changed "
+                f"the node states in place); let it work on a copy, x.clone()"
+            )
         self._step += 1
         out: Tensor = result
-        if self._call.edge_state:
-            out, edge_state = result
-            if self._carry:
-                self._edge_state = edge_state
+        if call.edge_state:
+            out, self.edge_state = result
         if out.size() != x.size():
             raise self._wrong_size(list(out.size()), list(x.size()))
         return out if self.gain is None else self.gain * out
@@ -319,6 +307,11 @@ class BoundBackbone:
             f"Expected the backbone {_name(self.module)} to return node states of shape {wanted} "
             f"(got {got}); its input and output must have the width of the model"
         )
+
+
+def _version(x: Tensor) -> int:
+    # inference tensors do not count changes, and compilers do not follow the count
+    return 0 if torch.compiler.is_compiling() or x.is_inference() else x._version
 
 
 def _can_use_edge_attr(module: Module, names: set[str]) -> bool:

@@ -6,14 +6,21 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from torch_grama.nn.choices import choose
-from torch_grama.nn.engine.run import ENGINES, Recurrence
-from torch_grama.nn.graph_mean import graph_mean
-from torch_grama.nn.initial_poles import coefficients_with_poles
-from torch_grama.nn.linear_backbone import LinearMap
-from torch_grama.nn.node_sequence import NodeSequence, forward_differences
-from torch_grama.nn.normalization import normalize_l1, normalize_softmax, normalize_sum
-from torch_grama.nn.recurrence_reference import arma_recurrence_reference
+from torch_grama.nn.arguments import choose
+from torch_grama.nn.coefficients import (
+    coefficients_with_poles,
+    normalize_l1,
+    normalize_softmax,
+    normalize_sum,
+)
+from torch_grama.nn.engine.adjacency import LinearMap
+from torch_grama.nn.engine.recurrence import (
+    ENGINES,
+    Recurrence,
+    RecurrenceResult,
+    arma_recurrence_reference,
+)
+from torch_grama.nn.engine.sequence import Groups, NodeSequence, forward_differences, graph_mean
 
 __all__ = [
     "LinearMap",
@@ -92,9 +99,9 @@ def arma_recurrence(
         >>> f.flatten()
         tensor([0.7500, 0.5625])
     """
-    return _prepare(states, residuals, phi, theta, backbone, num_recurrences, batch, engine).run(
-        engine
-    )
+    new = _run(states, residuals, phi, theta, backbone, num_recurrences, batch, engine)
+    assert new.residuals is not None
+    return new.states, new.residuals
 
 
 def arma_last_state(
@@ -112,12 +119,11 @@ def arma_last_state(
     A linear backbone then needs no sum over the history at all: the last state is a polynomial in
     the backbone, evaluated by Horner's rule. Arguments and errors as there.
     """
-    return _prepare(
-        states, residuals, phi, theta, backbone, num_recurrences, batch, engine
-    ).run_last(engine)
+    arguments = states, residuals, phi, theta, backbone, num_recurrences, batch, engine
+    return _run(*arguments, last_only=True).states[-1]
 
 
-def _prepare(
+def _run(
     states: Tensor,
     residuals: Tensor,
     phi: Tensor,
@@ -126,7 +132,8 @@ def _prepare(
     num_recurrences: int,
     batch: Tensor | None,
     engine: str,
-) -> Recurrence:
+    last_only: bool = False,
+) -> RecurrenceResult:
     choose("engine", engine, ENGINES)
     if states.dim() != 3 or states.size() != residuals.size():
         raise ValueError(
@@ -156,11 +163,7 @@ def _prepare(
         raise ValueError(
             f"Expected 'phi' and 'theta' of as many graphs (got {phi.size(0)} and {theta.size(0)})"
         )
-    return Recurrence(
-        sequence=NodeSequence(states, residuals),
-        phi=phi.expand(num_graphs, -1),
-        theta=theta.expand(num_graphs, -1),
-        backbone=backbone,
-        num_recurrences=num_recurrences,
-        batch=batch if num_graphs > 1 else None,
-    )
+    groups = Groups(batch if num_graphs > 1 else None, num_graphs)
+    recurrence = Recurrence(backbone, num_recurrences, groups, engine=engine, last_only=last_only)
+    expanded = phi.expand(num_graphs, -1), theta.expand(num_graphs, -1)
+    return recurrence.run(NodeSequence(states, residuals), lambda *_: expanded)

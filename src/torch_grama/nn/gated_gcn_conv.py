@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Linear, Module, Parameter
 from torch_geometric.utils import scatter
 
-from torch_grama.nn.grama_arguments import check_positive
-from torch_grama.nn.stepwise_batch_norm import StepwiseBatchNorm
+from torch_grama.nn.arguments import check_positive, choose
+from torch_grama.nn.norms import StepwiseBatchNorm
+
+EDGE_STATES = {
+    "block": "from recurrence to recurrence",
+    "model": "and from block to block",
+    "none": "not at all",
+}
 
 
 class GatedGCNConv(Module):
@@ -39,19 +43,19 @@ class GatedGCNConv(Module):
         channels (int): Width of node and edge states.
         has_edge_attr (bool, optional): Whether edge attributes of that width will be given. If
             not, every edge starts from one learned vector. (default: :obj:`False`)
-        num_recurrences (int, optional): How many recurrences share the layer.
-            (default: :obj:`1`)
+        num_recurrences (int, optional): How many recurrences share the layer. (default: :obj:`1`)
         norm (str, optional): ``"batch_norm"`` or :obj:`None`. (default: :obj:`"batch_norm"`)
-        normalize_gates (bool, optional): Whether the gated sum is divided by the sum of the gates.
-            (default: :obj:`True`)
+        normalize_gates (bool, optional): Whether gates add up to one. (default: :obj:`True`)
+        edge_state (str, optional): How far :math:`\mathbf{e}'` is handed on: ``"block"``, from
+            recurrence to recurrence; ``"model"``, also from block to block; ``"none"``: there is
+            no update of the edges, for a last layer, whose edges nobody reads.
+            (default: :obj:`"block"`)
 
     Shapes:
         - **input:** node states :math:`(N, F)`, edges :math:`(2, E)`, edge state :math:`(E, F)`
           *(optional)*
         - **output:** node states :math:`(N, F)`, edge state :math:`(E, F)`
     """
-
-    carries_edge_state: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -60,13 +64,16 @@ class GatedGCNConv(Module):
         num_recurrences: int = 1,
         norm: str | None = "batch_norm",
         normalize_gates: bool = True,
+        edge_state: str = "block",
     ) -> None:
         super().__init__()
         check_positive(channels=channels, num_recurrences=num_recurrences)
         if norm not in ("batch_norm", None):
             raise ValueError(f"Expected 'norm' to be 'batch_norm' or None (got {norm!r})")
+        choose("edge_state", edge_state, EDGE_STATES)
         self.channels = channels
         self.norm = norm
+        self.edge_state = edge_state
         self.normalize_gates = normalize_gates
         self.epsilon = 1e-6
         # A, B, D and E in one product
@@ -76,6 +83,8 @@ class GatedGCNConv(Module):
         self.node_norm = StepwiseBatchNorm(channels, num_recurrences) if norm else None
         self.edge_norm = StepwiseBatchNorm(channels, num_recurrences) if norm else None
         self.reset_parameters()
+        if edge_state == "none":
+            self.drop_edge_update()
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
@@ -85,9 +94,17 @@ class GatedGCNConv(Module):
         torch.nn.init.xavier_uniform_(self.edge_lin.weight)
         if self.initial_edge is not None:
             torch.nn.init.normal_(self.initial_edge, std=0.1)
-        if self.node_norm is not None and self.edge_norm is not None:
-            self.node_norm.reset_parameters()
-            self.edge_norm.reset_parameters()
+        for norm in (self.node_norm, self.edge_norm):
+            if norm is not None:
+                norm.reset_parameters()
+
+    def drop_edge_update(self) -> None:
+        r"""Leaves out the update of the edges, because nobody will read it."""
+        self.edge_state, self.edge_norm = "none", None
+
+    def drop_initial_edge(self) -> None:
+        r"""Leaves out the vector that edges start from, because others will hand edges over."""
+        self.initial_edge = None
 
     def forward(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None, step: int = 0
@@ -98,8 +115,7 @@ class GatedGCNConv(Module):
             x (Tensor): Node states.
             edge_index (Tensor): Edges, from source to target.
             edge_attr (Tensor, optional): Edge state. (default: :obj:`None`)
-            step (int, optional): Number of the recurrence, which picks the running statistics.
-                (default: :obj:`0`)
+            step (int, optional): Which running statistics to use. (default: :obj:`0`)
         """
         source, target = edge_index[0], edge_index[1]
         if edge_attr is None:
@@ -123,8 +139,11 @@ class GatedGCNConv(Module):
             total = total / (weight + self.epsilon)
         out = own + total
 
-        if self.node_norm is not None and self.edge_norm is not None:
+        if self.node_norm is not None:
             out = self.node_norm(out, step)
+        if self.edge_state == "none":
+            return out, edge_attr
+        if self.edge_norm is not None:
             gate_logit = self.edge_norm(gate_logit, step)
         return out, edge_attr + F.relu(gate_logit)
 

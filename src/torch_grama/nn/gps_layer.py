@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import Module, MultiheadAttention
-from torch_geometric.nn import GPSConv, MessagePassing
+from torch.nn import Module, MultiheadAttention, ReLU
+from torch.nn.init import zeros_
+from torch_geometric.nn import GINEConv, GPSConv, MessagePassing
+from torch_geometric.nn.attention import PerformerAttention
+from torch_geometric.nn.attention.performer import generalized_kernel
+from torch_geometric.nn.inits import reset
 
-from torch_grama.nn.choices import choose
-from torch_grama.nn.graph_mean import count_graphs
-from torch_grama.nn.masked_performer import MaskedPerformer
-from torch_grama.nn.padded_layout import PaddedLayout
-from torch_grama.nn.thorough_reset import reset_what_is_left_out
+from torch_grama.nn.arguments import choose
+from torch_grama.nn.engine.sequence import count_graphs
+from torch_grama.nn.graph_input import PaddedLayout
 
 ATTENTIONS = {"multihead": "multihead", "performer": "performer"}
 
@@ -44,15 +49,13 @@ class GPSLayer(GPSConv):
 
     Args:
         channels (int): Width of the states.
-        conv (MessagePassing, optional): The local convolution; :obj:`None` for attention only.
-            (default: :obj:`None`)
+        conv (MessagePassing, optional): The local convolution, if any. (default: :obj:`None`)
         heads (int, optional): Number of attention heads. (default: the largest of 4, 2, 1 that
             divides the channels)
         dropout (float, optional): Dropout of the layer. (default: :obj:`0.0`)
         attention (str, optional): ``"multihead"``, or ``"performer"`` for large graphs, whose cost
             is linear in the number of nodes. (default: :obj:`"multihead"`)
-        pre_norm (bool, optional): Whether to take the second form above.
-            (default: :obj:`False`)
+        pre_norm (bool, optional): Whether to take the second form above. (default: :obj:`False`)
 
     Shapes:
         - **input:** node states :math:`(N, F)`, edges :math:`(2, E)`
@@ -107,9 +110,7 @@ class GPSLayer(GPSConv):
             edge_index (Tensor): Edges :math:`(2, E)`.
             batch (Tensor, optional): The graph of each node, sorted. (default: :obj:`None`)
             batch_size (int, optional): Number of graphs. (default: counted)
-            layout (PaddedLayout, optional): That of the batch vector, if it was read already.
-                (default: :obj:`None`)
-            **kwargs (Tensor): Passed on to the convolution.
+            layout (PaddedLayout, optional): That of the batch vector. (default: :obj:`None`)
         """
         if layout is None and batch is not None:
             layout = PaddedLayout.of(batch, count_graphs(batch, batch_size))
@@ -118,18 +119,15 @@ class GPSLayer(GPSConv):
         local: Tensor | None = None
         if self.conv is not None:
             local = F.dropout(self.conv(z, edge_index, **kwargs), self.dropout, self.training)
-        return self._add(x, attended, local) if self.pre_norm else self._join(x, attended, local)
-
-    def _join(self, x: Tensor, attended: Tensor, local: Tensor | None) -> Tensor:
-        h = self.norm2(x + attended)
-        if local is not None:
-            h = h + self.norm1(x + local)
-        out: Tensor = self.norm3(h + self.mlp(h))
-        return out
-
-    def _add(self, x: Tensor, attended: Tensor, local: Tensor | None) -> Tensor:
-        update = attended if local is None else attended + local
-        out: Tensor = update + self.mlp(self.norm3(x + update))
+        out: Tensor
+        if self.pre_norm:
+            update = attended if local is None else attended + local
+            out = update + self.mlp(self.norm3(x + update))
+        else:
+            h = self.norm2(x + attended)
+            if local is not None:
+                h = h + self.norm1(x + local)
+            out = self.norm3(h + self.mlp(h))
         return out
 
     def _attend(self, x: Tensor, layout: PaddedLayout | None) -> Tensor:
@@ -142,3 +140,53 @@ class GPSLayer(GPSConv):
         else:
             dense = attention(dense, mask=None if padding is None else ~padding)
         return dense.squeeze(0) if layout is None else layout.take_back(dense)
+
+
+class MaskedPerformer(PerformerAttention):
+    r"""PyG's :class:`~torch_geometric.nn.attention.PerformerAttention` without what padding would
+    add to the keys:
+
+    .. math::
+        \mathbf{u}_i = \mathbf{W}_O \Big\Vert_h
+        \frac{\phi(\mathbf{q}_{h,i})^\top \sum_j \phi(\mathbf{k}_{h,j}) \mathbf{v}_{h,j}^\top}
+        {\phi(\mathbf{q}_{h,i})^\top \sum_j \phi(\mathbf{k}_{h,j})}, \qquad
+        \phi(\mathbf{z}) = \mathrm{ReLU}(\mathbf{P} \mathbf{z}) + 10^{-3},
+
+    where :math:`j` runs over the nodes of the graph and :math:`\mathbf{P}` is a fixed random
+    projection.
+    """
+
+    def __init__(self, channels: int, heads: int, dropout: float = 0.0) -> None:
+        # the default kernel of PyG is one object, whose mode all models would share
+        super().__init__(channels, heads, kernel=ReLU(), dropout=dropout)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        # [B, n, F] -> [B, H, n, D] each
+        query, key, value = (
+            lin(x).unflatten(-1, (self.heads, self.head_channels)).transpose(1, 2)
+            for lin in (self.q, self.k, self.v)
+        )
+        projection = cast(Tensor, self.fast_attn.projection_matrix)
+        query = generalized_kernel(query, projection, self.kernel)
+        key = generalized_kernel(key, projection, self.kernel)
+        if mask is not None:
+            key = key.masked_fill(~mask[:, None, :, None], 0.0)
+        # the kernel is positive: only a graph without nodes has the sum zero
+        total = query @ key.sum(dim=-2).unsqueeze(-1)
+        total = total.clamp(min=torch.finfo(total.dtype).tiny)
+        attended = query @ (key.transpose(-2, -1) @ value) / total
+        out: Tensor = self.dropout(self.attn_out(attended.transpose(1, 2).flatten(2)))
+        return out
+
+
+def reset_what_is_left_out(module: Module) -> None:
+    r"""Resets what the parts of a module leave out of their own reset: the last map of PyTorch's
+    multi-head attention, and the aggregation of PyG's GINE convolution.
+    """
+    for part in module.modules():
+        if isinstance(part, MultiheadAttention):
+            part.out_proj.reset_parameters()
+            if part.out_proj.bias is not None:
+                zeros_(part.out_proj.bias)
+        elif isinstance(part, GINEConv):
+            reset(part.aggr_module)

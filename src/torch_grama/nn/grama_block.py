@@ -1,18 +1,24 @@
-"""One block: coefficients, R linear steps, then the activation."""
+"""One block: coefficients, R linear steps, then norm, activation and dropout."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Literal, overload
 
 import torch
 from torch import Tensor
-from torch.nn import Dropout, Module, Parameter
-from torch.utils.checkpoint import checkpoint
+from torch.nn import Dropout, Module, ModuleList, Parameter
 from torch_geometric.nn.inits import reset
 
-from torch_grama.nn.activation import Activation, resolve_activation
+from torch_grama.nn.arguments import (
+    Activation,
+    check_positive,
+    choose,
+    explain_old_names,
+    resolve_activation,
+)
 from torch_grama.nn.backbone import (
     BackboneCall,
     BackboneLike,
@@ -20,173 +26,168 @@ from torch_grama.nn.backbone import (
     build_backbone,
     reset_backbone,
 )
-from torch_grama.nn.choices import choose
-from torch_grama.nn.coefficients import (
-    ARMACoefficients,
-    NaiveCoefficients,
-    SelectiveCoefficients,
-)
-from torch_grama.nn.engine.groups import Groups
-from torch_grama.nn.engine.handwritten import handwritten_gradients_work
-from torch_grama.nn.engine.reading import Reading
-from torch_grama.nn.engine.run import (
-    ENGINES,
-    Recurrence,
-    prefers_horner,
-    read_mixture,
-    read_terms,
-    run_horner,
-    run_steps,
-    uses_linear_engine,
-)
-from torch_grama.nn.grama_arguments import check_orders, check_positive
+from torch_grama.nn.coefficients import ARMACoefficients, Coefficients
+from torch_grama.nn.engine.adjacency import LinearMap
+from torch_grama.nn.engine.recurrence import ENGINES, Recurrence
+from torch_grama.nn.engine.sequence import PURE_ACTIVATIONS, Groups, NodeSequence, graph_mean
 from torch_grama.nn.graph_input import GraphInput, read_graph_input
-from torch_grama.nn.joint_selection import select_jointly
-from torch_grama.nn.linear_backbone import LinearMap, find_linear_map
-from torch_grama.nn.node_sequence import NodeSequence
-from torch_grama.nn.sequence_norm import NormLike, build_norm, normalize_sequence
+from torch_grama.nn.norms import NormLike, SequenceNorm
 
-# Makes the sequence that a block is given; called when the block reads it.
-SequenceSource = Callable[[], NodeSequence]
-
-COEFFICIENTS = {"selective": SelectiveCoefficients, "naive": NaiveCoefficients}
-_LINEAR_ENGINES = ("auto", "linear")
-COEFFICIENT_UPDATES = {"block": "once a block", "step": "at every recurrence"}
+OLD_COEFFICIENTS = {
+    "normalization": "write coefficients=Coefficients(constraint=...)",
+    "coefficient_update": "write coefficients=Coefficients(update=...)",
+    "ar_order": "write coefficients=Coefficients(ar_order=...)",
+    "ma_order": "write coefficients=Coefficients(ma_order=...)",
+    "initial_poles": "write coefficients=Coefficients(poles=...)",
+    "heads": "leave it out: heads only rescaled the scores",
+    "carry_edge_state": "pass the backbone GatedGCNConv(channels, edge_state='none')",
+}
 
 
 class GRAMABlock(Module):
     r"""One block of GRAMA: an ARMA recurrence around a graph neural network.
 
     .. math::
-        \mathbf{f}^{(t)} = \sum_{i=1}^{p} \phi_i \, \mathbf{f}^{(t-i)}
+        \mathbf{f}^{(t)} = \alpha \sum_{i=1}^{p} \phi_i \, \mathbf{f}^{(t-i)}
         + \sum_{j=1}^{q} \theta_j \, \boldsymbol{\delta}^{(t-j)} + \boldsymbol{\delta}^{(t)},
         \qquad \boldsymbol{\delta}^{(t)} = \gamma \, \mathrm{GNN}(\mathbf{f}^{(t-1)}),
 
     for :math:`t = L, \ldots, L + R - 1`, where the coefficients :math:`\phi, \theta` are those of
-    each graph. The :math:`R` new states and residuals then pass through the norm, the activation
-    and dropout.
+    each graph. The :math:`R` new states then pass through the norm, states and residuals through
+    the activation and dropout.
 
     .. note::
-        The paper has no gain :math:`\gamma` (``gain=None``). Its theory treats the residuals as an
-        outside input, but :math:`\boldsymbol{\delta} = \mathrm{GNN}(\mathbf{f})` closes the loop:
-        every recurrence multiplies the scale of the states by up to
+        The paper has no gain :math:`\gamma`. Its theory treats the residuals as an outside input,
+        but :math:`\boldsymbol{\delta} = \mathrm{GNN}(\mathbf{f})` closes the loop: every recurrence
+        multiplies the scale of the states by up to
         :math:`\sum_i |\phi_i| + (1 + \sum_j |\theta_j|) \, \gamma \, \|\mathrm{GNN}\|`, and deep
-        models collapse. A learned gain that starts at :math:`1 / R` bounds the growth of a block by
-        :math:`(1 + c / R)^R < e^c` whatever its depth.
+        models explode. Nor has it the retention :math:`\alpha`: with coefficients that add up to
+        one a state can be added to, and never replaced. Both are learned. They start at
+        :math:`\gamma = 1 / R` (as for :math:`R = 2` if :math:`R = 1`) and
+        :math:`\alpha = 1 - \gamma`, so that each step of a fresh block trades a share of its past
+        for what the backbone says.
 
     Args:
         channels (int): Width :math:`F` of states and residuals.
-        backbone (str, Module or callable, optional): A word of
-            :class:`~torch_grama.nn.GRAMA`, such as ``"gatedgcn"``, a module such as a PyG
-            convolution (cloned and re-initialised), or a callable from the number of channels to
-            a module. (default: :obj:`"gcn"`)
-        seq_len (int, optional): Length :math:`L` of the sequence the block receives.
-            (default: :obj:`4`)
-        num_recurrences (int, optional): Number :math:`R` of recurrences.
-            (default: :obj:`seq_len`)
-        ar_order (int, optional): Order :math:`p`. (default: :obj:`seq_len`)
-        ma_order (int, optional): Order :math:`q`. (default: :obj:`seq_len`)
-        coefficients (str, optional): ``"selective"`` or ``"naive"``.
-            (default: :obj:`"selective"`)
-        normalization (str, optional): ``"sum"``, ``"l1"``, ``"softmax"`` or ``"none"``.
-            (default: :obj:`"sum"`)
-        coefficient_update (str, optional): ``"block"``: once, so that the block is linear given
-            its coefficients; ``"step"``: again at every recurrence, from the last :math:`L`
-            elements. (default: :obj:`"block"`)
-        heads (int, optional): Heads of the selective coefficients. (default: :obj:`1`)
-        act (str or callable, optional): Activation after the recurrence.
-            (default: :obj:`"relu"`)
-        norm (str or callable, optional): ``"batch_norm"``, ``"layer_norm"``, a callable from the
-            number of channels to a module, or :obj:`None`. (default: :obj:`None`)
-        dropout (float, optional): Dropout after the activation. (default: :obj:`0.0`)
-        gain (float or str, optional): Where the learned gain :math:`\gamma` starts: ``"auto"`` for
-            :math:`1 / R`, a number, or :obj:`None` for no gain. (default: :obj:`"auto"`)
-        initial_poles (float, optional): Radius of the poles at initialisation; see
-            :func:`~torch_grama.nn.functional.coefficients_with_poles`. (default: :obj:`None`)
-        has_edge_attr (bool, optional): Whether edge attributes will be passed.
-            (default: :obj:`False`)
-        carry_edge_state (bool, optional): Whether a backbone with edge states hands them from
-            recurrence to recurrence. (default: :obj:`True`)
-        engine (str, optional): ``"auto"``, ``"reference"``, ``"scan"`` or ``"linear"``; see
-            :func:`~torch_grama.nn.functional.arma_recurrence`. (default: :obj:`"auto"`)
+        backbone (str, Module or callable, optional): A name that :class:`~torch_grama.nn.GRAMA`
+            knows, a module (cloned and re-initialised), or a callable from the number of channels
+            to a module. (default: :obj:`"gcn"`)
+        seq_len (int, optional): Length :math:`L` of the given sequence. (default: :obj:`4`)
+        num_recurrences (int, optional): Number :math:`R` of recurrences. (default: :obj:`seq_len`)
+        coefficients (str or Coefficients, optional): As in GRAMA. (default: :obj:`"selective"`)
+        act (str or callable, optional): Activation after the recurrence. (default: :obj:`"relu"`)
+        norm (str or callable, optional): Norm of the states, as in GRAMA. (default: :obj:`None`)
+        dropout (float, optional): Dropout after the activation, as in GRAMA. (default: :obj:`0.0`)
+        gain (float or str, optional): Where :math:`\gamma` and :math:`\alpha` start, as in GRAMA.
+            (default: :obj:`"auto"`)
+        has_edge_attr (bool, optional): Whether edge attributes come. (default: :obj:`False`)
+        share_weights (bool, optional): As in GRAMA. (default: :obj:`True`)
+        engine (str, optional): As in :class:`~torch_grama.nn.Running`. (default: :obj:`"auto"`)
 
     Shapes:
         - **input:** states :math:`(L, N, F)`, residuals :math:`(L, N, F)`, edges :math:`(2, E)`
         - **output:** states :math:`(R, N, F)`, residuals :math:`(R, N, F)`
     """
 
+    @explain_old_names(OLD_COEFFICIENTS)
     def __init__(
         self,
         channels: int,
         backbone: BackboneLike = "gcn",
         seq_len: int = 4,
         num_recurrences: int | None = None,
-        ar_order: int | None = None,
-        ma_order: int | None = None,
-        coefficients: str = "selective",
-        normalization: str = "sum",
-        coefficient_update: str = "block",
-        heads: int = 1,
+        coefficients: str | Coefficients = "selective",
         act: str | Activation | None = "relu",
         norm: NormLike = None,
         dropout: float = 0.0,
         gain: float | Literal["auto"] | None = "auto",
-        initial_poles: float | None = None,
         has_edge_attr: bool = False,
-        carry_edge_state: bool = True,
+        share_weights: bool = True,
         engine: str = "auto",
     ) -> None:
         super().__init__()
         num_recurrences = seq_len if num_recurrences is None else num_recurrences
+        coefficients = Coefficients.of(coefficients)
         check_positive(channels=channels, seq_len=seq_len, num_recurrences=num_recurrences)
-        check_orders(seq_len, 1, num_recurrences, ar_order, ma_order)
+        coefficients.check_orders(seq_len)
+        choose("engine", engine, ENGINES)
         self.channels = channels
         self.seq_len = seq_len
         self.num_recurrences = num_recurrences
-        self.ar_order = seq_len if ar_order is None else ar_order
-        self.ma_order = seq_len if ma_order is None else ma_order
-        self.coefficient_update = coefficient_update
-        self.carry_edge_state = carry_edge_state
         self.engine = engine
-        choose("coefficient_update", coefficient_update, COEFFICIENT_UPDATES)
-        choose("engine", engine, ENGINES)
+        self.update = coefficients.update
+        self.reads_last_only = False
 
-        self.ar_coefficients: NaiveCoefficients | SelectiveCoefficients
-        self.ma_coefficients: NaiveCoefficients | SelectiveCoefficients
-        if choose("coefficients", coefficients, COEFFICIENTS) is SelectiveCoefficients:
-            self.ar_coefficients = SelectiveCoefficients(
-                channels, self.ar_order, heads, normalization, initial_poles=initial_poles
+        self.coefficients = coefficients.build(channels, seq_len)
+        self.backbone: Module
+        if share_weights:
+            self.backbone = build_backbone(
+                backbone, channels, num_recurrences, has_edge_attr, dropout
             )
-            self.ma_coefficients = SelectiveCoefficients(
-                channels, self.ma_order, heads, normalization
-            )
+            self._call = BackboneCall.inspect(self.backbone)
         else:
-            self.ar_coefficients = NaiveCoefficients(
-                self.ar_order, normalization, initial_poles=initial_poles
+            copies = (
+                build_backbone(backbone, channels, 1, has_edge_attr, dropout)
+                for _ in range(num_recurrences)
             )
-            self.ma_coefficients = NaiveCoefficients(self.ma_order, normalization)
-        self.backbone = build_backbone(backbone, channels, self.num_recurrences, has_edge_attr)
-        self._call = BackboneCall.inspect(self.backbone)
-        self._initial_gain = _initial_gain(gain, self.num_recurrences)
-        self.gain = None if self._initial_gain is None else Parameter(torch.empty(()))
+            self.backbone = ModuleList(copies)
+            self._call = BackboneCall.inspect(self.backbone[0])
+            for module in self._backbones()[1:]:
+                _ask(module, "drop_initial_edge")
+        if not self._call.edges_leave:
+            self._drop_last_edge_update()
+        self._start = _gain_and_retention(gain, num_recurrences)
+        self.gain = None if self._start is None else Parameter(torch.empty(()))
+        self.retention = None if self._start is None else Parameter(torch.empty(()))
         self.act = resolve_activation(act)
-        self.state_norm = build_norm(norm, channels)
-        self.residual_norm = build_norm(norm, channels)
+        self.norm = None if norm is None else SequenceNorm(norm, channels, num_recurrences)
+        self._given_norm = norm
         self.dropout = Dropout(dropout)
-        self._reset_own_parameters()
+        self._reset_gain()
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
-        reset_backbone(self.backbone)
-        for norm in (self.state_norm, self.residual_norm):
-            reset(norm)
-        self.ar_coefficients.reset_parameters()
-        self.ma_coefficients.reset_parameters()
-        self._reset_own_parameters()
+        for module in self._backbones():
+            reset_backbone(module)
+        reset(self.norm)
+        self.coefficients.reset_parameters()
+        self._reset_gain()
 
-    def _reset_own_parameters(self) -> None:
-        if self.gain is not None and self._initial_gain is not None:
-            torch.nn.init.constant_(self.gain, self._initial_gain)
+    def _reset_gain(self) -> None:
+        if self._start is not None and self.gain is not None and self.retention is not None:
+            torch.nn.init.constant_(self.gain, self._start[0])
+            torch.nn.init.constant_(self.retention, self._start[1])
+
+    def read_last_only(self) -> None:
+        r"""Makes :meth:`run` return the last state alone; what only serves other states goes."""
+        self.reads_last_only = True
+        if self._given_norm is not None:
+            self.norm = SequenceNorm(self._given_norm, self.channels, 1)
+        self._drop_last_edge_update()
+
+    def take_edges(self) -> None:
+        r"""Tells the block that another hands its edges over, if it is so."""
+        if self._call.edges_leave:
+            _ask(self._backbones()[0], "drop_initial_edge")
+
+    def _drop_last_edge_update(self) -> None:
+        # Edges that the last recurrence makes are read by nobody. A module with no other
+        # recurrence to serve would hold parameters without a gradient.
+        if isinstance(self.backbone, ModuleList) or self.num_recurrences == 1:
+            _ask(self._backbones()[-1], "drop_edge_update")
+
+    def _backbones(self) -> list[Module]:
+        return list(self.backbone) if isinstance(self.backbone, ModuleList) else [self.backbone]
+
+    @property
+    def ar_order(self) -> int:
+        r"""Order :math:`p` of the autoregressive part."""
+        return self.coefficients.ar_order
+
+    @property
+    def ma_order(self) -> int:
+        r"""Order :math:`q` of the moving average."""
+        return self.coefficients.ma_order
 
     @overload
     def forward(
@@ -229,12 +230,48 @@ class GRAMABlock(Module):
             states.size(1), edge_index, edge_weight, edge_attr, batch, batch_size
         )
         self.check(graph)
-        sequence = NodeSequence(states, residuals)
-        states, residuals, coefficients = self._recur(lambda: sequence, graph, False, False)
-        states, residuals = self._finish(states, residuals).materialize()
+        sequence, coefficients, _ = self.run(NodeSequence(states, residuals), graph, False)
+        states, residuals = sequence.materialize()
         if return_coefficients:
             return states, residuals, coefficients
         return states, residuals
+
+    def run(
+        self, sequence: NodeSequence, graph: GraphInput, is_inside: bool = True
+    ) -> tuple[NodeSequence, ARMACoefficients, GraphInput]:
+        r"""Runs the block on a graph that is checked already; inside a model, nobody else
+        sees the gradients of the result.
+
+        Returns the new sequence (activation perhaps still to come), the coefficients, and the graph
+        with the edge attributes that the next block is to see.
+        """
+        backbone = self._bind(graph)
+        residuals: Tensor | None
+        if self.update == "step":
+            states, residuals, coefficients = self._run_stepwise(sequence, graph, backbone)
+        else:
+            pools = self.coefficients.is_selective
+            recurrence = Recurrence(
+                backbone,
+                self.num_recurrences,
+                # coefficients that are the same for all graphs make one group of all nodes
+                graph.groups if pools else Groups(),
+                pools,
+                self.engine,
+                is_inside and self.reads_last_only,
+                overwrites=is_inside and self.norm is None and self.act in PURE_ACTIVATIONS,
+            )
+            states, residuals, phi, theta = recurrence.run(sequence, self._select)
+            if not pools:
+                phi, theta = (c.expand(graph.batch_size, -1) for c in (phi, theta))
+            coefficients = ARMACoefficients(phi, theta)
+        if self._call.edges_leave and isinstance(backbone, BoundBackbone):
+            graph = dataclasses.replace(graph, edge_attr=backbone.edge_state)
+        return self._finish(states, residuals, graph), coefficients, graph
+
+    def _select(self, states: Tensor, residuals: Tensor | None) -> ARMACoefficients:
+        phi, theta = self.coefficients(states, residuals)
+        return ARMACoefficients(phi if self.retention is None else self.retention * phi, theta)
 
     def bind(
         self,
@@ -260,160 +297,46 @@ class GRAMABlock(Module):
 
     def prepare(self, graph: GraphInput) -> None:
         r"""Makes the matrices that the block will ask the graph for."""
-        if self.engine in _LINEAR_ENGINES:
-            find_linear_map(self.backbone, graph)
+        self._bind(graph)
 
-    def advance(
-        self, source: SequenceSource, graph: GraphInput, saves_memory: bool = False
-    ) -> tuple[NodeSequence, ARMACoefficients]:
-        r"""Runs the block inside a model, whose graph is checked and whose gradients nobody sees.
-
-        The activation may be left to the next reader.
-
-        Args:
-            source (callable): Makes the given sequence.
-            graph (GraphInput): The graph.
-            saves_memory (bool, optional): Whether the block runs under a checkpoint, so that its
-                input may be overwritten by gradients. (default: :obj:`False`)
-        """
-        states, residuals, coefficients = self._recur(source, graph, True, saves_memory)
-        return self._finish(states, residuals), coefficients
-
-    def advance_to_last(
-        self, source: SequenceSource, graph: GraphInput, saves_memory: bool = False
-    ) -> tuple[Tensor, ARMACoefficients]:
-        r"""Runs the block for its last state alone, :math:`(N, F)`; arguments as
-        :meth:`advance`.
-        """
-        backbone = self._bind(graph)
-        if (
-            self._uses_handwritten()
-            and uses_linear_engine(self.engine, backbone)
-            and isinstance(backbone, LinearMap)
-            and prefers_horner(self.num_recurrences, backbone)
-        ):
-            terms, bias_weights, phi, theta = self._read(read_terms, source, graph, saves_memory)
-            coefficients = ARMACoefficients(phi, theta)
-            state = run_horner((terms, bias_weights), backbone, self._groups(graph), saves_memory)
-        else:
-            states, _, coefficients = self._recur(source, graph, True, saves_memory)
-            state = states[-1]
-        if self.state_norm is not None:
-            state = normalize_sequence(self.state_norm, state.unsqueeze(0)).squeeze(0)
-        return self.dropout(self.act(state)), coefficients
-
-    def _finish(self, states: Tensor, residuals: Tensor) -> NodeSequence:
-        if self.state_norm is not None:
-            states = normalize_sequence(self.state_norm, states)
-        if self.residual_norm is not None:
-            residuals = normalize_sequence(self.residual_norm, residuals)
+    def _finish(self, states: Tensor, residuals: Tensor | None, graph: GraphInput) -> NodeSequence:
+        if self.norm is not None:
+            states = self.norm(states, graph.batch, graph.batch_size)
         if self.dropout.p > 0 and self.training:
-            states = self.dropout(self.act(states))
-            residuals = self.dropout(self.act(residuals))
+            active = NodeSequence.activated(states, residuals, self.act)
+            states = self.dropout(active.act(active.states))
+            if active.residuals is not None:
+                residuals = self.dropout(active.act(active.residuals))
             return NodeSequence(states, residuals)
-        if self.state_norm is not None:
+        if self.norm is not None and self.act in PURE_ACTIVATIONS:
             # whoever watches the norm may have kept what it returned
             return NodeSequence(states, residuals, self.act)
-        return NodeSequence.from_owned(states, residuals, self.act)
+        return NodeSequence.activated(states, residuals, self.act)
 
-    def _recur(
-        self, source: SequenceSource, graph: GraphInput, internal: bool, saves_memory: bool
-    ) -> tuple[Tensor, Tensor, ARMACoefficients]:
-        if self.coefficient_update == "step":
-            return self._recur_stepwise(source(), graph)
-        backbone = self._bind(graph)
-        if not self._uses_handwritten():
-            return self._recur_plain(source(), graph, backbone)
-        linear = uses_linear_engine(self.engine, backbone)
-        *mixture, phi, theta = self._read(read_mixture, source, graph, saves_memory)
-        states, residuals = run_steps(
-            (mixture[0], mixture[1], mixture[2]),
-            backbone,
-            self._groups(graph),
-            linear,
-            overwrites=internal,
-            saves_memory=saves_memory,
-        )
-        return states, residuals, ARMACoefficients(phi, theta)
-
-    def _read(
-        self,
-        read: Callable[[Reading, Tensor, Tensor, int], tuple[Tensor, ...]],
-        source: SequenceSource,
-        graph: GraphInput,
-        saves_memory: bool,
-    ) -> tuple[Tensor, ...]:
-        r"""Returns what :obj:`read` takes from the sequence, and the coefficients."""
-
-        def read_sequence() -> tuple[Tensor, ...]:
-            pools = self._is_selective
-            reading = Reading(source(), self._groups(graph), pools, saves_memory)
-            phi, theta = select_jointly(
-                self.ar_coefficients,
-                self.ma_coefficients,
-                reading.pooled_states,
-                reading.pooled_residuals,
-            )
-            parts = read(reading, phi, theta, self.num_recurrences)
-            if not pools:
-                phi, theta = (c.expand(graph.batch_size, -1) for c in (phi, theta))
-            return *parts, phi, theta
-
-        if saves_memory:
-            # the given sequence is made, read and dropped; the steps do not need it
-            out: tuple[Tensor, ...] = checkpoint(read_sequence, use_reentrant=False)
-            return out
-        return read_sequence()
-
-    def _recur_plain(
+    def _run_stepwise(
         self, sequence: NodeSequence, graph: GraphInput, backbone: Callable[[Tensor], Tensor]
     ) -> tuple[Tensor, Tensor, ARMACoefficients]:
-        given = NodeSequence(*sequence.materialize())
-        phi = self.ar_coefficients(given.states, graph.batch, graph.batch_size)
-        theta = self.ma_coefficients(given.residuals, graph.batch, graph.batch_size)
-        recurrence = Recurrence(given, phi, theta, backbone, self.num_recurrences, graph.batch)
-        return *recurrence.run(self.engine), ARMACoefficients(phi, theta)
-
-    def _recur_stepwise(
-        self, sequence: NodeSequence, graph: GraphInput
-    ) -> tuple[Tensor, Tensor, ARMACoefficients]:
-        backbone = self._bind(graph)
         states, residuals = (list(part.unbind(0)) for part in sequence.materialize())
-        used_phi, used_theta = [], []
+        groups = graph.groups if self.coefficients.is_selective else Groups()
+        used = []
         for _ in range(self.num_recurrences):
             window = torch.stack(states[-self.seq_len :]), torch.stack(residuals[-self.seq_len :])
-            phi = self.ar_coefficients(window[0], graph.batch, graph.batch_size)
-            theta = self.ma_coefficients(window[1], graph.batch, graph.batch_size)
-            step = Recurrence(NodeSequence(*window), phi, theta, backbone, 1, graph.batch)
-            state, residual = step.run("reference")
-            states.append(state[0])
-            residuals.append(residual[0])
-            used_phi.append(phi)
-            used_theta.append(theta)
-        return (
-            torch.stack(states[-self.num_recurrences :]),
-            torch.stack(residuals[-self.num_recurrences :]),
-            ARMACoefficients(torch.stack(used_phi), torch.stack(used_theta)),
-        )
-
-    @property
-    def _is_selective(self) -> bool:
-        return isinstance(self.ar_coefficients, SelectiveCoefficients)
-
-    def _groups(self, graph: GraphInput) -> Groups:
-        # coefficients that are the same for all graphs make one group of all nodes
-        return graph.groups if self._is_selective else Groups()
-
-    def _uses_handwritten(self) -> bool:
-        return (
-            self.engine != "reference"
-            and self.coefficient_update == "block"
-            and handwritten_gradients_work()
-        )
+            phi, theta = self._select(
+                *(graph_mean(part, graph.batch, graph.batch_size) for part in window)
+            )
+            step = Recurrence(backbone, 1, groups, engine="reference")
+            new = step.run(NodeSequence(*window), lambda *_, c=(phi, theta): c)
+            assert new.residuals is not None
+            states.append(new.states[0])
+            residuals.append(new.residuals[0])
+            used.append([c.expand(graph.batch_size, -1) for c in (phi, theta)])
+        coefficients = ARMACoefficients(*(torch.stack(parts) for parts in zip(*used, strict=True)))
+        kept = slice(-self.num_recurrences, None)
+        return torch.stack(states[kept]), torch.stack(residuals[kept]), coefficients
 
     def _bind(self, graph: GraphInput) -> BoundBackbone | LinearMap:
-        bound = BoundBackbone(self.backbone, self._call, graph, self.gain, self.carry_edge_state)
-        linear = bound.as_linear_map(self.channels) if self.engine in _LINEAR_ENGINES else None
+        bound = BoundBackbone(self.backbone, self._call, graph, self.gain)
+        linear = bound.as_linear_map(self.channels) if self.engine in ("auto", "linear") else None
         return bound if linear is None else linear
 
     def _check_sequence(self, states: Tensor, residuals: Tensor) -> None:
@@ -432,15 +355,29 @@ class GRAMABlock(Module):
         return (
             f"{type(self).__name__}({self.channels}, seq_len={self.seq_len}, "
             f"num_recurrences={self.num_recurrences}, "
-            f"backbone={type(self.backbone).__name__})"
+            f"backbone={backbone_name(self.backbone)})"
         )
 
 
-def _initial_gain(gain: float | str | None, num_recurrences: int) -> float | None:
+def _ask(module: Module, name: str) -> None:
+    method: Callable[[], None] | None = getattr(module, name, None)
+    if method is not None:
+        method()
+
+
+def backbone_name(backbone: Module) -> str:
+    module = backbone[0] if isinstance(backbone, ModuleList) else backbone
+    return type(module).__name__
+
+
+def _gain_and_retention(
+    gain: float | str | None, num_recurrences: int
+) -> tuple[float, float] | None:
     if gain is None:
         return None
     if gain == "auto":
-        return 1 / num_recurrences
+        start = 1 / max(num_recurrences, 2)
+        return start, 1 - start
     if isinstance(gain, str) or not math.isfinite(gain):
         raise ValueError(f"Expected 'gain' to be 'auto', a finite number or None (got {gain!r})")
-    return float(gain)
+    return float(gain), 1.0

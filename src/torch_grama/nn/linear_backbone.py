@@ -1,57 +1,21 @@
-"""Backbones that are linear maps, and how a module declares itself one."""
+"""Backbones that are linear maps: how a module is recognised as one, and the matrices they need."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
-from torch.nn import Module
+from torch.nn import Linear, Module, Parameter
 from torch_geometric.nn import GCNConv, GraphConv, SAGEConv
+from torch_geometric.nn import Linear as PyGLinear
+from torch_geometric.nn.aggr import Aggregation
 
-from torch_grama.nn.engine.adjacency import Adjacency
-from torch_grama.nn.gcn_normalization import gcn_adjacency, mean_adjacency, sum_adjacency
+from torch_grama.nn.engine.adjacency import Adjacency, LinearMap
 from torch_grama.nn.graph_input import GraphInput
-from torch_grama.nn.rooted_gcn_conv import RootedGCNConv
-
-
-@dataclass(frozen=True, eq=False)
-class LinearMap:
-    r"""The affine map :math:`\mathbf{f} \mapsto \mathbf{A} \mathbf{f} \mathbf{W} +
-    \mathbf{f} \mathbf{W}_{\mathrm{root}} + \mathbf{b}` on node states.
-
-    A callable like any backbone, and one that the fast engines can read.
-
-    Attributes:
-        adjacency: The matrix :math:`\mathbf{A}`.
-        weight: The matrix :math:`\mathbf{W}`, :math:`(F, F)`.
-        root_weight: The matrix :math:`\mathbf{W}_{\mathrm{root}}`, :math:`(F, F)`, if any.
-        bias: The vector :math:`\mathbf{b}`, :math:`(F)`, if any.
-    """
-
-    adjacency: Adjacency
-    weight: Tensor
-    root_weight: Tensor | None = None
-    bias: Tensor | None = None
-
-    def __call__(self, x: Tensor) -> Tensor:
-        out = self.adjacency.propagate(x @ self.weight)
-        if self.root_weight is not None:
-            out = out + x @ self.root_weight
-        return out if self.bias is None else out + self.bias
-
-    def scale(self, gain: Tensor | None) -> LinearMap:
-        r"""Returns the map times a scalar."""
-        if gain is None:
-            return self
-        return LinearMap(
-            self.adjacency,
-            gain * self.weight,
-            None if self.root_weight is None else gain * self.root_weight,
-            None if self.bias is None else gain * self.bias,
-        )
+from torch_grama.nn.neighbor_convs import RootedGCNConv
 
 
 @runtime_checkable
@@ -75,27 +39,44 @@ def find_linear_map(module: Module, graph: GraphInput) -> LinearMap | None:
 
     Known are PyG's :class:`GCNConv`, :class:`GraphConv` and :class:`SAGEConv` in their linear
     settings, :class:`RootedGCNConv`, and every module with the method of
-    :class:`LinearBackbone`. A module with hooks is left to the general engine, which calls it.
+    :class:`LinearBackbone`. Where anything about a module is not plainly the known one (hooks,
+    replaced or parametrised parts, methods of its own), it is left to the general engine, which
+    calls it.
     """
     if _is_watched(module):
         return None
     if isinstance(module, LinearBackbone):
         return module.linear_map(graph.edge_index, graph.edge_weight, graph.num_nodes)
     reader = _READERS.get(type(module))
-    return None if reader is None else reader(module, graph)
+    return reader(module, graph) if reader is not None and _is_plain(module) else None
 
 
 def _is_watched(module: Module) -> bool:
     if getattr(module, "explain", None):
         return True
+    # those of torch, and PyG's around propagate, message, aggregate and the like
     return any(
-        m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks
-        for m in module.modules()
+        hooks
+        for part in module.modules()
+        for name, hooks in vars(part).items()
+        if name.endswith("_hooks") and not name.startswith(("_state_dict", "_load_state_dict"))
     )
 
 
+def _is_plain(module: Module) -> bool:
+    # linear maps of exactly these classes, their weights plain parameters, nothing overridden, and
+    # messages along the edges
+    parts = [part for part in module.children() if not isinstance(part, Aggregation)]
+    known = all(type(p) in (PyGLinear, Linear) and type(p.weight) is Parameter for p in parts)
+    forwards = getattr(module, "flow", None) == "source_to_target"
+    return known and forwards and not any(name in vars(module) for name in _METHODS)
+
+
+_METHODS = ("forward", "propagate", "message", "aggregate", "update", "message_and_aggregate")
+
+
 def _read_gcn(module: GCNConv, graph: GraphInput) -> LinearMap | None:
-    if not module.normalize or module.aggr != "add" or module.flow != "source_to_target":
+    if not module.normalize or module.aggr != "add":
         return None
     if module.improved and graph.edge_weight is None:
         # PyG's releases differ in the weight of these loops; the module knows its own
@@ -120,8 +101,6 @@ def _read_rooted_gcn(module: RootedGCNConv, graph: GraphInput) -> LinearMap | No
 def _read_graph_conv(module: GraphConv, graph: GraphInput) -> LinearMap | None:
     if not isinstance(module.aggr, str) or module.aggr not in _AGGREGATIONS:
         return None
-    if module.flow != "source_to_target":
-        return None
     weight = module.lin_rel.weight
     adjacency = _aggregation(module.aggr, graph, graph.edge_weight, weight)
     return LinearMap(adjacency, weight.t(), module.lin_root.weight.t(), module.lin_rel.bias)
@@ -130,7 +109,7 @@ def _read_graph_conv(module: GraphConv, graph: GraphInput) -> LinearMap | None:
 def _read_sage(module: SAGEConv, graph: GraphInput) -> LinearMap | None:
     if not isinstance(module.aggr, str) or module.aggr not in _AGGREGATIONS:
         return None
-    if module.normalize or module.project or module.flow != "source_to_target":
+    if module.normalize or module.project:
         return None
     weight = module.lin_l.weight
     adjacency = _aggregation(module.aggr, graph, None, weight)
@@ -150,6 +129,67 @@ def _aggregation(
 
 def _value_type(weight: Tensor) -> torch.dtype:
     return torch.promote_types(weight.dtype, torch.float32)
+
+
+def gcn_adjacency(
+    edge_index: Tensor,
+    edge_weight: Tensor | None,
+    num_nodes: int,
+    dtype: torch.dtype,
+    loop_weight: float | None = 1.0,
+) -> Adjacency:
+    r"""Returns :math:`\tilde{\mathbf{D}}^{-1/2} \tilde{\mathbf{A}} \tilde{\mathbf{D}}^{-1/2}`.
+
+    Equal to PyG's :func:`~torch_geometric.nn.conv.gcn_conv.gcn_norm`, except that self-loops that
+    are there already get the value zero where they stand and pass their weight to the loops
+    appended at the end. So the number of entries is known beforehand, which a captured CUDA graph,
+    a compiler and an exporter need.
+    """
+    source, target = edge_index[0], edge_index[1]
+    device = edge_index.device
+    nodes = torch.arange(num_nodes, device=device)
+    zeros = torch.zeros(num_nodes, dtype=dtype, device=device)
+    if edge_weight is None and loop_weight == 1.0:
+        # every node gets the loop of weight one that it has, or has not: all degrees are positive
+        source, target = torch.cat([source, nodes]), torch.cat([target, nodes])
+        value = (source != target).to(dtype)
+        value[edge_index.size(1) :] = 1.0
+        scale = zeros.index_add(0, target, value).rsqrt()
+    else:
+        value = sum_adjacency(edge_index, edge_weight, num_nodes, dtype).value
+        if loop_weight is not None:
+            is_loop = source == target
+            # The last slot takes what is not a loop, so that all edges write and none needs a mask.
+            slot = torch.where(is_loop, source, num_nodes)
+            loops = torch.full((num_nodes + 1,), loop_weight, dtype=dtype, device=device)
+            loops = loops.scatter(0, slot, value)[:num_nodes]
+            source, target = torch.cat([source, nodes]), torch.cat([target, nodes])
+            value = torch.cat([torch.where(is_loop, 0.0, value), loops])
+        degree = zeros.index_add(0, target, value)
+        scale = torch.where(degree > 0, degree.clamp(min=torch.finfo(dtype).tiny).rsqrt(), 0.0)
+    value = scale.index_select(0, source) * value * scale.index_select(0, target)
+    return Adjacency(target, source, value, num_nodes)
+
+
+def mean_adjacency(
+    edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, dtype: torch.dtype
+) -> Adjacency:
+    r"""Returns the matrix that averages over incoming edges, each message times its weight."""
+    plain = sum_adjacency(edge_index, edge_weight, num_nodes, dtype)
+    count = torch.zeros(num_nodes, dtype=dtype, device=edge_index.device)
+    count = count.index_add(0, plain.target, torch.ones_like(plain.value))
+    value = plain.value / count.clamp(min=1)[plain.target]
+    return Adjacency(plain.target, plain.source, value, num_nodes)
+
+
+def sum_adjacency(
+    edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, dtype: torch.dtype
+) -> Adjacency:
+    r"""Returns the matrix that adds up over incoming edges, each message times its weight."""
+    source, target = edge_index[0], edge_index[1]
+    if edge_weight is None:
+        edge_weight = torch.ones(source.numel(), dtype=dtype, device=edge_index.device)
+    return Adjacency(target, source, edge_weight.to(dtype), num_nodes)
 
 
 _AGGREGATIONS = {"add": sum_adjacency, "sum": sum_adjacency, "mean": mean_adjacency}

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.nn import Dropout, Module, Parameter
 from torch.nn.parameter import UninitializedParameter
 
-from torch_grama.nn.activation import Activation, identity, resolve_activation
-from torch_grama.nn.choices import choose
-from torch_grama.nn.engine.batched_linear import batched_linear
-from torch_grama.nn.grama_arguments import check_input_sizes, check_positive
-from torch_grama.nn.node_sequence import NodeSequence, forward_differences
-
-INITIAL_RESIDUALS = {"difference": "of neighbouring states", "zero": "none"}
+from torch_grama.nn.arguments import (
+    Activation,
+    check_input_sizes,
+    check_positive,
+    resolve_activation,
+)
+from torch_grama.nn.engine import kernels
+from torch_grama.nn.engine.sequence import (
+    NodeSequence,
+    apply,
+    forward_differences,
+    handwritten_gradients_work,
+    identity,
+)
 
 
 class SequenceEmbedding(Module):
@@ -44,10 +51,6 @@ class SequenceEmbedding(Module):
         num_layers (int, optional): Linear layers of every :math:`g_k`. (default: :obj:`1`)
         act (str or callable, optional): The activation. (default: :obj:`"relu"`)
         dropout (float, optional): Dropout after the activation. (default: :obj:`0.0`)
-        sequence_first (bool, optional): If :obj:`True`, a real sequence comes as
-            :math:`(L, N, C)` instead of :math:`(N, L, C)`. (default: :obj:`False`)
-        initial_residuals (str, optional): ``"difference"`` as above, or ``"zero"``.
-            (default: :obj:`"difference"`)
 
     Shapes:
         - **input:** static features :math:`(N, C)`, or a sequence :math:`(N, L, C)`
@@ -67,21 +70,16 @@ class SequenceEmbedding(Module):
         num_layers: int = 1,
         act: str | Activation | None = "relu",
         dropout: float = 0.0,
-        sequence_first: bool = False,
-        initial_residuals: str = "difference",
     ) -> None:
         super().__init__()
-        check_input_sizes(in_channels, 0, dropout)
+        check_input_sizes(in_channels, dropout)
         check_positive(channels=channels, seq_len=seq_len, num_layers=num_layers)
-        choose("initial_residuals", initial_residuals, INITIAL_RESIDUALS)
         self.in_channels = in_channels
         self.channels = channels
         self.seq_len = seq_len
         self.num_layers = num_layers
         self.act = resolve_activation(act)
         self.dropout = Dropout(dropout)
-        self.sequence_first = sequence_first
-        self.initial_residuals = initial_residuals
 
         self.weight: Parameter | UninitializedParameter
         if in_channels == -1:
@@ -108,39 +106,23 @@ class SequenceEmbedding(Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         r"""Returns the states and the residuals, oldest first."""
-        states = self.dropout(self.act(self.preactivation(x)))
-        return states, self.residuals(states)
+        states, _ = self.embed(x).materialize()
+        return states, forward_differences(states)
 
     def embed(self, x: Tensor) -> NodeSequence:
         r"""Returns the same with as much as possible left to the engine that reads it: the last
-        activation where no dropout follows, and residuals that are differences."""
-        states = self.preactivation(x)
-        drops = self.dropout.p > 0 and self.training
-        if drops:
-            states = self.dropout(self.act(states))
-        residuals = None if self.initial_residuals == "difference" else torch.zeros_like(states)
-        return NodeSequence.from_owned(states, residuals, identity if drops else self.act)
-
-    def preactivation(self, x: Tensor) -> Tensor:
-        r"""Returns the states :math:`(L, N, F)` before the last activation and dropout."""
+        activation where no dropout follows, and the differences."""
         if isinstance(self.weight, UninitializedParameter):
             self._materialize(x.size(-1))
             self.reset_parameters()
         # [N, C] -> [L, N, C] without a copy, or the k-th snapshot at position k
-        if x.dim() == 2:
-            x = x.unsqueeze(0).expand(self.seq_len, -1, -1)
-        elif not self.sequence_first:
-            x = x.transpose(0, 1)
+        x = x.unsqueeze(0).expand(self.seq_len, -1, -1) if x.dim() == 2 else x.transpose(0, 1)
         states = batched_linear(x, self.weight, self.bias)
         for weight, bias in self._hidden_layers():
             states = batched_linear(self.dropout(self.act(states)), weight, bias)
-        return states
-
-    def residuals(self, states: Tensor) -> Tensor:
-        r"""Returns the residuals of a sequence of states."""
-        if self.initial_residuals == "zero":
-            return torch.zeros_like(states)
-        return forward_differences(states)
+        if self.dropout.p > 0 and self.training:
+            return NodeSequence(self.dropout(self.act(states)), None, identity)
+        return NodeSequence.activated(states, None, self.act)
 
     def _hidden_layers(self) -> Iterable[tuple[Tensor, Tensor]]:
         if self.hidden_weight is None or self.hidden_bias is None:
@@ -176,3 +158,38 @@ def _reset_linear(weight: Tensor, bias: Tensor) -> None:
     bound = math.sqrt(6.0 / max(weight.size(-2), 1))
     torch.nn.init.uniform_(weight, -bound, bound)
     torch.nn.init.zeros_(bias)
+
+
+def batched_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    r"""Returns :math:`\mathbf{x}_k \mathbf{W}_k + \mathbf{b}_k`, :math:`(L, N, F)`.
+
+    Equal to :func:`torch.baddbmm`; on a CPU, the result lies in memory that is used again.
+    """
+    if (
+        x.device.type == "cpu"
+        and x.dtype == weight.dtype == bias.dtype
+        and handwritten_gradients_work()
+        and not torch.is_autocast_enabled("cpu")
+    ):
+        out: Tensor = apply(_BatchedLinear, x, weight, bias)
+        return out
+    return torch.baddbmm(bias, x, weight)
+
+
+class _BatchedLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        out = kernels.new_empty(x, *x.shape[:2], weight.size(2))
+        return torch.baddbmm(bias, x, weight, out=out)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        # plain operations: differentiable again
+        x, weight = ctx.saved_tensors
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
+        return (
+            gradient @ weight.mT if needs_x else None,
+            x.mT @ gradient if needs_weight else None,
+            gradient.sum(dim=1, keepdim=True) if needs_bias else None,
+        )

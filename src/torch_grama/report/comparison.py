@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from torch_grama.report.held_results import HeldNumber, choose_number
+from torch_grama.report.held_results import HeldNumber, choose_number, explain_old
 from torch_grama.report.metric_scale import MetricScale, scale_of
 from torch_grama.report.paper_numbers import PaperNumber
 
@@ -179,4 +179,6 @@ def compare(
         )
         for name, by_data in (references or {}).items()
     )
-    return Comparison(suite, title, tuple(columns), tuple(rows), trivial, tuple(notes))
+    shown = [cell.ours for row in rows for cell in row.cells if cell.ours]
+    below = (*notes, *filter(None, [explain_old(shown)]))
+    return Comparison(suite, title, tuple(columns), tuple(rows), trivial, below)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from torch_grama.report.comparison import Cell, Column, Comparison, Row
+from torch_grama.report.held_results import OLD_MARK
 
 
 def to_markdown(comparison: Comparison) -> str:
@@ -50,7 +51,8 @@ def to_latex(comparison: Comparison) -> str:
 
 CSV_COLUMNS = (
     *("suite", "data", "model", "row", "metric", "mean", "deviation", "runs", "budget"),
-    *("parameters", "hardware", "paper_mean", "paper_deviation", "difference", "absent"),
+    *("parameters", "hardware", "version", "paper_mean", "paper_deviation", "difference"),
+    "absent",
 )
 
 
@@ -72,9 +74,10 @@ def to_csv(comparison: Comparison) -> str:
                         ours.budget,
                         ours.runs[0].parameters,
                         ours.runs[0].hardware,
+                        ours.old_version or ours.runs[0].version,
                     ]
                     if ours
-                    else [""] * 6
+                    else [""] * 7
                 )
                 + ([_blank(paper.mean), _blank(paper.deviation)] if paper else ["", ""])
                 + [_blank(cell.difference), cell.absent]
@@ -149,13 +152,15 @@ def _texts(
 
 
 def describe_ours(cell: Cell, column: Column) -> str:
-    r"""Our number with deviation, runs and budget, or why it is missing."""
+    r"""Our number with deviation, a mark if it is old, runs and budget, or why it is missing."""
     number = cell.ours
     if number is None:
         return cell.absent
     if number.mean is None:
         return f"validation {column.scale.text(number.validation)}"
     mean = column.scale.text_with_deviation(number.mean, number.deviation)
+    if number.old_version:
+        mean = f"{mean} {OLD_MARK}"
     if not number.budget:
         return mean
     count, wanted = len(number.runs), column.runs.get(number.budget, 0)
@@ -199,6 +204,7 @@ _LATEX = {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "±": r"$\pm$",
+    OLD_MARK: r"$^\dagger$",
     "μ": r"$\mu$",
     "Σ": r"$\Sigma$",
 }

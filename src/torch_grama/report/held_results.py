@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,9 @@ from pathlib import Path
 
 from torch_grama.report.metric_scale import scale_of
 
+CHANGED = {"grama": "0.2.0"}
+"""How the words of a model begin, and the version in which its numbers changed last."""
+OLD_MARK = "†"
 RESULT_FILE = "result.json"
 FAILURE_FILE = ".failure.json"
 
@@ -33,6 +37,7 @@ class RunResult:
         seconds: How long it took.
         hardware: The device it ran on.
         path: The file it was read from.
+        version: The version of this package that made it, or empty.
     """
 
     val: float
@@ -44,6 +49,7 @@ class RunResult:
     seconds: float
     hardware: str
     path: Path
+    version: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,42 @@ class HeldNumber:
         r"""The mean validation value in the unit of the tables."""
         return scale_of(self.metric).factor * statistics.fmean(run.val for run in self.runs)
 
+    @property
+    def old_version(self) -> str:
+        r"""The oldest version that made one of its runs, if the model has changed since; or
+        empty.
+        """
+        versions = [run.version for run in self.runs if is_old(self.model, run.version)]
+        return min(versions, key=_numbers, default="")
+
+
+def is_old(model: str, version: str) -> bool:
+    r"""Whether a number was made before its model changed; never if the version is not known.
+
+    Args:
+        model (str): The word of the model, or the name of a row.
+        version (str): The version that made the number, such as ``0.1.0``.
+    """
+    return bool(version) and any(
+        model.startswith(word) and _numbers(version) < _numbers(changed)
+        for word, changed in CHANGED.items()
+    )
+
+
+def explain_old(numbers: Iterable[HeldNumber]) -> str:
+    r"""One line on what the mark of old numbers means, or empty where there are none."""
+    versions = sorted({n.old_version for n in numbers if n.old_version}, key=_numbers)
+    if not versions:
+        return ""
+    return (
+        f"{OLD_MARK} made by version {', '.join(versions)}; the model has changed since, and a new "
+        f"run may differ."
+    )
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)[:3]]
+
 
 def read_run(path: Path) -> tuple[Mapping[str, object], RunResult]:
     r"""Reads the result file of a run.
@@ -127,6 +169,8 @@ def parse_run(record: Mapping[str, object], path: Path) -> RunResult:
     hardware = record.get("hardware")
     if isinstance(hardware, Mapping):
         hardware = hardware.get("accelerator", hardware.get("processor", ""))
+    versions = record.get("versions")
+    version = versions.get("torch_grama", "") if isinstance(versions, Mapping) else ""
     test = record.get("test")
     return RunResult(
         val=_number(record, "val", path),
@@ -138,6 +182,7 @@ def parse_run(record: Mapping[str, object], path: Path) -> RunResult:
         seconds=_number(record, "seconds", path),
         hardware=str(hardware or ""),
         path=path,
+        version=str(version),
     )
 
 

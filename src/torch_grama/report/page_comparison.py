@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torch_grama.report.held_results import is_old
 from torch_grama.report.metric_scale import scale_of
 from torch_grama.report.page_cards import name_model
 from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
@@ -98,7 +99,7 @@ def _row(run: RunFiles, metric: str) -> PageRow:
     test, val = run.number("test"), run.number("val")
     parameters = run.number("parameters")
     value = None if test is None else scale.factor * test
-    seed, fold = run.number("seed"), run.number("fold")
+    known = (("seed", run.number("seed")), ("fold", run.number("fold")))
     return PageRow(
         model=name_model(run),
         source=run.name,
@@ -108,11 +109,16 @@ def _row(run: RunFiles, metric: str) -> PageRow:
         parameters=None if parameters is None else int(parameters),
         is_ours=True,
         note=", ".join(
-            f"{name} {value:.0f}"
-            for name, value in (("seed", seed), ("fold", fold))
-            if value is not None
+            [f"{name} {value:.0f}" for name, value in known if value is not None] + _age(run)
         ),
     )
+
+
+def _age(run: RunFiles) -> list[str]:
+    version = run.environment.get("versions.torch_grama", "")
+    if not is_old(run.word("model"), version):
+        return []
+    return [f"made by version {version}, and the model has changed since"]
 
 
 def _means(runs: Sequence[RunFiles], metric: str) -> list[PageRow]:

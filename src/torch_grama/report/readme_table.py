@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torch_grama.report.held_results import HeldNumber
+from torch_grama.report.held_results import OLD_MARK, HeldNumber, explain_old
 from torch_grama.report.metric_scale import scale_of
 from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
 
@@ -26,7 +26,8 @@ def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str
     r"""One row a data set: GRAMA, the best other model, the paper's GRAMA.
 
     Among our variants of a data set the one with the best validation score is shown, whatever its
-    test score; likewise among the other models. Sentences below the table name the data sets on
+    test score; likewise among the other models. Numbers made before a model changed have a mark.
+    Sentences below the table name the data sets on
     which GRAMA is behind, and the backbones that alone, plain or tuned, are ahead of GRAMA around
     them. Ablations, which compare GRAMA with itself, are left out. Without any number it is a
     sentence that says so.
@@ -47,7 +48,7 @@ def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str
     }
     if not cells:
         return NOTHING
-    behind, backbones = [], []
+    behind, backbones, printed = [], [], []
     for (suite, data), metric in sorted(cells.items(), key=lambda cell: _by_number(*cell[0])):
         scale = scale_of(metric)
         own = [n for n in held if (n.suite, n.data, n.budget) == (suite, data, budget)]
@@ -55,6 +56,7 @@ def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str
         other = _best([n for n in own if not n.model.startswith(GRAMA)], metric)
         shown = grama or other
         assert shown is not None
+        printed += [number for number in (grama, other) if number]
         if grama and other and _is_behind(grama, other):
             behind.append(data)
         if ahead := _backbones_ahead(own):
@@ -66,6 +68,8 @@ def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str
             f"{f'{_text(other)} ({other.model})' if other else 'not run'} | "
             f"{_paper(suite, data, metric)} | {len(shown.runs)} | {shown.runs[0].hardware} |"
         )
+    if old := explain_old(printed):
+        lines += ["", old]
     if behind:
         lines += ["", f"GRAMA is behind the best other model on: {', '.join(behind)}."]
     if backbones:
@@ -120,7 +124,8 @@ def _is_behind(grama: HeldNumber, other: HeldNumber) -> bool:
 def _text(number: HeldNumber | None) -> str:
     if number is None or number.mean is None:
         return "not run"
-    return scale_of(number.metric).text_with_deviation(number.mean, number.deviation)
+    text = scale_of(number.metric).text_with_deviation(number.mean, number.deviation)
+    return f"{text} {OLD_MARK}" if number.old_version else text
 
 
 def _paper(suite: str, data: str, metric: str) -> str:

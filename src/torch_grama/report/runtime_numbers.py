@@ -34,10 +34,10 @@ def read_runtime(path: Path) -> list[HeldNumber]:
     """
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        hardware = str(record["hardware"])
+        made_on = str(record["hardware"]), path, str(record.get("torch_grama", ""))
         rows = [row for row in record["rows"] if row["scene"] == "depth"]
         return [
-            _number(row, label, hardware, path)
+            _number(row, label, *made_on)
             for row in rows
             if row["model"] in ROWS and row["width"] == PAPER_WIDTH
             for label in TIMES
@@ -46,10 +46,12 @@ def read_runtime(path: Path) -> list[HeldNumber]:
         raise ResultFileError(f"{path}: not a file of measured times ({error!r})") from error
 
 
-def _number(row: Mapping[str, object], label: str, hardware: str, path: Path) -> HeldNumber:
+def _number(
+    row: Mapping[str, object], label: str, hardware: str, path: Path, version: str
+) -> HeldNumber:
     metric, key = TIMES[label]
     value = float(str(row[key]))
-    run = RunResult(value, value, 0, 0, 0, 0, value / 1000, hardware, path)
+    run = RunResult(value, value, 0, 0, 0, 0, value / 1000, hardware, path, version)
     return HeldNumber(
         SUITE, hardware, label, f"{ROWS[str(row['model'])]}-depth{row['depth']}", metric, (run,)
     )

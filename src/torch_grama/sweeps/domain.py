@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from torch_grama.experiments.errors import ConfigError
-from torch_grama.nn.choices import list_nearest_first
+from torch_grama.nn.arguments import list_nearest_first
 
 DomainKind = Literal["grid", "choice", "uniform", "log_uniform", "int"]
 KINDS: tuple[DomainKind, ...] = ("grid", "choice", "uniform", "log_uniform", "int")

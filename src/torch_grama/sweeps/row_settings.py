@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from torch_grama.nn.arguments import choose, list_nearest_first
 from torch_grama.nn.backbone import BACKBONES
-from torch_grama.nn.choices import choose, list_nearest_first
 
 # What may stand at the end of a word, such as -l16s4, -width64, -depth8.
 SIZES: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -20,14 +20,27 @@ ENCODINGS: dict[str, dict[str, object]] = {
 }
 GRAMA = "grama-"
 NAIVE = "-naive"
+# Backbones with options that have a row of their own.
+VARIANTS: dict[str, dict[str, object]] = {
+    "gcn-root": {"model.backbone": "gcn", "model.backbone_options": {"root": True}},
+    "gin-multi": {
+        "model.backbone": "gin",
+        "model.backbone_options": {"aggregation": "multi", "norm": None},
+    },
+    "gps-performer": {
+        "model.backbone": "gps",
+        "model.backbone_options": {"attention": "performer"},
+    },
+}
 
 
 def settings_of_row(row: str, words: Collection[str]) -> dict[str, object]:
     r"""Turns the name of a row into settings.
 
-    A row is a word of the catalogue, or ``grama-<backbone>`` with ``-naive`` for coefficients that
-    are free parameters. Sizes may follow, as in ``grama-gcn-l16s4``, ``gcn-width64`` and
-    ``gcn-depth8``, and encodings after a plus, as in ``gps+rwse``.
+    A row is a word of the catalogue, or ``grama-<backbone>`` (a name, or one of :data:`VARIANTS`)
+    with ``-naive`` for coefficients that are free parameters. Sizes may follow, as in
+    ``grama-gcn-l16s4``, ``gcn-width64`` and ``gcn-depth8``, and encodings after a plus, as in
+    ``gps+rwse``.
 
     Args:
         row (str): The name.
@@ -54,10 +67,13 @@ def settings_of_row(row: str, words: Collection[str]) -> dict[str, object]:
     if word in words:
         settings = {"model.name": word}
     elif word.startswith(GRAMA):
-        backbone = word.removeprefix(GRAMA)
-        choose(f"backbone of {row}", backbone.removesuffix(NAIVE), BACKBONES)
-        settings = {"model.name": "grama", "model.backbone": backbone.removesuffix(NAIVE)}
-        if backbone.endswith(NAIVE):
+        backbone = word.removeprefix(GRAMA).removesuffix(NAIVE)
+        plain: dict[str, dict[str, object]] = {name: {"model.backbone": name} for name in BACKBONES}
+        settings = {
+            "model.name": "grama",
+            **choose(f"backbone of {row}", backbone, {**plain, **VARIANTS}),
+        }
+        if word.endswith(NAIVE):
             settings["model.coefficients"] = "naive"
     else:
         raise ValueError(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torch_grama.datasets.atomic_file import write_atomically
 from torch_grama.experiments.errors import RunError
-from torch_grama.experiments.settings import known_options
+from torch_grama.experiments.settings import known_options, mapping_of
 from torch_grama.sweeps.reproduction import BEST, PlannedRun
 from torch_grama.sweeps.search_settings import Repeat
 from torch_grama.sweeps.space import Space
@@ -17,7 +17,8 @@ from torch_grama.sweeps.tune import SPACE, run_sweep
 
 SWEEP = "sweep"
 # What makes a row the row that it is.
-_IDENTITY = {"data.name", "data.fold", "seed", "model.name", "model.backbone"}
+_BACKBONE = ("model.backbone", "model.backbone_options")
+_IDENTITY = {"data.name", "data.fold", "seed", "model.name", *_BACKBONE}
 _PARTS_OF_DEPTH = {"model.seq_len", "model.num_blocks", "model.num_recurrences"}
 _DEPTH = "model.num_layers"
 
@@ -99,10 +100,13 @@ def narrow_space(space: Space, settings: Mapping[str, object]) -> Space:
     base = {
         name: value
         for name, value in {**space.base, **settings}.items()
-        if name in known and name not in domains and name not in {"data.fold", "seed"}
+        if (name in known or mapping_of(name) in known)
+        and name not in domains
+        and name not in {"data.fold", "seed"}
     }
     if "model.backbone" not in settings:
-        base.pop("model.backbone", None)  # the word of the model says it
+        for name in _BACKBONE:
+            base.pop(name, None)  # the word of the model says it
     if _PARTS_OF_DEPTH & domains.keys():
         base.pop(_DEPTH, None)
     elif _DEPTH in domains:

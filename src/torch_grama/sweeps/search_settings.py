@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Literal, Self, get_args
 
 from torch_grama.experiments.errors import ConfigError
-from torch_grama.nn.choices import choose, list_nearest_first
+from torch_grama.nn.arguments import choose, list_nearest_first
 
 SearcherName = Literal["grid", "random", "optuna"]
 SchedulerName = Literal["none", "asha"]

@@ -14,7 +14,7 @@ import yaml
 
 from torch_grama.experiments.errors import ConfigError
 from torch_grama.experiments.settings import flatten
-from torch_grama.nn.choices import list_nearest_first
+from torch_grama.nn.arguments import list_nearest_first
 from torch_grama.sweeps.domain import Domain
 from torch_grama.sweeps.search_settings import (
     Repeat,

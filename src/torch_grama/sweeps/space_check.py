@@ -14,7 +14,7 @@ from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.defaults import resolve_config
 from torch_grama.experiments.errors import ConfigError
 from torch_grama.experiments.run import build_task
-from torch_grama.experiments.settings import check_settings
+from torch_grama.experiments.settings import check_settings, mapping_of
 from torch_grama.sweeps.domain import Domain
 from torch_grama.sweeps.space import Point, Space
 
@@ -117,7 +117,7 @@ def _check_values(space: Space) -> Space:
             settings = {**space.base, **first, name: value}
             checked = check_settings(("in the space", settings))
             read.append(_as_written(checked.get(name)))
-        if domain.is_list and not name.startswith("data.options."):
+        if domain.is_list and mapping_of(name) is None:
             domains[name] = Domain.parse(name, {domain.kind: read})
         else:
             domains[name] = domain
@@ -125,9 +125,10 @@ def _check_values(space: Space) -> Space:
 
 
 def _with_options(checked: Mapping[str, object], written: Mapping[str, object]) -> Point:
-    """Options of the data set stay under their own names, so that a space can change one."""
-    free = {name: value for name, value in written.items() if name.startswith("data.options.")}
-    kept = {name: value for name, value in checked.items() if name != "data.options" or not free}
+    """Entries of a mapping stay under their own names, so that a space can change one."""
+    free = {name: value for name, value in written.items() if mapping_of(name) is not None}
+    mappings = {mapping_of(name) for name in free}
+    kept = {name: value for name, value in checked.items() if name not in mappings}
     return {name: _as_written(value) for name, value in {**kept, **free}.items()}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from torch_grama.nn.choices import choose, list_nearest_first
+from torch_grama.nn.arguments import choose, list_nearest_first
 
 SUITE_FILE = "suite.yaml"
 REPEATS = {"fold": "one run a fold", "seed": "one run a seed, all on the first fold"}

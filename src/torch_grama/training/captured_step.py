@@ -78,8 +78,8 @@ class CapturedStep:
         except RuntimeError as error:
             raise RuntimeError(
                 "Expected a training step that never waits for the device with 'trainer.capture' "
-                f"(got {str(error).splitlines()[0]}); set model.check_input to false and "
-                "model.cached to true, or trainer.capture to false"
+                f"(got {str(error).splitlines()[0]}); build the model with "
+                "Running(cached=True, check_input=False), or set trainer.capture to false"
             ) from error
         # recording runs nothing: the step itself is the first replay
         self._graph = graph

@@ -16,6 +16,8 @@ import torch
 from torch_grama.datasets.atomic_file import write_atomically
 
 Checkpoint: TypeAlias = dict[str, object]
+VERSION = "torch_grama"
+"""Where a checkpoint says which version of this package wrote it; those before 0.2 say nothing."""
 
 # A file of torch.save is a zip archive. The checksum of all before its end record stands in the
 # comment of that record, so that torch.load still reads the file.

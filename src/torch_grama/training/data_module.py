@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from torch_grama.datasets.task_data import GraphTaskData
-from torch_grama.nn.choices import choose
+from torch_grama.nn.arguments import choose
 from torch_grama.training.graph_batch import GraphBatch, batch_of_one
 from torch_grama.training.loaders import (
     BatchPlan,

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import Module
 
 from torch_grama.analysis import spectral_radius
+from torch_grama.nn.backbone import forward_parameters
 from torch_grama.nn.coefficients import ARMACoefficients
-from torch_grama.nn.forward_signature import forward_parameters
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class NonFiniteLossError(ArithmeticError):
         super().__init__(
             f"Expected a finite loss (got {loss} at step {step}): {diagnosis.place}; {block}; the "
             f"last good checkpoint is {checkpoint}; lower the learning rate, clip gradients, or "
-            "take normalization='l1'"
+            "take constraint='l1'"
         )
 
     def __reduce__(self) -> tuple[type[NonFiniteLossError], tuple[object, ...]]:

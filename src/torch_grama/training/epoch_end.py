@@ -13,7 +13,8 @@ import torch
 from pytorch_lightning.callbacks import Checkpoint
 from torch import Tensor
 
-from torch_grama.training.checkpoint_file import CheckpointError, write_checkpoint
+import torch_grama
+from torch_grama.training.checkpoint_file import VERSION, CheckpointError, write_checkpoint
 from torch_grama.training.history import History
 from torch_grama.training.outcome import Selection, StopReason
 from torch_grama.training.progress import EpochReport, Reporter
@@ -304,4 +305,5 @@ def best_checkpoint(metric: str, state: Mapping[str, Any]) -> dict[str, object]:
         "epoch": state["best_epoch"],
         "metric": metric,
         "value": state["best_value"],
+        VERSION: torch_grama.__version__,
     }

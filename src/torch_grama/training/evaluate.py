@@ -11,7 +11,13 @@ from torch import Tensor
 from torch.nn import Module
 from torch.nn.parameter import is_lazy
 
-from torch_grama.training.checkpoint_file import Checkpoint, CheckpointError, read_checkpoint
+import torch_grama
+from torch_grama.training.checkpoint_file import (
+    VERSION,
+    Checkpoint,
+    CheckpointError,
+    read_checkpoint,
+)
 from torch_grama.training.graph_batch import GraphBatch
 from torch_grama.training.loaders import EpochLoader
 from torch_grama.training.task import GraphTask
@@ -76,7 +82,8 @@ def load_weights(
         path (str or Path, optional): The file, for the message. (default: :obj:`checkpoint`)
 
     Raises:
-        CheckpointError: If the file is damaged, or of another model.
+        CheckpointError: If the file is damaged, of another model, or of a version whose weights
+            do not fit.
     """
     if isinstance(checkpoint, str | Path):
         path = checkpoint
@@ -87,6 +94,13 @@ def load_weights(
     try:
         task.load_state_dict(weights)
     except RuntimeError as error:
+        version = str(checkpoint.get(VERSION, "0.1"))
+        if version != torch_grama.__version__:
+            raise CheckpointError(
+                f"Expected weights of version {torch_grama.__version__} in '{path}' (got those of "
+                f"version {version}, whose {type(task.model).__name__} was another); train again, "
+                f"or install torch-grama {version}"
+            ) from error
         raise CheckpointError(
             f"Expected weights of {type(task.model).__name__} with the same settings in '{path}' "
             f"(got others: {' '.join(str(error).split())[:300]})"

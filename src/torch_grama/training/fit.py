@@ -12,7 +12,6 @@ import torch
 from pytorch_lightning.strategies import Strategy
 from torch.multiprocessing.spawn import ProcessRaisedException
 
-from torch_grama.nn.training_hooks import fits_labels
 from torch_grama.training.checkpoint_file import (
     Checkpoint,
     CheckpointError,
@@ -28,6 +27,7 @@ from torch_grama.training.evaluate import choose_device, initialize_lazily, load
 from torch_grama.training.input_checks import InputChecks
 from torch_grama.training.lightning_chatter import QuietDDPStrategy, quiet_lightning
 from torch_grama.training.memory import available_memory, estimate_memory, memory_warning
+from torch_grama.training.model_hooks import fits_labels
 from torch_grama.training.outcome import FitOutcome, StopReason
 from torch_grama.training.progress import (
     FitStart,
@@ -100,6 +100,8 @@ def fit(
             _take_best(task, files, found, state)
             return _outcome(task, files, state, source, notes)
         _prepare(task, data_module, settings, device)
+        if found is not None:
+            load_weights(task, found, source)  # says in a sentence what Lightning lists by keys
         start, warning = _describe(task, data_module, device, state)
         if warning is not None:
             notes.append(warning)
@@ -262,9 +264,8 @@ def _build_trainer(
 ) -> pl.Trainer:
     strategy: str | Strategy = "auto"
     if settings.devices > 1:
-        # processes are spawned, so that the caller's code runs once; a model may leave parameters
-        # without gradient, such as a norm of edges in a block of one recurrence
-        strategy = QuietDDPStrategy(start_method="spawn", find_unused_parameters=True)
+        # processes are spawned, so that the caller's code runs once
+        strategy = QuietDDPStrategy(start_method="spawn")
     return pl.Trainer(
         accelerator=device.type,
         devices=settings.devices,

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytorch_lightning as pl
 from torch.nn import Module
 
+from torch_grama.nn import Running
+
 
 class InputChecks(pl.Callback):
-    r"""Switches off a model's :obj:`check_input` for data that it has seen as a whole.
+    r"""Switches off a model's ``running.check_input`` for data that it has seen as a whole.
 
     Looking at values means to wait for the device, at the start of every step; the graphs of an
     epoch are those of the one before. Training and validation data are told apart.
 
     Args:
-        model (Module): The model; those of its modules that have a true :obj:`check_input` are
-            meant.
+        model (Module): The model; those of its modules are meant whose ``running``, a
+            :class:`~torch_grama.nn.Running`, asks for checks.
     """
 
     def __init__(self, model: Module) -> None:
-        self._checking = [
-            module for module in model.modules() if getattr(module, "check_input", None) is True
-        ]
+        self._checking = [module for module in model.modules() if _is_checking(module)]
         self._served = 0
         self._saw_training = False
         self._saw_validation = False
@@ -54,4 +56,10 @@ class InputChecks(pl.Callback):
 
     def _set(self, check_input: bool) -> None:
         for module in self._checking:
-            vars(module)["check_input"] = check_input
+            running = vars(module)["running"]
+            vars(module)["running"] = replace(running, check_input=check_input)
+
+
+def _is_checking(module: Module) -> bool:
+    running = getattr(module, "running", None)
+    return isinstance(running, Running) and running.check_input

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from torch_grama.datasets.task_data import GraphTaskData, Kind
-from torch_grama.nn.choices import choose
+from torch_grama.nn.arguments import choose
 
 LossName = Literal["cross_entropy", "bce", "l1", "mse"]
 LOSSES = {

@@ -109,7 +109,7 @@ def memory_warning(needed: int, available: int | None, loader: str) -> str | Non
     }[loader]
     return (
         f"A training step needs about {format_bytes(needed)} and {format_bytes(available)} are "
-        f"free: expect to run out of memory; try {knobs}, model.checkpoint_blocks=true, a smaller "
+        f"free: expect to run out of memory; try {knobs}, model.recompute=true, a smaller "
         "model.hidden_channels or model.seq_len, or trainer.precision='bf16' on a GPU"
     )
 

@@ -10,7 +10,7 @@ from torchmetrics import Metric as TorchMetric
 from torchmetrics.functional.classification import binary_auroc, binary_average_precision
 
 from torch_grama.datasets.task_data import Kind
-from torch_grama.nn.choices import choose
+from torch_grama.nn.arguments import choose
 
 METRICS = {
     "accuracy": "share of correct answers",

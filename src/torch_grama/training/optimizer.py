@@ -10,7 +10,7 @@ import torch
 from torch.nn import Module, Parameter
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from torch_grama.nn.choices import choose
+from torch_grama.nn.arguments import choose
 from torch_grama.training.setting_checks import check_number
 
 OptimizerName = Literal["adam", "adamw", "sgd"]

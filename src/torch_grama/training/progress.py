@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TextIO
 
-from torch_grama.nn.choices import choose
+from torch_grama.nn.arguments import choose
 
 if TYPE_CHECKING:
     from rich.progress import Progress

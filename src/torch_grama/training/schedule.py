@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, OneCycleLR, ReduceLROnPlateau
 
-from torch_grama.nn.choices import choose
+from torch_grama.nn.arguments import choose
 from torch_grama.training.setting_checks import check_count, check_number
 
 ScheduleName = Literal["constant", "cosine", "onecycle", "plateau"]

@@ -12,16 +12,17 @@ from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
 
+import torch_grama
 from torch_grama.datasets.task_data import GraphTaskData, Kind, Metric
-from torch_grama.nn.forward_signature import forward_parameters
-from torch_grama.nn.training_hooks import adds_loss
+from torch_grama.nn.backbone import forward_parameters
 from torch_grama.training.captured_step import CapturedStep
+from torch_grama.training.checkpoint_file import VERSION
 from torch_grama.training.diagnosis import NonFiniteLossError, diagnose
 from torch_grama.training.graph_batch import GraphBatch
 from torch_grama.training.late_flag import LateFlag
 from torch_grama.training.losses import LossName, build_loss
 from torch_grama.training.metrics import build_metric
-from torch_grama.training.model_hooks import fit_labels, own_loss
+from torch_grama.training.model_hooks import adds_loss, fit_labels, own_loss
 from torch_grama.training.optimizer import OptimizerSettings, build_optimizer
 from torch_grama.training.positional_encoding import collect_positions
 from torch_grama.training.schedule import ScheduleSettings
@@ -226,7 +227,8 @@ class GraphTask(pl.LightningModule):
         self.automatic_optimization = False
 
     def on_save_checkpoint(self, checkpoint: dict[str, object]) -> None:
-        r"""Adds what was measured of an epoch that is not over."""
+        r"""Adds the version of this package, and what was measured of an epoch that is not over."""
+        checkpoint[VERSION] = torch_grama.__version__
         checkpoint["train_sums"] = self._train_sums.cpu().clone()
 
     def on_load_checkpoint(self, checkpoint: Mapping[str, object]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from torch_grama.nn.choices import choose
+from torch_grama.nn.arguments import choose
 from torch_grama.training.setting_checks import check_count, check_number
 
 ACCELERATORS = {

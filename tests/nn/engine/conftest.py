@@ -10,13 +10,7 @@ import pytest
 from torch_grama.nn import engine
 from torch_grama.nn.engine import kernels
 
-TRITON_MODULES = (
-    "triton_kernels",
-    "triton_launch",
-    "triton_coefficients",
-    "triton_closed_form",
-    "triton_coefficient_launch",
-)
+TRITON_MODULES = ("triton_sequences", "triton_coefficients")
 
 
 def forget_kernels() -> None:
@@ -25,8 +19,7 @@ def forget_kernels() -> None:
         sys.modules.pop(f"torch_grama.nn.engine.{name}", None)
         if hasattr(engine, name):
             delattr(engine, name)
-    kernels._load_triton_kernels.cache_clear()
-    kernels._load_coefficient_kernels.cache_clear()
+    kernels._load.cache_clear()
 
 
 @pytest.fixture
@@ -34,7 +27,7 @@ def _interpreter(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     pytest.importorskip("triton", reason="Triton is not installed")
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     forget_kernels()
-    launch = kernels._load_triton_kernels()
+    launch = kernels._load("triton_sequences")
     # tiny graphs are cut into several runs too
     monkeypatch.setattr(launch, "_MIN_NODES_PER_PROGRAM", 1)
     monkeypatch.setattr(launch, "_GRAM_PROGRAMS", 8)

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from torch_grama.nn import SelectiveCoefficients
+from torch_grama.nn.coefficients import PACE
 from torch_grama.nn.engine import closed_form, kernels
-from torch_grama.nn.joint_selection import select_jointly
 
 # p, q, L, R: orders as long as the sequence and shorter, one element, more steps than elements
 SIZES = [
@@ -18,6 +18,7 @@ SIZES = [
     (4, 1, 4, 7),
     pytest.param((17, 17, 17, 5), marks=pytest.mark.slow),
 ]
+folds = pytest.mark.parametrize("folds", [False, True], ids=["residuals", "differences"])
 
 
 def draw(*size: int, seed: int = 0) -> Tensor:
@@ -46,7 +47,7 @@ def assert_near(ours: list[Tensor], theirs: list[Tensor]) -> None:
 
 
 @pytest.mark.usefixtures("_interpreter")
-@pytest.mark.parametrize("folds", [False, True], ids=["residuals", "differences"])
+@folds
 @pytest.mark.parametrize("weights", ["step_weights", "power_weights"])
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_closed_form(sizes, weights, folds, monkeypatch) -> None:
@@ -68,29 +69,68 @@ def test_closed_form_without_the_gradient_of_the_response(monkeypatch) -> None:
         assert_near(*both_ways(run, [phi, theta], monkeypatch))
 
 
+# what the scores of a side are near to: well outside the guard, inside it with sum|c| at work, and
+# so small that the constant takes its place
+SCORES = {"free": None, "inside": (0.5, -0.4), "tiny": (0.02, -0.015), "outside": (0.9, 0.8)}
+
+
 @pytest.mark.usefixtures("_interpreter")
-@pytest.mark.parametrize("folds", [False, True], ids=["residuals", "differences"])
+@folds
 @pytest.mark.parametrize(
-    ("channels", "order", "bias"),
-    [(6, 5, None), (6, 1, None), (20, 3, None), (6, 2, (0.5, -0.47))],
-    ids=["full", "one", "wide", "inside the guard"],
+    ("channels", "width", "p", "q", "scores"),
+    [
+        (6, 16, 5, 5, "free"),
+        (6, 3, 1, 1, "free"),
+        (20, 5, 3, 2, "free"),
+        (6, 16, 1, 4, "free"),
+        (6, 4, 5, 2, "free"),
+        *((6, 4, 2, 2, scores) for scores in ("inside", "tiny", "outside")),
+        (6, 4, 3, 2, "inside"),
+        (6, 4, 2, 3, "tiny"),
+    ],
 )
-def test_selection(channels, order, bias, folds, monkeypatch) -> None:
+def test_selection(channels, width, p, q, scores, folds, monkeypatch) -> None:
     torch.manual_seed(0)
-    pair = [SelectiveCoefficients(channels, order, heads=2) for _ in range(2)]
-    for module in pair:
-        torch.nn.init.normal_(module.key_weight, std=0.01 if bias else 0.5)
-        if bias is not None:
-            module.lag_bias.data = torch.tensor(bias)
+    module = SelectiveCoefficients(channels, p, q, width)
+    torch.nn.init.normal_(module.key_weight, std=0.5 if scores == "free" else 1e-3)
+    if SCORES[scores] is not None:
+        module.lag_bias.data.zero_()
+        module.lag_bias.data[:, :2] = torch.tensor(SCORES[scores]) / PACE
     states = draw(3, 5, channels).requires_grad_()
     residuals = None if folds else draw(3, 5, channels, seed=5).requires_grad_()
-    leaves = [states, *([] if residuals is None else [residuals])]
-    leaves += [p for module in pair for p in module.parameters()]
+    leaves = [states, *([] if residuals is None else [residuals]), *module.parameters()]
 
-    def run() -> tuple[Tensor, Tensor]:
-        return select_jointly(*pair, states, residuals)
+    assert_near(*both_ways(lambda: module(states, residuals), leaves, monkeypatch))
 
-    assert_near(*both_ways(run, leaves, monkeypatch))
+
+def test_scores_lie_where_the_cases_say() -> None:
+    for name, expected in {"inside": True, "tiny": True, "outside": False}.items():
+        c = torch.tensor(SCORES[name]).tanh()
+        assert bool(c.sum().abs() < c.abs().sum().clamp(min=0.1) / 3) is expected
+        assert bool(c.abs().sum() < 0.1) is (name == "tiny")
+
+
+@pytest.mark.usefixtures("_interpreter")
+def test_a_graph_without_nodes(monkeypatch) -> None:
+    module = SelectiveCoefficients(6, 3, 2, 4)
+    torch.nn.init.normal_(module.key_weight)
+    states = draw(2, 3, 6)
+    states[1] = 0
+    states.requires_grad_()
+
+    ours, theirs = both_ways(lambda: module(states), [states], monkeypatch)
+
+    assert_near(ours, theirs)
+    assert all(torch.isfinite(part).all() for part in ours)
+
+
+@pytest.mark.usefixtures("_interpreter")
+@pytest.mark.parametrize("constraint", ["l1", "softmax", "none"])
+def test_other_constraints_go_through_torch(constraint) -> None:
+    module = SelectiveCoefficients(6, 3, 2, constraint=constraint)
+
+    assert SelectiveCoefficients(6, 3, 2)._runs_on_device(draw(2, 3, 6), None)
+    assert not module._runs_on_device(draw(2, 3, 6), None)
 
 
 @pytest.mark.usefixtures("_interpreter")

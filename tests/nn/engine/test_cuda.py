@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_grama.nn import GRAMA
+from torch_grama.nn import GRAMA, Running
 
 pytestmark = [
     pytest.mark.cuda,
@@ -24,10 +24,10 @@ def make_graphs(num_graphs: int = 20, size: int = 40) -> tuple[Tensor, Tensor, T
     return x.cuda(), torch.stack([source, target]).cuda(), batch.cuda()
 
 
-def make_model(engine: str = "auto", **options: object) -> GRAMA:
+def make_model(engine: str = "auto", cached: bool = False, **options: object) -> GRAMA:
     torch.manual_seed(0)
-    settings = {"seq_len": 8, "engine": engine, "check_input": False, **options}
-    return GRAMA(10, 48, 3, **settings).cuda()
+    running = Running(engine, check_input=False, cached=cached)
+    return GRAMA(10, 48, 3, **{"seq_len": 8, "running": running, **options}).cuda()
 
 
 def gradient_errors(model: GRAMA, judge: GRAMA) -> list[float]:

@@ -6,10 +6,11 @@ import os
 
 import pytest
 import torch
+from backbone_cases import draw_keys
 from torch import Tensor
 from torch_geometric.nn import GraphConv
 
-from torch_grama.nn import GRAMA
+from torch_grama.nn import GRAMA, Coefficients, Running
 from torch_grama.nn.engine import kernels
 
 BATCH = torch.tensor([0, 0, 0, 1, 1, 1, 1, 3, 3])
@@ -38,10 +39,11 @@ def test_model_equals_torch_kernels(act, batched, monkeypatch) -> None:
     x = torch.randn(9, 5)
     batch = BATCH if batched else None
     model = GRAMA(5, 6, 3, seq_len=2, num_blocks=2, act=act, gain=0.7)
-    assert kernels._triton_for(torch.nn.functional.relu, x) is not None
+    draw_keys(model)
+    assert kernels.triton_for(torch.nn.functional.relu, x) is not None
     ours = run(model, x, batch)
     monkeypatch.setenv("TRITON_INTERPRET", "0")
-    assert kernels._triton_for(torch.nn.functional.relu, x) is None
+    assert kernels.triton_for(torch.nn.functional.relu, x) is None
     theirs = run(model, x, batch)
     assert len(ours) == len(theirs)
     scale = max(float(t.abs().max()) for t in theirs)
@@ -58,8 +60,8 @@ def test_model_equals_torch_kernels(act, batched, monkeypatch) -> None:
         {"backbone": GraphConv(6, 6)},
         {"coefficients": "naive"},
         {"seq_len": 6},
-        {"checkpoint_blocks": True},
-        {"initial_residuals": "zero"},
+        {"seq_len": 4, "coefficients": Coefficients(ar_order=1, ma_order=3), "num_recurrences": 3},
+        {"running": Running(recompute=True)},
         {"readout": "graph"},
     ],
     ids=str,
@@ -68,6 +70,7 @@ def test_options_equal_torch_kernels(options, monkeypatch) -> None:
     torch.manual_seed(0)
     x = torch.randn(9, 5)
     model = GRAMA(5, 6, 3, num_blocks=2, gain=0.5, **{"seq_len": 2, **options}).eval()
+    draw_keys(model)
     ours = run(model, x, BATCH)
     monkeypatch.setenv("TRITON_INTERPRET", "0")
     theirs = run(model, x, BATCH)
@@ -78,4 +81,4 @@ def test_options_equal_torch_kernels(options, monkeypatch) -> None:
 
 def test_cpu_tensors_use_torch_kernels() -> None:
     assert os.environ.get("TRITON_INTERPRET", "0") != "1"
-    assert kernels._triton_for(torch.nn.functional.relu, torch.zeros(2)) is None
+    assert kernels.triton_for(torch.nn.functional.relu, torch.zeros(2)) is None

@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
-from torch.nn import Module
+from torch.nn import Linear, Module
 
+from torch_grama.experiments.families.backbone_options import build_variant, reads_edge_attr
 from torch_grama.experiments.model_entry import ModelEntry
 from torch_grama.experiments.shared_options import Pooling
-from torch_grama.nn import GRAMA
+from torch_grama.nn import GRAMA, Coefficients, Readout, Running
 
 FAMILY = "GRAMA"
 _REFERENCE = "Eliasof et al., Graph Adaptive Autoregressive Moving Average Models, ICML 2025"
-_EQUATION = "f_t = sum_i phi_i f_(t-i) + sum_j theta_j d_(t-j) + d_t,  d_t = g {}"
+_EQUATION = "f_t = a sum_i phi_i f_(t-i) + sum_j theta_j d_(t-j) + d_t,  d_t = g {}"
 _DEPARTURES = (
-    "A learned gain g on the backbone, from one over the depth on; gain=null is the paper's form.",
+    "A learned gain g on the backbone and a learned share a of the past, which start at 1 / R "
+    "and 1 - g for R recurrences; gain=null is the paper's form.",
     "The division of the coefficients by their sum is guarded.",
+    "Queries and keys of the coefficients are 16 wide and read states of unit scale.",
 )
 
-Backbone = Literal[
-    "gcn",
-    "gcn-root",
-    "gatedgcn",
-    "gatedgcn-plain",
-    "gatedgcn-sum",
-    "gin-multi",
-    "gps",
-    "gps-sum",
-    "gps-multi",
-    "gps-performer",
-    "gps-pre",
-    "gps-sum-pre",
-    "gps-multi-pre",
-]
+# The library's own defaults, so that a model by word is the model of the same arguments.
+_MODEL: Mapping[str, Any] = {
+    name: parameter.default for name, parameter in inspect.signature(GRAMA).parameters.items()
+}
+_COEFFICIENTS: Any = Coefficients()
+_READOUT: Any = Readout()
+_RUNNING: Any = Running()
+
+Backbone = Literal["gcn", "gatedgcn", "gin", "gps", "neighbor-sum"]
 
 
 def build_grama(
@@ -41,30 +40,29 @@ def build_grama(
     out_channels: int,
     num_layers: int | None = None,
     *,
-    readout: Literal["node", "graph"] = "node",
-    pooling: Pooling = "mean",
-    backbone: Backbone = "gatedgcn",
+    backbone: Backbone = _MODEL["backbone"],
+    backbone_options: dict[str, str | bool | int | float | None] | None = None,
     seq_len: int | None = None,
     num_blocks: int | None = None,
     num_recurrences: int | None = None,
-    ar_order: int | None = None,
-    ma_order: int | None = None,
-    coefficients: Literal["selective", "naive"] = "selective",
-    normalization: Literal["sum", "l1", "softmax", "none"] = "sum",
-    coefficient_update: Literal["block", "step"] = "block",
-    heads: int = 1,
-    act: str = "gelu",
-    norm: Literal["batch_norm", "layer_norm"] | None = None,
-    dropout: float = 0.0,
-    gain: float | Literal["auto"] | None = "auto",
-    initial_poles: float | None = None,
-    initial_residuals: Literal["difference", "zero"] = "difference",
-    carry_edge_state: bool = True,
-    embedding_layers: int = 1,
-    readout_layers: int = 2,
-    edge_dim: int | None = None,
-    engine: Literal["auto", "reference", "scan", "linear"] = "auto",
-    checkpoint_blocks: bool = False,
+    coefficients: Literal["selective", "naive", "fixed"] = _COEFFICIENTS.kind,
+    coefficient_channels: int = _COEFFICIENTS.channels,
+    ar_order: int | None = _COEFFICIENTS.ar_order,
+    ma_order: int | None = _COEFFICIENTS.ma_order,
+    constraint: Literal["sum", "l1", "softmax", "none"] = _COEFFICIENTS.constraint,
+    poles: float | None = _COEFFICIENTS.poles,
+    coefficient_update: Literal["block", "step"] = _COEFFICIENTS.update,
+    act: str = _MODEL["act"],
+    norm: Literal["batch_norm", "layer_norm"] | None = _MODEL["norm"],
+    dropout: float = _MODEL["dropout"],
+    gain: float | Literal["auto"] | None = _MODEL["gain"],
+    readout: Literal["node", "graph"] = _READOUT.level,
+    pooling: Pooling = _READOUT.pooling,
+    readout_layers: int = _READOUT.num_layers,
+    edge_dim: int | None = _MODEL["edge_dim"],
+    share_weights: bool = _MODEL["share_weights"],
+    engine: Literal["auto", "reference", "scan", "linear"] = _RUNNING.engine,
+    recompute: bool = _RUNNING.recompute,
 ) -> Module:
     r"""Builds :class:`~torch_grama.nn.GRAMA` from plain values.
 
@@ -73,85 +71,113 @@ def build_grama(
         hidden_channels: Width of the states.
         out_channels: Width of the output.
         num_layers: Depth: number of blocks times recurrences, the hops that information travels.
-        readout: One output a node, or one a graph.
-        pooling: What the readout of a graph takes of its nodes.
         backbone: The graph network inside the recurrence.
+        backbone_options: Options of the backbone, such as {pre_norm: true} of gps.
         seq_len: Length of the sequence.
         num_blocks: Number of blocks.
         num_recurrences: Recurrences of a block (as many as the sequence is long).
+        coefficients: Selective: by attention, for each graph; naive: free parameters; fixed: as
+            naive ones start.
+        coefficient_channels: Width of queries and keys of selective coefficients.
         ar_order: Order of the autoregressive part (the length of the sequence).
         ma_order: Order of the moving average (the length of the sequence).
-        coefficients: Selective: by attention, for each graph; naive: free parameters.
-        normalization: How coefficients are scaled; l1 always satisfies the stability theorem.
+        constraint: What coefficients are held to; l1 always satisfies the stability theorem.
+        poles: Radius of the poles at the start.
         coefficient_update: Whether coefficients are computed once a block or at every step.
-        heads: Heads of the selective coefficients.
         act: Activation, such as gelu, relu or elu.
         norm: Norm between blocks.
-        dropout: Dropout after the embedding, between blocks and in the readout.
-        gain: Start of the learned gain of each block; auto: one over the depth; null: none.
-        initial_poles: Radius of the poles at the start.
-        initial_residuals: Residuals of the first sequence.
-        carry_edge_state: Whether a gated backbone hands its edge states on.
-        embedding_layers: Linear layers of the embedding of each element.
+        dropout: Dropout after the embedding, between blocks, in the readout, and in attention.
+        gain: Start of the learned gain of each block; auto: one over its recurrences, and less of
+            the past; null: none.
+        readout: One output a node, or one a graph.
+        pooling: What the readout of a graph takes of its nodes.
         readout_layers: Linear layers of the readout.
-        edge_dim: Width of the edge attributes; without meaning for the backbones gcn and gcn-root.
+        edge_dim: Width of the edge attributes; without meaning for the backbone gcn.
+        share_weights: Whether the recurrences of a block share one backbone.
         engine: How the recurrence is computed; same numbers, different speed.
-        checkpoint_blocks: Recompute blocks in the backward pass, which saves memory.
+        recompute: Recompute blocks in the backward pass, which saves memory.
     """
+    if (advice := explain_old("backbone", backbone)) is not None:
+        raise ValueError(advice)
     length, blocks, recurrences = divide_depth(num_layers, seq_len, num_blocks, num_recurrences)
-    return GRAMA(
+    if not reads_edge_attr(backbone):
+        edge_dim = None
+    given: str | Callable[[int], Module] = backbone
+    if backbone_options:
+        sharing = recurrences if share_weights else 1
+        given = build_variant(backbone, backbone_options, sharing, edge_dim is not None, dropout)
+    model = GRAMA(
         in_channels,
         hidden_channels,
         out_channels,
         seq_len=length,
         num_blocks=blocks,
-        backbone=backbone,
+        backbone=given,
         num_recurrences=recurrences,
-        ar_order=ar_order,
-        ma_order=ma_order,
-        coefficients=coefficients,
-        normalization=normalization,
-        coefficient_update=coefficient_update,
-        heads=heads,
+        coefficients=Coefficients(
+            kind=coefficients,
+            ar_order=ar_order,
+            ma_order=ma_order,
+            channels=coefficient_channels,
+            constraint=constraint,
+            poles=poles,
+            update=coefficient_update,
+        ),
         act=act,
         norm=norm,
         dropout=dropout,
-        readout=readout,
-        pooling=pooling,
-        edge_dim=edge_dim if reads_edge_attr(backbone) else None,
+        readout=Readout(readout, pooling, readout_layers),
+        edge_dim=edge_dim,
         gain=gain,
-        initial_poles=initial_poles,
-        embedding_layers=embedding_layers,
-        readout_layers=readout_layers,
-        initial_residuals=initial_residuals,
-        carry_edge_state=carry_edge_state,
-        engine=engine,
-        checkpoint_blocks=checkpoint_blocks,
+        share_weights=share_weights,
+        running=Running(engine=engine, recompute=recompute),
     )
+    if edge_dim is not None and model.edge_lin is None:
+        # edges of the hidden width, encoded once for all blocks, as the named backbones have them
+        model.edge_lin = Linear(edge_dim, hidden_channels)
+    return model
 
 
-def reads_edge_attr(backbone: str) -> bool:
-    r"""Whether a backbone has a place for edge attributes.
+_OLD_OPTIONS = {
+    "normalization": "write 'constraint'",
+    "initial_poles": "write 'poles'",
+    "checkpoint_blocks": "write 'recompute'",
+    "carry_edge_state": "write 'backbone_options: {edge_state: none}' in place of false",
+    "heads": "leave it out: heads only rescaled the scores",
+    "initial_residuals": "leave it out: residuals start as differences",
+    "embedding_layers": "leave it out: one linear layer embeds each element",
+}
+_OLD_BACKBONES = {
+    "gcn-root": "backbone: gcn, backbone_options: {root: true}",
+    "gatedgcn-plain": "backbone: gatedgcn, backbone_options: {norm: null}",
+    "gatedgcn-sum": "backbone: gatedgcn, backbone_options: {norm: null, normalize_gates: false}",
+    "gin-multi": "backbone: gin, backbone_options: {aggregation: multi, norm: null}",
+    "gps-sum": "backbone: gps, backbone_options: {local: gin}",
+    "gps-multi": "backbone: gps, backbone_options: {local: gin, aggregation: multi}",
+    "gps-performer": "backbone: gps, backbone_options: {attention: performer}",
+    "gps-pre": "backbone: gps, backbone_options: {pre_norm: true}",
+    "gps-sum-pre": "backbone: gps, backbone_options: {local: gin, pre_norm: true}",
+    "gps-multi-pre": "backbone: gps, backbone_options: {local: gin, aggregation: multi, "
+    "pre_norm: true}",
+}
+
+
+def explain_old(option: str, value: object = None) -> str | None:
+    r"""Returns a sentence on what to write in place of an option or backbone of version 0.1, or
+    :obj:`None` for one of this version.
 
     Args:
-        backbone (str): Its word.
+        option (str): The name of the option.
+        value (object, optional): Its value. (default: :obj:`None`)
     """
-    return backbone not in ("gcn", "gcn-root")
-
-
-def reads_edge_weights(backbone: str, has_edge_attr: bool) -> bool:
-    r"""Whether a backbone has a place for edge weights.
-
-    Those of the family of GatedGCN and sums over neighbours read edge attributes alone, and so does
-    the local part of GPS where there are any.
-
-    Args:
-        backbone (str): Its word.
-        has_edge_attr (bool): Whether edges have attributes.
-    """
-    if backbone.startswith(("gatedgcn", "gin", "gps-sum", "gps-multi")):
-        return False
-    return not (backbone.startswith("gps") and has_edge_attr)
+    if option in _OLD_OPTIONS:
+        return f"Expected no option '{option}', which was of version 0.1; {_OLD_OPTIONS[option]}"
+    if option == "backbone" and value in _OLD_BACKBONES:
+        return (
+            f"Expected 'backbone' to be a name of this version (got {value!r} of version 0.1); "
+            f"write '{_OLD_BACKBONES[str(value)]}'"
+        )
+    return None
 
 
 def divide_depth(
@@ -188,8 +214,8 @@ def divide_depth(
             raise ValueError(f"Expected '{name}' to be at least 1 (got {value})")
     recurrences = num_recurrences
     if num_layers is None:
-        recurrences = recurrences or seq_len or 4
-        blocks = num_blocks or 2
+        recurrences = recurrences or seq_len or int(_MODEL["seq_len"])
+        blocks = num_blocks or int(_MODEL["num_blocks"])
     elif num_blocks is not None:
         blocks = num_blocks
         recurrences = recurrences or num_layers // blocks
@@ -208,50 +234,56 @@ def divide_depth(
     return seq_len or recurrences, blocks, recurrences
 
 
-def _entry(backbone: Backbone, update: str, cost: str, source: str, attr: bool) -> ModelEntry:
+def _entry(
+    backbone: Backbone,
+    update: str,
+    cost: str,
+    source: str,
+    attr: bool = True,
+    **backbone_options: object,
+) -> ModelEntry:
+    defaults: dict[str, object] = {"backbone": backbone}
+    if backbone_options:
+        defaults["backbone_options"] = backbone_options
     return ModelEntry(
         build=build_grama,
         family=FAMILY,
         equation=_EQUATION.format(update),
         reference=_REFERENCE,
         cost=cost,
-        source=source,
+        source=f"torch_grama.nn.GRAMA{source}",
         takes_edge_attr=attr,
         takes_sequence=True,
         departures=_DEPARTURES,
-        defaults={"backbone": backbone},
+        defaults=defaults,
+        changed_in="0.2.0",
+        explain_old=explain_old,
     )
 
 
 _GATED = "(A f_i + sum_j gate_ij B f_j / sum_j gate_ij)"
+_GPS = ", torch_grama.nn.GPSLayer"
 
 ENTRIES: dict[str, ModelEntry] = {
-    "grama": _entry(
-        "gatedgcn", "GNN(f_(t-1))", "that of the backbone + N F", "torch_grama.nn.GRAMA", True
-    ),
-    "grama-gcn": _entry(
-        "gcn", "D^-1/2 A D^-1/2 f_(t-1) W", "N F^2 + E F", "torch_grama.nn.GRAMA, GCNConv", False
-    ),
-    "grama-gatedgcn": _entry(
-        "gatedgcn",
-        _GATED,
-        "N F^2 + E F^2",
-        "torch_grama.nn.GRAMA, torch_grama.nn.GatedGCNConv",
-        True,
+    "grama": _entry("gatedgcn", "GNN(f_(t-1))", "that of the backbone + N F", ""),
+    "grama-gcn": _entry("gcn", "D^-1/2 A D^-1/2 f_(t-1) W", "N F^2 + E F", ", GCNConv", attr=False),
+    "grama-gatedgcn": _entry("gatedgcn", _GATED, "N F^2 + E F^2", ", torch_grama.nn.GatedGCNConv"),
+    "grama-gin": _entry("gin", "BN(MLP(f_i + sum_j f_j))", "N F^2 + E F", ", GINConv, GINEConv"),
+    "grama-neighbor-sum": _entry(
+        "neighbor-sum",
+        "BN(sum_j ReLU(W f_j + b + e_ij))",
+        "N F^2 + E F",
+        ", torch_grama.nn.NeighborSumConv",
     ),
     "grama-gps": _entry(
-        "gps",
-        "MLP(Conv(f_(t-1)) + Attention(f_(t-1)))",
-        "N F^2 + E F + N^2 F",
-        "torch_grama.nn.GRAMA, torch_grama.nn.GPSLayer",
-        True,
+        "gps", "MLP(Conv(f_(t-1)) + Attention(f_(t-1)))", "N F^2 + E F + N^2 F", _GPS
     ),
     "grama-gps-performer": _entry(
-        "gps-performer",
+        "gps",
         "MLP(Conv(f_(t-1)) + Performer(f_(t-1)))",
         "N F^2 + E F",
-        "torch_grama.nn.GRAMA, torch_grama.nn.GPSLayer",
-        True,
+        _GPS,
+        attention="performer",
     ),
 }
 """Model words of this family."""

@@ -1,4 +1,4 @@
-"""A weighted adjacency matrix, prepared once for many sparse products."""
+"""A weighted adjacency matrix, prepared once for many sparse products, and linear maps with it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class CSR:
-    r"""A sparse :math:`N \times N` matrix by rows.
-
-    Attributes:
-        row_start: Where each row starts :math:`(N + 1)`, int32.
-        column: Column of each entry :math:`(E)`, int32.
-        value: Value of each entry :math:`(E)`.
-    """
+    r"""A sparse :math:`N \times N` matrix by rows: starts :math:`(N + 1)` and columns in int32."""
 
     row_start: Tensor
     column: Tensor
@@ -35,7 +29,6 @@ class CSR:
 
     @cached_property
     def matrix(self) -> Tensor:
-        r"""The same as a :class:`torch.Tensor` in sparse CSR layout."""
         size = (self.row_start.numel() - 1,) * 2
         with warnings.catch_warnings():
             # torch announces once that this layout is in beta, and some versions that what we turn
@@ -49,14 +42,9 @@ class CSR:
 
 @dataclass(frozen=True, eq=False)
 class Adjacency:
-    r"""A weighted adjacency matrix :math:`\mathbf{A}`, given by its entries.
+    r"""A weighted adjacency matrix :math:`\mathbf{A}`, given by its entries :math:`(E)`.
 
-    Attributes:
-        target: Row of each entry :math:`(E)`: the node that receives.
-        source: Column of each entry :math:`(E)`: the node that sends.
-        value: Value of each entry :math:`(E)`.
-        num_nodes: Number of nodes :math:`N`.
-        trains: Whether the transposed matrix will be wanted too; then both are made at once.
+    With :obj:`trains` the transposed matrix will be wanted too, and both are made at once.
     """
 
     target: Tensor
@@ -67,14 +55,12 @@ class Adjacency:
 
     @cached_property
     def csr(self) -> CSR:
-        r""":math:`\mathbf{A}` by rows."""
         if self.trains:
             return self._both[0]
         return CSR.from_entries(self.target, self.source, self.value, self.num_nodes)
 
     @cached_property
     def transposed(self) -> CSR:
-        r""":math:`\mathbf{A}^{\top}` by rows."""
         if self.trains:
             return self._both[1]
         return CSR.from_entries(self.source, self.target, self.value, self.num_nodes)
@@ -95,9 +81,43 @@ class Adjacency:
         )
 
     def propagate(self, x: Tensor) -> Tensor:
-        r"""Returns :math:`\mathbf{A} \mathbf{x}` through messages along the entries.
-
-        Differentiable in both, and made of operations that compilers and exporters know.
-        """
+        r"""Returns :math:`\mathbf{A} \mathbf{x}` in what compilers and exporters know."""
         messages = x.index_select(0, self.source) * self.value.to(x.dtype).unsqueeze(-1)
         return torch.zeros_like(x).index_add(0, self.target, messages)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearMap:
+    r"""The affine map :math:`\mathbf{f} \mapsto \mathbf{A} \mathbf{f} \mathbf{W} +
+    \mathbf{f} \mathbf{W}_{\mathrm{root}} + \mathbf{b}` on node states.
+
+    A callable like any backbone, and one that the fast engines can read.
+
+    Attributes:
+        adjacency: The matrix :math:`\mathbf{A}`.
+        weight: The matrix :math:`\mathbf{W}`, :math:`(F, F)`.
+        root_weight: The matrix :math:`\mathbf{W}_{\mathrm{root}}`, :math:`(F, F)`, if any.
+        bias: The vector :math:`\mathbf{b}`, :math:`(F)`, if any.
+    """
+
+    adjacency: Adjacency
+    weight: Tensor
+    root_weight: Tensor | None = None
+    bias: Tensor | None = None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        out = self.adjacency.propagate(x @ self.weight)
+        if self.root_weight is not None:
+            out = out + x @ self.root_weight
+        return out if self.bias is None else out + self.bias
+
+    def scale(self, gain: Tensor | None) -> LinearMap:
+        r"""Returns the map times a scalar."""
+        if gain is None:
+            return self
+        return LinearMap(
+            self.adjacency,
+            gain * self.weight,
+            None if self.root_weight is None else gain * self.root_weight,
+            None if self.bias is None else gain * self.bias,
+        )

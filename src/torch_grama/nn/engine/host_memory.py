@@ -20,24 +20,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-_SMALLEST = 4 << 20
 _HUGE_PAGE = 2 << 20
 # A block that waits while so many others are lent is given up.
 _PATIENCE = 128
 
 
 def new_empty(like: Tensor, *size: int) -> Tensor:
-    r"""Returns an uninitialised contiguous tensor of the type and on the device of another.
-
-    It is a tensor like any other: its memory serves nobody else as long as it, a view of it or a
-    graph of autograd is there.
-
-    Args:
-        like (Tensor): Gives type and device.
-        *size (int): The size.
+    r"""Returns an uninitialised contiguous tensor, whose memory serves nobody else as long as it, a
+    view of it or a graph of autograd is there.
     """
     num_bytes = math.prod(size) * like.element_size()
-    if sys.platform != "linux" or like.device.type != "cpu" or num_bytes < _SMALLEST:
+    if sys.platform != "linux":
         return like.new_empty(size)
     # .data: shares the memory, and is no view that autograd would have to follow
     return torch.from_numpy(_blocks.lend(num_bytes)).view(like.dtype).view(size).data
@@ -45,14 +38,8 @@ def new_empty(like: Tensor, *size: int) -> Tensor:
 
 @dataclass(eq=False)
 class Blocks:
-    r"""Blocks of memory that are lent and come back.
-
-    Those lent and those that wait are together never larger than those lent once were.
-
-    Attributes:
-        waiting: Blocks that wait, each with the number of the loan that it waits since; the one
-            that waits longest comes first.
-        lent_bytes: Total size of the blocks that are lent.
+    r"""Blocks of memory that are lent and come back; those lent and those that wait (longest first,
+    each with the loan it waits since) are together never larger than those lent once were.
     """
 
     waiting: list[tuple[mmap.mmap, int]] = field(default_factory=list)

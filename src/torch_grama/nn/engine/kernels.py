@@ -1,51 +1,82 @@
-"""Picks the implementation of each inner product: Triton on CUDA where it is there, else torch."""
+"""The inner products of the engines: through Triton on CUDA where it is there, else in torch.
+
+Everywhere: L given elements, R new ones, N nodes, F channels, B graphs. Weights are per graph,
+``[B, R, L]``; ``groups`` says which nodes form a graph. On a CPU, sequences are worked on a few
+nodes at a time, so that what lies between two operations stays in the caches.
+"""
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from torch_grama.nn.activation import Activation, identity
-from torch_grama.nn.engine import host_memory, torch_kernels
-from torch_grama.nn.engine.adjacency import CSR, Adjacency
-from torch_grama.nn.engine.groups import Groups
+from torch_grama.nn.engine.adjacency import CSR
+from torch_grama.nn.engine.sequence import Activation, Groups, identity
 
-__all__ = [
-    "add_combination",
-    "add_product",
-    "coefficient_kernels",
-    "combine_both",
-    "gram",
-    "horner_steps",
-    "linear_steps",
-    "pool",
-    "runs_on_device",
-    "sequence_gradient",
-    "sparse_product",
-    "step_kernels",
-    "sum_per_graph",
-]
+# Triton's own switch: kernels run as Python on the CPU, slowly, for tests.
+_SWITCH = "TRITON_INTERPRET"
+# Of a sequence, at a time.
+_CHUNK_BYTES = 2 << 20
+# Products of one node under which torch's batched product leaves its fast library for a loop.
+_FEW_PRODUCTS = 400
+# From here on, host tensors lie in memory that is used again.
+_LARGE_BYTES = 4 << 20
 
 
-def combine_both(
-    state_weights: Tensor,
-    states: Tensor,
-    residual_weights: Tensor | None,
-    residuals: Tensor | None,
+def new_empty(like: Tensor, *size: int) -> Tensor:
+    r"""Returns an uninitialised tensor; a large one on a CPU lies in memory that is used again."""
+    if like.device.type != "cpu" or math.prod(size) * like.element_size() < _LARGE_BYTES:
+        return like.new_empty(size)
+    from torch_grama.nn.engine import host_memory
+
+    return host_memory.new_empty(like, *size)
+
+
+def combine(
+    weights: Tensor,
+    sequence: Tensor,
+    other_weights: Tensor | None,
+    other: Tensor | None,
     groups: Groups,
     act: Activation,
 ) -> Tensor:
-    r"""Returns the weighted sums over states and residuals, ``[R, N, F]``."""
-    fast = _triton_for(act, states, residuals)
+    r"""Returns :math:`\sum_l w_{rl} \, \sigma(\mathbf{x}_l)` of one or two, ``[R, N, F]``."""
+    fast = triton_for(act, sequence, other)
+    out = new_empty(sequence, weights.size(1), *sequence.shape[1:])
     if fast is not None:
-        out: Tensor = fast.combine(state_weights, states, residual_weights, residuals, groups, act)
+        fast.combine(out, weights, sequence, other_weights, other, groups, act)
         return out
-    return torch_kernels.combine(state_weights, states, groups, act, residual_weights, residuals)
+    for nodes, batch in _chunks(sequence, groups):
+        part = out[:, nodes]
+        _combine_into(part, weights, act(sequence[:, nodes]), batch, adds=False)
+        if other_weights is not None and other is not None:
+            _combine_into(part, other_weights, act(other[:, nodes]), batch, adds=True)
+    return out
+
+
+def add_combination(
+    out: Tensor, base: Tensor | None, weights: Tensor, sequence: Tensor, groups: Groups
+) -> None:
+    r"""Writes :math:`\mathbf{c} + \sum_l w_l \, \mathbf{x}_l` into ``out``; it may be ``base``."""
+    fast = triton_for(identity, out, base, sequence)
+    if fast is not None:
+        fast.add_combination(out, base, weights, sequence, groups)
+    elif groups.batch is None and out.dtype == weights.dtype and sequence.is_contiguous():
+        flat, beta = (out, 0) if base is None else (base, 1)
+        matrix = sequence.flatten(1).t()
+        torch.addmv(flat.reshape(-1), matrix, weights[0], beta=beta, out=out.view(-1))
+    else:
+        total = _combine(weights.unsqueeze(1), sequence, groups.batch)[0]
+        out.copy_(total if base is None else base + total)
 
 
 def sequence_gradient(
@@ -56,83 +87,97 @@ def sequence_gradient(
     groups: Groups,
     sequence: Tensor,
     act: Activation,
-    out: Tensor | None = None,
 ) -> Tensor:
-    r"""Returns the gradient of weighted sums, of means and of the newest element in the sequence,
-    ``[L, N, F]``.
-
-    Args:
-        weights (Tensor, optional): Weights of the sums, ``[B, R, L]``.
-        gradient (Tensor, optional): Gradient of the sums, ``[R, N, F]``.
-        share (Tensor, optional): Gradient of the means over nodes, ``[B, L, F]``.
-        newest (Tensor, optional): Gradient of the last element, activated, ``[N, F]``.
-        groups (Groups): Which nodes form a graph.
-        sequence (Tensor): The sequence, ``[L, N, F]``.
-        act (callable): Its activation.
-        out (Tensor, optional): Where to write; may be the sequence itself.
+    r"""Returns the gradient of :func:`combine`, of :func:`pool` (``share``, ``[B, L, F]``) and of
+    the newest element in the sequence, ``[L, N, F]``; None for zero.
     """
-    fast = _triton_for(act, gradient, sequence, newest, out)
-    target = host_memory.new_empty(sequence, *sequence.shape) if out is None else out
+    out = new_empty(sequence, *sequence.shape)
+    fast = triton_for(act, gradient, sequence, newest)
     if fast is not None and weights is not None and gradient is not None:
-        fast.sequence_gradient(target, weights, gradient, share, newest, groups, sequence, act)
-    else:
-        torch_kernels.sequence_gradient(
-            target, weights, gradient, share, newest, groups, sequence, act
-        )
-    return target
-
-
-def add_combination(
-    out: Tensor, base: Tensor | None, weights: Tensor, sequence: Tensor, groups: Groups
-) -> None:
-    r"""Writes ``base`` (or zero) plus the weighted sum of ``sequence`` into ``out``, ``[N, F]``."""
-    implementation = _triton_for(identity, out, base, sequence) or torch_kernels
-    implementation.add_combination(out, base, weights, sequence, groups)
-
-
-def step_kernels(*sequences: Tensor | None) -> ModuleType | None:
-    r"""Returns the Triton kernels if all elements of these sequences can go through them, else
-    None; asked once for all steps.
-    """
-    return _triton_for(identity, *sequences)
-
-
-def gram(
-    gradient: Tensor,
-    sequence: Tensor,
-    groups: Groups,
-    act: Activation = identity,
-) -> Tensor:
-    r"""Returns the inner products per graph, ``[B, R, L]``."""
-    implementation = _triton_for(act, gradient, sequence) or torch_kernels
-    out: Tensor = implementation.gram(gradient, sequence, groups, act)
+        fast.sequence_gradient(out, weights, gradient, share, newest, groups, sequence, act)
+        return out
+    by_position = None
+    if share is not None:
+        share = share / groups.node_counts(sequence.size(1))
+        by_position = share.transpose(0, 1).to(sequence.dtype)  # [L, B, F]
+    for nodes, batch in _chunks(sequence, groups):
+        x = sequence[:, nodes]
+        if weights is None or gradient is None:
+            part = torch.zeros_like(x)
+        else:
+            part = _combine(weights.transpose(1, 2), gradient[:, nodes], batch)
+        if by_position is not None:
+            part += by_position if batch is None else by_position[:, batch]
+        if newest is not None:
+            part[-1] += newest[nodes]
+        _write_activation_gradient(out[:, nodes], act, x, part)
     return out
 
 
-def pool(sequence: Tensor, groups: Groups, act: Activation) -> Tensor:
-    r"""Returns the activated means over the nodes of each graph, ``[B, L, F]``."""
-    fast = _triton_for(act, sequence)
-    if fast is None:
-        return torch_kernels.pool(sequence, groups, act)
-    out: Tensor = fast.sum_per_graph(sequence, groups, act, mean=True)
+def gram(gradient: Tensor, sequence: Tensor, groups: Groups, act: Activation = identity) -> Tensor:
+    r"""Returns the gradient of :func:`combine` in the weights, ``[B, R, L]``, float32 or better."""
+    fast = triton_for(act, gradient, sequence)
+    if fast is not None:
+        products: Tensor = fast.gram(gradient, sequence, groups, act)
+        return products
+    dtype = torch.promote_types(sequence.dtype, torch.float32)
+    size = groups.num_graphs, gradient.size(0), sequence.size(0)
+    out = torch.zeros(size, dtype=dtype, device=sequence.device)
+    for nodes, batch in _chunks(sequence, groups):
+        g, x = gradient[:, nodes].to(dtype), act(sequence[:, nodes]).to(dtype)
+        if batch is None:
+            out[0].addmm_(g.flatten(1), x.flatten(1).t())
+        else:
+            # [N, R, F] x [N, F, L] -> [N, R, L] -> [B, R, L]
+            out.index_add_(0, batch, g.transpose(0, 1) @ x.permute(1, 2, 0))
     return out
+
+
+def pool(sequence: Tensor, groups: Groups, act: Activation = identity, mean: bool = True) -> Tensor:
+    r"""Returns the mean of :math:`\sigma(\mathbf{x}_l)` of a graph, or the sum, ``[B, L, F]``."""
+    fast = triton_for(act, sequence)
+    if fast is not None:
+        out: Tensor = fast.pool(sequence, groups, act, mean)
+        return out
+    dtype = torch.promote_types(sequence.dtype, torch.float32)
+    size = sequence.size(0), groups.num_graphs, sequence.size(2)
+    total = torch.zeros(size, dtype=dtype, device=sequence.device)
+    for nodes, batch in _chunks(sequence, groups):
+        x = act(sequence[:, nodes])
+        if batch is None:
+            total += x.sum(dim=1, keepdim=True, dtype=dtype)
+        else:
+            total.index_add_(1, batch, x.to(dtype))
+    total = total.transpose(0, 1)
+    return total / groups.node_counts(sequence.size(1)) if mean else total
 
 
 def sparse_product(matrix: CSR, x: Tensor) -> Tensor:
-    r"""Returns the product of a sparse and a dense matrix, ``[N, F]``."""
-    fast = _triton_for(identity, x)
-    if fast is None:
-        return torch_kernels.sparse_product(matrix, x)
-    out = torch.empty_like(x)
-    fast.sparse_product(matrix, x, out)
-    return out
+    fast = triton_for(identity, x)
+    if fast is not None:
+        out = torch.empty_like(x)
+        fast.sparse_product(matrix, x, out)
+        return out
+    if x.dtype != matrix.value.dtype:
+        return sparse_product(matrix, x.to(matrix.value.dtype)).to(x.dtype)
+    if x.device.type != "cpu":
+        return matrix.matrix @ x
+    if x.dtype == torch.float32:
+        # a weighted sum of rows for each bag: the same product, in torch's fastest kernel for it
+        starts = matrix.row_start[:-1]
+        return F.embedding_bag(
+            matrix.column, x.contiguous(), starts, mode="sum", per_sample_weights=matrix.value
+        )
+    # many times faster on a CPU than the plain product
+    product: Tensor = torch.sparse.mm(matrix.matrix, x.contiguous(), "sum")
+    return product
 
 
 def linear_steps(
     states: Tensor,
     residuals: Tensor,
     response: Tensor,
-    adjacency: Adjacency,
+    matrix: CSR,
     newest: Tensor,
     weight: Tensor,
     root_weight: Tensor | None,
@@ -140,130 +185,155 @@ def linear_steps(
     groups: Groups,
 ) -> None:
     r"""Writes all residuals and states; ``states`` holds the mixed parts before."""
-    fast = step_kernels(states, newest)
-    matrix = adjacency.csr
+    fast = triton_for(identity, states, newest)
     weight = weight.to(states.dtype)
     root_weight = None if root_weight is None else root_weight.to(states.dtype)
     if fast is None:
-        torch_kernels.linear_steps(
-            states, residuals, response, matrix, newest, weight, root_weight, bias, groups
-        )
-        return
+        bias = None if bias is None else bias.to(states.dtype)
     before = newest
     for step, (state, residual) in enumerate(zip(states, residuals, strict=True)):
-        sent = before @ weight
-        if root_weight is not None:
-            torch.mm(before, root_weight, out=residual)
+        if fast is not None:
+            sent = before @ weight
+            base = None if root_weight is None else torch.mm(before, root_weight, out=residual)
+            fast.sparse_product(
+                matrix, sent, residual, base, bias, state, residuals[:step], response, groups
+            )
+        else:
+            # neighbours first: the product with the weight then writes where the result belongs
+            arrived = sparse_product(matrix, before)
+            if bias is None:
+                torch.mm(arrived, weight, out=residual)
+            else:
+                torch.addmm(bias, arrived, weight, out=residual)
+            if root_weight is not None:
+                residual.addmm_(before, root_weight)
+            weights = response[:, : step + 1].flip(-1)
+            add_combination(state, state, weights, residuals[: step + 1], groups)
         before = state
-        fast.sparse_product(
-            matrix,
-            sent,
-            residual,
-            base=None if root_weight is None else residual,
-            bias=bias,
-            state=state,
-            history=residuals[:step],
-            response=response,
-            groups=groups,
-        )
 
 
 def horner_steps(
     terms: Tensor,
-    adjacency: Adjacency,
+    matrix: CSR,
     weight: Tensor,
     root_weight: Tensor | None,
     offset: Tensor | None,
     groups: Groups,
 ) -> None:
-    r"""Adds to each of ``terms``, from the last but one down, the backbone of the one after it, in
-    place, and its offset of each graph, ``[B, R, F]``.
+    r"""Adds to each of ``terms``, from the last but one down, the backbone of the one after it and
+    its offset of each graph, ``[B, R, F]``, in place.
     """
-    fast = step_kernels(terms)
-    matrix = adjacency.csr
+    fast = triton_for(identity, terms)
     weight = weight.to(terms.dtype)
     root_weight = None if root_weight is None else root_weight.to(terms.dtype)
-    if fast is None:
-        torch_kernels.horner_steps(terms, matrix, weight, root_weight, offset, groups)
-        return
     *levels, state = terms
     for level, term in reversed(list(enumerate(levels))):
-        sent = state @ weight
+        constant = None if offset is None else offset[:, level]
         if root_weight is not None:
             term.addmm_(state, root_weight)
-        constant = None if offset is None else offset[:, level]
-        fast.sparse_product(matrix, sent, term, base=term, bias=constant, groups=groups)
+        if fast is not None:
+            sent = state @ weight
+            fast.sparse_product(matrix, sent, term, base=term, bias=constant, groups=groups)
+        else:
+            term.addmm_(sparse_product(matrix, state), weight)
+            if constant is not None:
+                term += constant if groups.batch is None else constant[groups.batch]
         state = term
 
 
-def sum_per_graph(sequence: Tensor, groups: Groups) -> Tensor:
-    r"""Returns the sums over the nodes of each graph, ``[B, L, F]``, in float32 or better."""
-    fast = _triton_for(identity, sequence)
-    if fast is not None:
-        out: Tensor = fast.sum_per_graph(sequence, groups)
-        return out
-    return torch_kernels.sum_per_graph(sequence, groups)
-
-
 def add_product(out: Tensor, left: Tensor, right: Tensor) -> None:
-    r"""Adds the product of ``left`` transposed and ``right`` to ``out``, in place."""
     if left.dtype == out.dtype:
         out.addmm_(left.t(), right)
     else:
         out += (left.t() @ right).to(out.dtype)
 
 
+def _write_activation_gradient(out: Tensor, act: Activation, x: Tensor, gradient: Tensor) -> None:
+    if act is identity:
+        out.copy_(gradient)
+    elif act is F.relu and out.dtype == x.dtype == gradient.dtype:
+        # what autograd would call, in one pass
+        torch.ops.aten.threshold_backward.grad_input(gradient, x, 0, grad_input=out)
+    else:
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            y = act(x)
+        out.copy_(torch.autograd.grad(y, x, gradient.to(y.dtype))[0])
+
+
+def _chunks(sequence: Tensor, groups: Groups) -> Iterator[tuple[slice, Tensor | None]]:
+    r"""Yields nodes, and the graph of each."""
+    length, num_nodes, channels = sequence.size()
+    size = num_nodes
+    if sequence.device.type == "cpu":
+        size = _CHUNK_BYTES // max(length * channels * sequence.element_size(), 1)
+    size = max(size, 1)
+    for start in range(0, num_nodes, size):
+        nodes = slice(start, start + size)
+        yield nodes, None if groups.batch is None else groups.batch[nodes]
+
+
+def _combine(weights: Tensor, x: Tensor, batch: Tensor | None) -> Tensor:
+    dtype = torch.promote_types(weights.dtype, x.dtype)
+    if batch is None:
+        out = weights[0].to(dtype) @ x.flatten(1).to(dtype)
+        return out.view(weights.size(1), *x.shape[1:]).to(x.dtype)
+    _, rows, length = weights.size()
+    if x.device.type == "cpu" and (
+        rows * length <= 4 or rows * length * x.size(-1) < _FEW_PRODUCTS
+    ):
+        by_node = weights.to(dtype).permute(1, 2, 0)[:, :, batch].unsqueeze(-1)  # [R, L, N, 1]
+        out = by_node[:, 0] * x[0].to(dtype)
+        for position in range(1, x.size(0)):
+            out.addcmul_(by_node[:, position], x[position].to(dtype))
+    else:
+        # [N, R, L] x [N, L, F] -> [N, R, F], seen as [R, N, F]
+        out = (weights.to(dtype)[batch] @ x.transpose(0, 1).to(dtype)).transpose(0, 1)
+    return out.to(x.dtype)
+
+
+def _combine_into(
+    out: Tensor, weights: Tensor, x: Tensor, batch: Tensor | None, adds: bool
+) -> None:
+    if batch is None and out.dtype == weights.dtype == x.dtype:
+        rows = out.flatten(1)
+        torch.addmm(rows, weights[0], x.flatten(1), beta=int(adds), out=rows)
+    elif adds:
+        out += _combine(weights, x, batch)
+    else:
+        out.copy_(_combine(weights, x, batch))
+
+
 def runs_on_device(tensor: Tensor) -> bool:
     r"""Whether work on tensors like this one goes through Triton, where launches are what costs."""
     return (
-        (tensor.is_cuda or _interprets())
+        (tensor.is_cuda or os.environ.get(_SWITCH) == "1")
         and tensor.dtype != torch.float64
-        and _load_triton_kernels() is not None
+        and _load("triton_sequences") is not None
     )
 
 
-def _triton_for(act: Activation, *tensors: Tensor | None) -> ModuleType | None:
-    r"""Returns the Triton kernels if they can take these tensors, else None."""
+def triton_for(act: Activation, *tensors: Tensor | None) -> ModuleType | None:
     for tensor in tensors:
         if tensor is None:
             continue
         # float64 is for checking, and wants sums in float64
         if not tensor.is_contiguous() or tensor.dtype == torch.float64:
             return None
-        if not tensor.is_cuda and not _interprets():
+        if not tensor.is_cuda and os.environ.get(_SWITCH) != "1":
             return None
-    kernels = _load_triton_kernels()
-    if kernels is None or act not in kernels.ACTIVATION_CODES:
-        return None
-    return kernels
+    fast = _load("triton_sequences")
+    return None if fast is None or act not in fast.ACTIVATION_CODES else fast
 
 
 def coefficient_kernels(*tensors: Tensor) -> ModuleType | None:
-    r"""Returns the Triton kernels of the coefficients if they can take these tensors, else None."""
-    for tensor in tensors:
-        if tensor.dtype != torch.float32 or not tensor.is_contiguous():
-            return None
-    if _triton_for(identity, *tensors) is None:
+    if any(tensor.dtype != torch.float32 for tensor in tensors):
         return None
-    return _load_coefficient_kernels()
+    return None if triton_for(identity, *tensors) is None else _load("triton_coefficients")
 
 
 @cache
-def _load_triton_kernels() -> ModuleType | None:
+def _load(name: str) -> ModuleType | None:
     if find_spec("triton") is None:
         return None
-    from torch_grama.nn.engine import triton_launch
-
-    return triton_launch
-
-
-@cache
-def _load_coefficient_kernels() -> ModuleType:
-    from torch_grama.nn.engine import triton_coefficient_launch
-
-    return triton_coefficient_launch
-
-
-def _interprets() -> bool:
-    # Triton's own switch: kernels run as Python on the CPU, slowly, for tests
-    return os.environ.get("TRITON_INTERPRET") == "1"
+    return import_module(f"torch_grama.nn.engine.{name}")

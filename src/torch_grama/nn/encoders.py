@@ -1,0 +1,139 @@
+"""Encoders of categorical features and of positional encodings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import Embedding, Linear, Module, ModuleList, ReLU
+from torch_geometric.nn.inits import reset
+
+from torch_grama.nn.norms import StepwiseBatchNorm
+
+# Number of categories of each column of the Open Graph Benchmark's molecules: atomic number,
+# chirality, degree, formal charge, hydrogens, radical electrons, hybridisation, aromatic, in ring.
+ATOM_SIZES = (119, 5, 12, 12, 10, 6, 6, 2, 2)
+# Bond type, stereo configuration, conjugated.
+BOND_SIZES = (5, 6, 2)
+
+
+class CategoricalEncoder(Module):
+    r"""Embeds categorical columns: one table a column, and the sum of their rows.
+
+    Args:
+        sizes (sequence of int): Number of categories of each column.
+        channels (int): Width of the embedding.
+
+    Shapes:
+        - **input:** categories :math:`(N, C)`, or :math:`(N)` for a single column, integer
+        - **output:** :math:`(N, F)`
+
+    Example:
+        >>> CategoricalEncoder([4, 2], 16)(torch.tensor([[3, 1], [0, 0]])).size()
+        torch.Size([2, 16])
+    """
+
+    def __init__(self, sizes: Sequence[int], channels: int) -> None:
+        super().__init__()
+        if not sizes or min(sizes) < 1:
+            raise ValueError(f"Expected 'sizes' to be positive, one a column (got {list(sizes)})")
+        self.sizes = tuple(sizes)
+        self.channels = channels
+        self.tables = ModuleList([Embedding(size, channels) for size in sizes])
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        for weight in self.tables.parameters():
+            torch.nn.init.xavier_uniform_(weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        r"""Returns the embedding of each row."""
+        if x.dim() == 1:
+            x = x.unsqueeze(-1)
+        if x.dim() != 2 or x.size(1) != len(self.sizes):
+            raise ValueError(
+                f"Expected categorical features of shape [num_rows, {len(self.sizes)}] "
+                f"(got {list(x.size())})"
+            )
+        if x.is_floating_point():
+            raise TypeError(f"Expected integer categories (got {x.dtype})")
+        out: Tensor = self.tables[0](x[:, 0])
+        for column in range(1, len(self.sizes)):
+            out = out + self.tables[column](x[:, column])
+        return out
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({list(self.sizes)}, {self.channels})"
+
+
+class AtomEncoder(CategoricalEncoder):
+    r"""Embeds the nine atom columns of the Open Graph Benchmark's molecules.
+
+    Args:
+        channels (int): Width of the embedding.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(ATOM_SIZES, channels)
+
+
+class BondEncoder(CategoricalEncoder):
+    r"""Embeds the three bond columns of the Open Graph Benchmark's molecules.
+
+    Args:
+        channels (int): Width of the embedding.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(BOND_SIZES, channels)
+
+
+class PositionEncoder(Module):
+    r"""Encodes positional and structural encodings: batch norm, then an MLP of two layers.
+
+    Args:
+        in_channels (int): Number of columns of the encodings.
+        channels (int): Width of the result.
+
+    Shapes:
+        - **input:** encodings :math:`(N, K)`
+        - **output:** :math:`(N, F)`
+    """
+
+    def __init__(self, in_channels: int, channels: int) -> None:
+        super().__init__()
+        if in_channels < 1 or channels < 1:
+            raise ValueError(
+                f"Expected 'in_channels' and 'channels' to be at least 1 (got {in_channels} and "
+                f"{channels})"
+            )
+        self.in_channels = in_channels
+        self.channels = channels
+        self.norm = StepwiseBatchNorm(in_channels)
+        self.first = Linear(in_channels, 2 * channels)
+        self.act = ReLU()
+        self.second = Linear(2 * channels, channels)
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        for module in self.children():
+            reset(module)
+
+    def forward(self, pe: Tensor) -> Tensor:
+        r"""Returns the encoded positions."""
+        out: Tensor = self.second(self.act(self.first(self.norm(pe))))
+        return out
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.in_channels}, {self.channels})"
+
+
+def append_positions(x: Tensor, encoded: Tensor, sequence_first: bool = False) -> Tensor:
+    r"""Lays encoded positions :math:`(N, F)` beside node features :math:`(N, C)`, or beside each
+    element of a sequence of them :math:`(N, L, C)`, or :math:`(L, N, C)` with the sequence first.
+    """
+    if x.dim() == 3:
+        encoded = encoded.unsqueeze(0 if sequence_first else 1).expand(*x.shape[:-1], -1)
+    return torch.cat([x, encoded], dim=-1)

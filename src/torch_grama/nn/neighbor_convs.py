@@ -1,0 +1,191 @@
+"""Convolutions and aggregations over neighbours that PyG does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn import Linear, Module, ReLU, Sequential
+from torch_geometric.nn import GCNConv, GINConv, GINEConv, MessagePassing
+from torch_geometric.nn.aggr import Aggregation, MultiAggregation, SumAggregation
+from torch_geometric.nn.inits import reset
+from torch_geometric.utils import scatter
+
+from torch_grama.nn.arguments import choose
+from torch_grama.nn.norms import StepwiseBatchNorm
+
+
+class RootedGCNConv(GCNConv):
+    r"""Graph convolution plus a linear map of the node itself:
+
+    .. math::
+        \mathbf{X}' = \hat{\mathbf{A}} \mathbf{X} \mathbf{W} + \mathbf{X}
+        \mathbf{W}_{\mathrm{root}} + \mathbf{b},
+
+    where :math:`\hat{\mathbf{A}}` is the symmetrically normalised adjacency matrix with self-loops
+    of PyG's :class:`~torch_geometric.nn.GCNConv`. In a dense graph its loop is a share of one over
+    the degree, so that a node hardly sees itself; the second map gives it back. As a backbone it is
+    linear and runs on the linear engine.
+
+    Args:
+        channels (int): Width of the states.
+        bias (bool, optional): If :obj:`False`, there is no :math:`\mathbf{b}`.
+            (default: :obj:`True`)
+
+    Shapes:
+        - **input:** node states :math:`(N, F)`, edges :math:`(2, E)`, edge weights :math:`(E)`
+          *(optional)*
+        - **output:** node states :math:`(N, F)`
+    """
+
+    def __init__(self, channels: int, bias: bool = True) -> None:
+        super().__init__(channels, channels, bias=bias)
+        self.root = Linear(channels, channels, bias=False)
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        super().reset_parameters()  # type: ignore[no-untyped-call]
+        # the constructor above calls this before there is a root
+        if hasattr(self, "root"):
+            self.root.reset_parameters()
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        out: Tensor = super().forward(x, edge_index, edge_weight) + self.root(x)
+        return out
+
+
+class NeighborSumConv(Module):
+    r"""A sum over neighbours, made for molecules:
+
+    .. math::
+        \mathbf{x}'_i = \mathrm{BN}\Big( \sum_{j \to i} \mathrm{ReLU}(\mathbf{W} \mathbf{x}_j +
+        \mathbf{b} + \mathbf{e}_{ij}) \Big).
+
+    There is no self-loop and no division by degrees, so that the number of neighbours counts: the
+    layer behind the best message-passing results on peptides (`"Can Classic GNNs Be Strong
+    Baselines for Graph-level Tasks?" <https://arxiv.org/abs/2502.09263>`_). Each recurrence keeps
+    running statistics of its own.
+
+    Args:
+        channels (int): Width of the states, and of the edge attributes if there are any.
+        has_edge_attr (bool, optional): Whether edge attributes come. (default: :obj:`False`)
+        num_recurrences (int, optional): How many recurrences share the layer. (default: :obj:`1`)
+        norm (str, optional): ``"batch_norm"`` or :obj:`None`. (default: :obj:`"batch_norm"`)
+
+    Shapes:
+        - **input:** node states :math:`(N, F)`, edges :math:`(2, E)`, edge attributes
+          :math:`(E, F)` *(optional)*
+        - **output:** node states :math:`(N, F)`
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        has_edge_attr: bool = False,
+        num_recurrences: int = 1,
+        norm: str | None = "batch_norm",
+    ) -> None:
+        super().__init__()
+        if norm not in ("batch_norm", None):
+            raise ValueError(f"Expected 'norm' to be 'batch_norm' or None (got {norm!r})")
+        self.channels = channels
+        self.lin = Linear(channels, channels)
+        self.edge_lin = Linear(channels, channels, bias=False) if has_edge_attr else None
+        self.norm = StepwiseBatchNorm(channels, num_recurrences) if norm else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        for module in self.children():
+            reset(module)
+
+    def forward(
+        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None, step: int = 0
+    ) -> Tensor:
+        r"""Returns the new node states."""
+        message = self.lin(x).index_select(0, edge_index[0])
+        if self.edge_lin is not None:
+            if edge_attr is None:
+                raise ValueError("Expected 'edge_attr' (the layer was built with has_edge_attr)")
+            message = message + self.edge_lin(edge_attr)
+        out = scatter(F.relu(message), edge_index[1], dim_size=x.size(0), reduce="sum")
+        return out if self.norm is None else self.norm(out, step)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.channels})"
+
+
+class NormedConv(Module):
+    r"""A convolution followed by a batch norm with running statistics of each recurrence.
+
+    Sums over neighbours multiply the scale of the states by the degrees; around such a convolution
+    a deep recurrence needs the norm.
+
+    Args:
+        conv (Module): The convolution, called with node states, edges and what it declares.
+        channels (int): Width of the states.
+        num_recurrences (int, optional): How many recurrences share it. (default: :obj:`1`)
+
+    Shapes:
+        - **input:** node states :math:`(N, F)`, edges :math:`(2, E)`
+        - **output:** node states :math:`(N, F)`
+    """
+
+    def __init__(self, conv: Module, channels: int, num_recurrences: int = 1) -> None:
+        super().__init__()
+        self.conv = conv
+        self.norm = StepwiseBatchNorm(channels, num_recurrences)
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        for module in self.children():
+            reset(module)
+
+    def forward(self, x: Tensor, edge_index: Tensor, step: int = 0, **kwargs: Tensor) -> Tensor:
+        r"""Returns the normed node states; further keywords go to the convolution."""
+        out: Tensor = self.norm(self.conv(x, edge_index, **kwargs), step)
+        return out
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({type(self.conv).__name__})"
+
+
+def build_gin_conv(
+    channels: int, has_edge_attr: bool = False, aggregation: str = "sum"
+) -> MessagePassing:
+    r"""Makes PyG's :class:`GINConv` with an MLP of two layers, or :class:`GINEConv` for edge
+    attributes of the same width.
+
+    Args:
+        channels (int): Width of the states.
+        has_edge_attr (bool, optional): Whether edge attributes come. (default: :obj:`False`)
+        aggregation (str, optional): ``"sum"``, or ``"multi"`` for a linear map of sum, mean,
+            maximum and minimum. (default: :obj:`"sum"`)
+    """
+    mlp = Sequential(Linear(channels, channels), ReLU(), Linear(channels, channels))
+    aggr = build_aggregation(aggregation, channels)
+    if has_edge_attr:
+        return GINEConv(mlp, edge_dim=channels, aggr=aggr)  # type: ignore[abstract]
+    return GINConv(mlp, aggr=aggr)  # type: ignore[abstract]
+
+
+def _multi(channels: int) -> Aggregation:
+    # One summary cannot tell all neighbourhoods apart: sums count, means do not depend on the
+    # degree, extremes carry distances.
+    sizes = {"in_channels": channels, "out_channels": channels}
+    return MultiAggregation(["sum", "mean", "max", "min"], mode="proj", mode_kwargs=sizes)
+
+
+AGGREGATIONS: dict[str, Callable[[int], Aggregation]] = {
+    "sum": lambda _: SumAggregation(),
+    "multi": _multi,
+}
+
+
+def build_aggregation(word: str, channels: int) -> Aggregation:
+    r"""Makes an aggregation of messages: ``"sum"``, or ``"multi"`` for a linear map of sum, mean,
+    maximum and minimum side by side, as in `"Principal Neighbourhood Aggregation for Graph Nets"
+    <https://arxiv.org/abs/2004.05718>`_ without its scaling by the degree.
+    """
+    return choose("aggregation", word, AGGREGATIONS)(channels)

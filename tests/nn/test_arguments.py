@@ -1,0 +1,114 @@
+import pytest
+import torch
+
+from torch_grama.nn.arguments import (
+    ACTIVATIONS,
+    check_input_sizes,
+    check_positive,
+    choose,
+    explain_old_names,
+    list_nearest_first,
+    resolve_activation,
+)
+from torch_grama.nn.engine.sequence import PURE_ACTIVATIONS, identity
+
+COLOURS = {"red": 1, "green": 2, "grey": 3}
+X = torch.tensor([-2.0, -0.5, 0.0, 1.5], dtype=torch.float64)
+FORMULAS = {
+    "relu": lambda x: x.clamp(min=0),
+    "elu": lambda x: torch.where(x > 0, x, x.exp() - 1),
+    "gelu": lambda x: x * (1 + torch.erf(x / 2**0.5)) / 2,
+    "silu": lambda x: x / (1 + (-x).exp()),
+    "tanh": lambda x: (x.exp() - (-x).exp()) / (x.exp() + (-x).exp()),
+    "leaky_relu": lambda x: torch.where(x > 0, x, 0.01 * x),
+    "identity": lambda x: x,
+}
+
+
+class TestChoose:
+    def test_a_known_word_gives_its_entry(self):
+        assert choose("colour", "green", COLOURS) == 2
+
+    def test_an_unknown_word_lists_all_with_the_nearest_first(self):
+        message = r"^Expected 'colour' to be one of 'grey', 'green', 'red' \(got 'gray'\)$"
+
+        with pytest.raises(ValueError, match=message):
+            choose("colour", "gray", COLOURS)
+
+    @pytest.mark.parametrize("word", [None, 3, ("red",), ["red"]])
+    def test_what_is_no_word_is_refused_like_an_unknown_one(self, word):
+        with pytest.raises(ValueError, match="Expected 'colour' to be one of"):
+            choose("colour", word, COLOURS)
+
+    def test_upper_case_does_not_hide_the_nearest_word(self):
+        assert list_nearest_first("GREEN", COLOURS).startswith("'green'")
+
+
+class TestSizes:
+    def test_good_ones_pass(self):
+        check_input_sizes(-1, 0.0)
+        check_positive(hidden_channels=1, edge_dim=None)
+
+    @pytest.mark.parametrize("size", [0, -3])
+    def test_below_one(self, size):
+        with pytest.raises(ValueError, match=rf"'num_blocks' to be at least 1 \(got {size}\)"):
+            check_positive(seq_len=1, num_blocks=size)
+
+    @pytest.mark.parametrize(
+        ("in_channels", "dropout", "message"),
+        [
+            (0, 0.0, r"'in_channels' to be positive or -1 \(got 0\)"),
+            (-2, 0.0, r"'in_channels' to be positive or -1 \(got -2\)"),
+            (1, 1.0, r"'dropout' to be at least 0 and below 1 \(got 1.0\)"),
+            (1, -0.1, r"'dropout' to be at least 0 and below 1 \(got -0.1\)"),
+            (1, float("nan"), r"'dropout'.*\(got nan\)"),
+        ],
+    )
+    def test_of_the_input_out_of_range(self, in_channels, dropout, message):
+        with pytest.raises(ValueError, match=message):
+            check_input_sizes(in_channels, dropout)
+
+
+class TestActivation:
+    @pytest.mark.parametrize("word", ACTIVATIONS)
+    def test_every_word_is_its_formula(self, word):
+        assert torch.allclose(resolve_activation(word)(X), FORMULAS[word](X))
+
+    def test_none_is_no_activation(self):
+        assert resolve_activation(None) is identity
+
+    def test_a_callable_is_taken_as_it_is(self):
+        assert resolve_activation(torch.sin) is torch.sin
+
+    def test_an_unknown_word_lists_the_known_ones(self):
+        with pytest.raises(ValueError, match=r"'act' to be one of 'relu'.*'tanh'.*got 'rlu'"):
+            resolve_activation("rlu")
+
+    def test_what_cannot_be_called_is_refused(self):
+        with pytest.raises(TypeError, match=r"'act' to be a name, a callable or None.*int"):
+            resolve_activation(3)
+
+    def test_every_word_is_a_pure_function(self):
+        assert set(ACTIVATIONS.values()) == PURE_ACTIVATIONS.keys()
+
+    @pytest.mark.parametrize("act", [act for act, over in PURE_ACTIVATIONS.items() if over])
+    def test_written_over_its_input_it_is_the_same(self, act):
+        x = X.clone()
+
+        out = PURE_ACTIVATIONS[act](x)
+
+        assert out.data_ptr() == x.data_ptr()
+        assert torch.equal(out, act(X))
+
+
+def test_an_old_name_is_answered_with_the_new_one():
+    class Shape:
+        @explain_old_names({"colour": "write paint=Paint(...)"})
+        def __init__(self, size, paint=None):
+            self.given = size, paint
+
+    assert Shape(3, paint="red").given == (3, "red")
+    with pytest.raises(TypeError, match=r"no argument 'colour'.*; write paint=Paint\(\.\.\.\)$"):
+        Shape(3, colour="red")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'color'"):
+        Shape(3, color="red")

@@ -1,0 +1,111 @@
+import pytest
+import torch
+
+from torch_grama.nn import AtomEncoder, BondEncoder, CategoricalEncoder, PositionEncoder
+from torch_grama.nn.encoders import append_positions
+
+
+def test_rows_are_sums_of_the_rows_of_the_tables():
+    module = CategoricalEncoder([4, 2], 3)
+    first, second = (table.weight for table in module.tables)
+
+    out = module(torch.tensor([[3, 1], [0, 0]]))
+
+    assert torch.equal(out, torch.stack([first[3] + second[1], first[0] + second[0]]))
+
+
+def test_a_single_column_may_come_flat():
+    module = CategoricalEncoder([4], 3)
+    x = torch.tensor([1, 3])
+
+    assert torch.equal(module(x), module(x.unsqueeze(-1)))
+
+
+def test_no_rows():
+    assert CategoricalEncoder([4, 2], 3)(torch.empty(0, 2, dtype=torch.long)).size() == (0, 3)
+
+
+def test_atom_sizes_are_those_of_ogb():
+    module = AtomEncoder(8)
+
+    assert module.sizes == (119, 5, 12, 12, 10, 6, 6, 2, 2)
+    assert [table.num_embeddings for table in module.tables] == list(module.sizes)
+    assert module(torch.tensor([module.sizes]) - 1).size() == (1, 8)
+
+
+def test_bond_sizes_are_those_of_ogb():
+    module = BondEncoder(8)
+
+    assert module.sizes == (5, 6, 2)
+    assert module(torch.tensor([module.sizes]) - 1).size() == (1, 8)
+
+
+def test_sizes_agree_with_an_installed_ogb():
+    features = pytest.importorskip("ogb.utils.features", reason="ogb is not installed")
+
+    assert tuple(features.get_atom_feature_dims()) == AtomEncoder(1).sizes
+    assert tuple(features.get_bond_feature_dims()) == BondEncoder(1).sizes
+
+
+@pytest.mark.parametrize("module", [CategoricalEncoder([4, 2], 3), PositionEncoder(3, 8)])
+def test_reset_draws_anew(module):
+    before = {name: p.clone() for name, p in module.named_parameters() if "norm" not in name}
+
+    module.reset_parameters()
+
+    for name, value in before.items():
+        assert not torch.equal(module.get_parameter(name), value), name
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        (CategoricalEncoder([4, 2], 3), "CategoricalEncoder([4, 2], 3)"),
+        (BondEncoder(8), "BondEncoder([5, 6, 2], 8)"),
+        (PositionEncoder(3, 8), "PositionEncoder(3, 8)"),
+    ],
+)
+def test_repr(module, expected):
+    assert str(module) == expected
+
+
+@pytest.mark.parametrize("sizes", [[], [3, 0]])
+def test_bad_sizes(sizes):
+    with pytest.raises(ValueError, match="'sizes' to be positive, one a column"):
+        CategoricalEncoder(sizes, 3)
+
+
+@pytest.mark.parametrize("size", [(5,), (5, 3), (5, 2, 1)])
+def test_bad_shapes(size):
+    with pytest.raises(ValueError, match=r"shape \[num_rows, 2\] \(got \[5"):
+        CategoricalEncoder([4, 2], 3)(torch.zeros(*size, dtype=torch.long))
+
+
+def test_floating_point_is_refused():
+    with pytest.raises(TypeError, match=r"integer categories \(got torch.float32\)"):
+        CategoricalEncoder([4, 2], 3)(torch.zeros(5, 2))
+
+
+class TestPositions:
+    def test_are_normed_and_pass_two_layers(self):
+        module = PositionEncoder(3, 4).double()
+        pe = 3 * torch.randn(6, 3, dtype=torch.float64) + 1
+
+        normed = (pe - pe.mean(0)) / (pe.var(0, correction=0) + 1e-5).sqrt()
+        expected = module.second(module.first(normed).relu())
+
+        assert torch.allclose(module(pe), expected)
+
+    def test_stand_beside_the_features_of_every_snapshot(self):
+        x, encoded = torch.randn(4, 3, 5), torch.randn(4, 2)
+
+        static, sequence = append_positions(x[:, 0], encoded), append_positions(x, encoded)
+
+        assert torch.equal(static, torch.cat([x[:, 0], encoded], dim=1))
+        for k in range(3):
+            assert torch.equal(sequence[:, k], torch.cat([x[:, k], encoded], dim=1))
+
+    @pytest.mark.parametrize("sizes", [(0, 3), (3, 0)])
+    def test_bad_sizes(self, sizes):
+        with pytest.raises(ValueError, match="'in_channels' and 'channels' to be at least 1"):
+            PositionEncoder(*sizes)

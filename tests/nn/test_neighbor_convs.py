@@ -1,0 +1,157 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from torch_geometric.nn import GINConv, GINEConv
+from torch_geometric.utils import to_dense_adj
+
+from torch_grama.nn import GRAMABlock, NeighborSumConv, NormedConv, RootedGCNConv, build_gin_conv
+from torch_grama.nn.neighbor_convs import build_aggregation
+
+CHANNELS = 5
+MESSAGES = torch.tensor([[1.0, -2.0], [3.0, 5.0], [-4.0, 0.5]], dtype=torch.float64)
+TARGET = torch.tensor([1, 1, 2])
+
+
+def dense_formula(module, data, edge_weight=None):
+    edges = {"edge_attr": edge_weight, "max_num_nodes": data.num_nodes}
+    # to_dense_adj has a row for each source
+    adjacency = to_dense_adj(data.edge_index, **edges)[0].to(data.x.dtype).t()
+    has_loop = adjacency.diagonal() != 0
+    adjacency = adjacency + torch.diag((~has_loop).to(data.x.dtype))
+    scale = adjacency.sum(dim=1).rsqrt()
+    out = (scale[:, None] * adjacency * scale) @ data.x @ module.lin.weight.t()
+    out = out + data.x @ module.root.weight.t()
+    return out if module.bias is None else out + module.bias
+
+
+class TestRootedGCN:
+    @pytest.mark.parametrize("bias", [True, False])
+    @pytest.mark.parametrize("weighted", [True, False])
+    def test_equals_the_dense_formula(self, directed, bias, weighted):
+        module = RootedGCNConv(CHANNELS, bias=bias).double()
+        weight = torch.rand(directed.num_edges, dtype=torch.float64) if weighted else None
+
+        out = module(directed.x, directed.edge_index, weight)
+
+        assert torch.allclose(out, dense_formula(module, directed, weight))
+
+
+class TestNeighborSum:
+    @pytest.fixture
+    def edges(self, directed):
+        return torch.randn(directed.num_edges, CHANNELS, dtype=torch.float64)
+
+    def written_out(self, module, data, edge_attr):
+        rows = [torch.zeros(CHANNELS, dtype=torch.float64) for _ in range(data.num_nodes)]
+        for k, (j, i) in enumerate(data.edge_index.t().tolist()):
+            message = module.lin.weight @ data.x[j] + module.lin.bias
+            if edge_attr is not None:
+                message = message + module.edge_lin.weight @ edge_attr[k]
+            rows[i] = rows[i] + message.clamp(min=0)
+        return torch.stack(rows)
+
+    @pytest.mark.parametrize("norm", ["batch_norm", None])
+    @pytest.mark.parametrize("has_edges", [False, True])
+    def test_equals_its_equation(self, directed, edges, has_edges, norm):
+        module = NeighborSumConv(CHANNELS, has_edges, norm=norm).double()
+        given = edges if has_edges else None
+
+        out = module(directed.x, directed.edge_index, given)
+
+        expected = self.written_out(module, directed, given)
+        if norm:
+            expected = F.batch_norm(expected, None, None, training=True)
+        assert torch.allclose(out, expected)
+
+    def test_gradcheck(self, directed, edges):
+        module = NeighborSumConv(CHANNELS, True).double()
+
+        assert torch.autograd.gradcheck(
+            lambda x, e: module(x, directed.edge_index, e),
+            (directed.x.requires_grad_(), edges.requires_grad_()),
+        )
+
+    def test_every_recurrence_keeps_its_own_running_statistics(self, directed):
+        block = GRAMABlock(CHANNELS, "neighbor-sum", seq_len=2, num_recurrences=3).double()
+        states = torch.stack([directed.x, 2 * directed.x])
+
+        block(states, 0 * states, directed.edge_index)
+
+        mean = block.backbone.norm.running_mean
+        assert mean.size() == (3, CHANNELS)
+        assert not torch.allclose(mean[0], mean[1])
+
+    def test_edge_attributes_that_were_promised_must_come(self, directed):
+        with pytest.raises(ValueError, match="Expected 'edge_attr'"):
+            NeighborSumConv(CHANNELS, True).double()(directed.x, directed.edge_index)
+
+    def test_unknown_norm(self):
+        with pytest.raises(ValueError, match="'norm' to be 'batch_norm' or None"):
+            NeighborSumConv(CHANNELS, norm="layer_norm")
+
+    def test_repr(self):
+        assert str(NeighborSumConv(8)) == "NeighborSumConv(8)"
+
+
+class TestGIN:
+    @pytest.mark.parametrize("has_edges", [False, True])
+    @pytest.mark.parametrize("aggregation", ["sum", "multi"])
+    def test_is_the_layer_of_pyg(self, directed, has_edges, aggregation):
+        module = build_gin_conv(CHANNELS, has_edges, aggregation).double()
+        edges = {"edge_attr": torch.randn(directed.num_edges, CHANNELS).double()}
+
+        out = module(directed.x, directed.edge_index, **(edges if has_edges else {}))
+
+        assert type(module) is (GINEConv if has_edges else GINConv)
+        source, target = directed.edge_index
+        messages = directed.x[source]
+        if has_edges:
+            messages = (messages + module.lin(edges["edge_attr"])).relu()
+        reduced = module.aggr_module(messages, target, dim_size=directed.num_nodes)
+        assert torch.allclose(out, module.nn(directed.x + reduced))
+
+
+class TestNormed:
+    def test_is_the_convolution_and_a_norm_of_the_step(self, directed):
+        module = NormedConv(GINConv(torch.nn.Linear(CHANNELS, CHANNELS)), CHANNELS, 2).double()
+        x, edge_index = directed.x, directed.edge_index
+        plain = module.conv(x, edge_index)
+
+        out = module(x, edge_index, step=1)
+
+        assert torch.allclose(out, F.batch_norm(plain, None, None, training=True))
+        assert not module.norm.running_mean[0].any()
+        assert torch.allclose(module.norm.running_mean[1], 0.1 * plain.mean(0))
+
+    def test_keywords_go_to_the_convolution(self, directed):
+        module = NormedConv(RootedGCNConv(CHANNELS), CHANNELS).double().eval()
+
+        out = module(directed.x, directed.edge_index, edge_weight=directed.edge_weight)
+
+        plain = module.conv(directed.x, directed.edge_index, directed.edge_weight)
+        assert torch.allclose(out, plain, rtol=1e-4)
+
+    def test_repr(self):
+        assert str(NormedConv(RootedGCNConv(CHANNELS), CHANNELS)) == "NormedConv(RootedGCNConv)"
+
+
+class TestAggregation:
+    def test_sum(self):
+        out = build_aggregation("sum", 2)(MESSAGES, TARGET, dim_size=3)
+
+        assert out.tolist() == [[0.0, 0.0], [4.0, 3.0], [-4.0, 0.5]]
+
+    def test_multi_maps_four_summaries(self):
+        aggregation = build_aggregation("multi", 2).double()
+        nothing = torch.zeros(8, dtype=torch.float64)
+        pair = torch.tensor([4.0, 3.0, 2.0, 1.5, 3.0, 5.0, 1.0, -2.0], dtype=torch.float64)
+        single = MESSAGES[2].repeat(4)
+
+        out = aggregation(MESSAGES, TARGET, dim_size=3)
+
+        expected = aggregation.lin(torch.stack([nothing, pair, single]))
+        torch.testing.assert_close(out, expected)
+
+    def test_unknown_word(self):
+        with pytest.raises(ValueError, match="'aggregation' to be one of 'multi', 'sum'"):
+            build_aggregation("median", 2)
