@@ -51,11 +51,6 @@ def grama_for_graphs(pooling: str = "mean", **options: object) -> GRAMA:
     return grama(readout=Readout("graph", pooling), **options)
 
 
-def grama_for_graphs(pooling: str = "mean", **options: object) -> GRAMA:
-    """The same with one output per graph."""
-    return grama(readout="graph", pooling=pooling, **options)
-
-
 class Stage(nn.Module):
     """A wrapper that changes what it passes on, as an input stage does."""
 
