@@ -29,6 +29,9 @@ RINGS = {
 # Rooms that an outer ring must not enter although the way is inward.
 CLOSED = {"report": {"nn"}}  # it reads result files and knows no model
 
+# Folders inside a room that know nothing of the rest of it.
+INNERMOST = {"nn/engine": f"{PACKAGE}.nn.engine"}
+
 # What a room may load when it is imported. Rooms that are not listed may load what they like.
 LIBRARIES = {
     "": set[str](),
@@ -160,6 +163,10 @@ def _judge(found: Import, package: Path) -> Iterator[str]:
         target = _room_of(found.module.removeprefix(package.name).lstrip(".").partition(".")[0])
         if not _may_enter(room, target):
             yield f"{place}'{room or package.name}' must not import {found.module}"
+            return
+        for folder, inside in INNERMOST.items():
+            if path.as_posix().startswith(f"{folder}/") and not found.module.startswith(inside):
+                yield f"{place}'{folder}' must not import {found.module}"
     elif found.library not in sys.stdlib_module_names and room in LIBRARIES:
         allowed = LIBRARIES[room] | (LAZY_LIBRARIES.get(room, set()) if found.lazy else set())
         for pattern, libraries in FILE_LIBRARIES.items():
