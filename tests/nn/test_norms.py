@@ -4,6 +4,7 @@ from torch.nn import BatchNorm1d, GroupNorm, LayerNorm
 from torch_geometric.nn import GraphNorm, InstanceNorm, PairNorm
 from torch_geometric.nn import LayerNorm as GraphLayerNorm
 
+from torch_grama.nn import GRAMA, Coefficients
 from torch_grama.nn.norms import SequenceNorm, StepwiseBatchNorm, build_norm, normalize
 
 CHANNELS = 3
@@ -187,3 +188,17 @@ class TestStepwise:
 
     def test_repr(self):
         assert str(StepwiseBatchNorm(8, 4)) == "StepwiseBatchNorm(8, num_steps=4)"
+
+
+def test_coefficients_of_each_step_leave_the_same_statistics(batch):
+    """Free coefficients are the same at every step, and so must be all that a norm saw."""
+    models = []
+    for update in ("block", "step"):
+        torch.manual_seed(0)
+        coefficients = Coefficients("naive", update=update)
+        model = GRAMA(5, 8, 2, coefficients=coefficients, norm="batch_norm").double()
+        model(batch.x, batch.edge_index, batch=batch.batch)
+        models.append(model)
+
+    for (name, ours), theirs in zip(models[1].named_buffers(), models[0].buffers(), strict=True):
+        torch.testing.assert_close(ours, theirs, msg=name)

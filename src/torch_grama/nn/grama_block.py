@@ -249,6 +249,8 @@ class GRAMABlock(Module):
         residuals: Tensor | None
         if self.update == "step":
             states, residuals, coefficients = self._run_stepwise(sequence, graph, backbone)
+            if is_inside and self.reads_last_only:
+                states, residuals = states[-1:], None
         else:
             pools = self.coefficients.is_selective
             recurrence = Recurrence(
