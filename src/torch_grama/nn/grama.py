@@ -89,10 +89,10 @@ class GRAMA(Module):
     which a learned ARMA recurrence runs around any graph neural network.
 
     .. math::
-        \mathbf{f}^{(k)} = g_k(\mathbf{x}), \qquad
-        \mathbf{f}^{(t)} = \alpha \sum_{i=1}^{p} \phi_i \, \mathbf{f}^{(t-i)}
+        \mathbf{f}^{(k)} &= g_k(\mathbf{x}), \qquad
+        \boldsymbol{\delta}^{(t)} = \gamma \, \mathrm{GNN}(\mathbf{f}^{(t-1)}), \\
+        \mathbf{f}^{(t)} &= \alpha \sum_{i=1}^{p} \phi_i \, \mathbf{f}^{(t-i)}
         + \sum_{j=1}^{q} \theta_j \, \boldsymbol{\delta}^{(t-j)} + \boldsymbol{\delta}^{(t)},
-        \qquad \boldsymbol{\delta}^{(t)} = \gamma \, \mathrm{GNN}(\mathbf{f}^{(t-1)}),
 
     where :math:`k = 0, \ldots, L - 1` are the given elements and each of :math:`S` blocks adds
     :math:`R` new ones, which are the sequence of the next. The last state of the last block goes
