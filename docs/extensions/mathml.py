@@ -27,7 +27,7 @@ def to_mathml(formula: str, display: str) -> str:
     """Converts LaTeX; complains, as a warning, about a command that would be shown as it is."""
     if "\\begin" not in formula and ("&" in formula or r"\\" in formula):
         # the empty group keeps a bracket at the beginning from being read as an option
-        formula = rf"\begin{{aligned}} {{}} {formula} \end{{aligned}}"
+        formula = rf"\begin{{align*}} {{}} {formula} \end{{align*}}"
     for pattern, replacement in _SYNONYMS.items():
         formula = re.sub(pattern, replacement, formula)
     mathml: str = convert(formula, display=display)
