@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from torch_grama.nn import AtomEncoder, BondEncoder, CategoricalEncoder, PositionEncoder
-from torch_grama.nn.encoders import append_positions
 
 
 def test_rows_are_sums_of_the_rows_of_the_tables():
@@ -95,15 +94,6 @@ class TestPositions:
         expected = module.second(module.first(normed).relu())
 
         assert torch.allclose(module(pe), expected)
-
-    def test_stand_beside_the_features_of_every_snapshot(self):
-        x, encoded = torch.randn(4, 3, 5), torch.randn(4, 2)
-
-        static, sequence = append_positions(x[:, 0], encoded), append_positions(x, encoded)
-
-        assert torch.equal(static, torch.cat([x[:, 0], encoded], dim=1))
-        for k in range(3):
-            assert torch.equal(sequence[:, k], torch.cat([x[:, k], encoded], dim=1))
 
     @pytest.mark.parametrize("sizes", [(0, 3), (3, 0)])
     def test_bad_sizes(self, sizes):

@@ -10,7 +10,6 @@ from torch_geometric.transforms import AddLaplacianEigenvectorPE, AddRandomWalkP
 
 from torch_grama.nn import GRAMA, AtomEncoder, BondEncoder, Coefficients, PositionEncoder
 from torch_grama.nn.coefficients import PACE
-from torch_grama.nn.encoders import append_positions
 
 GCN, GATED, GPS = (BY_NAME[name] for name in ("gcn", "gatedgcn", "gps"))
 
@@ -55,7 +54,7 @@ class TestEncoders:
         model = GRAMA(9, CHANNELS, 2)
 
         outs = [
-            model(append_positions(data.x, encoder(pe)), data.edge_index)
+            model(torch.cat([data.x, encoder(pe)], dim=1), data.edge_index)
             for pe in (data[name], data[name].square())
         ]
 

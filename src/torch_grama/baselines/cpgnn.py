@@ -131,7 +131,7 @@ class CPGNN(SizedModule):
     ) -> Tensor:
         r"""Returns the loss of the MLP on its own and the penalty that keeps the matrix centred.
 
-        See :class:`~torch_grama.nn.training_hooks.AddsLoss`.
+        See :class:`~torch_grama.training.model_hooks.AddsLoss`.
         """
         prior = F.cross_entropy(self._prior_logits(x)[mask], y[mask])
         return self.prior_loss_weight * prior + self.compatibility.sum(dim=1).abs().sum()
@@ -149,7 +149,7 @@ class CPGNN(SizedModule):
     ) -> None:
         r"""Trains the MLP on the training nodes and estimates the compatibility of the classes.
 
-        See :class:`~torch_grama.nn.training_hooks.FitsLabels`.
+        See :class:`~torch_grama.training.model_hooks.FitsLabels`.
         """
         was_training = self.training
         self.train()

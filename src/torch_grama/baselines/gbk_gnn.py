@@ -96,7 +96,7 @@ class GBKGNN(SizedModule):
     ) -> Tensor:
         r"""Returns how badly the gates tell edges inside a class from edges between classes.
 
-        See :class:`~torch_grama.nn.training_hooks.AddsLoss`. Zero where no edge joins two
+        See :class:`~torch_grama.training.model_hooks.AddsLoss`. Zero where no edge joins two
         training nodes.
         """
         _, logits = self._run(x, edge_index, edge_weight)

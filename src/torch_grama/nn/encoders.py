@@ -128,12 +128,3 @@ class PositionEncoder(Module):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.channels})"
-
-
-def append_positions(x: Tensor, encoded: Tensor, sequence_first: bool = False) -> Tensor:
-    r"""Lays encoded positions :math:`(N, F)` beside node features :math:`(N, C)`, or beside each
-    element of a sequence of them :math:`(N, L, C)`, or :math:`(L, N, C)` with the sequence first.
-    """
-    if x.dim() == 3:
-        encoded = encoded.unsqueeze(0 if sequence_first else 1).expand(*x.shape[:-1], -1)
-    return torch.cat([x, encoded], dim=-1)

@@ -33,7 +33,7 @@ class GraphTask(pl.LightningModule):
 
     Logs ``train/loss``, ``val/loss`` and ``val/<metric>`` once an epoch, each over all targets of
     the epoch. A model may add a term to the training loss and start from an estimate made of the
-    training labels, see :mod:`torch_grama.nn.training_hooks`.
+    training labels, see :mod:`torch_grama.training.model_hooks`.
 
     Args:
         model (Module): Called as ``model(x, edge_index, edge_weight, edge_attr, batch,
