@@ -1,67 +1,346 @@
-"""A training step in a CUDA graph gives the numbers of one that is not."""
+"""Recorded steps give the numbers of steps that are not; on a CPU they run without a record."""
 
 import csv
+import dataclasses
+import sys
 
 import pytest
 import torch
-from training_cases import node_task
+from training_cases import SmallNet, graph_task, node_regression_task, node_task
 
 from torch_grama import GRAMA, Running
 from torch_grama.training import (
     GraphDataModule,
     GraphTask,
+    NonFiniteLossError,
     OptimizerSettings,
     ScheduleSettings,
     TrainerSettings,
+    evaluate,
+    evaluation_loader,
     fit,
+    predict,
+    prediction_loader,
 )
-from torch_grama.training.captured_step import CapturedStep
+from torch_grama.training import captured_step as file
+from torch_grama.training.optimizer import build_optimizer, keep_form
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.cuda, needs_cuda])]
 
 
-def test_a_step_of_sgd_cannot_be_recorded():
-    task = GraphTask.for_data(GRAMA(4, 8, 3), node_task(), OptimizerSettings("sgd"))
-    task.capture(None, "32")
-    with pytest.raises(ValueError, match="'adam' or 'adamw'"):
-        task.configure_optimizers()
-    adam = GraphTask.for_data(GRAMA(4, 8, 3), node_task())
-    adam.capture(None, "32")
-    (group,) = adam.configure_optimizers().param_groups
-    assert group["capturable"]
-    assert isinstance(group["lr"], torch.Tensor)
+@pytest.fixture
+def padded_on_cpu(monkeypatch):
+    """Lets a CPU take planned and padded steps, which it runs without a record."""
+    monkeypatch.setattr(sys.modules["torch_grama.training.fit"], "records_on", lambda _: True)
+    for name in ("fit", "evaluate"):
+        monkeypatch.setattr(sys.modules[f"torch_grama.training.{name}"], "pays", lambda *_: True)
 
 
-def test_a_loss_scale_cannot_be_recorded():
-    with pytest.raises(ValueError, match="'32' or 'bf16'"):
-        CapturedStep(None, "16")
+def run(folder, capture, data, model=None, resume=False, report="json", **changes):
+    torch.manual_seed(0)
+    if model is None:
+        level = "graph" if data.level == "graph" else "node"
+        model = SmallNet(4, data.num_outputs, level)
+        model.dropout.p = 0.0
+    optimizer = changes.pop("optimizer", OptimizerSettings(lr=0.01))
+    task = GraphTask.for_data(model, data, optimizer, ScheduleSettings("cosine", warmup_epochs=2))
+    settings = TrainerSettings(
+        **{"max_epochs": 8, "patience": None, "batch_size": 4, "capture": capture, **changes}
+    )
+    outcome = fit(task, GraphDataModule(data, 0, settings), folder, resume=resume, report=report)
+    with outcome.metrics_file.open() as stream:
+        rows = list(csv.DictReader(stream))
+    return rows, task
+
+
+def assert_same_run(one, other, rel):
+    (rows, task), (others, twin) = one, other
+    for row, of_twin in zip(rows, others, strict=True):
+        for name in ("train/loss", "val/loss", "lr"):
+            assert bool(of_twin[name]) == bool(row[name]), name
+            if row[name]:  # not every epoch is validated
+                assert float(of_twin[name]) == pytest.approx(float(row[name]), rel=rel, abs=1e-6)
+    for name, value in task.state_dict().items():
+        assert torch.allclose(value, twin.state_dict()[name], rtol=10 * rel, atol=1e-5), name
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
+@pytest.mark.parametrize("gradient_clip", [None, 0.1])
+@pytest.mark.parametrize("make", [graph_task, node_regression_task])
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.usefixtures("padded_on_cpu")
+def test_a_recorded_run_equals_one_that_is_not(tmp_path, device, make, gradient_clip, name):
+    changes = {
+        "accelerator": "auto" if device == "cpu" else device,
+        "gradient_clip": gradient_clip,
+        "optimizer": OptimizerSettings(name, lr=0.01),
+        "check_val_every": 2,
+    }
+    plain = run(tmp_path / "plain", False, make(), **changes)
+    recorded = run(tmp_path / "recorded", True, make(), **changes)
+    assert_same_run(plain, recorded, 1e-4 if device == "cpu" else 1e-3)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.usefixtures("padded_on_cpu")
+def test_bf16_is_recorded_too(tmp_path, device):
+    accelerator = {"accelerator": "auto" if device == "cpu" else device, "precision": "bf16"}
+    plain = run(tmp_path / "plain", False, graph_task(), **accelerator)
+    recorded = run(tmp_path / "recorded", True, graph_task(), **accelerator)
+    assert_same_run(plain, recorded, 2e-2)
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_cuda
 @pytest.mark.parametrize("gradient_clip", [None, 0.1])
-def test_captured_run_equals_the_eager_run(tmp_path, gradient_clip):
-    def run(capture):
-        data = node_task(200)
-        torch.manual_seed(0)
-        model = GRAMA(4, 16, 3, running=Running(cached=True, check_input=False))
-        task = GraphTask.for_data(
-            model, data, OptimizerSettings(lr=0.01), ScheduleSettings("cosine", warmup_epochs=2)
-        )
-        settings = TrainerSettings(
-            max_epochs=12,
-            accelerator="cuda",
-            capture=capture,
-            gradient_clip=gradient_clip,
-            patience=None,
-        )
-        folder = tmp_path / str(capture)
-        outcome = fit(task, GraphDataModule(data, 0, settings), folder, report="json")
-        with outcome.metrics_file.open() as stream:
-            rows = list(csv.DictReader(stream))
-        return rows, task.state_dict()
+def test_a_recorded_run_on_one_graph_equals_one_that_is_not(tmp_path, gradient_clip):
+    def train(capture):
+        model = GRAMA(4, 16, 3, running=Running(cached=True))
+        changes = {"accelerator": "cuda", "gradient_clip": gradient_clip, "max_epochs": 12}
+        return run(tmp_path / str(capture), capture, node_task(200), model, **changes)
 
-    (eager, weights), (captured, others) = run(False), run(True)
-    for row, twin in zip(eager, captured, strict=True):
-        for name in ("train/loss", "val/loss", "lr"):
-            assert float(twin[name]) == pytest.approx(float(row[name]), rel=1e-4, abs=1e-6)
-    for name, value in weights.items():
-        assert torch.allclose(value, others[name], rtol=1e-3, atol=1e-5), name
+    assert_same_run(train(False), train(True), 1e-4)
+
+
+class Killed(BaseException):
+    pass
+
+
+class KillAfter:
+    """Stops the run without a word after some steps, as a kill does."""
+
+    def __init__(self, steps):
+        self.steps = steps
+
+    def __call__(self, monkeypatch):
+        done = 0
+        plain = file.CapturedTraining.run
+
+        def counted(captured, batch):
+            nonlocal done
+            done += 1
+            if done > self.steps:
+                raise Killed
+            plain(captured, batch)
+
+        monkeypatch.setattr(file.CapturedTraining, "run", counted)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("steps", [7, 23])
+@pytest.mark.usefixtures("padded_on_cpu")
+def test_a_killed_run_goes_on_bit_for_bit(tmp_path, monkeypatch, device, steps):
+    # with dropout: random numbers go on where they stood
+    def train(folder, resume=False):
+        torch.manual_seed(1)
+        model = SmallNet(4, 2, "graph")
+        accelerator = "auto" if device == "cpu" else device
+        return run(
+            folder,
+            True,
+            graph_task(),
+            model,
+            resume,
+            accelerator=accelerator,
+            save_every=0.0,
+            deterministic=True,
+        )
+
+    whole = train(tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        KillAfter(steps)(patch)
+        with pytest.raises(Killed):
+            train(tmp_path / "killed")
+    resumed = train(tmp_path / "killed", resume=True)
+    for name, value in whole[1].state_dict().items():
+        assert torch.equal(value, resumed[1].state_dict()[name]), name
+    for row, other in zip(whole[0], resumed[0], strict=True):
+        assert all(row[name] == other[name] for name in ("train/loss", "val/loss", "lr"))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.usefixtures("padded_on_cpu")
+def test_a_run_may_be_resumed_with_or_without_a_record(tmp_path, device, first):
+    changes = {"accelerator": "auto" if device == "cpu" else device}
+    short = run(tmp_path / "both", first, graph_task(), max_epochs=4, **changes)
+    assert len(short[0]) == 4
+    both = run(tmp_path / "both", not first, graph_task(), resume=True, **changes)
+    # the schedule is that of eight epochs in both halves only for a constant rate
+    assert len(both[0]) == 8
+    assert float(both[0][-1]["train/loss"]) < float(both[0][0]["train/loss"])
+
+
+@pytest.mark.parametrize("capturable", [True, False])
+def test_an_optimiser_keeps_its_form_whatever_it_loads(capturable):
+    def step(optimizer, model):
+        model(torch.ones(2, 3)).sum().backward()
+        optimizer.step()
+
+    model = torch.nn.Linear(3, 1)
+    saved = build_optimizer(OptimizerSettings(lr=0.5), model, capturable=not capturable)
+    step(saved, model)
+    loaded = build_optimizer(OptimizerSettings(lr=0.1), model, capturable=capturable)
+    loaded.load_state_dict(saved.state_dict())
+    keep_form(loaded)
+    (group,) = loaded.param_groups
+    assert isinstance(group["lr"], torch.Tensor) == capturable
+    assert float(group["lr"]) == 0.5
+    assert group["capturable"] == capturable
+    step(loaded, model)
+
+
+class Diverging(SmallNet):
+    """Its output is no finite number for graphs whose first feature is large."""
+
+    def forward(self, x, edge_index, edge_weight=None, edge_attr=None, batch=None, batch_size=None):
+        out = super().forward(x, edge_index, edge_weight, edge_attr, batch, batch_size)
+        largest = out.new_zeros(batch_size).scatter_reduce(0, batch, x[:, 0], "amax")
+        return out / (largest < 100.0).float().unsqueeze(1)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.usefixtures("padded_on_cpu")
+def test_a_loss_that_is_not_finite_ends_the_run_and_moves_no_weight(tmp_path, device):
+    data = graph_task()
+    torch.manual_seed(0)
+    model = Diverging(4, 2, "graph")
+    # a batch of the second half of the first epoch, found by the order of its graphs
+    settings = TrainerSettings(batch_size=4)
+    part = list(GraphDataModule(data, 0, settings).source("train").plan.parts(0))[3]
+    # not the first graph of all, whose first node fills the padding
+    number = next(int(number) for number in part if number > 0)
+    data.graphs[int(data.folds[0].train[number])].x[0, 0] = 1000.0
+    moved = []
+    plain = file.CapturedTraining._step
+
+    def watched(captured, batch, padding):
+        plain(captured, batch, padding)
+        moved.append(captured._task.model.lin.weight.detach().clone())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(file.CapturedTraining, "_step", watched)
+        with pytest.raises(NonFiniteLossError, match="step 3"):
+            run(
+                tmp_path,
+                True,
+                data,
+                model,
+                accelerator="auto" if device == "cpu" else device,
+                max_epochs=1,
+            )
+    assert len(moved) >= 4
+    assert not torch.equal(moved[0], moved[2])
+    if device == "cpu":
+        assert torch.equal(moved[2], moved[3])
+        assert torch.equal(moved[2], moved[4])
+
+
+@pytest.mark.usefixtures("padded_on_cpu")
+def test_a_batch_that_fits_no_bucket_runs_as_it_is_and_is_counted(tmp_path, monkeypatch):
+    plain = run(tmp_path / "plain", False, graph_task())
+    counts = []
+    buckets = sys.modules["torch_grama.training.planned_batches"]._choose_buckets
+
+    def small(graphs):
+        count = len(graphs.plan.order(0)) // 4
+        orders = graphs.plan.order(0)[: 4 * count].view(-1, 4)
+        sizes = sorted(size.nodes for size in graphs.pack.sizes(orders))
+        return [dataclasses.replace(b, nodes=sizes[count // 2] + 1) for b in buckets(graphs)]
+
+    monkeypatch.setattr(
+        sys.modules["torch_grama.training.planned_batches"], "_choose_buckets", small
+    )
+    find = file.CapturedTraining.find_failure
+    monkeypatch.setattr(
+        file.CapturedTraining,
+        "find_failure",
+        lambda captured: counts.append(captured.num_eager) or find(captured),
+    )
+    recorded = run(tmp_path / "recorded", True, graph_task())
+    assert_same_run(plain, recorded, 1e-4)
+    steps = int(plain[0][-1]["step"])
+    assert 0 < counts[-1] < steps
+
+
+@pytest.mark.parametrize("make", [graph_task, node_regression_task])
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.usefixtures("padded_on_cpu")
+def test_evaluation_and_predictions_are_the_same_in_buckets(monkeypatch, device, make):
+    data = make()
+    torch.manual_seed(0)
+    task = GraphTask.for_data(SmallNet(4, data.num_outputs, data.level), data).to(device)
+    settings = TrainerSettings(batch_size=4)
+    measured = []
+    for in_buckets in (True, False):
+        monkeypatch.setattr(
+            sys.modules["torch_grama.training.evaluate"], "pays", lambda *_, on=in_buckets: on
+        )
+        measured.append(
+            (
+                evaluate(task, evaluation_loader(data, 0, "train", settings)),
+                predict(task, evaluation_loader(data, 0, "train", settings)),
+                predict(task, prediction_loader(data, settings)),
+            )
+        )
+    (ours, rows, everything), (theirs, other_rows, other_everything) = measured
+    assert ours == pytest.approx(theirs, rel=1e-5)
+    assert torch.allclose(rows, other_rows, atol=1e-5)
+    assert torch.allclose(everything, other_everything, atol=1e-5)
+
+
+class MeanOfAll(SmallNet):
+    """Subtracts a mean over all nodes of a batch, which padding would change."""
+
+    def forward(self, x, *rest):
+        return super().forward(x - x.mean(dim=0), *rest)
+
+
+@pytest.mark.usefixtures("padded_on_cpu")
+def test_a_model_that_padding_would_change_is_trained_without(tmp_path):
+    notes = []
+
+    class Notes:
+        begin = epoch = lambda *_: None
+        end = lambda *_: None  # noqa: E731
+
+        def note(self, text):
+            notes.append(text)
+
+    def model():
+        torch.manual_seed(0)
+        found = MeanOfAll(4, 2, "graph")
+        found.dropout.p = 0.0
+        return found
+
+    plain = run(tmp_path / "plain", False, graph_task(), model())
+    auto = run(tmp_path / "auto", "auto", graph_task(), model(), report=Notes())
+    assert_same_run(plain, auto, 1e-6)
+    assert any("not recorded" in text and "without padding" in text for text in notes)
+    with pytest.raises(ValueError, match="without padding"):
+        run(tmp_path / "forced", True, graph_task(), model())
+
+
+@pytest.mark.usefixtures("padded_on_cpu")
+def test_a_recorded_run_says_so_in_one_line(tmp_path, capsys):
+    run(tmp_path, "auto", graph_task(), report="plain")
+    said = [line for line in capsys.readouterr().err.splitlines() if "recorded" in line]
+    assert len(said) == 1
+    assert "nodes and" in said[0]
+
+
+def test_a_cpu_records_nothing_and_says_nothing(tmp_path, capsys):
+    run(tmp_path / "auto", "auto", graph_task(), report="plain")
+    assert "record" not in capsys.readouterr().err
+    with pytest.raises(ValueError, match="CUDA"):
+        run(tmp_path / "forced", True, graph_task())
+
+
+def test_a_loss_scale_cannot_be_recorded(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules["torch_grama.training.fit"], "records_on", lambda _: True)
+    monkeypatch.setattr(
+        sys.modules["torch_grama.training.fit"], "choose_device", lambda _: torch.device("cpu")
+    )
+    with pytest.raises(ValueError, match="'32' or 'bf16'"):
+        run(tmp_path, True, graph_task(), precision="16")

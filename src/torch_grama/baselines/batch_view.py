@@ -9,6 +9,7 @@ from torch import Tensor
 from torch_geometric.utils import degree
 
 from torch_grama.nn.graph_input import PaddedLayout, read_graph_input
+from torch_grama.nn.padding import current_padding
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +86,14 @@ def read_batch(
     num_nodes = x.size(0)
     given = read_graph_input(num_nodes, edge_index, edge_weight, edge_attr, batch, batch_size)
     nodes = torch.arange(num_nodes, device=x.device)
+    if batch is not None and current_padding() is not None:
+        # a batch of fixed size is sorted, and all its graphs have nodes
+        layout = PaddedLayout.of(batch, given.batch_size)
+        sizes = given.groups.starts.diff().clamp(max=layout.max_size)
+        place = layout.slot - batch * layout.max_size
+        return BatchView(
+            num_nodes, given.edge_index, given.edge_weight, batch, place, sizes, layout
+        )
     if batch is None:
         graph, place = torch.zeros_like(nodes), nodes
         sizes = torch.full((1,), num_nodes, device=x.device)

@@ -11,14 +11,16 @@ from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
 
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.engine.sequence import Groups, count_graphs
+from torch_grama.nn.padding import current_padding
 
 
 @dataclass(frozen=True, eq=False)
 class PaddedLayout:
     r"""The places of :math:`N` nodes in a padded batch of :math:`B` rows of :math:`n` nodes.
 
-    Reading it off a batch vector waits for the device once, for the size of the largest graph;
-    laying nodes out and taking them back does not. Slots number the rows laid end to end.
+    Reading it off a batch vector waits for the device once, for the size of the largest graph,
+    unless the batch has a fixed size; laying nodes out and taking them back does not. Slots number
+    the rows laid end to end.
     """
 
     num_graphs: int
@@ -33,8 +35,15 @@ class PaddedLayout:
         sizes = torch.zeros(batch_size, dtype=torch.long, device=batch.device)
         sizes = sizes.scatter_add(0, batch, torch.ones_like(batch))
         first = sizes.cumsum(0) - sizes
-        max_size = int(sizes.max()) if batch_size > 0 else 0
-        return cls.of_places(batch, nodes - first[batch], sizes, max_size)
+        place = nodes - first[batch]
+        fixed = current_padding()
+        if fixed is not None:
+            # the graph that takes the padding may be the largest; nobody reads its nodes
+            max_size = fixed.max_graph_size
+            place = place.clamp(max=max_size - 1)
+        else:
+            max_size = int(sizes.max()) if batch_size > 0 else 0
+        return cls.of_places(batch, place, sizes, max_size)
 
     @classmethod
     def of_places(cls, graph: Tensor, place: Tensor, sizes: Tensor, max_size: int) -> PaddedLayout:

@@ -120,6 +120,7 @@ class _RealRowsOnly(TorchFunctionMode):
         )
 
 
+_GUMBEL = inspect.signature(F.gumbel_softmax)
 _BATCH_NORM = inspect.signature(F.batch_norm)
 
 
@@ -147,8 +148,14 @@ class NoChance(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if func in _DROPOUTS:
             return args[0] if args else kwargs["input"]
+        if func is F.gumbel_softmax:
+            given = _GUMBEL.bind(*args, **kwargs)
+            given.apply_defaults()
+            return (given.arguments["logits"] / given.arguments["tau"]).softmax(
+                given.arguments["dim"]
+            )
         if func in _ATTENTIONS:
-            given = inspect.signature(_ATTENTIONS[func]).bind(*args, **kwargs)
+            given = _ATTENTIONS[func].bind(*args, **kwargs)
             given.arguments["dropout_p"] = 0.0
             args, kwargs = given.args, given.kwargs
         out = func(*args, **kwargs)
@@ -160,7 +167,7 @@ class NoChance(TorchFunctionMode):
 
 _DROPOUTS = (F.dropout, F.alpha_dropout, F.feature_alpha_dropout, torch.dropout)
 _ATTENTIONS = {
-    F.multi_head_attention_forward: F.multi_head_attention_forward,
-    F.scaled_dot_product_attention: _attention,
+    F.multi_head_attention_forward: inspect.signature(F.multi_head_attention_forward),
+    F.scaled_dot_product_attention: inspect.signature(_attention),
 }
 _DRAWS = (torch.rand, torch.randn, torch.rand_like, torch.randn_like)

@@ -1,102 +1,468 @@
-"""The training step on a whole graph, recorded once in a CUDA graph and replayed."""
+"""Steps that are recorded once as CUDA graphs and replayed: the host only says which batch."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
+from torch_grama.nn.padding import NoChance, Padding, PaddingError, padded
 from torch_grama.training.graph_batch import GraphBatch
+from torch_grama.training.input_checks import InputChecks
+from torch_grama.training.loaders import GraphBatches
+from torch_grama.training.packed_graphs import BatchSize
+from torch_grama.training.planned_batches import PlannedBatch, PlannedBatches
 
 if TYPE_CHECKING:
     from torch_grama.training.task import GraphTask
 
-_WARM_UP_STEPS = 3
-_DTYPES = {"bf16": torch.bfloat16, "16": torch.float16}
+_Result = TypeVar("_Result")
+_Forward = tuple[Tensor, Tensor | None, Tensor | None]
+_DTYPES = {"bf16": torch.bfloat16}
+# Recording takes about as long as some dozens of steps.
+_FEWEST_STEPS = 100
+# How far gradients with and without padding may lie apart, of the largest one.
+_TOLERANCE = 1e-3
 
 
-class CapturedStep:
-    r"""Forward pass, backward pass and optimiser step of one batch that never changes.
+def records_on(device: torch.device) -> bool:
+    r"""Whether steps can be recorded on a device."""
+    return device.type == "cuda"
 
-    The first steps run as they are, on a side stream, as CUDA graphs ask for; the next is recorded
-    and every later one replays the record: the same kernels on the same memory.
+
+def pays(device: torch.device, steps: int) -> bool:
+    r"""Whether so many steps or forward passes are done sooner with a record."""
+    return records_on(device) and steps >= _FEWEST_STEPS
+
+
+class Recording(Generic[_Result]):
+    r"""A function without arguments that is recorded as a CUDA graph and replayed.
+
+    The first calls run it as it is, on a side stream, as CUDA graphs ask for; the next records it,
+    and every later one replays the record: the same kernels on the same memory. On a CPU it runs as
+    it is.
 
     Args:
-        gradient_clip (float, optional): Largest norm of the gradient.
-        precision (str): ``"32"`` or ``"bf16"``.
-
-    Raises:
-        ValueError: If the precision needs a loss scale, which a record cannot change.
+        run (callable): The function; what it returns lies in the same memory every time.
+        device (torch.device): Where.
+        pool: Memory that it shares with others that never run at the same time.
+        warm_ups (int, optional): Calls before the one that is recorded. (default: :obj:`1`)
     """
 
-    def __init__(self, gradient_clip: float | None, precision: str) -> None:
-        if precision == "16":
-            raise ValueError(
-                "Expected 'trainer.precision' of '32' or 'bf16' with 'trainer.capture' (got '16'); "
-                "set it to 'bf16'"
-            )
+    def __init__(
+        self,
+        run: Callable[[], _Result],
+        device: torch.device,
+        pool: Any,
+        warm_ups: int = 1,
+    ) -> None:
+        self._run = run
+        self._device = device
+        self._pool = pool
+        self._warm_ups = warm_ups
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._result: _Result
+
+    def __call__(self) -> _Result:
+        if self._device.type != "cuda":
+            return self._run()
+        if self._graph is not None:
+            self._graph.replay()
+            return self._result
+        if self._warm_ups > 0:
+            self._warm_ups -= 1
+            return beside_the_others(self._run)
+        graph = torch.cuda.CUDAGraph()
+        # what autocast kept of an earlier call is not part of the record
+        torch.clear_autocast_cache()
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            self._result = self._run()
+        # recording runs nothing: the call itself is the first replay
+        self._graph = graph
+        graph.replay()
+        return self._result
+
+
+def beside_the_others(run: Callable[[], _Result]) -> _Result:
+    r"""Runs a function on a side stream, where nothing is recorded that a record would refer to."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        result = run()
+    torch.cuda.current_stream().wait_stream(stream)
+    return result
+
+
+class _Cursor:
+    """Where in the order of an epoch the next batch begins, on the device."""
+
+    def __init__(self, source: PlannedBatches) -> None:
+        self._source = source
+        device = source.pack.device
+        self._order = torch.zeros(len(source.pack), dtype=torch.long, device=device)
+        self._start = torch.zeros(1, dtype=torch.long, device=device)
+        self._known_order: Tensor | None = None
+        self._known_start = 0
+
+    def seek(self, planned: PlannedBatch) -> None:
+        """Says which batch is next; costs nothing if it is the one after the last."""
+        if planned.order is not self._known_order:
+            order = planned.order.pin_memory() if self._order.is_cuda else planned.order
+            self._order.copy_(order, non_blocking=True)
+            self._known_order = planned.order
+        if planned.start != self._known_start:
+            self._start.fill_(planned.start)
+        self._known_start = planned.start + planned.size.graphs
+
+    def take(self, bucket: BatchSize) -> tuple[GraphBatch, Padding]:
+        """Makes the next batch and moves on, without the host."""
+        places = self._start + torch.arange(bucket.graphs, device=self._start.device)
+        numbers = self._order.index_select(0, places)
+        self._start += bucket.graphs
+        return self._source.padded(numbers, bucket)
+
+    def skip(self) -> None:
+        """Forgets where it stands: the batch was made elsewhere."""
+        self._known_start = -1
+
+
+class CapturedTraining:
+    r"""Training steps in CUDA graphs: making the batch, forward and backward pass, clipping,
+    optimiser and sums of the loss are one replay.
+
+    Args:
+        task (GraphTask): Whose steps.
+        source (PlannedBatches, optional): Where batches come from; :obj:`None` for one batch that
+            never changes.
+        gradient_clip (float, optional): Largest norm of the gradient.
+        precision (str): ``"32"`` or ``"bf16"``.
+        device (torch.device): Where.
+
+    Attributes:
+        num_eager: Steps whose batch fitted no bucket, which ran without a record.
+    """
+
+    def __init__(
+        self,
+        task: GraphTask,
+        source: PlannedBatches | None,
+        gradient_clip: float | None,
+        precision: str,
+        device: torch.device,
+    ) -> None:
+        self.num_eager = 0
+        self._task = task
         self._gradient_clip = gradient_clip
         self._dtype = _DTYPES.get(precision)
-        self._warm_up_steps = 0
-        self._graph: torch.cuda.CUDAGraph | None = None
-        self._batch: GraphBatch | None = None
-        self._sums: tuple[Tensor, Tensor] | None = None
+        self._device = device
+        self._cursor = None if source is None else _Cursor(source)
+        self._recordings: dict[BatchSize | None, Recording[None]] = {}
+        self._pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+        # steps since the last look, and the first of them with a loss that is no finite number
+        self._count = torch.zeros((), dtype=torch.long, device=device)
+        self._failed_at = torch.full((), -1, dtype=torch.long, device=device)
+        self._failed_loss = torch.zeros((), device=device)
+        self._unchecked: list[PlannedBatch | GraphBatch] = []
 
-    def run(self, task: GraphTask, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+    def run(self, batch: PlannedBatch | GraphBatch) -> None:
         r"""Runs one step.
 
         Args:
-            task (GraphTask): Whose.
-            batch (GraphBatch): The batch; the same object every time.
+            batch (PlannedBatch or GraphBatch): The batch; without a source, the same every time.
+        """
+        self._unchecked.append(batch)
+        if isinstance(batch, GraphBatch):
+            self._recording(None, lambda: self._step(batch, None))()
+            return
+        assert self._cursor is not None
+        if batch.bucket is None:
+            self.num_eager += 1
+            self._cursor.skip()
+            step = partial(self._step, batch.make(), None)
+            if self._device.type == "cuda":
+                beside_the_others(step)
+            else:
+                step()
+            return
+        cursor, bucket = self._cursor, batch.bucket
+        cursor.seek(batch)
+        self._recording(bucket, lambda: self._step(*cursor.take(bucket)))()
+
+    def find_failure(self) -> tuple[int, GraphBatch, Tensor] | None:
+        r"""Looks, with a wait for the device, whether a loss was no finite number since the last
+        look; from that step on, weights did not move.
 
         Returns:
-            tuple of Tensor: The sum of the loss over the targets before the step, and their weight.
+            tuple, optional: How many steps ago it was, its batch, and the loss.
         """
+        steps, self._unchecked = self._unchecked, []
+        failed_at = int(self._failed_at)
+        self._count.zero_()
+        if failed_at < 0:
+            return None
+        batch = steps[failed_at]
+        made = batch if isinstance(batch, GraphBatch) else batch.make()
+        return len(steps) - failed_at, made, self._failed_loss
+
+    def _recording(self, key: BatchSize | None, run: Callable[[], None]) -> Recording[None]:
+        if key not in self._recordings:
+            # the first step of all also makes the state of the optimiser
+            warm_ups = 1 if self._recordings else 3
+            self._recordings[key] = Recording(run, self._device, self._pool, warm_ups)
+        return self._recordings[key]
+
+    def _step(self, batch: GraphBatch, padding: Padding | None) -> None:
+        task = self._task
         optimizer = task.optimizers(use_pl_optimizer=False)
         assert isinstance(optimizer, Optimizer)
-        if self._batch is not batch:
-            self._batch, self._graph, self._warm_up_steps = batch, None, 0
-        if self._graph is not None:
-            self._graph.replay()
-            assert self._sums is not None
-            return self._sums
-        if self._warm_up_steps < _WARM_UP_STEPS:
-            self._warm_up_steps += 1
-            stream = torch.cuda.Stream()
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):
-                sums = self._step(task, batch, optimizer)
-            torch.cuda.current_stream().wait_stream(stream)
-            return sums
         optimizer.zero_grad(set_to_none=True)
-        graph = torch.cuda.CUDAGraph()
-        try:
-            with torch.cuda.graph(graph):
-                self._sums = self._step(task, batch, optimizer)
-        except RuntimeError as error:
-            raise RuntimeError(
-                "Expected a training step that never waits for the device with 'trainer.capture' "
-                f"(got {str(error).splitlines()[0]}); build the model with "
-                "Running(cached=True, check_input=False), or set trainer.capture to false"
-            ) from error
-        # recording runs nothing: the step itself is the first replay
-        self._graph = graph
-        graph.replay()
-        return self._sums
-
-    def _step(
-        self, task: GraphTask, batch: GraphBatch, optimizer: Optimizer
-    ) -> tuple[Tensor, Tensor]:
-        optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cuda", dtype=self._dtype, enabled=self._dtype is not None):
+        with _autocast(self._device, self._dtype), _padded(padding):
             total, weight = task.measure(batch)
         (total / weight.clamp(min=1e-12)).backward()
+        with torch.no_grad():
+            fails = ~total.isfinite() & (self._failed_at < 0)
+            self._failed_at.copy_(torch.where(fails, self._count, self._failed_at))
+            self._failed_loss.copy_(torch.where(fails, total, self._failed_loss))
+            self._count += 1
+            # an optimiser that finds this set leaves everything as it is
+            optimizer.found_inf = (self._failed_at >= 0).float()  # type: ignore[attr-defined]
         if self._gradient_clip is not None:
             # without looking at the norm, which would wait for the device
-            torch.nn.utils.clip_grad_norm_(
-                task.model.parameters(), self._gradient_clip, foreach=True
-            )
+            clip_grad_norm_(task.model.parameters(), self._gradient_clip, foreach=True)
         optimizer.step()
-        return total.detach(), weight.detach()
+        task.add_loss(total, weight)
+
+
+class CapturedForward:
+    r"""Forward passes in CUDA graphs, for validation, tests and predictions.
+
+    Args:
+        task (GraphTask): Whose.
+        source (PlannedBatches): Where batches come from.
+        precision (str, optional): ``"32"`` or ``"bf16"``. (default: :obj:`"32"`)
+    """
+
+    def __init__(self, task: GraphTask, source: PlannedBatches, precision: str = "32") -> None:
+        self.source = source
+        self._task = task
+        self._dtype = _DTYPES.get(precision)
+        self._cursor = _Cursor(source)
+        self._device = source.pack.device
+        self._recordings: dict[BatchSize, Recording[_Forward]] = {}
+        self._pool = torch.cuda.graph_pool_handle() if self._device.type == "cuda" else None
+
+    def run(self, planned: PlannedBatch) -> _Forward:
+        r"""The outputs that have targets, the targets, and what they count: tensors of their own,
+        without padding.
+        """
+        bucket = planned.bucket
+        if bucket is None:
+            self._cursor.skip()
+            batch = planned.make()
+            with _autocast(self._device, self._dtype):
+                return batch.select(self._task(batch)), batch.y, batch.weight
+        self._cursor.seek(planned)
+        if bucket not in self._recordings:
+            self._recordings[bucket] = Recording(
+                lambda: self._forward(bucket), self._device, self._pool
+            )
+        out, y, weight = self._recordings[bucket]()
+        if y is None:
+            is_node = out.size(0) == bucket.nodes
+            return out[: planned.size.nodes if is_node else planned.size.graphs].clone(), None, None
+        kept = slice(planned.size.targets)
+        if not self.source.pack.weighs_targets:
+            weight = None
+        return out[kept].clone(), y[kept].clone(), None if weight is None else weight[kept].clone()
+
+    def _forward(self, bucket: BatchSize) -> _Forward:
+        batch, padding = self._cursor.take(bucket)
+        with padded(padding), _autocast(self._device, self._dtype):
+            return batch.select(self._task(batch)), batch.y, batch.weight
+
+
+def try_whole_graph(task: GraphTask, batch: GraphBatch) -> None:
+    r"""Tries a training step on a batch that never changes.
+
+    Args:
+        task (GraphTask): The model, on its device.
+        batch (GraphBatch): The batch, likewise.
+
+    Raises:
+        PaddingError: If the step cannot be recorded.
+    """
+    with _trial(task) as learn:
+        _try(task, [batch], lambda batch: learn(batch, None), lambda batch: learn(batch, None))
+
+
+def plan_training(task: GraphTask, graphs: GraphBatches) -> PlannedBatches:
+    r"""Plans the batches of training steps that will be recorded, after a trial that padding and
+    recording change no number.
+
+    Args:
+        task (GraphTask): The model, on its device.
+        graphs (GraphBatches): The graphs, in the memory of that device.
+
+    Raises:
+        PaddingError: If a step cannot be recorded, or would give other numbers.
+    """
+    source = _plan(graphs)
+    cursor, (bucket, examples) = _Cursor(source), _examples(source)
+
+    def find(planned: PlannedBatch) -> list[Tensor]:
+        cursor.seek(planned)
+        return trial()
+
+    with _trial(task) as learn:
+        device_and_pool = _device_and_pool(source)
+        trial = Recording(lambda: learn(*cursor.take(bucket)), *device_and_pool)
+        _try(task, examples, find, lambda planned: learn(planned.make(), None))
+    return source
+
+
+def plan_forward(task: GraphTask, graphs: GraphBatches, precision: str = "32") -> CapturedForward:
+    r"""Plans forward passes that will be recorded, after a trial that padding and recording change
+    no number.
+
+    Args:
+        task (GraphTask): The model, on its device, in evaluation.
+        graphs (GraphBatches): The graphs, in the memory of that device.
+        precision (str, optional): ``"32"`` or ``"bf16"``. (default: :obj:`"32"`)
+
+    Raises:
+        PaddingError: If a forward pass cannot be recorded, or would give other numbers.
+    """
+    captured = CapturedForward(task, _plan(graphs))
+    with torch.no_grad():
+        _try(
+            task,
+            _examples(captured.source)[1],
+            lambda planned: [captured.run(planned)[0]],
+            lambda planned: [captured.run(replace(planned, bucket=None))[0]],
+        )
+    return captured if precision == "32" else CapturedForward(task, captured.source, precision)
+
+
+def _plan(graphs: GraphBatches) -> PlannedBatches:
+    if graphs.pack.num_edges == 0:
+        raise PaddingError("Expected graphs with edges (got none)")
+    return PlannedBatches(graphs)
+
+
+def _examples(source: PlannedBatches) -> tuple[BatchSize, list[PlannedBatch]]:
+    """The most common bucket and three batches of it: one to run, one to record, one to replay."""
+    planned = [batch for batch in source.batches(0, 0) if batch.bucket is not None]
+    if not planned:
+        raise PaddingError("Expected batches of two graphs, nodes and edges or more (got none)")
+    buckets = [batch.bucket for batch in planned]
+    common = max(source.buckets, key=buckets.count)
+    fitting = [batch for batch in planned if batch.bucket == common]
+    return common, [fitting[0], fitting[-1], fitting[len(fitting) // 2]]
+
+
+@contextmanager
+def _trial(task: GraphTask) -> Iterator[Callable[[GraphBatch, Padding | None], list[Tensor]]]:
+    """Gives a training step that ends before the optimiser and leaves nothing behind."""
+    state = {name: value.clone() for name, value in task.model.state_dict().items()}
+
+    def learn(batch: GraphBatch, padding: Padding | None) -> list[Tensor]:
+        with torch.no_grad():
+            for name, value in task.model.state_dict().items():
+                value.copy_(state[name])
+        task.model.zero_grad(set_to_none=True)
+        with NoChance(), _padded(padding):
+            total, weight = task.measure(batch)
+        (total / weight.clamp(min=1e-12)).backward()
+        gradients = [p.grad for p in task.model.parameters() if p.grad is not None]
+        buffers = [b for b in task.model.buffers() if b.is_floating_point()]
+        return [total.detach(), weight.detach(), *gradients, *buffers]
+
+    was_training = task.training
+    task.train()
+    try:
+        yield learn
+    finally:
+        task.train(was_training)
+        task.model.load_state_dict(state)
+        task.model.zero_grad(set_to_none=True)
+
+
+_Batch = TypeVar("_Batch", GraphBatch, PlannedBatch)
+
+
+def _try(
+    task: GraphTask,
+    examples: list[_Batch],
+    find: Callable[[_Batch], list[Tensor]],
+    expect: Callable[[_Batch], list[Tensor]],
+) -> None:
+    """Compares what is recorded with what is not, on several batches."""
+    checks = InputChecks(task.model).switch_off()
+    try:
+        for number, batch in enumerate(examples):
+            expected = [tensor.clone() for tensor in expect(batch)]
+            # the first run is no record yet, so that a wait ends it without harm
+            with _no_waits() if number == 0 else nullcontext():
+                found = find(batch)
+            _compare(found, expected)
+    except PaddingError:
+        raise
+    except RuntimeError as error:
+        raise PaddingError(
+            f"Expected a model that never waits for the device (got {str(error).splitlines()[0]})"
+        ) from error
+    finally:
+        checks.restore()
+
+
+def _compare(found: list[Tensor], expected: list[Tensor]) -> None:
+    """Raises an error if numbers differ by more than the order of sums explains."""
+    largest = max(float(tensor.nan_to_num().abs().max()) for tensor in expected if tensor.numel())
+    if [tensor.size() for tensor in found] != [tensor.size() for tensor in expected]:
+        raise PaddingError("Expected outputs and gradients of the same sizes (got others)")
+    for one, other in zip(found, expected, strict=True):
+        if one.numel() == 0:
+            continue
+        # a gradient that is zero but for rounding is measured by the largest of all
+        scale = max(float(other.nan_to_num().abs().max()), 1e-2 * largest)
+        same = (one == other) | (one.isnan() & other.isnan())
+        difference = float(torch.where(same, 0.0, one - other).abs().max())
+        if not difference <= _TOLERANCE * scale:
+            raise PaddingError(
+                f"Expected the numbers of a batch without padding (got a difference of "
+                f"{difference:.1e} where the largest is {scale:.1e})"
+            )
+
+
+@contextmanager
+def _no_waits() -> Iterator[None]:
+    """Makes an error of everything that waits for the device, which a record cannot."""
+    if not torch.cuda.is_available():
+        yield
+        return
+    mode = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(mode)
+
+
+def _autocast(device: torch.device, dtype: torch.dtype | None) -> torch.autocast:
+    return torch.autocast(device.type, dtype=dtype, enabled=dtype is not None)
+
+
+def _padded(padding: Padding | None) -> AbstractContextManager[None]:
+    return nullcontext() if padding is None else padded(padding)
+
+
+def _device_and_pool(source: PlannedBatches) -> tuple[torch.device, Any]:
+    device = source.pack.device
+    return device, torch.cuda.graph_pool_handle() if device.type == "cuda" else None

@@ -18,6 +18,7 @@ from torch_grama.training.loaders import (
     FixedBatches,
     GraphBatches,
 )
+from torch_grama.training.planned_batches import PlannedBatch, PlannedBatches
 from torch_grama.training.subgraphs import SubgraphBatches
 from torch_grama.training.trainer_settings import TrainerSettings
 from torch_grama.training.training_view import choose_fold, is_masked, without_test
@@ -62,6 +63,7 @@ class GraphDataModule(pl.LightningDataModule):
                 "trainer.loader to 'subgraphs'"
             )
         self._sources: dict[str, BatchSource] = {}
+        self._planned: dict[str, PlannedBatches] = {}
 
     @property
     def steps_per_epoch(self) -> int:
@@ -70,20 +72,31 @@ class GraphDataModule(pl.LightningDataModule):
 
     def example(self) -> GraphBatch:
         r"""The first training batch of the first epoch."""
-        return next(iter(self._source("train").batches(0, 0)))
+        batch: GraphBatch = next(iter(self._source("train").batches(0, 0)))
+        return batch
+
+    def source(self, split: Literal["train", "val"]) -> BatchSource:
+        r"""Where the batches of a part come from."""
+        return self._source(split)
+
+    def plan(self, split: Literal["train", "val"], batches: PlannedBatches) -> None:
+        r"""Hands out plans of batches in place of batches, for steps that are recorded."""
+        self._planned[split] = batches
 
     def train_dataloader(self) -> EpochLoader:
         r"""The training batches of the trainer's current epoch."""
-        return EpochLoader(self._source("train"), self._current_epoch)
+        return EpochLoader(self._planned.get("train", self._source("train")), self._current_epoch)
 
     def val_dataloader(self) -> EpochLoader:
         r"""The validation batches, the same every epoch."""
-        return EpochLoader(self._source("val"))
+        return EpochLoader(self._planned.get("val", self._source("val")))
 
     def transfer_batch_to_device(
-        self, batch: GraphBatch, device: torch.device, dataloader_idx: int
-    ) -> GraphBatch:
+        self, batch: GraphBatch | PlannedBatch, device: torch.device, dataloader_idx: int
+    ) -> GraphBatch | PlannedBatch:
         r"""Moves a batch; one that is handed out every epoch stays there."""
+        if isinstance(batch, PlannedBatch):
+            return batch
         if batch.x.device != device:
             for source in self._sources.values():
                 moved = source.move(batch, device) if isinstance(source, FixedBatches) else None
@@ -93,13 +106,14 @@ class GraphDataModule(pl.LightningDataModule):
 
     def teardown(self, stage: str) -> None:
         r"""Frees what was read of the graphs, on the device too."""
+        self._planned.clear()
         for source in self._sources.values():
             if isinstance(source, GraphBatches):
                 source.release()
 
     def __getstate__(self) -> dict[str, object]:
         # each process of several reads the graphs itself: what was read of them does not travel
-        return {**self.__dict__, "_sources": {}}
+        return {**self.__dict__, "_sources": {}, "_planned": {}}
 
     def _current_epoch(self) -> int:
         return self.trainer.current_epoch if self.trainer is not None else 0

@@ -16,6 +16,7 @@ from torch import Tensor
 import torch_grama
 from torch_grama.training.checkpoint_file import VERSION, CheckpointError, write_checkpoint
 from torch_grama.training.history import History
+from torch_grama.training.optimizer import keep_form
 from torch_grama.training.outcome import Selection, StopReason
 from torch_grama.training.progress import EpochReport, Reporter
 from torch_grama.training.random_state import random_state, restore_random_state, seed_all
@@ -109,6 +110,7 @@ class EpochEnd(Checkpoint):
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self.watch.take_over()
         if self._loaded is not None:
+            keep_form(trainer.optimizers[0])
             self._rate.load_state_dict(self._loaded["learning_rate"])
         if trainer.is_global_zero:
             self.folder.path.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,8 @@ from torch.nn import Module
 from torch.nn.parameter import is_lazy
 
 import torch_grama
+from torch_grama.nn.padding import PaddingError
+from torch_grama.training.captured_step import CapturedForward, pays, plan_forward
 from torch_grama.training.checkpoint_file import (
     VERSION,
     Checkpoint,
@@ -19,7 +21,7 @@ from torch_grama.training.checkpoint_file import (
     read_checkpoint,
 )
 from torch_grama.training.graph_batch import GraphBatch
-from torch_grama.training.loaders import EpochLoader
+from torch_grama.training.loaders import EpochLoader, GraphBatches
 from torch_grama.training.task import GraphTask
 from torch_grama.training.trainer_settings import TrainerSettings
 
@@ -39,10 +41,9 @@ def evaluate(
         dict: The values under ``"loss"`` and the name of the metric.
     """
     with _evaluating(task, device) as place:
-        _place(loader, place)
         task.on_validation_epoch_start()
-        for index, batch in enumerate(loader):
-            task.validation_step(batch.to(place), index)
+        for out, y, weight in _outputs(task, loader, place):
+            task.judge(out, y, weight)
         loss, value = task.read_validation()
     return {"loss": loss, task.metric.name: value}
 
@@ -62,12 +63,8 @@ def predict(
     Returns:
         Tensor: One row a node or graph, on the CPU: logits of classes or labels, or quantities.
     """
-    parts = []
     with _evaluating(task, device) as place:
-        _place(loader, place)
-        for batch in loader:
-            moved = batch.to(place)
-            parts.append(moved.select(task(moved)).float().cpu())
+        parts = [out.float().cpu() for out, _, _ in _outputs(task, loader, place)]
     return torch.cat(parts)
 
 
@@ -157,9 +154,31 @@ def _evaluating(task: GraphTask, device: torch.device | None) -> Iterator[torch.
             module.training = training
 
 
-def _place(loader: Iterable[GraphBatch], device: torch.device) -> None:
+def _outputs(
+    task: GraphTask, loader: Iterable[GraphBatch], device: torch.device
+) -> Iterator[tuple[Tensor, Tensor | None, Tensor | None]]:
+    """The outputs of each batch, the targets and what they count; recorded where that pays."""
     if isinstance(loader, EpochLoader):
         loader.place(device)
+        captured = _record(task, loader, device)
+        if captured is not None:
+            yield from map(captured.run, captured.source.batches(0, 0))
+            return
+    for batch in loader:
+        moved = batch.to(device)
+        yield moved.select(task(moved)), moved.y, moved.weight
+
+
+def _record(task: GraphTask, loader: EpochLoader, device: torch.device) -> CapturedForward | None:
+    graphs = loader.source
+    if not isinstance(graphs, GraphBatches) or not pays(device, len(loader)):
+        return None
+    if graphs.pack.device != device:
+        return None
+    try:
+        return plan_forward(task, graphs)
+    except PaddingError:
+        return None
 
 
 def _device_of(module: Module) -> torch.device:

@@ -12,6 +12,15 @@ import torch
 from pytorch_lightning.strategies import Strategy
 from torch.multiprocessing.spawn import ProcessRaisedException
 
+from torch_grama.nn.padding import PaddingError
+from torch_grama.training.captured_step import (
+    CapturedTraining,
+    pays,
+    plan_forward,
+    plan_training,
+    records_on,
+    try_whole_graph,
+)
 from torch_grama.training.checkpoint_file import (
     Checkpoint,
     CheckpointError,
@@ -24,8 +33,10 @@ from torch_grama.training.checkpoint_io import SafeCheckpointIO
 from torch_grama.training.data_module import GraphDataModule
 from torch_grama.training.epoch_end import EpochEnd, best_checkpoint
 from torch_grama.training.evaluate import choose_device, initialize_lazily, load_weights
+from torch_grama.training.graph_batch import GraphBatch
 from torch_grama.training.input_checks import InputChecks
 from torch_grama.training.lightning_chatter import QuietDDPStrategy, quiet_lightning
+from torch_grama.training.loaders import FixedBatches, GraphBatches
 from torch_grama.training.memory import available_memory, estimate_memory, memory_warning
 from torch_grama.training.model_hooks import fits_labels
 from torch_grama.training.outcome import FitOutcome, StopReason
@@ -34,11 +45,15 @@ from torch_grama.training.progress import (
     Reporter,
     ReportName,
     build_reporter,
+    format_bytes,
 )
 from torch_grama.training.run_folder import RunFolder
 from torch_grama.training.signals import SignalWatch, TrainingInterruptedError
 from torch_grama.training.task import GraphTask
 from torch_grama.training.trainer_settings import PRECISIONS, TrainerSettings
+
+# Nodes and edges of a graph on which a step takes longer than Python needs to start it.
+_LARGEST_GRAPH = 1_000_000
 
 
 def fit(
@@ -99,7 +114,7 @@ def fit(
             assert found is not None
             _take_best(task, files, found, state)
             return _outcome(task, files, state, source, notes)
-        _prepare(task, data_module, settings, device)
+        initialize_lazily(task, data_module.example())
         if found is not None:
             load_weights(task, found, source)  # says in a sentence what Lightning lists by keys
         start, warning = _describe(task, data_module, device, state)
@@ -109,6 +124,9 @@ def fit(
         reporter.begin(start)
         if found is None and fits_labels(task.model):
             _fit_labels(task, data_module, device)
+        line = _capture(task, data_module, settings, device)
+        if line is not None:
+            reporter.note(line)
         _train(task, data_module, files, settings, source, reporter, tensorboard, callbacks)
     finally:
         reporter.end()
@@ -169,23 +187,73 @@ def _take_best(
         write_checkpoint(files.best, best)
 
 
-def _prepare(
+def _capture(
     task: GraphTask, data_module: GraphDataModule, settings: TrainerSettings, device: torch.device
-) -> None:
-    initialize_lazily(task, data_module.example())
-    if not settings.capture:
-        return
-    if device.type != "cuda" or data_module.loader != "full" or settings.devices > 1:
-        raise ValueError(
-            "Expected one CUDA device and one whole graph with 'trainer.capture' (got "
-            f"{settings.devices} x {device.type}, loader '{data_module.loader}'); set it to false"
+) -> str | None:
+    r"""Has steps recorded where that was asked for, or is possible and pays; says so in a line."""
+    steps = settings.max_epochs * data_module.steps_per_epoch
+    if settings.capture is False or (settings.capture == "auto" and not pays(device, steps)):
+        return None
+    try:
+        return _record(task, data_module, settings, device)
+    except PaddingError as error:
+        if settings.capture is True:
+            raise ValueError(f"{error}; set trainer.capture to 'auto' or false") from error
+        return f"Steps are not recorded as CUDA graphs: {error}"
+
+
+def _record(
+    task: GraphTask, data_module: GraphDataModule, settings: TrainerSettings, device: torch.device
+) -> str:
+    if not records_on(device) or settings.devices > 1 or settings.precision == "16":
+        raise PaddingError(
+            "Expected one CUDA device and precision '32' or 'bf16' with 'trainer.capture' (got "
+            f"{settings.devices} x {device.type}, '{settings.precision}')"
         )
-    if task.own_loss(data_module.example()) is not None:
-        raise ValueError(
-            f"Expected a model without a loss term of its own with 'trainer.capture' (got "
-            f"{type(task.model).__name__}, whose term cannot be recorded); set it to false"
+    task.to(device)
+    source = data_module.source("train")
+    if isinstance(source, FixedBatches):
+        batch = data_module.example().to(device)
+        too_large = batch.num_nodes + batch.num_edges > _LARGEST_GRAPH
+        if settings.capture == "auto" and too_large:
+            raise PaddingError("a step on a graph of this size does not wait for Python")
+        _refuse_own_loss(task, batch)
+        try_whole_graph(task, batch)
+        task.capture(
+            CapturedTraining(task, None, settings.gradient_clip, settings.precision, device)
         )
-    task.capture(settings.gradient_clip, settings.precision)
+        return "Training steps are recorded as a CUDA graph and replayed"
+    if not isinstance(source, GraphBatches):
+        raise PaddingError("Expected whole graphs (got subgraphs)")
+    source.place(device)
+    if source.pack.device != device:
+        raise PaddingError(
+            f"Expected graphs that fit into the memory of the device (got "
+            f"{format_bytes(source.pack.nbytes)})"
+        )
+    _refuse_own_loss(task, data_module.example())
+    planned = plan_training(task, source)
+    data_module.plan("train", planned)
+    training = CapturedTraining(task, planned, settings.gradient_clip, settings.precision, device)
+    validation = None
+    judged = data_module.source("val")
+    assert isinstance(judged, GraphBatches)
+    judged.place(device)
+    if judged.pack.device == device:
+        task.eval()
+        validation = plan_forward(task, judged, settings.precision)
+        task.train()
+        data_module.plan("val", validation.source)
+    task.capture(training, validation)
+    sizes = ", ".join(f"{b.nodes:,} nodes and {b.edges:,} edges" for b in planned.buckets)
+    return f"Steps are recorded as CUDA graphs and replayed; batches are padded to {sizes}"
+
+
+def _refuse_own_loss(task: GraphTask, batch: GraphBatch) -> None:
+    if task.own_loss(batch) is not None:
+        raise PaddingError(
+            f"Expected a model without a loss term of its own (got {type(task.model).__name__})"
+        )
 
 
 def _fit_labels(task: GraphTask, data_module: GraphDataModule, device: torch.device) -> None:
@@ -246,7 +314,10 @@ def _train(
             if not several:
                 callback.watch = watch
             watchers = [*callbacks, checks, callback]
-            _build_trainer(files, settings, watchers, choose_device(settings)).fit(
+            # a recorded step limits its gradient itself
+            gradient_clip = settings.gradient_clip if task.automatic_optimization else None
+            device = choose_device(settings)
+            _build_trainer(files, settings, watchers, device, gradient_clip).fit(
                 task, datamodule=data_module, ckpt_path=None if source is None else str(source)
             )
     except TrainingInterruptedError:
@@ -255,12 +326,17 @@ def _train(
         reason = str(error).strip().splitlines()[-1]
         raise RuntimeError(f"A training process failed: {reason}") from error
     finally:
+        task.capture(None)
         checks.restore()
         torch.use_deterministic_algorithms(was_deterministic)
 
 
 def _build_trainer(
-    files: RunFolder, settings: TrainerSettings, callbacks: list[pl.Callback], device: torch.device
+    files: RunFolder,
+    settings: TrainerSettings,
+    callbacks: list[pl.Callback],
+    device: torch.device,
+    gradient_clip: float | None,
 ) -> pl.Trainer:
     strategy: str | Strategy = "auto"
     if settings.devices > 1:
@@ -273,7 +349,7 @@ def _build_trainer(
         precision=cast(Any, PRECISIONS[settings.precision]),
         max_epochs=settings.max_epochs,
         check_val_every_n_epoch=settings.check_val_every,
-        gradient_clip_val=None if settings.capture else settings.gradient_clip,
+        gradient_clip_val=gradient_clip,
         deterministic=settings.deterministic,
         callbacks=callbacks,
         plugins=[SafeCheckpointIO()],

@@ -50,6 +50,11 @@ class InputChecks(pl.Callback):
         self._served = 0
         self._set(not self._saw_training)
 
+    def switch_off(self) -> InputChecks:
+        r"""Leaves the checks out until :meth:`restore`; returns itself."""
+        self._set(False)
+        return self
+
     def restore(self) -> None:
         r"""Leaves the model as it was found."""
         self._set(True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -21,13 +21,13 @@ MAX_BYTES_ON_DEVICE = 2 * 2**30
 
 
 class BatchSource(Protocol):
-    r"""Where the batches of an epoch come from."""
+    r"""Where the batches of an epoch, or their plans, come from."""
 
     def __len__(self) -> int:
         r"""Batches an epoch."""
         ...
 
-    def batches(self, epoch: int, start: int) -> Iterator[GraphBatch]:
+    def batches(self, epoch: int, start: int) -> Iterator[Any]:
         r"""Yields the batches of an epoch from number :obj:`start` on."""
         ...
 
@@ -49,7 +49,7 @@ class EpochLoader:
     def __len__(self) -> int:
         return len(self.source)
 
-    def __iter__(self) -> Iterator[GraphBatch]:
+    def __iter__(self) -> Iterator[Any]:
         # a generator: epoch and start are read when the first batch is asked for
         start, self._start = self._start, 0
         self._served = start
@@ -121,15 +121,18 @@ class BatchPlan:
     def __len__(self) -> int:
         return -(-self.num_samples // self.batch_size)
 
+    def order(self, epoch: int) -> Tensor:
+        r"""All samples of an epoch, in their order."""
+        if self.shuffle:
+            return torch.randperm(self.num_samples, generator=epoch_generator(self.seed, epoch))
+        return torch.arange(self.num_samples)
+
     def parts(self, epoch: int, start: int = 0) -> list[Tensor]:
         r"""This process's share of each batch of an epoch from number :obj:`start` on.
 
         A batch smaller than the number of processes leaves some shares empty.
         """
-        order = torch.arange(self.num_samples)
-        if self.shuffle:
-            order = torch.randperm(self.num_samples, generator=epoch_generator(self.seed, epoch))
-        whole = order.split(self.batch_size)[start:]
+        whole = self.order(epoch).split(self.batch_size)[start:]
         return [part[self.rank :: self.world_size] for part in whole]
 
 
@@ -161,7 +164,7 @@ class GraphBatches:
         self._graphs = graphs
         self._numbers = numbers
         self._level = level
-        self._plan = plan
+        self.plan = plan
         self._each_graph_counts = each_graph_counts
         self._targets = targets
         self._num_workers = num_workers
@@ -169,7 +172,7 @@ class GraphBatches:
         self._place = torch.device("cpu")
 
     def __len__(self) -> int:
-        return len(self._plan)
+        return len(self.plan)
 
     def place(self, device: torch.device) -> None:
         r"""Says where batches are needed. Graphs that take little of a CUDA device's memory lie
@@ -190,12 +193,12 @@ class GraphBatches:
 
     def batches(self, epoch: int, start: int) -> Iterator[GraphBatch]:
         r"""Yields the batches of an epoch from number :obj:`start` on."""
-        parts = self._plan.parts(epoch, start)
+        parts = self.plan.parts(epoch, start)
         if self._num_workers == 0:
             for part in parts:
                 yield self.batch(part)
             return
-        self._packed()  # before there are workers, so that they share it
+        _ = self.pack  # before there are workers, so that they share it
         # an own generator: the loader's draws must not move the model's random numbers
         yield from DataLoader(
             _Parts(self, parts),
@@ -207,12 +210,14 @@ class GraphBatches:
     def batch(self, part: Tensor) -> GraphBatch:
         r"""Lays some graphs side by side; none become one graph whose targets count nothing."""
         counts = part.numel() > 0
-        batch = self._packed().batch(part if counts else torch.zeros(1, dtype=torch.long))
+        batch = self.pack.batch(part if counts else torch.zeros(1, dtype=torch.long))
         if counts or batch.y is None:
             return batch
         return dataclasses.replace(batch, weight=torch.zeros(len(batch.y), device=batch.y.device))
 
-    def _packed(self) -> PackedGraphs:
+    @property
+    def pack(self) -> PackedGraphs:
+        r"""The graphs, read when they are first asked for."""
         if self._pack is None:
             pack = PackedGraphs(
                 (self._graphs[number] for number in self._numbers.tolist()),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
@@ -66,26 +67,45 @@ def build_optimizer(
             learning rate in a tensor. (default: :obj:`False`)
 
     Raises:
-        ValueError: If the model has no parameter to train, or a step cannot be recorded.
+        ValueError: If the model has no parameter to train.
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not parameters:
         raise ValueError(
             f"Expected a model with parameters to train (got {type(model).__name__} with none)"
         )
-    if capturable and settings.name == "sgd":
-        raise ValueError(
-            "Expected 'adam' or 'adamw' as 'optimizer.name' with 'trainer.capture' (got 'sgd'); "
-            "set trainer.capture to false"
-        )
     groups = _group_by_decay(parameters, settings)
     lr = torch.tensor(settings.lr, device=parameters[0].device) if capturable else settings.lr
+    # on a CPU torch would go through the parameters one by one, a dozen operations each; in a
+    # record, this is the form that leaves everything alone after a loss that is no finite number
+    on_cpu = all(parameter.device.type == "cpu" for parameter in parameters)
+    fused = capturable or on_cpu or None
     if settings.name == "sgd":
-        return SGD(groups, lr=lr, momentum=settings.momentum)
+        return SGD(groups, lr=lr, momentum=settings.momentum, fused=capturable or None)
     kind = AdamW if settings.name == "adamw" else Adam
-    # on a CPU torch would go through the parameters one by one, a dozen operations each
-    fused = all(parameter.device.type == "cpu" for parameter in parameters) or None
     return kind(groups, lr=lr, betas=settings.betas, capturable=capturable, fused=fused)
+
+
+def keep_form(optimizer: Optimizer) -> None:
+    r"""Gives an optimiser back the form that it was built in, after it has loaded the state of one
+    that may have been built to be recorded, or not to be.
+
+    Args:
+        optimizer (Optimizer): What :func:`build_optimizer` made.
+    """
+    built = optimizer.defaults
+    is_tensor = isinstance(built["lr"], Tensor)
+    for group in optimizer.param_groups:
+        for name in ("capturable", "fused", "foreach"):
+            if name in group:
+                group[name] = built[name]
+        rate = float(group["lr"])
+        group["lr"] = torch.full_like(built["lr"], rate) if is_tensor else rate
+        for parameter in group["params"]:
+            state = optimizer.state[parameter]
+            if "step" in state:
+                on_device = built["capturable"] or built["fused"]
+                state["step"] = state["step"].to(parameter.device if on_device else "cpu")
 
 
 def _group_by_decay(

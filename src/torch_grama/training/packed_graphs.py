@@ -11,10 +11,34 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from torch_grama.datasets.task_data import Level
+from torch_grama.nn.padding import Padding
 from torch_grama.training.graph_batch import GraphBatch
 
 _NODE_FEATURES = ("rwse", "lap_vectors")
 _EDGE_FEATURES = ("edge_weight", "edge_attr")
+
+
+@dataclass(frozen=True)
+class BatchSize:
+    r"""Numbers of graphs, nodes, edges and targets, and the nodes of the largest graph: those of a
+    batch, or those that one of fixed size has room for, beside one more graph of padding.
+    """
+
+    graphs: int
+    nodes: int
+    edges: int
+    targets: int
+    largest: int
+
+    def has_room_for(self, other: BatchSize) -> bool:
+        r"""Whether another one fits in, with a node to spare for the padding."""
+        return (
+            self.graphs == other.graphs
+            and self.nodes > other.nodes
+            and self.edges >= other.edges
+            and self.targets >= other.targets
+            and self.largest >= other.largest
+        )
 
 
 class PackedGraphs:
@@ -55,11 +79,13 @@ class PackedGraphs:
         self._targets = _Ranges.of(pieces.num_targets) if targets else None
         # targets that lie as nodes or graphs do need no search of their own
         self._targets_lie_as = "neither"
-        if pieces.num_targets == [1] * len(pieces.num_nodes):
-            self._targets_lie_as = "graphs"
-        elif pieces.num_targets == pieces.num_nodes:
+        if level == "node" and pieces.num_targets == pieces.num_nodes:
             self._targets_lie_as = "nodes"
+        elif pieces.num_targets == [1] * len(pieces.num_nodes):
+            self._targets_lie_as = "graphs"
         self._tensors = pieces.join()
+        for name, rows in self._ranges().items():
+            self._tensors[f"{name}_ranges"] = torch.stack([rows.counts, rows.starts])
         if targets and level == "node" and each_graph_counts:
             ranges = self._targets if "label_rows" in self._tensors else self._nodes
             assert ranges is not None
@@ -72,6 +98,16 @@ class PackedGraphs:
     def device(self) -> torch.device:
         r"""Where the graphs are, and where batches will be."""
         return self._tensors["x"].device
+
+    @property
+    def num_edges(self) -> int:
+        r"""Edges of all graphs together."""
+        return self._tensors["edge_index"].size(1)
+
+    @property
+    def weighs_targets(self) -> bool:
+        r"""Whether targets count differently."""
+        return "graph_weight" in self._tensors
 
     @property
     def nbytes(self) -> int:
@@ -134,6 +170,84 @@ class PackedGraphs:
             weight=weight,
         )
 
+    def sizes(self, parts: Tensor) -> list[BatchSize]:
+        r"""The sizes of batches.
+
+        Args:
+            parts (Tensor): The graphs of each batch, on the CPU ``[M, B]``.
+        """
+        counts = {name: ranges.counts[parts] for name, ranges in self._ranges().items()}
+        totals = [counts[name].sum(dim=1).tolist() for name in ("node", "edge")]
+        targets = counts["target"].sum(dim=1) if "target" in counts else torch.zeros(len(parts))
+        totals += [targets.int().tolist(), counts["node"].amax(dim=1).tolist()]
+        return [BatchSize(parts.size(1), *size) for size in zip(*totals, strict=True)]
+
+    def padded_batch(self, numbers: Tensor, bucket: BatchSize) -> tuple[GraphBatch, Padding]:
+        r"""Lays graphs side by side in tensors of a fixed size, without a wait for the device.
+
+        The last graph takes the rest: nodes like the first of the pack, each with loops, whose
+        targets count nothing.
+
+        Args:
+            numbers (Tensor): Which graphs, in order, on the device of the pack ``[B]``.
+            bucket (BatchSize): What the tensors have room for.
+        """
+        nodes = self._fill("node", numbers, bucket.nodes)
+        edges = self._fill("edge", numbers, bucket.edges)
+        spare = nodes.total + (edges.rows - edges.total) % (bucket.nodes - nodes.total)
+        ends = self._tensors["edge_index"].index_select(1, edges.index)
+        ends = ends + nodes.offsets.index_select(0, edges.owners)
+        judged: dict[str, Tensor | None] = {}
+        if self._targets is not None:
+            judged = self._judge_padded(numbers, nodes, bucket)
+        real = torch.stack([nodes.total, edges.total, torch.full_like(nodes.total, bucket.graphs)])
+        batch = GraphBatch(
+            x=self._tensors["x"].index_select(0, nodes.index),
+            edge_index=torch.where(edges.rows < edges.total, ends, spare),
+            edge_weight=self._take("edge_weight", edges.index),
+            edge_attr=self._take("edge_attr", edges.index),
+            batch=nodes.owners,
+            batch_size=bucket.graphs + 1,
+            rwse=self._take("rwse", nodes.index),
+            lap_vectors=self._take("lap_vectors", nodes.index),
+            **judged,
+        )
+        return batch, Padding(bucket.nodes, bucket.edges, bucket.graphs + 1, real, bucket.largest)
+
+    def _fill(self, name: str, numbers: Tensor, size: int) -> _Filled:
+        counts, starts = self._tensors[f"{name}_ranges"].index_select(1, numbers)
+        ends = counts.cumsum(0)
+        offsets = ends - counts
+        rows = torch.arange(size, device=numbers.device)
+        owners = torch.searchsorted(ends, rows, right=True)
+        # padding repeats the first row of the pack
+        shift = torch.cat([starts - offsets, starts.new_zeros(1)]).index_select(0, owners)
+        index = torch.where(rows < ends[-1], rows + shift, 0)
+        return _Filled(rows, index, owners, torch.cat([offsets, ends[-1:]]), ends[-1])
+
+    def _judge_padded(
+        self, numbers: Tensor, nodes: _Filled, bucket: BatchSize
+    ) -> dict[str, Tensor | None]:
+        """Targets, their rows of the output, and what each counts: nothing in the padding."""
+        if self._targets_lie_as == "graphs":
+            rows = torch.arange(bucket.graphs + 1, device=numbers.device)
+            owners, index = rows, torch.cat([numbers, torch.zeros_like(numbers[:1])])
+            counts = rows < bucket.graphs
+        else:
+            as_nodes = self._targets_lie_as == "nodes"
+            found = nodes if as_nodes else self._fill("target", numbers, bucket.targets)
+            owners, index, counts = found.owners, found.index, found.rows < found.total
+        chosen = torch.cat([numbers, torch.zeros_like(numbers[:1])])
+        y, target_rows, weight = self._judge(chosen, nodes.offsets, owners, owners, index)
+        if target_rows is not None:
+            target_rows = torch.where(counts, target_rows, 0)
+        weight = counts.float() if weight is None else weight * counts
+        return {"y": y, "rows": target_rows, "weight": weight}
+
+    def _ranges(self) -> dict[str, _Ranges]:
+        named = {"node": self._nodes, "edge": self._edges, "target": self._targets}
+        return {name: ranges for name, ranges in named.items() if ranges is not None}
+
     def _judge(
         self, chosen: Tensor, offsets: Tensor, owners: Tensor, target_owners: Tensor, index: Tensor
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
@@ -189,6 +303,19 @@ class _Choice:
     offsets: Tensor
     on_device: list[Tensor]
     total: int
+
+
+@dataclass(frozen=True)
+class _Filled:
+    """Rows of fixed number: where each lies in the pack, its graph, where the graphs begin, and how
+    many rows are real.
+    """
+
+    rows: Tensor
+    index: Tensor
+    owners: Tensor
+    offsets: Tensor
+    total: Tensor
 
 
 class _Pieces:

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 import torch_grama
 from torch_grama.datasets.task_data import GraphTaskData, Kind, Metric
 from torch_grama.nn.backbone import forward_parameters
-from torch_grama.training.captured_step import CapturedStep
+from torch_grama.training.captured_step import CapturedForward, CapturedTraining
 from torch_grama.training.checkpoint_file import VERSION
 from torch_grama.training.diagnosis import NonFiniteLossError, diagnose
 from torch_grama.training.graph_batch import GraphBatch
@@ -24,6 +24,7 @@ from torch_grama.training.losses import LossName, build_loss
 from torch_grama.training.metrics import build_metric
 from torch_grama.training.model_hooks import adds_loss, fit_labels, own_loss
 from torch_grama.training.optimizer import OptimizerSettings, build_optimizer
+from torch_grama.training.planned_batches import PlannedBatch
 from torch_grama.training.positional_encoding import collect_positions
 from torch_grama.training.schedule import ScheduleSettings
 
@@ -76,9 +77,11 @@ class GraphTask(pl.LightningModule):
         self._val_sums = torch.zeros(2, dtype=torch.float64)
         self._takes_pe = "pe" in forward_parameters(model)
         self._adds_loss = adds_loss(model)
-        self._captured: CapturedStep | None = None
+        self._captured_training: CapturedTraining | None = None
+        self._captured_validation: CapturedForward | None = None
         # the loss of the step that the optimiser has not taken yet
         self._unchecked: tuple[LateFlag, Tensor, GraphBatch, int] | None = None
+        self._last_step = 0
         self.epoch_values: dict[str, float] = {}
         self.last_good_checkpoint: Callable[[], str] = lambda: "none was written"
 
@@ -126,19 +129,25 @@ class GraphTask(pl.LightningModule):
         r"""Lets the model start from an estimate made of the labels of a batch, if it does so."""
         fit_labels(self.model, batch, **self._positions(batch))
 
-    def training_step(self, batch: GraphBatch, batch_idx: int) -> Tensor | None:
-        r"""Returns the mean loss over the targets of the step, on all devices together."""
-        if self._captured is not None:
-            total, weight = self._captured.run(self, batch)
-            if not bool(total.isfinite()):
-                self._fail(total, batch, batch_idx)
-            self._train_sums = _add(self._train_sums, total, weight)
+    def training_step(self, batch: GraphBatch | PlannedBatch, batch_idx: int) -> Tensor | None:
+        r"""Returns the mean loss over the targets of the step, on all devices together; nothing
+        if the step is recorded, optimiser included.
+        """
+        if self._captured_training is not None:
+            self._last_step = batch_idx
+            self._captured_training.run(batch)
             return None
+        assert isinstance(batch, GraphBatch)
         total, weight = self.measure(batch)
         finite = LateFlag(total.detach().isfinite())
         self._unchecked = (finite, total.detach(), batch, batch_idx)
-        self._train_sums = _add(self._train_sums, total, weight)
+        self.add_loss(total, weight)
         return total * self._world_size / self._sum_over_devices(weight).clamp(min=1e-12)
+
+    def add_loss(self, total: Tensor, weight: Tensor) -> None:
+        r"""Takes the loss of a step into that of the epoch, in place, as a record needs it."""
+        self._train_sums = self._train_sums.to(total.device)
+        self._train_sums += torch.stack([total.detach(), weight]).double()
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
         r"""Stops the run before a loss that is no finite number reaches the weights."""
@@ -179,13 +188,21 @@ class GraphTask(pl.LightningModule):
             return None
         return own_loss(self.model, batch, **self._positions(batch))
 
-    def validation_step(self, batch: GraphBatch, batch_idx: int) -> None:
+    def validation_step(self, batch: GraphBatch | PlannedBatch, batch_idx: int) -> None:
         r"""Takes a batch into the loss and the metric of the epoch."""
-        assert batch.y is not None
-        out = batch.select(self(batch))
-        total, weight = self.loss(out, batch.y, batch.weight)
-        self._val_sums = _add(self._val_sums, total, weight)
-        self.val_metric.update(out, batch.y, batch.weight)
+        if isinstance(batch, PlannedBatch):
+            assert self._captured_validation is not None
+            self.judge(*self._captured_validation.run(batch))
+        else:
+            self.judge(batch.select(self(batch)), batch.y, batch.weight)
+
+    def judge(self, out: Tensor, y: Tensor | None, weight: Tensor | None) -> None:
+        r"""Takes outputs into the loss and the metric of the epoch."""
+        assert y is not None
+        total, counted = self.loss(out, y, weight)
+        self._val_sums = self._val_sums.to(total.device)
+        self._val_sums += torch.stack([total.detach(), counted]).double()
+        self.val_metric.update(out, y, weight)
 
     def on_validation_epoch_start(self) -> None:
         r"""Forgets what was measured before."""
@@ -204,8 +221,9 @@ class GraphTask(pl.LightningModule):
 
     def on_train_epoch_end(self) -> None:
         r"""Logs the loss over all targets of the epoch."""
+        self._check_captured()
         total, weight = self._sum_over_devices(self._train_sums).tolist()
-        self._train_sums = torch.zeros_like(self._train_sums)
+        self._train_sums.zero_()
         self._publish({"train/loss": total / weight if weight else float("nan")})
 
     def configure_optimizers(self) -> Optimizer:
@@ -213,21 +231,26 @@ class GraphTask(pl.LightningModule):
         :class:`~torch_grama.training.schedule.LearningRate`.
         """
         return build_optimizer(
-            self.optimizer_settings, self.model, capturable=self._captured is not None
+            self.optimizer_settings, self.model, capturable=self._captured_training is not None
         )
 
-    def capture(self, gradient_clip: float | None, precision: str) -> None:
-        r"""Records the training step in a CUDA graph at its first run and replays it from then on.
+    def capture(
+        self, training: CapturedTraining | None, validation: CapturedForward | None = None
+    ) -> None:
+        r"""Lets steps be recorded and replayed from now on, or no longer.
 
         Args:
-            gradient_clip (float, optional): Largest norm of the gradient.
-            precision (str): As in :class:`~torch_grama.training.TrainerSettings`.
+            training (CapturedTraining, optional): Runs training steps; :obj:`None` for no record.
+            validation (CapturedForward, optional): Runs those of planned validation batches.
+                (default: :obj:`None`)
         """
-        self._captured = CapturedStep(gradient_clip, precision)
-        self.automatic_optimization = False
+        self._captured_training = training
+        self._captured_validation = validation
+        self.automatic_optimization = training is None
 
     def on_save_checkpoint(self, checkpoint: dict[str, object]) -> None:
         r"""Adds the version of this package, and what was measured of an epoch that is not over."""
+        self._check_captured()
         checkpoint[VERSION] = torch_grama.__version__
         checkpoint["train_sums"] = self._train_sums.cpu().clone()
 
@@ -250,6 +273,13 @@ class GraphTask(pl.LightningModule):
         report = diagnose(lambda: self(batch), self.model)
         raise NonFiniteLossError(step, float(total), report, self.last_good_checkpoint())
 
+    def _check_captured(self) -> None:
+        captured = self._captured_training
+        failure = None if captured is None else captured.find_failure()
+        if failure is not None:
+            steps_ago, batch, loss = failure
+            self._fail(loss, batch, self._last_step + 1 - steps_ago)
+
     def _publish(self, values: dict[str, float]) -> None:
         # Lightning rounds what is logged to float32; the exact values are for our own files
         self.epoch_values.update(values)
@@ -266,7 +296,3 @@ class GraphTask(pl.LightningModule):
         values = values.detach().clone()
         torch.distributed.all_reduce(values)
         return values
-
-
-def _add(sums: Tensor, total: Tensor, weight: Tensor) -> Tensor:
-    return sums.to(total.device) + torch.stack([total.detach(), weight]).double()

@@ -66,8 +66,9 @@ class TrainerSettings:
         seed (int, optional): Seed of order, dropout and every other draw. (default: :obj:`0`)
         deterministic (bool, optional): Whether operations without a deterministic form are errors.
             (default: :obj:`False`)
-        capture (bool, optional): Whether the training step on a whole graph is recorded in a CUDA
-            graph and replayed. (default: :obj:`False`)
+        capture (bool or str, optional): Whether steps are recorded as CUDA graphs and replayed,
+            which saves the time that a GPU waits for Python: ``"auto"`` for where it is possible
+            and pays. (default: :obj:`"auto"`)
         save_every (float, optional): Least seconds between two checkpoints; the last is always
             written. (default: :obj:`30.0`)
     """
@@ -89,7 +90,7 @@ class TrainerSettings:
     subgraph_evaluation: Literal["full", "subgraphs"] = "full"
     seed: int = 0
     deterministic: bool = False
-    capture: bool = False
+    capture: bool | Literal["auto"] = "auto"
     save_every: float = 30.0
 
     def __post_init__(self) -> None:
@@ -127,10 +128,14 @@ class TrainerSettings:
                 "Expected 'trainer.num_neighbors' to be one whole number a hop, each positive or "
                 f"-1 for all (got {self.num_neighbors})"
             )
-        if self.capture and self.accelerator == "cpu":
+        if self.capture not in (True, False, "auto"):
+            raise ValueError(
+                f"Expected 'trainer.capture' to be true, false or 'auto' (got {self.capture!r})"
+            )
+        if self.capture is True and self.accelerator == "cpu":
             raise ValueError(
                 "Expected 'trainer.capture' only on a CUDA device (got accelerator='cpu'); set it "
-                "to false"
+                "to 'auto'"
             )
         if self.precision == "16" and self.accelerator == "cpu":
             raise ValueError(

@@ -1,0 +1,144 @@
+"""Padded, planned and (on a GPU) recorded steps of every model give the numbers of plain ones."""
+
+import copy
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric
+from torch_grama.experiments.assembly import assemble_model, reads_series_alone
+from torch_grama.experiments.catalogue import MODELS
+from torch_grama.experiments.config import ModelConfig
+from torch_grama.experiments.data_facts import DataFacts
+from torch_grama.nn.padding import NoChance, PaddingError
+from torch_grama.training import GraphDataModule, GraphTask, OptimizerSettings, TrainerSettings
+from torch_grama.training.captured_step import CapturedTraining, plan_forward, plan_training
+from torch_grama.training.evaluate import initialize_lazily
+
+# A model that says that it cannot be padded: its codes are drawn to all nodes of a batch.
+REFUSING = ("goat",)
+WORDS = [word for word in MODELS if word not in (*REFUSING, "resnet-adj")]
+CASES = [(word, "graph") for word in WORDS]
+CASES += [(word, "node") for word in ("grama", "grama-gatedgcn", "grama-gps", "gcn", "san", "gmn")]
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
+
+
+def small_graphs(word: str, level: str, dtype: torch.dtype) -> GraphTaskData:
+    """Graphs of very different sizes with edge attributes, in two classes."""
+    generator = torch.Generator().manual_seed(0)
+    graphs = []
+    for number in range(46):
+        size = 4 + number % 9
+        step = torch.arange(size)
+        chords = torch.randint(size, (2, number % 5), generator=generator)
+        pairs = torch.cat([torch.stack([step, (step + 1) % size]), chords], dim=1)
+        x = torch.randn(size, 5, generator=generator, dtype=dtype) + (number % 2)
+        graph = Data(
+            x=x.unsqueeze(1).repeat(1, 4, 1) if reads_series_alone(word) else x,
+            edge_index=torch.cat([pairs, pairs.flip(0)], dim=1),
+            y=torch.tensor([number % 2]) if level == "graph" else (x[:, 0] > 0).long(),
+        )
+        attributes = torch.randn(pairs.size(1), 3, generator=generator, dtype=dtype)
+        graph.edge_attr = torch.cat([attributes, attributes])
+        graphs.append(graph)
+    order = torch.arange(len(graphs))
+    return GraphTaskData(
+        "graphs",
+        graphs,
+        [Fold(order[:34], order[34:40], order[40:])],
+        level,
+        "classification",
+        Metric("accuracy", True),
+        2,
+        FeatureEncoding("float", 5),
+        FeatureEncoding("float", 3),
+    )
+
+
+def build(word, level, device, capturable):
+    # on a CPU in float64, where nothing but a wrong number can differ
+    dtype = torch.float64 if device == "cpu" else torch.float32
+    data = small_graphs(word, level, dtype)
+    torch.manual_seed(0)
+    config = ModelConfig(word, 8, {"num_layers": 2})
+    model = assemble_model(config, DataFacts.of(data), data.num_outputs).to(dtype)
+    task = GraphTask.for_data(model, data, OptimizerSettings("adam", lr=0.01))
+    module = GraphDataModule(data, 0, TrainerSettings(batch_size=5, seed=3))
+    initialize_lazily(task, module.example())
+    task.to(device)
+    source = module.source("train")
+    source.place(torch.device(device, 0) if device == "cuda" else torch.device(device))
+    if capturable:
+        task.capture(object())
+    optimizer = task.configure_optimizers()
+    task.optimizers = lambda use_pl_optimizer: optimizer
+    return task, source, module, optimizer
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("word", "level"), CASES)
+@pytest.mark.parametrize("device", DEVICES)
+def test_twenty_steps_are_those_of_batches_without_padding(word, level, device):
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    plain, source, _, optimizer = build(word, level, device, capturable=False)
+    twin, planned_source, _, _ = build(word, level, device, capturable=True)
+    if device == "cuda" and _waits(twin, planned_source):
+        pytest.skip(f"{word} reads sizes on the host, so that its steps are not recorded")
+    planned = plan_training(twin, planned_source)
+    assert len({batch.bucket for batch in planned.batches(0, 0)}) >= 2
+    steps = CapturedTraining(twin, planned, None, "32", source.pack.device)
+    for task in (plain, twin):
+        task.train()
+    with NoChance():
+        for epoch in range(3):
+            for batch, plan in zip(
+                source.batches(epoch, 0), planned.batches(epoch, 0), strict=True
+            ):
+                optimizer.zero_grad()
+                total, weight = plain.measure(batch)
+                (total / weight).backward()
+                optimizer.step()
+                plain.add_loss(total, weight)
+                steps.run(plan)
+    assert steps.find_failure() is None
+    bound = 1e-7 if device == "cpu" else 2e-2
+    assert torch.allclose(plain._train_sums, twin._train_sums, rtol=bound)
+    for name, value in plain.model.state_dict().items():
+        other = twin.model.state_dict()[name]
+        assert torch.allclose(value, other, rtol=bound, atol=bound), name
+
+
+def _waits(task, source):
+    try:
+        plan_training(task, source)
+    except PaddingError as error:
+        return "waits for the device" in str(error)
+    return False
+
+
+@pytest.mark.parametrize("word", REFUSING)
+def test_a_model_that_padding_would_change_says_so(word):
+    task, source, _, _ = build(word, "graph", "cpu", capturable=False)
+    before = copy.deepcopy(task.state_dict())
+    with pytest.raises(PaddingError):
+        plan_training(task, source)
+    for name, value in task.state_dict().items():
+        assert torch.equal(value, before[name]), name
+    assert all(parameter.grad is None for parameter in task.parameters())
+
+
+@pytest.mark.parametrize("level", ["graph", "node"])
+@pytest.mark.parametrize("word", ["grama", "grama-gatedgcn", "gps", "gcn"])
+def test_forward_passes_are_those_of_batches_without_padding(word, level):
+    task, _, module, _ = build(word, level, "cpu", capturable=False)
+    task.eval()
+    captured = plan_forward(task, module.source("val"))
+    with torch.no_grad():
+        for plan in captured.source.batches(0, 0):
+            batch = plan.make()
+            out, y, weight = captured.run(plan)
+            assert torch.allclose(out, batch.select(task(batch)), atol=1e-9)
+            assert torch.equal(y, batch.y)
+            assert weight is None
