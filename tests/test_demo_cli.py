@@ -14,15 +14,19 @@ SUITE = {
         {"name": "transfer-line-2-carry", "metric": "mse", "set": {"model.num_layers": 3}},
         {"name": "transfer-line-3-carry", "metric": "mse", "set": {"model.num_layers": 4}},
     ],
-    "models": ["gcn", "grama-gcn"],
+    "models": ["gcn", "gps-gcn", "grama-gcn"],
     "defaults": {
         "model.hidden_channels": 4,
         "optimizer.lr": 0.003,
         "trainer": {"batch_size": 500, "gradient_clip": 1.0, "accelerator": "cpu"},
     },
     "budgets": {
-        "smoke": {"set": {"trainer.max_epochs": 1}, "data": ["transfer-line-2-carry"]},
-        "short": {"set": {"trainer.max_epochs": 2}},
+        "smoke": {
+            "set": {"trainer.max_epochs": 1},
+            "data": ["transfer-line-2-carry"],
+            "models": ["gcn", "grama-gcn"],
+        },
+        "short": {"set": {"trainer.max_epochs": 2}, "models": ["gcn", "grama-gcn"]},
     },
 }
 
@@ -70,8 +74,18 @@ def test_demo_shows_draws_and_computes_once(tiny, capsys):
 def test_quick_claims_nothing(tiny, capsys):
     assert call(tiny, "--quick") == 0
     out = capsys.readouterr().out
+    assert "GPS" not in out
     assert "say nothing about the models" in " ".join(out.split())
     assert "3 hops" not in out
+
+
+@pytest.mark.slow
+def test_all_adds_models_and_says_what_sets_them_apart(tiny, capsys):
+    assert call(tiny, "--quick", "--all") == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^GPS\(GCN\) +\S+$", out, re.M)
+    assert "GPS also attends to all pairs" in " ".join(out.split())
+    assert "all models but GPS" in (tiny / "demo.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

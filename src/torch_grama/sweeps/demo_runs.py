@@ -1,4 +1,4 @@
-"""The runs of ``grama demo``: four models that carry a value over several distances."""
+"""The runs of ``grama demo``: models that carry a value over several distances."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from pathlib import Path
 from torch_grama.datasets.graph_transfer import parse_name
 from torch_grama.datasets.load import load_with
 from torch_grama.datasets.storage import Storage
+from torch_grama.experiments.errors import RunError
+from torch_grama.experiments.make_config import make_config
+from torch_grama.experiments.run import load_config
+from torch_grama.experiments.run_folder import RunFolder
 from torch_grama.experiments.trivial_references import trivial_references
 from torch_grama.sweeps.reproduction import PlannedRun, plan_runs
 from torch_grama.sweeps.suite import Suite, read_suite
@@ -29,7 +33,9 @@ def read_demo() -> Suite:
     return read_suite(FOLDER)
 
 
-def plan_demo(suite: Suite, root: Path, quick: bool = False, seed: int = 0) -> list[PlannedRun]:
+def plan_demo(
+    suite: Suite, root: Path, quick: bool = False, seed: int = 0, all_models: bool = False
+) -> list[PlannedRun]:
     r"""Lists the runs of the demo, the farthest first, since they take longest.
 
     Args:
@@ -38,9 +44,30 @@ def plan_demo(suite: Suite, root: Path, quick: bool = False, seed: int = 0) -> l
         quick (bool, optional): A few epochs on the smaller distances, to see that all works.
             (default: :obj:`False`)
         seed (int, optional): The seed of all runs. (default: :obj:`0`)
+        all_models (bool, optional): All of the suite, not GRAMA and its backbone alone.
+            (default: :obj:`False`)
     """
-    runs = plan_runs(suite, BUDGETS[quick], root, repeats=[seed])
+    models = suite.models if all_models else ()
+    runs = plan_runs(suite, BUDGETS[quick], root, models, repeats=[seed])
     return sorted(runs, key=lambda run: -distance_of(run.data))
+
+
+def refuse_other_settings(runs: Sequence[PlannedRun]) -> None:
+    r"""Makes sure that runs which are there already are those of this demo.
+
+    Args:
+        runs (sequence of PlannedRun): What :func:`plan_demo` returns.
+
+    Raises:
+        RunError: If one was begun with other settings, such as those of an earlier version.
+    """
+    for run in runs:
+        there = RunFolder(run.folder).is_run
+        if there and load_config(run.folder) != make_config(run.settings):
+            raise RunError(
+                f"'{run.folder}' is a run of other settings: remove it, or name another folder "
+                "with `--out`"
+            )
 
 
 def distance_of(data: str) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children
 
 from torch_grama.experiments.result import Result
 from torch_grama.experiments.run import RunInterrupted
 from torch_grama.sweeps.reproduction import PlannedRun, run_planned
+from torch_grama.sweeps.worker_processes import prepare_workers
 from torch_grama.training.progress import ReportName
 
 Outcome = tuple[PlannedRun, Result | Exception]
@@ -54,9 +55,7 @@ def run_in_processes(runs: Sequence[PlannedRun], jobs: int) -> Iterator[Outcome]
     while waiting:
         batch = waiting if together else waiting[:1]
         died = False
-        with ProcessPoolExecutor(
-            min(jobs, len(batch)), get_context("spawn"), _use_one_thread
-        ) as pool:
+        with ProcessPoolExecutor(min(jobs, len(batch)), prepare_workers(), _use_one_thread) as pool:
             futures = {pool.submit(_run_unless_stopped, run): run for run in batch}
             try:
                 for future in as_completed(futures):
