@@ -31,7 +31,9 @@ def small_graphs(word: str, level: str, dtype: torch.dtype) -> GraphTaskData:
     for number in range(46):
         size = 4 + number % 9
         step = torch.arange(size)
-        chords = torch.randint(size, (2, number % 5), generator=generator)
+        start = torch.randint(size, (number % 5,), generator=generator)
+        reach = torch.randint(1, size, (number % 5,), generator=generator)
+        chords = torch.stack([start, (start + reach) % size])
         pairs = torch.cat([torch.stack([step, (step + 1) % size]), chords], dim=1)
         x = torch.randn(size, 5, generator=generator, dtype=dtype) + (number % 2)
         graph = Data(
@@ -63,7 +65,9 @@ def build(word, level, device, capturable):
     torch.manual_seed(0)
     config = ModelConfig(word, 8, {"num_layers": 2})
     model = assemble_model(config, DataFacts.of(data), data.num_outputs).to(dtype)
-    task = GraphTask.for_data(model, data, OptimizerSettings("adam", lr=0.01))
+    # Adam makes whole steps of gradients that are zero but for rounding
+    optimizer = OptimizerSettings("adam" if device == "cpu" else "sgd", lr=0.01)
+    task = GraphTask.for_data(model, data, optimizer)
     module = GraphDataModule(data, 0, TrainerSettings(batch_size=5, seed=3))
     initialize_lazily(task, module.example())
     task.to(device)
@@ -71,9 +75,9 @@ def build(word, level, device, capturable):
     source.place(torch.device(device, 0) if device == "cuda" else torch.device(device))
     if capturable:
         task.capture(object())
-    optimizer = task.configure_optimizers()
-    task.optimizers = lambda use_pl_optimizer: optimizer
-    return task, source, module, optimizer
+    built = task.configure_optimizers()
+    task.optimizers = lambda use_pl_optimizer: built
+    return task, source, module, built
 
 
 @pytest.mark.slow
@@ -103,7 +107,7 @@ def test_twenty_steps_are_those_of_batches_without_padding(word, level, device):
                 plain.add_loss(total, weight)
                 steps.run(plan)
     assert steps.find_failure() is None
-    bound = 1e-7 if device == "cpu" else 2e-2
+    bound = 1e-7 if device == "cpu" else 1e-3
     assert torch.allclose(plain._train_sums, twin._train_sums, rtol=bound)
     for name, value in plain.model.state_dict().items():
         other = twin.model.state_dict()[name]
@@ -142,3 +146,21 @@ def test_forward_passes_are_those_of_batches_without_padding(word, level):
             assert torch.allclose(out, batch.select(task(batch)), atol=1e-9)
             assert torch.equal(y, batch.y)
             assert weight is None
+
+
+@pytest.mark.parametrize("word", ["grama", "gcn", "gat"])
+def test_loops_are_found_where_there_are_any(word, monkeypatch):
+    plain = small_graphs
+
+    def with_loops(*given):
+        data = plain(*given)
+        for graph in data.graphs[::3]:
+            loops = torch.arange(2).expand(2, -1)
+            graph.edge_index = torch.cat([graph.edge_index, loops], dim=1)
+            graph.edge_attr = torch.cat([graph.edge_attr, graph.edge_attr[:2]])
+        return data
+
+    monkeypatch.setitem(globals(), "small_graphs", with_loops)
+    task, source, _, _ = build(word, "graph", "cpu", capturable=False)
+    # compares gradients with and without padding
+    plan_training(task, source)

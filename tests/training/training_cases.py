@@ -43,7 +43,8 @@ class SmallNet(Module):
             assert batch is not None
             assert batch_size is not None
             sums = hidden.new_zeros(batch_size, hidden.size(1)).index_add(0, batch, hidden)
-            hidden = sums / torch.bincount(batch, minlength=batch_size).unsqueeze(1)
+            count = hidden.new_zeros(batch_size).index_add(0, batch, hidden.new_ones(batch.size()))
+            hidden = sums / count.unsqueeze(1)
         return self.head(hidden)
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+import torch_geometric.utils
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+from torch_geometric.utils import add_self_loops
 
 from torch_grama.nn.engine.batch_norm import batch_norm
 
@@ -34,6 +38,7 @@ class Padding:
         num_graphs: Graphs, the one that takes the padding included.
         real: How many nodes, edges and graphs are real :math:`(3)`, on the device.
         max_graph_size: No real graph has more nodes.
+        has_loops: Whether an edge may lead from a node to itself.
     """
 
     num_nodes: int
@@ -41,6 +46,7 @@ class Padding:
     num_graphs: int
     real: Tensor
     max_graph_size: int
+    has_loops: bool = True
 
     def __post_init__(self) -> None:
         sizes = (self.num_nodes, self.num_edges, self.num_graphs)
@@ -70,14 +76,38 @@ def current_padding() -> Padding | None:
 def padded(padding: Padding) -> Iterator[None]:
     r"""Lets everything within know that the batch has padding.
 
-    Batch norms of any module then count real rows alone.
+    Batch norms of any module then count real rows alone. Where no edge is a loop, PyG's functions
+    that look for loops are spared the search, which would wait for the device.
     """
     token = _current.set(padding)
+    spared = [] if padding.has_loops else _find_searches()
     try:
+        for module, name, _ in spared:
+            setattr(module, name, _WITHOUT_SEARCH[name])
         with _RealRowsOnly(padding):
             yield
     finally:
+        for module, name, search in spared:
+            setattr(module, name, search)
         _current.reset(token)
+
+
+def _find_searches() -> list[tuple[ModuleType, str, Callable[..., Any]]]:
+    """Wherever PyG's functions that search for loops were imported to."""
+    searches: dict[str, Any] = {n: getattr(torch_geometric.utils, n) for n in _WITHOUT_SEARCH}
+    return [
+        (module, name, search)
+        for module in list(sys.modules.values())
+        for name, search in searches.items()
+        if vars(module).get(name) is search
+    ]
+
+
+def _keep_all(edge_index: Tensor, edge_attr: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    return edge_index, edge_attr
+
+
+_WITHOUT_SEARCH = {"remove_self_loops": _keep_all, "add_remaining_self_loops": add_self_loops}
 
 
 class _RealRowsOnly(TorchFunctionMode):

@@ -31,10 +31,10 @@ class BatchSize:
     largest: int
 
     def has_room_for(self, other: BatchSize) -> bool:
-        r"""Whether another one fits in, with a node to spare for the padding."""
+        r"""Whether another one fits in, with two nodes to spare for the padding."""
         return (
             self.graphs == other.graphs
-            and self.nodes > other.nodes
+            and self.nodes >= other.nodes + 2
             and self.edges >= other.edges
             and self.targets >= other.targets
             and self.largest >= other.largest
@@ -84,6 +84,8 @@ class PackedGraphs:
         elif pieces.num_targets == [1] * len(pieces.num_nodes):
             self._targets_lie_as = "graphs"
         self._tensors = pieces.join()
+        first, second = self._tensors["edge_index"]
+        self._has_loops = bool((first == second).any())
         for name, rows in self._ranges().items():
             self._tensors[f"{name}_ranges"] = torch.stack([rows.counts, rows.starts])
         if targets and level == "node" and each_graph_counts:
@@ -185,8 +187,8 @@ class PackedGraphs:
     def padded_batch(self, numbers: Tensor, bucket: BatchSize) -> tuple[GraphBatch, Padding]:
         r"""Lays graphs side by side in tensors of a fixed size, without a wait for the device.
 
-        The last graph takes the rest: nodes like the first of the pack, each with loops, whose
-        targets count nothing.
+        The last graph takes the rest: nodes like the first of the pack on a ring, whose targets
+        count nothing.
 
         Args:
             numbers (Tensor): Which graphs, in order, on the device of the pack ``[B]``.
@@ -194,7 +196,8 @@ class PackedGraphs:
         """
         nodes = self._fill("node", numbers, bucket.nodes)
         edges = self._fill("edge", numbers, bucket.edges)
-        spare = nodes.total + (edges.rows - edges.total) % (bucket.nodes - nodes.total)
+        step = edges.rows - edges.total
+        ring = torch.stack([step, step + 1]) % (bucket.nodes - nodes.total) + nodes.total
         ends = self._tensors["edge_index"].index_select(1, edges.index)
         ends = ends + nodes.offsets.index_select(0, edges.owners)
         judged: dict[str, Tensor | None] = {}
@@ -203,7 +206,7 @@ class PackedGraphs:
         real = torch.stack([nodes.total, edges.total, torch.full_like(nodes.total, bucket.graphs)])
         batch = GraphBatch(
             x=self._tensors["x"].index_select(0, nodes.index),
-            edge_index=torch.where(edges.rows < edges.total, ends, spare),
+            edge_index=torch.where(edges.rows < edges.total, ends, ring),
             edge_weight=self._take("edge_weight", edges.index),
             edge_attr=self._take("edge_attr", edges.index),
             batch=nodes.owners,
@@ -212,7 +215,8 @@ class PackedGraphs:
             lap_vectors=self._take("lap_vectors", nodes.index),
             **judged,
         )
-        return batch, Padding(bucket.nodes, bucket.edges, bucket.graphs + 1, real, bucket.largest)
+        sizes = (bucket.nodes, bucket.edges, bucket.graphs + 1)
+        return batch, Padding(*sizes, real, bucket.largest, self._has_loops)
 
     def _fill(self, name: str, numbers: Tensor, size: int) -> _Filled:
         counts, starts = self._tensors[f"{name}_ranges"].index_select(1, numbers)

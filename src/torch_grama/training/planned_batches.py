@@ -126,7 +126,7 @@ def _choose_buckets(graphs: GraphBatches) -> list[BatchSize]:
 def _bucket_of(sizes: list[BatchSize]) -> BatchSize:
     return BatchSize(
         sizes[0].graphs,
-        max(size.nodes for size in sizes) + 1,
+        max(size.nodes for size in sizes) + 2,
         max(size.edges for size in sizes),
         max(size.targets for size in sizes),
         max(size.largest for size in sizes),
