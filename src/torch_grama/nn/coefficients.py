@@ -355,10 +355,10 @@ class _SelectOnDevice(torch.autograd.Function):
         fast = kernels.coefficient_kernels(states)
         assert fast is not None
         weights = query_weight, query_bias, key_weight, lag_bias
-        out, scores, vectors = fast.select(states, residuals, weights, ar_order, ma_order)
+        phi, theta, scores, vectors = fast.select(states, residuals, weights, ar_order, ma_order)
         ctx.save_for_backward(scores, vectors, states, residuals, query_weight, key_weight)
         ctx.fast = fast
-        return out[0, :, :ar_order].contiguous(), out[1, :, :ma_order].contiguous()
+        return phi, theta
 
     @staticmethod
     @handwritten_backward

@@ -31,15 +31,15 @@ def select(
     weights: tuple[Tensor, Tensor, Tensor, Tensor],
     ar_order: int,
     ma_order: int,
-) -> tuple[Tensor, Tensor, Tensor]:
-    r"""Returns both sets of coefficients, ``[2, B, max(p, q)]``, and what the gradient needs of
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    r"""Returns both sets of coefficients, ``[B, p]`` and ``[B, q]``, and what the gradient needs of
     them: scores after tanh, and side by side the newest element, what is asked of the keys and the
     query, ``[2, B, 2 F + D]``. Sequences are means, ``[B, L, F]``.
     """
     num_graphs, length, channels = states.size()
     query_weight, _, _, lag_bias = weights
     width, order = query_weight.size(1), lag_bias.size(1)
-    coefficients = states.new_empty(2, num_graphs, order)
+    coefficients = states.new_empty(num_graphs * (ar_order + ma_order))
     scores = states.new_empty(2, num_graphs, order, dtype=torch.float64)
     vectors = states.new_empty(2, num_graphs, 2 * channels + width)
     select_kernel[(num_graphs, 2)](
@@ -56,7 +56,8 @@ def select(
         DIFFERENCES=residuals is None,
         **_sizes(length, channels, width, order),
     )
-    return coefficients, scores, vectors
+    phi, theta = coefficients.split([num_graphs * ar_order, num_graphs * ma_order])
+    return phi.view(-1, ar_order), theta.view(-1, ma_order), scores, vectors
 
 
 def select_backward(
@@ -246,7 +247,7 @@ def _guarded(c):
 
 @triton.jit
 def select_kernel(
-    coefficients_ptr,  # [2, B, p]
+    coefficients_ptr,  # [B, p], then [B, q]
     scores_ptr,  # [2, B, p], float64: after tanh
     vectors_ptr,  # [2, B, 2 F + D]: newest element, what is asked of the keys, query
     states_ptr,  # [B, L, F]
@@ -311,7 +312,8 @@ def select_kernel(
     total, _, ratio = _guarded(c)
     out = c * ratio + (1.0 - total * ratio) / order
     tl.store(scores_ptr + graph * ORDER + position, c, mask=position < ORDER)
-    tl.store(coefficients_ptr + graph * ORDER + position, out.to(tl.float32), mask=used)
+    coefficients_ptr += side * num_graphs * AR + tl.program_id(0) * order
+    tl.store(coefficients_ptr + position, out.to(tl.float32), mask=used)
 
 
 @triton.jit
