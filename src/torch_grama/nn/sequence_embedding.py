@@ -19,6 +19,7 @@ from torch_grama.nn.arguments import (
 )
 from torch_grama.nn.engine import kernels
 from torch_grama.nn.engine.sequence import (
+    Groups,
     NodeSequence,
     apply,
     forward_differences,
@@ -163,13 +164,15 @@ def _reset_linear(weight: Tensor, bias: Tensor) -> None:
 def batched_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     r"""Returns :math:`\mathbf{x}_k \mathbf{W}_k + \mathbf{b}_k`, :math:`(L, N, F)`.
 
-    Equal to :func:`torch.baddbmm`; on a CPU, the result lies in memory that is used again.
+    Equal to :func:`torch.baddbmm`. On a CPU, the result lies in memory that is used again; on a
+    device, positions are multiplied one by one, which shares the many nodes of the weights'
+    gradient out to the whole of it.
     """
     if (
-        x.device.type == "cpu"
+        (x.device.type == "cpu" or kernels.runs_on_device(x))
         and x.dtype == weight.dtype == bias.dtype
         and handwritten_gradients_work()
-        and not torch.is_autocast_enabled("cpu")
+        and not torch.is_autocast_enabled(x.device.type)
     ):
         out: Tensor = apply(_BatchedLinear, x, weight, bias)
         return out
@@ -181,15 +184,26 @@ class _BatchedLinear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
         out = kernels.new_empty(x, *x.shape[:2], weight.size(2))
-        return torch.baddbmm(bias, x, weight, out=out)
+        if not kernels.runs_on_device(x):
+            return torch.baddbmm(bias, x, weight, out=out)
+        for position, part in enumerate(out):
+            torch.addmm(bias[position, 0], x[position], weight[position], out=part)
+        return out
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         # plain operations: differentiable again
         x, weight = ctx.saved_tensors
         needs_x, needs_weight, needs_bias = ctx.needs_input_grad
-        return (
-            gradient @ weight.mT if needs_x else None,
-            x.mT @ gradient if needs_weight else None,
-            gradient.sum(dim=1, keepdim=True) if needs_bias else None,
-        )
+        weight_gradient = bias_gradient = None
+        if needs_weight and kernels.runs_on_device(x):
+            pairs = zip(x, gradient, strict=True)
+            weight_gradient = torch.stack([given.t() @ part for given, part in pairs])
+        elif needs_weight:
+            weight_gradient = x.mT @ gradient
+        if needs_bias and torch.is_grad_enabled():
+            bias_gradient = gradient.sum(dim=1, keepdim=True)
+        elif needs_bias:
+            total = kernels.pool(gradient, Groups(), mean=False)
+            bias_gradient = total.transpose(0, 1).to(gradient.dtype)
+        return gradient @ weight.mT if needs_x else None, weight_gradient, bias_gradient
