@@ -92,8 +92,8 @@ class NamesNothing(Module):
         return self.inside(*args, **kwargs)
 
 
-def bound(module, graph, **options):
-    return BoundBackbone(module, BackboneCall.inspect(module), graph, **options)
+def bound(module, graph):
+    return BoundBackbone(module, BackboneCall.inspect(module), graph)
 
 
 @pytest.fixture
@@ -371,11 +371,6 @@ class TestBound:
         with pytest.raises(RuntimeError, match=r"InPlace.*to leave its input.*x\.clone\(\)"):
             bound(InPlace(part=False), graph)(path.x)
 
-    def test_gain_multiplies_the_output(self, full, batch):
-        gain = torch.tensor(0.25, dtype=torch.float64)
-
-        assert torch.equal(bound(TakesNothing(), full, gain=gain)(batch.x), 0.25 * batch.x)
-
     def test_another_width_gets_one_sentence(self, path):
         graph = GraphInput(path.num_nodes, path.edge_index)
         module = GINConv(Linear(5, 1)).double()
@@ -390,12 +385,10 @@ class TestBound:
         with pytest.raises(ValueError, match=r"shape \[4, 5\] \(got \[4, 8\]\)"):
             bound(module, graph).as_linear_map(5)
 
-    def test_linear_map_includes_the_gain(self, path):
+    def test_linear_map_equals_the_call(self, path):
         graph = GraphInput(path.num_nodes, path.edge_index)
-        gain = torch.tensor(0.25, dtype=torch.float64)
-        module = GCNConv(5, 5).double()
 
-        backbone = bound(module, graph, gain=gain)
+        backbone = bound(GCNConv(5, 5).double(), graph)
 
         assert torch.allclose(backbone.as_linear_map(5)(path.x), backbone(path.x))
 

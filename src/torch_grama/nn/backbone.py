@@ -254,12 +254,9 @@ class BoundBackbone:
     one call to the next. A list of modules has one for each recurrence.
     """
 
-    def __init__(
-        self, module: Module, call: BackboneCall, graph: GraphInput, gain: Tensor | None = None
-    ) -> None:
+    def __init__(self, module: Module, call: BackboneCall, graph: GraphInput) -> None:
         self.module = module
         self.graph = graph
-        self.gain = gain
         self.edge_state = graph.edge_attr
         self._call = call
         self._step = 0
@@ -290,7 +287,7 @@ class BoundBackbone:
             out, self.edge_state = result
         if out.size() != x.size():
             raise self._wrong_size(list(out.size()), list(x.size()))
-        return out if self.gain is None else self.gain * out
+        return out
 
     def as_linear_map(self, channels: int) -> LinearMap | None:
         r"""Returns the linear map that the calls compute, if the backbone is known to be one."""
@@ -300,7 +297,7 @@ class BoundBackbone:
         if tuple(linear.weight.size()) != (channels, channels):
             wanted = [self.graph.num_nodes, channels]
             raise self._wrong_size([self.graph.num_nodes, linear.weight.size(1)], wanted)
-        return linear.scale(self.gain)
+        return linear
 
     def _wrong_size(self, got: list[int], wanted: list[int]) -> ValueError:
         return ValueError(

@@ -258,6 +258,7 @@ class GRAMABlock(Module):
                 self.num_recurrences,
                 # coefficients that are the same for all graphs make one group of all nodes
                 graph.groups if pools else Groups(),
+                self.gain,
                 pools,
                 self.engine,
                 is_inside and self.reads_last_only,
@@ -291,7 +292,7 @@ class GRAMABlock(Module):
         graph = read_graph_input(num_nodes, edge_index, edge_weight, edge_attr, batch, batch_size)
         self.check(graph)
         # bound anew for each call: every call is a first recurrence
-        return lambda x: self._bind(graph)(x)
+        return lambda x: self._bind(graph)(x) * (1.0 if self.gain is None else self.gain)
 
     def check(self, graph: GraphInput) -> None:
         r"""Raises a :class:`ValueError` if the backbone has no use for what the graph brings."""
@@ -326,7 +327,7 @@ class GRAMABlock(Module):
             phi, theta = self._select(
                 *(graph_mean(part, graph.batch, graph.batch_size) for part in window)
             )
-            step = Recurrence(backbone, 1, groups, engine="reference")
+            step = Recurrence(backbone, 1, groups, self.gain, engine="reference")
             new = step.run(NodeSequence(*window), lambda *_, c=(phi, theta): c)
             assert new.residuals is not None
             states.append(new.states[0])
@@ -337,7 +338,7 @@ class GRAMABlock(Module):
         return torch.stack(states[kept]), torch.stack(residuals[kept]), coefficients
 
     def _bind(self, graph: GraphInput) -> BoundBackbone | LinearMap:
-        bound = BoundBackbone(self.backbone, self._call, graph, self.gain)
+        bound = BoundBackbone(self.backbone, self._call, graph)
         linear = bound.as_linear_map(self.channels) if self.engine in ("auto", "linear") else None
         return bound if linear is None else linear
 

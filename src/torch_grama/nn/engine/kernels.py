@@ -79,6 +79,31 @@ def add_combination(
         out.copy_(total if base is None else base + total)
 
 
+def respond(
+    out: Tensor,
+    base: Tensor | None,
+    response: Tensor,
+    buffer: Tensor,
+    step: int,
+    new: Tensor,
+    groups: Groups,
+    backwards: bool = False,
+) -> None:
+    r"""Keeps :math:`\mathbf{x}_s` in the buffer and writes :math:`\mathbf{c} + \sum_{k \le s}
+    h_{s-k} \, \mathbf{x}_k` into ``out``; or the sum :math:`\sum_{k \ge s} h_{k-s}`, backwards.
+    """
+    fast = triton_for(identity, out, base, new)
+    if fast is not None:
+        fast.respond(out, base, response, buffer, step, new, groups, backwards)
+        return
+    buffer[step] = new
+    if backwards:
+        weights, window = response[:, : buffer.size(0) - step], buffer[step:]
+    else:
+        weights, window = response[:, : step + 1].flip(-1), buffer[: step + 1]
+    add_combination(out, base, weights, window, groups)
+
+
 def sequence_gradient(
     weights: Tensor | None,
     gradient: Tensor | None,

@@ -51,12 +51,13 @@ class Recurrence:
 
     With :obj:`pools` the coefficients are made from means of the sequence. With :obj:`overwrites`
     incoming gradients may be overwritten, because they come from another engine and nobody else
-    sees them.
+    sees them. The backbone is taken times the :obj:`gain`.
     """
 
     backbone: Backbone
     num_recurrences: int
     groups: Groups
+    gain: Tensor | None = None
     pools: bool = False
     engine: str = "auto"
     last_only: bool = False
@@ -69,15 +70,13 @@ class Recurrence:
             return self._run_plain(sequence, select)
         steps = self.num_recurrences
         if linear is not None and self.last_only and _prefers_horner(steps, linear):
-            reading = Reading(sequence, self.groups, self.pools, steps + 1)
+            reading = Reading(sequence, self.groups, self.pools, steps + 1, False)
             phi, theta = select(reading.pooled_states, reading.pooled_residuals)
             state = self._run_horner(reading, phi, theta, linear)
             return RecurrenceResult(state.unsqueeze(0), None, phi, theta)
         reading = Reading(sequence, self.groups, self.pools, steps)
         phi, theta = select(reading.pooled_states, reading.pooled_residuals)
         states, residuals = self._run_steps(reading, phi, theta, linear)
-        if self.last_only:
-            return RecurrenceResult(states[-1:], None, phi, theta)
         return RecurrenceResult(states, residuals, phi, theta)
 
     def _linear_map(self) -> LinearMap | None:
@@ -91,24 +90,31 @@ class Recurrence:
         # the gradient of the adjacency itself is left to autograd
         if self.engine not in ("auto", "linear") or self.backbone.adjacency.value.requires_grad:
             return None
-        return self.backbone
+        return self.backbone.scale(self.gain)
 
     def _run_steps(
         self, reading: Reading, phi: Tensor, theta: Tensor, linear: LinearMap | None
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor | None]:
         state_weights, residual_weights, response = step_weights(
             phi, theta, reading.seq_len, self.num_recurrences, reading.reads_differences
         )
         mixed = reading.mix(state_weights, residual_weights)
         response = response.to(torch.promote_types(mixed.dtype, torch.float32))
+        assert reading.newest is not None
         if linear is None:
-            return scan(mixed, reading.newest, response, self.backbone, self.groups)
+            # the gain once on the response and once on all residuals, in place of every step
+            if self.gain is not None:
+                response = self.gain * response
+            states, residuals = scan(
+                mixed, reading.newest, response, self.backbone, self.groups, self.last_only
+            )
+            if residuals is not None and self.gain is not None:
+                residuals = self.gain * residuals
+            return states, residuals
         weights = linear.weight, linear.root_weight, linear.bias
         rest = linear.adjacency, self.groups, self.overwrites
-        out: tuple[Tensor, Tensor] = apply(
-            LinearScan, mixed, reading.newest, response, *weights, *rest
-        )
-        return out
+        states, residuals = apply(LinearScan, mixed, reading.newest, response, *weights, *rest)
+        return (states[-1:], None) if self.last_only else (states, residuals)
 
     def _run_horner(
         self, reading: Reading, phi: Tensor, theta: Tensor, linear: LinearMap
@@ -134,17 +140,21 @@ class Recurrence:
         phi, theta = select(pooled[0], pooled[1])
         run = arma_recurrence_reference if self.engine == "reference" else _run_closed_form
         new_states, new_residuals = run(
-            states, residuals, phi, theta, self.backbone, self.num_recurrences, batch
+            states, residuals, phi, theta, self._scaled, self.num_recurrences, batch
         )
         if self.last_only:
             return RecurrenceResult(new_states[-1:], None, phi, theta)
         return RecurrenceResult(new_states, new_residuals, phi, theta)
 
+    def _scaled(self, x: Tensor) -> Tensor:
+        out = self.backbone(x)
+        return out if self.gain is None else self.gain * out
+
 
 def _prefers_horner(num_recurrences: int, backbone: LinearMap) -> bool:
     # It saves the sums over the history, which are short for few recurrences; on a device with
-    # kernels for the coefficients it saves launches too.
-    return num_recurrences >= (3 if kernels.runs_on_device(backbone.weight) else 8)
+    # kernels for the coefficients it saves launches and the newest state too.
+    return kernels.runs_on_device(backbone.weight) or num_recurrences >= 8
 
 
 def arma_recurrence_reference(
@@ -233,7 +243,14 @@ class Reading:
     known, is the gradient of the sequence written, in one pass.
     """
 
-    def __init__(self, sequence: NodeSequence, groups: Groups, pools: bool, num_sums: int) -> None:
+    def __init__(
+        self,
+        sequence: NodeSequence,
+        groups: Groups,
+        pools: bool,
+        num_sums: int,
+        reads_newest: bool = True,
+    ) -> None:
         self._sequence = sequence
         self._groups = groups
         self._weights: list[Tensor | None] = [None, None]
@@ -242,9 +259,9 @@ class Reading:
         self.reads_differences = residuals is None
         self.pooled_states: Tensor
         self.pooled_residuals: Tensor | None
-        self.newest: Tensor
+        self.newest: Tensor | None
         self.pooled_states, pooled_residuals, self.newest, self._token = apply(
-            _Enter, states, residuals, groups, pools, num_sums, act, self._weights
+            _Enter, states, residuals, groups, pools, num_sums, reads_newest, act, self._weights
         )
         self.pooled_residuals = None if residuals is None else pooled_residuals
 
@@ -272,9 +289,10 @@ class _Enter(torch.autograd.Function):
         groups: Groups,
         pools: bool,
         num_sums: int,
+        reads_newest: bool,
         act: Activation,
         weights: list[Tensor | None],
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
         ctx.save_for_backward(states, residuals)
         ctx.groups, ctx.act, ctx.weights = groups, act, weights
         ctx.set_materialize_grads(False)
@@ -283,8 +301,8 @@ class _Enter(torch.autograd.Function):
             pooled_states = kernels.pool(states, groups, act)
         if pools and residuals is not None:
             pooled_residuals = kernels.pool(residuals, groups, act)
-        newest = act(states[-1])
-        if newest.data_ptr() == states[-1].data_ptr():
+        newest = act(states[-1]) if reads_newest else None
+        if newest is not None and newest.data_ptr() == states[-1].data_ptr():
             # a tensor of its own, also where the activation returns its input
             newest = newest.clone()
         # shaped like the sums, whose gradient will travel through it, without their memory
@@ -314,7 +332,7 @@ class _Enter(torch.autograd.Function):
                     weights, sums_gradient, share, newest, ctx.groups, part, ctx.act
                 )
             )
-        return *gradients, None, None, None, None, None
+        return *gradients, None, None, None, None, None, None
 
 
 class _Mix(torch.autograd.Function):

@@ -66,7 +66,7 @@ class LinearScan(torch.autograd.Function):
             states_gradient = torch.zeros_like(states)
         elif not (ctx.overwrites and states_gradient.is_contiguous()):
             states_gradient = states_gradient.clone(memory_format=torch.contiguous_format)
-        sums = states.new_empty(states.size(0), states.size(2), dtype=response.dtype)
+        sums: list[Tensor] = []
         accumulate = _WeightGradients(weight, root_weight, adjacency, states)
         # asked once for all steps
         fast = kernels.triton_for(identity, states_gradient, residuals_gradient) or kernels
@@ -81,7 +81,7 @@ class LinearScan(torch.autograd.Function):
                 gradient, own, response[:, : states.size(0) - step], states_gradient[step:], groups
             )
             if bias is not None:
-                torch.sum(gradient, dim=0, dtype=sums.dtype, out=sums[step])
+                sums.append(kernels.pool(gradient.unsqueeze(0), Groups(), mean=False))
             if step == 0:
                 passed = accumulate.pass_back_from(gradient, newest)
                 newest_gradient = accumulate.state_gradient(passed, gradient)
@@ -97,7 +97,7 @@ class LinearScan(torch.autograd.Function):
             newest_gradient,
             response_gradient,
             *accumulate.results(),
-            None if bias is None else sums.sum(dim=0).to(bias.dtype),
+            None if bias is None else torch.cat(sums).sum(dim=(0, 1)).to(bias.dtype),
             None,
             None,
             None,
@@ -127,7 +127,8 @@ class HornerScan(torch.autograd.Function):
         kernels.horner_steps(terms, adjacency.csr, weight, root_weight, offset, groups)
         ctx.save_for_backward(terms, weight, root_weight)
         ctx.adjacency, ctx.groups = adjacency, groups
-        return terms[0].clone()
+        # .data: shares the memory, which the gradient does not read
+        return terms[0].data
 
     @staticmethod
     @handwritten_backward
@@ -220,10 +221,16 @@ class _WeightGradients:
 
 
 def scan(
-    mixed: Tensor, newest: Tensor, response: Tensor, backbone: Backbone, groups: Groups
-) -> tuple[Tensor, Tensor]:
+    mixed: Tensor,
+    newest: Tensor,
+    response: Tensor,
+    backbone: Backbone,
+    groups: Groups,
+    last_only: bool = False,
+) -> tuple[Tensor, Tensor | None]:
     r"""Runs :math:`\mathbf{f}_r = \mathbf{u}_r + \sum_{k \le r} h_{r-k} \boldsymbol{\delta}_k`,
     :math:`\boldsymbol{\delta}_r = \mathrm{GNN}(\mathbf{f}_{r-1})`; ``mixed`` is :math:`\mathbf{u}`.
+    Returns all states and residuals, or the last state alone.
 
     All steps share one buffer of residuals and, on the way back, one buffer of state gradients:
     the adjoint is :math:`\bar{\boldsymbol{\delta}}_r \mathrel{+}= \sum_{s \ge r} h_{s-r}
@@ -239,9 +246,10 @@ def scan(
         state, token = apply(_Step, residual, token, mixed.detach()[step], buffers, step)
         states.append(state)
         residuals.append(residual)
-    stacked: tuple[Tensor, Tensor] = apply(_Finish, buffers, *states, *residuals)
+    parts = [state] if last_only else [*states, *residuals]
+    out: tuple[Tensor, Tensor | None] = apply(_Finish, buffers, last_only, *parts)
     buffers.release()
-    return stacked
+    return out
 
 
 @dataclass
@@ -286,13 +294,11 @@ class _Step(torch.autograd.Function):
         ctx: Any, residual: Tensor, token: Tensor, base: Tensor, buffers: _Buffers, step: int
     ) -> tuple[Tensor, Tensor]:
         ctx.buffers, ctx.step = buffers, step
-        ctx.num_steps = buffers.states.size(0)
         ctx.set_materialize_grads(False)
-        buffers.residuals[step] = residual
-        weights, past = buffers.response[:, : step + 1].flip(-1), buffers.residuals[: step + 1]
-        kernels.add_combination(buffers.states[step], base, weights, past, buffers.groups)
+        out, response, past = buffers.states[step], buffers.response, buffers.residuals
+        kernels.respond(out, base, response, past, step, residual, buffers.groups)
         # .data: shares the memory, and is no view that autograd would have to follow
-        return buffers.states[step].data, token.view_as(token)
+        return out.data, token.view_as(token)
 
     @staticmethod
     @handwritten_backward
@@ -302,12 +308,15 @@ class _Step(torch.autograd.Function):
         buffers: _Buffers = ctx.buffers
         step: int = ctx.step
         if carried is None:
-            carried = torch.zeros_like(buffers.residuals)
-        if gradient is not None:
-            carried[step] = gradient
+            carried = torch.empty_like(buffers.residuals)
+            carried[step + 1 :] = 0
         residual_gradient = torch.empty_like(carried[step])
-        weights = buffers.response[:, : ctx.num_steps - step]
-        kernels.add_combination(residual_gradient, None, weights, carried[step:], buffers.groups)
+        if gradient is None:
+            gradient = torch.zeros_like(residual_gradient)
+        groups, response = buffers.groups, buffers.response
+        kernels.respond(
+            residual_gradient, None, response, carried, step, gradient, groups, backwards=True
+        )
         return residual_gradient, carried, None, None, None
 
 
@@ -315,10 +324,14 @@ class _Finish(torch.autograd.Function):
     r"""Hands out the buffers as they are, in place of a stack of their parts."""
 
     @staticmethod
-    def forward(ctx: Any, buffers: _Buffers, *parts: Tensor) -> tuple[Tensor, Tensor]:
-        ctx.buffers, ctx.num_steps = buffers, len(parts) // 2
+    def forward(
+        ctx: Any, buffers: _Buffers, last_only: bool, *parts: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        ctx.buffers, ctx.num_parts = buffers, len(parts)
         ctx.save_for_backward(buffers.residuals)
         ctx.set_materialize_grads(False)
+        if last_only:
+            return buffers.states[-1:].data, None
         return buffers.states.data, buffers.residuals.data
 
     @staticmethod
@@ -327,9 +340,10 @@ class _Finish(torch.autograd.Function):
         ctx: Any, states_gradient: Tensor | None, residuals_gradient: Tensor | None
     ) -> tuple[Tensor | None, ...]:
         (ctx.buffers.residuals,) = ctx.saved_tensors
-        nothing = (None,) * ctx.num_steps
-        return (
-            None,
+        num_steps = (ctx.num_parts + 1) // 2
+        nothing = (None,) * num_steps
+        parts = (
             *(nothing if states_gradient is None else states_gradient.unbind(0)),
             *(nothing if residuals_gradient is None else residuals_gradient.unbind(0)),
         )
+        return None, None, *parts[: ctx.num_parts]

@@ -28,8 +28,10 @@ _MAX_BLOCK = 512
 _ALL_NODES = Groups()
 # About how many programs share the nodes in the reductions.
 _GRAM_PROGRAMS = 1024
-_SUM_PROGRAMS = 128
-_MIN_NODES_PER_PROGRAM = 8
+_SUM_PROGRAMS = 256
+_MIN_NODES_PER_PROGRAM = 32
+# Elements of a sequence on each side that a program multiplies.
+_GRAM_TILE = 8
 
 
 def combine(
@@ -45,7 +47,12 @@ def combine(
     slope_act: Activation = identity,
     share: Tensor | None = None,
     newest: Tensor | None = None,
+    kept: Tensor | None = None,
+    reverse: bool = False,
 ) -> None:
+    r"""As :func:`kernels.combine`; with ``reverse`` the first weights stand from last to first, and
+    the element of ``second`` is written into ``kept``.
+    """
     num_rows, num_nodes, channels = out.size()
     if num_nodes == 0:
         return
@@ -64,7 +71,8 @@ def combine(
         slope,
         share,
         newest,
-        first_weights,
+        kept,
+        first_weights[..., -1:] if reverse else first_weights,
         second_weights,
         groups.batch,
         groups.starts if share is not None and groups.batch is not None else None,
@@ -73,7 +81,8 @@ def combine(
         width,
         share_scale,
         first_weights.stride(0) if first_weights.size(0) > 1 else 0,
-        *first_weights.stride()[1:],
+        first_weights.stride(1),
+        first_weights.stride(2) * (-1 if reverse else 1),
         *((0, 0, 0) if second_weights is None else second_weights.stride()),
         FIRST=first.size(0),
         SECOND=0 if second is None else second.size(0),
@@ -86,6 +95,7 @@ def combine(
         HAS_BASE=base is not None,
         HAS_SHARE=share is not None,
         HAS_NEWEST=newest is not None,
+        HAS_KEPT=kept is not None,
     )
 
 
@@ -94,6 +104,32 @@ def add_combination(
 ) -> None:
     rows = weights.unsqueeze(1)
     combine(out.unsqueeze(0), rows, sequence, None, None, groups, identity, base)
+
+
+def respond(
+    out: Tensor,
+    base: Tensor | None,
+    response: Tensor,
+    buffer: Tensor,
+    step: int,
+    new: Tensor,
+    groups: Groups,
+    backwards: bool,
+) -> None:
+    others = buffer[step + 1 :] if backwards else buffer[:step]
+    weights = response[:, None, 1 : others.size(0) + 1]
+    combine(
+        out.unsqueeze(0),
+        weights,
+        others,
+        response[:, None, :1],
+        new.unsqueeze(0),
+        groups,
+        identity,
+        base,
+        kept=buffer[step],
+        reverse=not backwards,
+    )
 
 
 def sequence_gradient(
@@ -115,8 +151,10 @@ def sequence_gradient(
 def gram(gradient: Tensor, sequence: Tensor, groups: Groups, act: Activation) -> Tensor:
     segments, parts = _segments(sequence, groups, _GRAM_PROGRAMS)
     left, right = gradient.size(0), sequence.size(0)
+    tile = [min(triton.next_power_of_2(size), _GRAM_TILE) for size in (left, right)]
+    tiles = triton.cdiv(left, tile[0]) * triton.cdiv(right, tile[1])
     partial = gradient.new_empty(segments.numel() - 1, left, right, dtype=torch.float32)
-    gram_kernel[(segments.numel() - 1,)](
+    gram_kernel[((segments.numel() - 1) * tiles,)](
         partial,
         gradient,
         sequence,
@@ -125,9 +163,10 @@ def gram(gradient: Tensor, sequence: Tensor, groups: Groups, act: Activation) ->
         sequence.size(2),
         LEFT=left,
         RIGHT=right,
-        LEFT_PADDED=max(16, triton.next_power_of_2(left)),
-        RIGHT_PADDED=max(16, triton.next_power_of_2(right)),
-        BLOCK=128,
+        LEFT_TILE=tile[0],
+        RIGHT_TILE=tile[1],
+        # a thread holds the sums of one channel or, of few products, of four that it reads at once
+        BLOCK=512 if tile[0] * tile[1] <= 16 else 128,
         ACT=ACTIVATION_CODES[act],
     )
     return _join(partial, parts)
@@ -146,6 +185,7 @@ def pool(sequence: Tensor, groups: Groups, act: Activation, mean: bool) -> Tenso
         channels,
         length,
         1.0 / max(num_nodes, 1) if mean and groups.batch is None else 1.0,
+        NODES=max(2048 // block, 1),
         BLOCK=block,
         ACT=ACTIVATION_CODES[act],
         MEAN=mean and groups.batch is not None and parts == 1,
@@ -194,6 +234,8 @@ def sparse_product(
         HAS_BIAS=bias is not None,
         HAS_STATE=state is not None,
         HAS_BATCH=groups.batch is not None,
+        # few threads a node, so that many nodes wait for their edges at a time
+        num_warps=max(block // 128, 1),
     )
 
 
@@ -270,6 +312,7 @@ def combine_kernel(
     slope_ptr,
     share_ptr,
     newest_ptr,
+    kept_ptr,
     first_weights_ptr,
     second_weights_ptr,
     batch_ptr,
@@ -295,6 +338,7 @@ def combine_kernel(
     HAS_BASE: tl.constexpr,
     HAS_SHARE: tl.constexpr,
     HAS_NEWEST: tl.constexpr,
+    HAS_KEPT: tl.constexpr,
 ):
     blocks = tl.cdiv(num_channels, BLOCK)
     program = tl.program_id(0).to(tl.int64)
@@ -315,6 +359,8 @@ def combine_kernel(
         total += w[:, None] * _activate(x, ACT)[None, :]
     for k in tl.static_range(SECOND):
         x = _read(second_ptr + k * step + position, inside)
+        if HAS_KEPT:
+            tl.store(kept_ptr + position, x.to(kept_ptr.dtype.element_ty), mask=inside)
         source = second_weights_ptr + graph * second_stride + row * second_row + k * second_column
         w = _read(source, rows_inside)
         total += w[:, None] * _activate(x, ACT)[None, :]
@@ -349,32 +395,32 @@ def gram_kernel(
     num_channels,
     LEFT: tl.constexpr,
     RIGHT: tl.constexpr,
-    LEFT_PADDED: tl.constexpr,
-    RIGHT_PADDED: tl.constexpr,
+    LEFT_TILE: tl.constexpr,
+    RIGHT_TILE: tl.constexpr,
     BLOCK: tl.constexpr,
     ACT: tl.constexpr,
 ):
-    segment = tl.program_id(0).to(tl.int64)
-    start = tl.load(segment_ptr + segment) * num_channels
+    # tiles of the same nodes next to each other, so that all but the first find them in the cache
+    program = tl.program_id(0).to(tl.int64)
+    right_tiles: tl.constexpr = (RIGHT + RIGHT_TILE - 1) // RIGHT_TILE
+    tiles: tl.constexpr = (LEFT + LEFT_TILE - 1) // LEFT_TILE * right_tiles
+    segment, tile = program // tiles, program % tiles
+    left = (tile // right_tiles * LEFT_TILE + tl.arange(0, LEFT_TILE))[:, None, None]
+    right = (tile % right_tiles * RIGHT_TILE + tl.arange(0, RIGHT_TILE))[None, :, None]
+    position = tl.load(segment_ptr + segment) * num_channels
     end = tl.load(segment_ptr + segment + 1) * num_channels
-    left = tl.arange(0, LEFT_PADDED)
-    right = tl.arange(0, RIGHT_PADDED)
-    offset = tl.arange(0, BLOCK)
-    step = (segment * 0 + num_nodes) * num_channels
-    total = tl.zeros([LEFT_PADDED, RIGHT_PADDED], dtype=tl.float32)
-    position = start
+    step = (program * 0 + num_nodes) * num_channels
+    # sums stay apart until the end: threads need not wait for each other
+    total = tl.zeros([LEFT_TILE, RIGHT_TILE, BLOCK], dtype=tl.float32)
     while position < end:
-        element = position + offset
-        inside = element < end
-        at_left = left_ptr + left[:, None] * step + element[None, :]
-        g = _read(at_left, (left < LEFT)[:, None] & inside[None, :])
-        at_right = right_ptr + right[:, None] * step + element[None, :]
-        x = _read(at_right, (right < RIGHT)[:, None] & inside[None, :])
-        # three tensor-core products that together keep the precision of float32
-        total += tl.dot(g, tl.trans(_activate(x, ACT)), input_precision="tf32x3")
+        element = position + tl.arange(0, BLOCK)[None, None, :]
+        g = _read(left_ptr + left * step + element, (left < LEFT) & (element < end))
+        x = _read(right_ptr + right * step + element, (right < RIGHT) & (element < end))
+        total += g * _activate(x, ACT)
         position += BLOCK
-    target = segment * LEFT * RIGHT + left[:, None] * RIGHT + right[None, :]
-    tl.store(out_ptr + target, total, mask=(left < LEFT)[:, None] & (right < RIGHT)[None, :])
+    target = (segment * LEFT + left) * RIGHT + right
+    products = tl.sum(total, axis=2, keep_dims=True)
+    tl.store(out_ptr + target, products, mask=(left < LEFT) & (right < RIGHT))
 
 
 @triton.jit
@@ -386,6 +432,7 @@ def segment_sum_kernel(
     num_channels,
     length,
     scale,
+    NODES: tl.constexpr,
     BLOCK: tl.constexpr,
     ACT: tl.constexpr,
     MEAN: tl.constexpr,
@@ -397,16 +444,18 @@ def segment_sum_kernel(
     start = tl.load(segment_ptr + segment)
     end = tl.load(segment_ptr + segment + 1)
     base = element * num_nodes * num_channels + channel
-    total = tl.zeros([BLOCK], dtype=tl.float32)
-    node = start
-    while node < end:
-        x = _read(x_ptr + base + node * num_channels, inside)
+    total = tl.zeros([NODES, BLOCK], dtype=tl.float32)
+    first = start
+    while first < end:
+        node = first + tl.arange(0, NODES)[:, None]
+        # what lies outside is zero, and every activation leaves it so
+        x = _read(x_ptr + base[None, :] + node * num_channels, (node < end) & inside[None, :])
         total += _activate(x, ACT)
-        node += 1
-    total *= scale
+        first += NODES
+    out = tl.sum(total, axis=0) * scale
     if MEAN:
-        total /= tl.maximum(end - start, 1).to(tl.float32)
-    tl.store(out_ptr + (segment * length + element) * num_channels + channel, total, mask=inside)
+        out /= tl.maximum(end - start, 1).to(tl.float32)
+    tl.store(out_ptr + (segment * length + element) * num_channels + channel, out, mask=inside)
 
 
 @triton.jit
