@@ -61,7 +61,7 @@ def combine(
         # the same weights everywhere: one long row of channels, in blocks of full size
         num_nodes, channels = 1, num_nodes * channels
     padded = triton.next_power_of_2(num_rows)
-    # at most 8192 sums a program, which four warps hold in registers
+    # at most 8192 sums a program, which two warps hold in registers
     block = min(triton.next_power_of_2(channels), max(8192 // padded, 32), _MAX_BLOCK)
     combine_kernel[(num_nodes * triton.cdiv(channels, block),)](
         out,
@@ -96,6 +96,7 @@ def combine(
         HAS_SHARE=share is not None,
         HAS_NEWEST=newest is not None,
         HAS_KEPT=kept is not None,
+        num_warps=2,
     )
 
 
