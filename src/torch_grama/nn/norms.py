@@ -13,6 +13,8 @@ from torch.nn import BatchNorm1d, LayerNorm, Module, ModuleList, Parameter
 from torch_geometric.nn.inits import reset
 
 from torch_grama.nn.arguments import choose
+from torch_grama.nn.engine.batch_norm import batch_norm
+from torch_grama.nn.padding import current_padding
 
 NormLike = str | Callable[[int], Module] | None
 
@@ -133,14 +135,19 @@ class StepwiseBatchNorm(Module):
         self.running_mean.zero_()
         self.running_var.fill_(1)
 
-    def forward(self, x: Tensor, step: int = 0) -> Tensor:
-        r"""A batch of fewer than two rows has no variance and uses the running statistics."""
+    def forward(self, x: Tensor, step: int = 0, onto: Tensor | None = None) -> Tensor:
+        r"""A batch of fewer than two rows has no variance and uses the running statistics. With
+        :obj:`onto`, the positive part of the result is added to it.
+        """
         step = min(step, self.num_steps - 1)
         mean, variance = self.running_mean[step], self.running_var[step]
-        training = self.training and x.size(0) > 1
-        return F.batch_norm(
-            x, mean, variance, self.weight, self.bias, training, self.momentum, self.eps
-        )
+        if self.training and x.size(0) > 1:
+            padding = current_padding()
+            count = None if padding is None else padding.real_rows(x.size(0))
+            settings = self.momentum, self.eps
+            return batch_norm(x, mean, variance, self.weight, self.bias, *settings, count, onto)
+        out = F.batch_norm(x, mean, variance, self.weight, self.bias, eps=self.eps)
+        return out if onto is None else onto + F.relu(out)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.channels}, num_steps={self.num_steps})"

@@ -10,7 +10,7 @@ import pytest
 from torch_grama.nn import engine
 from torch_grama.nn.engine import kernels
 
-TRITON_MODULES = ("triton_sequences", "triton_coefficients")
+TRITON_MODULES = ("triton_sequences", "triton_coefficients", "triton_edges")
 
 
 def forget_kernels() -> None:
