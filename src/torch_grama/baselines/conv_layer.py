@@ -8,7 +8,7 @@ from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.feed_forward import FeedForward
 from torch_grama.nn.arguments import Activation, choose, resolve_activation
-from torch_grama.nn.backbone import BackboneCall
+from torch_grama.nn.backbone import BackboneCall, order_of
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.norms import NormLike, build_norm, normalize
 
@@ -93,6 +93,8 @@ class ConvLayer(Module):
             keywords["edge_weight"] = graph.edge_weight
         if self.call.edge_attr and edge_state is not None:
             keywords["edge_attr"] = edge_state
+        if self.call.edge_order:
+            keywords["edge_order"] = order_of(graph)
         out = self.conv(x, graph.edge_index, **keywords)
         if self.call.edge_state:
             out, edge_state = out

@@ -16,7 +16,8 @@ from torch_geometric.nn import GCNConv, GINEConv
 from torch_geometric.nn.inits import reset
 
 from torch_grama.nn.arguments import choose
-from torch_grama.nn.engine.adjacency import LinearMap
+from torch_grama.nn.engine.adjacency import Adjacency, LinearMap
+from torch_grama.nn.engine.edge_messages import order_edges, reads_order
 from torch_grama.nn.gated_gcn_conv import GatedGCNConv
 from torch_grama.nn.gps_layer import GPSLayer, reset_what_is_left_out
 from torch_grama.nn.graph_input import GraphInput
@@ -54,6 +55,7 @@ class Backbone(Protocol):
         batch: Tensor | None = None,
         batch_size: int | None = None,
         layout: object = None,
+        edge_order: object = None,
         step: int = 0,
     ) -> Tensor | tuple[Tensor, Tensor]:
         r"""Returns new node states.
@@ -67,6 +69,8 @@ class Backbone(Protocol):
             batch_size (int, optional): Number of graphs.
             layout (PaddedLayout, optional): Where nodes lie in a padded batch, for attention;
                 made once for all blocks.
+            edge_order (Adjacency, optional): The edges sorted by target and by source, made once
+                for all blocks; :obj:`None` where plain operations of torch will do.
             step (int, optional): Number of the recurrence within the block, from 0 on, for
                 statistics that differ from step to step.
         """
@@ -195,6 +199,7 @@ class BackboneCall:
     batch: bool
     batch_size: bool
     layout: bool
+    edge_order: bool
     step: bool
     edge_state: bool
     edges_leave: bool
@@ -226,7 +231,7 @@ class BackboneCall:
 
         edge_state = getattr(module, "edge_state", None)
         return cls(
-            **{name: takes(name) for name in (*_OF_THE_GRAPH, "step")},
+            **{name: takes(name) for name in (*_OF_THE_GRAPH, "edge_order", "step")},
             edge_attr=_can_use_edge_attr(module, names) or bool(inner and inner.edge_attr),
             requires_edge_attr=_requires_edge_attr(module, parameters)
             or bool(inner and inner.requires_edge_attr),
@@ -247,6 +252,13 @@ class BackboneCall:
             raise ValueError(f"Expected 'edge_attr' (the backbone {_name(module)} needs it)")
 
 
+def order_of(graph: GraphInput) -> Adjacency | None:
+    r"""Returns the edges of a graph in order, made once, if sums over them will ask for it."""
+    if not reads_order(graph.edge_index):
+        return None
+    return graph.adjacency("edge order", lambda: order_edges(graph.edge_index, graph.num_nodes))
+
+
 class BoundBackbone:
     r"""A backbone together with the graph it runs on: a callable :math:`(N, F) \to (N, F)`.
 
@@ -259,6 +271,7 @@ class BoundBackbone:
         self.graph = graph
         self.edge_state = graph.edge_attr
         self._call = call
+        self._order = order_of(graph) if call.edge_order else None
         self._step = 0
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -268,6 +281,8 @@ class BoundBackbone:
         }
         if call.edge_attr and self.edge_state is not None:
             keywords["edge_attr"] = self.edge_state
+        if self._order is not None:
+            keywords["edge_order"] = self._order
         if call.step:
             keywords["step"] = self._step
         module = self.module

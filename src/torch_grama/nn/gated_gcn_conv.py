@@ -6,9 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Linear, Module, Parameter
-from torch_geometric.utils import scatter
 
 from torch_grama.nn.arguments import check_positive, choose
+from torch_grama.nn.engine.adjacency import Adjacency
+from torch_grama.nn.engine.edge_messages import gated_sum
 from torch_grama.nn.norms import StepwiseBatchNorm
 
 EDGE_STATES = {
@@ -107,7 +108,12 @@ class GatedGCNConv(Module):
         self.initial_edge = None
 
     def forward(
-        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None, step: int = 0
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
+        step: int = 0,
+        edge_order: Adjacency | None = None,
     ) -> tuple[Tensor, Tensor]:
         r"""Returns the new node states and the new edge state.
 
@@ -116,36 +122,31 @@ class GatedGCNConv(Module):
             edge_index (Tensor): Edges, from source to target.
             edge_attr (Tensor, optional): Edge state. (default: :obj:`None`)
             step (int, optional): Which running statistics to use. (default: :obj:`0`)
+            edge_order (Adjacency, optional): The edges in order, where several calls share them; of
+                :func:`~torch_grama.nn.engine.edge_messages.order_edges`. (default: :obj:`None`)
         """
-        source, target = edge_index[0], edge_index[1]
         if edge_attr is None:
             if self.initial_edge is None:
                 raise ValueError("Expected 'edge_attr' (the layer was built with has_edge_attr)")
             edge_attr = self.initial_edge.to(x.dtype).expand(edge_index.size(1), -1)
-
-        # [N, F] -> [N, 4 F]; edges gather the parts they need in one go each, by index_select: the
-        # gradient of x[source] would sort the edges at every call
-        own, to_target, from_source = self.node_lin(x).split(
-            [self.channels, self.channels, 2 * self.channels], dim=-1
+        # edges that are all the same are mapped once
+        different = edge_attr[:1] if edge_attr.stride(0) == 0 else edge_attr
+        # [N, F] -> [N, 4 F], and with [E, F] back to [N, F]
+        out, gate_logit = gated_sum(
+            self.node_lin(x),
+            self.edge_lin(different),
+            edge_index,
+            edge_order,
+            self.normalize_gates,
+            self.epsilon,
         )
-        message, gate_source = from_source.index_select(0, source).chunk(2, dim=-1)
-        gate_target = to_target.index_select(0, target)
-        gate_logit = self.edge_lin(edge_attr) + gate_target + gate_source
-        gate = gate_logit.sigmoid()
-        # [E, F] -> [N, F]
-        total = scatter(gate * message, target, dim_size=x.size(0), reduce="sum")
-        if self.normalize_gates:
-            weight = scatter(gate, target, dim_size=x.size(0), reduce="sum")
-            total = total / (weight + self.epsilon)
-        out = own + total
-
         if self.node_norm is not None:
             out = self.node_norm(out, step)
         if self.edge_state == "none":
             return out, edge_attr
-        if self.edge_norm is not None:
-            gate_logit = self.edge_norm(gate_logit, step)
-        return out, edge_attr + F.relu(gate_logit)
+        if self.edge_norm is None:
+            return out, edge_attr + F.relu(gate_logit)
+        return out, self.edge_norm(gate_logit, step, edge_attr)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.channels}, norm={self.norm!r})"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Linear, Module, ReLU, Sequential
 from torch_geometric.nn import GCNConv, GINConv, GINEConv, MessagePassing
 from torch_geometric.nn.aggr import Aggregation, MultiAggregation, SumAggregation
 from torch_geometric.nn.inits import reset
-from torch_geometric.utils import scatter
 
 from torch_grama.nn.arguments import choose
+from torch_grama.nn.engine.adjacency import Adjacency
+from torch_grama.nn.engine.edge_messages import neighbor_sum
 from torch_grama.nn.norms import StepwiseBatchNorm
 
 
@@ -101,15 +101,20 @@ class NeighborSumConv(Module):
             reset(module)
 
     def forward(
-        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None, step: int = 0
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
+        step: int = 0,
+        edge_order: Adjacency | None = None,
     ) -> Tensor:
-        r"""Returns the new node states."""
-        message = self.lin(x).index_select(0, edge_index[0])
+        r"""Returns the new node states; ``edge_order`` as in :class:`GatedGCNConv`."""
+        projected = None
         if self.edge_lin is not None:
             if edge_attr is None:
                 raise ValueError("Expected 'edge_attr' (the layer was built with has_edge_attr)")
-            message = message + self.edge_lin(edge_attr)
-        out = scatter(F.relu(message), edge_index[1], dim_size=x.size(0), reduce="sum")
+            projected = self.edge_lin(edge_attr)
+        out = neighbor_sum(self.lin(x), projected, edge_index, edge_order)
         return out if self.norm is None else self.norm(out, step)
 
     def __repr__(self) -> str:
