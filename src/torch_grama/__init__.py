@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Running,
         SelectiveCoefficients,
         SequenceEmbedding,
+        capture,
     )
 
 __version__ = "0.2.0"
@@ -34,6 +35,7 @@ __all__ = [
     "SelectiveCoefficients",
     "SequenceEmbedding",
     "__version__",
+    "capture",
 ]
 
 

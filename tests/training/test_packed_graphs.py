@@ -130,7 +130,8 @@ def test_size_and_place():
     graphs = [Data(x=torch.zeros(3, 4), edge_index=torch.zeros(2, 5).long(), y=torch.zeros(1, 2))]
     packed = PackedGraphs(graphs * 2, "graph")
     # floats of four bytes, and the ends of edges, which are stored in as many
-    assert packed.nbytes == 2 * 4 * (3 * 4 + 2 * 5 + 2)
+    # features, edges and targets in 4 bytes; counts and starts of nodes, edges and targets in 8
+    assert packed.nbytes == 2 * 4 * (3 * 4 + 2 * 5 + 2) + 2 * 8 * 6
     assert packed.to(torch.device("cpu")) is packed
     moved = packed.to(torch.device("meta"))
     assert moved.device.type == "meta"

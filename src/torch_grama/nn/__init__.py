@@ -17,6 +17,7 @@ from torch_grama.nn.grama_block import GRAMABlock
 from torch_grama.nn.linear_backbone import LinearBackbone
 from torch_grama.nn.neighbor_convs import NeighborSumConv, NormedConv, RootedGCNConv, build_gin_conv
 from torch_grama.nn.readout import Readout
+from torch_grama.nn.recording import capture
 from torch_grama.nn.sequence_embedding import SequenceEmbedding
 
 __all__ = [
@@ -42,5 +43,6 @@ __all__ = [
     "SelectiveCoefficients",
     "SequenceEmbedding",
     "build_gin_conv",
+    "capture",
     "functional",
 ]

@@ -94,13 +94,13 @@ def padded(padding: Padding) -> Iterator[None]:
 
 def _find_searches() -> list[tuple[ModuleType, str, Callable[..., Any]]]:
     """Wherever PyG's functions that search for loops were imported to."""
-    searches: dict[str, Any] = {n: getattr(torch_geometric.utils, n) for n in _WITHOUT_SEARCH}
-    return [
-        (module, name, search)
-        for module in list(sys.modules.values())
-        for name, search in searches.items()
-        if vars(module).get(name) is search
-    ]
+    found = []
+    for name in _WITHOUT_SEARCH:
+        search: Callable[..., Any] = getattr(torch_geometric.utils, name)
+        for module in list(sys.modules.values()):
+            if getattr(module, "__dict__", {}).get(name) is search:
+                found.append((module, name, search))
+    return found
 
 
 def _keep_all(edge_index: Tensor, edge_attr: Tensor | None = None) -> tuple[Tensor, Tensor | None]:

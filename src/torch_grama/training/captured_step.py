@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
+from torch_grama.nn.recording import Recording, run_aside
 from torch_grama.nn.padding import NoChance, Padding, PaddingError, padded
 from torch_grama.training.graph_batch import GraphBatch
 from torch_grama.training.input_checks import InputChecks
@@ -24,7 +25,6 @@ from torch_grama.training.planned_batches import PlannedBatch, PlannedBatches
 if TYPE_CHECKING:
     from torch_grama.training.task import GraphTask
 
-_Result = TypeVar("_Result")
 _Forward = tuple[Tensor, Tensor | None, Tensor | None]
 _DTYPES = {"bf16": torch.bfloat16}
 # Recording takes about as long as some dozens of steps.
@@ -41,64 +41,6 @@ def records_on(device: torch.device) -> bool:
 def pays(device: torch.device, steps: int) -> bool:
     r"""Whether so many steps or forward passes are done sooner with a record."""
     return records_on(device) and steps >= _FEWEST_STEPS
-
-
-class Recording(Generic[_Result]):
-    r"""A function without arguments that is recorded as a CUDA graph and replayed.
-
-    The first calls run it as it is, on a side stream, as CUDA graphs ask for; the next records it,
-    and every later one replays the record: the same kernels on the same memory. On a CPU it runs as
-    it is.
-
-    Args:
-        run (callable): The function; what it returns lies in the same memory every time.
-        device (torch.device): Where.
-        pool: Memory that it shares with others that never run at the same time.
-        warm_ups (int, optional): Calls before the one that is recorded. (default: :obj:`1`)
-    """
-
-    def __init__(
-        self,
-        run: Callable[[], _Result],
-        device: torch.device,
-        pool: Any,
-        warm_ups: int = 1,
-    ) -> None:
-        self._run = run
-        self._device = device
-        self._pool = pool
-        self._warm_ups = warm_ups
-        self._graph: torch.cuda.CUDAGraph | None = None
-        self._result: _Result
-
-    def __call__(self) -> _Result:
-        if self._device.type != "cuda":
-            return self._run()
-        if self._graph is not None:
-            self._graph.replay()
-            return self._result
-        if self._warm_ups > 0:
-            self._warm_ups -= 1
-            return beside_the_others(self._run)
-        graph = torch.cuda.CUDAGraph()
-        # what autocast kept of an earlier call is not part of the record
-        torch.clear_autocast_cache()
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-            self._result = self._run()
-        # recording runs nothing: the call itself is the first replay
-        self._graph = graph
-        graph.replay()
-        return self._result
-
-
-def beside_the_others(run: Callable[[], _Result]) -> _Result:
-    r"""Runs a function on a side stream, where nothing is recorded that a record would refer to."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        result = run()
-    torch.cuda.current_stream().wait_stream(stream)
-    return result
 
 
 class _Cursor:
@@ -188,7 +130,7 @@ class CapturedTraining:
             self._cursor.skip()
             step = partial(self._step, batch.make(), None)
             if self._device.type == "cuda":
-                beside_the_others(step)
+                run_aside(step)
             else:
                 step()
             return

@@ -1,0 +1,66 @@
+"""A captured model answers as the model does."""
+
+import pytest
+import torch
+
+from torch_grama import GRAMA, Running, capture
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.cuda, needs_cuda])]
+
+
+def ring(device, num_nodes=12):
+    node = torch.arange(num_nodes, device=device)
+    return torch.stack([node, (node + 1) % num_nodes])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("cached", [True, False])
+def test_it_answers_as_the_model_does(device, cached):
+    model = GRAMA(5, 16, 3, running=Running(cached=cached)).eval().to(device)
+    edges = ring(device)
+    fast = capture(model, torch.randn(12, 5, device=device), edges)
+    answers = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        x = torch.randn(12, 5, device=device)
+        with torch.no_grad():
+            expected = model(x, edges)
+        answers.append(fast(x, edge_index=edges))
+        assert torch.allclose(answers[-1], expected, atol=1e-6)
+        # a tensor that was written to is read again
+        x.mul_(2)
+        with torch.no_grad():
+            assert torch.allclose(fast(x, edges), model(x, edges), atol=1e-6)
+    # earlier answers are not written over
+    assert not torch.equal(answers[0], answers[1])
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.1)
+        assert torch.allclose(fast(x, edges), model(x, edges), atol=1e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_another_graph_of_the_same_size_is_read(device):
+    model = GRAMA(5, 16, 3).eval().to(device)
+    x, edges = torch.randn(12, 5, device=device), ring(device)
+    fast = capture(model, x, edges)
+    other = edges.flip(0).contiguous()
+    with torch.no_grad():
+        assert torch.allclose(fast(x, other), model(x, other), atol=1e-6)
+        assert torch.allclose(fast(x, edges), model(x, edges), atol=1e-6)
+
+
+def test_it_says_what_it_cannot_take():
+    edges = ring("cpu")
+    x = torch.randn(12, 5)
+    with pytest.raises(ValueError, match=r"model\.eval"):
+        capture(GRAMA(5, 16, 3), x, edges)
+    fast = capture(GRAMA(5, 16, 3).eval(), x, edges)
+    with pytest.raises(ValueError, match="'x' like that of the example"):
+        fast(x[:6], edges)
+    with pytest.raises(ValueError, match="arguments of the example"):
+        fast(x, edges, torch.ones(12))
+    cached = capture(GRAMA(5, 16, 3, running=Running(cached=True)).eval(), x, edges)
+    with pytest.raises(ValueError, match="whose matrix is cached"):
+        cached(x, edges.flip(0))
