@@ -58,7 +58,20 @@ def test_float32_is_as_near_to_float64_as_the_reference(backbone, batched) -> No
         assert error < limit
 
 
-@pytest.mark.parametrize("backbone", ["gcn", "gatedgcn"])
+@pytest.mark.parametrize("backbone", ["gatedgcn", "neighbor-sum"])
+def test_training_with_batch_norm_is_near_float64(backbone) -> None:
+    x, edge_index, _ = make_graphs()
+    model, judge = (make_model(backbone=backbone, seq_len=2, num_blocks=2) for _ in range(2))
+    outputs = [model(x, edge_index), judge.double()(x.double(), edge_index)]
+    for out in outputs:
+        out.square().sum().backward()
+    assert (outputs[0] - outputs[1]).norm() / outputs[1].norm() < 1e-4
+    assert max(gradient_errors(model, judge)) < 1e-2
+    for ours, theirs in zip(model.buffers(), judge.buffers(), strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("backbone", ["gcn", "gatedgcn", "neighbor-sum"])
 def test_forward_and_backward_never_wait_for_the_device(backbone) -> None:
     x, edge_index, batch = make_graphs()
     model = make_model(backbone=backbone)

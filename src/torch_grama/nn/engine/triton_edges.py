@@ -291,7 +291,7 @@ def gated_sum_kernel(
         source, edge, mask = _edges_at(first, end, column_ptr, order_ptr, inside, EDGES)
         at_source = nodes_ptr + source * 4 * CHANNELS + channel[None, :]
         at_edge = edge * CHANNELS + channel[None, :]
-        at_row = channel[None, :] if ONE_ROW else at_edge
+        at_row = edge * (0 if ONE_ROW else CHANNELS) + channel[None, :]
         logit = _read(projected_ptr + at_row, mask) + as_target[None, :]
         logit += _read(at_source + 3 * CHANNELS, mask)
         # as it is read again
@@ -574,7 +574,7 @@ def normalize_kernel(
         if HAS_COUNT:
             out = tl.where(rows < num_real, out, 0.0)
         if HAS_ONTO:
-            at_row = channel[None, :] if ONE_ROW else position
+            at_row = rows * (0 if ONE_ROW else CHANNELS) + channel[None, :]
             onto = _read(onto_ptr + at_row, mask)
             out = onto + _rectify(out)
         _write(out_ptr + position, out, mask)
