@@ -9,9 +9,8 @@ from torch_grama.datasets.graph_transfer import parse_name
 from torch_grama.datasets.load import load_with
 from torch_grama.datasets.storage import Storage
 from torch_grama.experiments.errors import RunError
-from torch_grama.experiments.make_config import make_config
-from torch_grama.experiments.run import load_config
 from torch_grama.experiments.run_folder import RunFolder
+from torch_grama.experiments.settings import read_file
 from torch_grama.experiments.trivial_references import trivial_references
 from torch_grama.sweeps.reproduction import PlannedRun, plan_runs
 from torch_grama.sweeps.suite import Suite, read_suite
@@ -62,8 +61,9 @@ def refuse_other_settings(runs: Sequence[PlannedRun]) -> None:
         RunError: If one was begun with other settings, such as those of an earlier version.
     """
     for run in runs:
-        there = RunFolder(run.folder).is_run
-        if there and load_config(run.folder) != make_config(run.settings):
+        path = RunFolder(run.folder).config
+        kept = read_file(path) if path.is_file() else run.settings
+        if any(kept.get(name) != value for name, value in run.settings.items()):
             raise RunError(
                 f"'{run.folder}' is a run of other settings: remove it, or name another folder "
                 "with `--out`"
