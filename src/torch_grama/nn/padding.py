@@ -56,12 +56,19 @@ class Padding:
                 f"{sizes}), since they tell the rows apart"
             )
 
-    def real_rows(self, num_rows: int) -> Tensor | None:
-        r"""Returns how many of so many rows are real; :obj:`None` if these are neither nodes nor
-        edges nor graphs.
+    def real_rows(self, num_rows: int) -> Tensor:
+        r"""Returns how many of so many rows are real.
+
+        Raises:
+            PaddingError: If so many rows are neither nodes nor edges nor graphs.
         """
         sizes = (self.num_nodes, self.num_edges, self.num_graphs)
-        return self.real[sizes.index(num_rows)] if num_rows in sizes else None
+        if num_rows not in sizes:
+            raise PaddingError(
+                f"Expected a batch norm over nodes, edges or graphs (got {num_rows} rows, of "
+                f"{self.num_nodes} nodes, {self.num_edges} edges and {self.num_graphs} graphs)"
+            )
+        return self.real[sizes.index(num_rows)]
 
 
 _current: ContextVar[Padding | None] = ContextVar("padding", default=None)
@@ -132,12 +139,7 @@ class _RealRowsOnly(TorchFunctionMode):
         if not values["training"]:
             return func(*args, **(kwargs or {}))
         x: Tensor = values["input"]
-        count = self._padding.real_rows(x.size(0)) if x.dim() == 2 else None
-        if count is None:
-            raise PaddingError(
-                f"Expected a batch norm over nodes, edges or graphs (got rows of size "
-                f"{list(x.size())})"
-            )
+        count = self._padding.real_rows(x.size(0) if x.dim() == 2 else -1)
         return batch_norm(
             x,
             values["running_mean"],

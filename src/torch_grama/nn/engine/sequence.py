@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any
 
 import torch
@@ -59,7 +59,8 @@ class Groups:
     def cuts(self, num_nodes: int, parts: int, device: torch.device) -> Tensor:
         r"""Returns where each share starts :math:`(B P + 1)`, of :math:`P` shares a graph."""
         if self.batch is None:
-            return index_table(_even_cuts, device, num_nodes, parts)
+            # whole numbers of the device: nothing is copied, however often the size changes
+            return torch.arange(parts + 1, device=device) * num_nodes // parts
         if parts == 1:
             return self.starts
         if parts not in self._cuts:
@@ -72,10 +73,6 @@ class Groups:
     @cached_property
     def _cuts(self) -> dict[int, Tensor]:
         return {}
-
-
-def _even_cuts(num_nodes: int, parts: int) -> list[int]:
-    return [part * num_nodes // parts for part in range(parts + 1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +224,8 @@ def index_table(build: Callable[..., list[int]], device: torch.device, *sizes: i
     return _kept(build, device, *sizes)
 
 
-@lru_cache(maxsize=256)
+# without a limit: a recorded step goes on reading the tables that it found
+@cache
 def _kept(build: Callable[..., list[int]], device: torch.device, *sizes: int) -> Tensor:
     with torch.inference_mode(False):
         return torch.tensor(build(*sizes), device=device)
