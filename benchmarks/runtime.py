@@ -25,10 +25,11 @@ from benchmarks.scenes import (
     length_scene,
     size_scene,
 )
+from benchmarks.small_graphs import molecules_scene
 from benchmarks.timing import FEWEST_STEPS
 from torch_grama import __version__
 
-SCENES = ("depth", "batch", "length", "size")
+SCENES = ("depth", "batch", "molecules", "length", "size")
 PAPER = Path(__file__).with_name("paper_runtime.json")
 
 
@@ -77,6 +78,9 @@ def _measure(
         print_depths(rows, json.loads(PAPER.read_text()))
     elif scene == "batch":
         print_rows("Batch of 128 graphs, depth 8", rows := batch_scene(device, quick))
+    elif scene == "molecules":
+        print("\nMany small graphs")
+        rows = molecules_scene(device, quick)
     elif scene == "length":
         print_rows("Cost against the sequence length", rows := length_scene(device, quick))
         per_recurrence = {r["seq_len"]: float(r["train_per_recurrence"] or 0) for r in rows}
