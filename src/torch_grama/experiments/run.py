@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import ExitStack
 from pathlib import Path
 
 import torch
@@ -22,6 +23,7 @@ from torch_grama.experiments.named_reporter import NamedReporter
 from torch_grama.experiments.result import Result
 from torch_grama.experiments.run_folder import RunFolder
 from torch_grama.experiments.settings import ENVIRONMENT, check_settings, read_file
+from torch_grama.experiments.threads import threads_for
 from torch_grama.training import (
     FitOutcome,
     GraphDataModule,
@@ -100,7 +102,7 @@ def run_experiment(
             return Result.load(run.result)
     else:
         run.make()
-    with run.lock():
+    with run.lock(), ExitStack() as during_run:
         if data is None:
             data = load_data(config.data, data_report)
         facts = DataFacts.of(data)
@@ -108,10 +110,13 @@ def run_experiment(
         task = build_task(config, facts, data)
         settings = dataclasses.replace(config.trainer, seed=config.seed)
         try:
-            choose_device(settings)
+            device = choose_device(settings)
             module = GraphDataModule(data, config.data.fold, settings)
+            num_nodes = module.example().num_nodes
         except ValueError as error:
             raise ConfigError(str(error)) from error
+        if device.type == "cpu":
+            during_run.enter_context(threads_for(num_nodes, config.model.hidden_channels))
         if resume:
             if DataFacts.load(run.facts) != facts:
                 raise RunError(
