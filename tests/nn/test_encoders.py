@@ -6,7 +6,7 @@ from torch_grama.nn import AtomEncoder, BondEncoder, CategoricalEncoder, Positio
 
 def test_rows_are_sums_of_the_rows_of_the_tables():
     module = CategoricalEncoder([4, 2], 3)
-    first, second = (table.weight for table in module.tables)
+    first, second = module.weight.split([4, 2])
 
     out = module(torch.tensor([[3, 1], [0, 0]]))
 
@@ -28,7 +28,7 @@ def test_atom_sizes_are_those_of_ogb():
     module = AtomEncoder(8)
 
     assert module.sizes == (119, 5, 12, 12, 10, 6, 6, 2, 2)
-    assert [table.num_embeddings for table in module.tables] == list(module.sizes)
+    assert module.weight.size() == (sum(module.sizes), 8)
     assert module(torch.tensor([module.sizes]) - 1).size() == (1, 8)
 
 
@@ -99,3 +99,23 @@ class TestPositions:
     def test_bad_sizes(self, sizes):
         with pytest.raises(ValueError, match="'in_channels' and 'channels' to be at least 1"):
             PositionEncoder(*sizes)
+
+
+def test_long_tables_are_looked_up_with_the_same_result(monkeypatch):
+    module, x = CategoricalEncoder([7, 5, 3], 4), torch.tensor([[6, 4, 2], [0, 0, 0], [1, 4, 0]])
+    found = []
+    for longest in (512, 3):
+        monkeypatch.setattr("torch_grama.nn.encoders._LONGEST_ROW", longest)
+        out = module(x)
+        (gradient,) = torch.autograd.grad(out.square().sum(), module.weight)
+        found.append((out.detach(), gradient))
+    for one, other in zip(*found, strict=True):
+        assert torch.allclose(one, other, atol=1e-6)
+
+
+@pytest.mark.parametrize("value", [-1, 2])
+def test_a_category_that_is_not_there_is_never_that_of_another_column(value):
+    module = CategoricalEncoder([4, 2], 3)
+    x = torch.tensor([[0, 0], [3, value]])
+    with pytest.raises(ValueError, match=rf"0 to 1 in column 1 \(got {value} in row 1"):
+        module(x)

@@ -35,9 +35,9 @@ def test_categories_are_embedded():
     nodes, bonds = AtomEncoder(8), BondEncoder(5)
     x, attr = torch.ones(4, 9, dtype=torch.long), torch.ones(6, 3, dtype=torch.long)
     got = seen(InputStage(Recorder(), nodes, bonds), x, EDGES, None, attr)
-    expected = torch.stack([table.weight[1] for table in nodes.tables]).sum(0)
+    expected = torch.stack([table[1] for table in nodes.weight.split(nodes.sizes)]).sum(0)
     torch.testing.assert_close(got[0], expected.expand(4, 8))
-    expected = torch.stack([table.weight[1] for table in bonds.tables]).sum(0)
+    expected = torch.stack([table[1] for table in bonds.weight.split(bonds.sizes)]).sum(0)
     torch.testing.assert_close(got[3], expected.expand(6, 5))
 
 
@@ -87,7 +87,7 @@ def test_dropout_falls_on_all_that_the_model_reads_of_nodes():
     torch.manual_seed(0)
     stage = InputStage(Recorder(), CategoricalEncoder([2], 50), input_dropout=0.5)
     got = seen(stage, torch.zeros(40, 1, dtype=torch.long), EDGES)[0]
-    full = stage.node_encoder.tables[0].weight[0].expand(40, 50)
+    full = stage.node_encoder.weight[0].expand(40, 50)
     dropped = got == 0
     assert 0.4 < float(dropped.float().mean()) < 0.6
     torch.testing.assert_close(got[~dropped], 2 * full[~dropped])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import Embedding, Linear, Module, ModuleList, ReLU
+from torch.nn import Linear, Module, Parameter, ReLU
 from torch_geometric.nn.inits import reset
 
 from torch_grama.nn.norms import StepwiseBatchNorm
@@ -16,6 +17,8 @@ from torch_grama.nn.norms import StepwiseBatchNorm
 ATOM_SIZES = (119, 5, 12, 12, 10, 6, 6, 2, 2)
 # Bond type, stereo configuration, conjugated.
 BOND_SIZES = (5, 6, 2)
+# With more categories than this in all columns together, rows are looked up.
+_LONGEST_ROW = 512
 
 
 class CategoricalEncoder(Module):
@@ -34,19 +37,26 @@ class CategoricalEncoder(Module):
         torch.Size([2, 16])
     """
 
+    limits: Tensor
+    starts: Tensor
+
     def __init__(self, sizes: Sequence[int], channels: int) -> None:
         super().__init__()
         if not sizes or min(sizes) < 1:
             raise ValueError(f"Expected 'sizes' to be positive, one a column (got {list(sizes)})")
         self.sizes = tuple(sizes)
         self.channels = channels
-        self.tables = ModuleList([Embedding(size, channels) for size in sizes])
+        # the tables of all columns, one above the other
+        self.weight = Parameter(torch.empty(sum(sizes), channels))
+        limits = torch.tensor(self.sizes)
+        self.register_buffer("limits", limits, persistent=False)
+        self.register_buffer("starts", limits.cumsum(0) - limits, persistent=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
-        for weight in self.tables.parameters():
-            torch.nn.init.xavier_uniform_(weight)
+        for table in self.weight.split(list(self.sizes)):
+            torch.nn.init.xavier_uniform_(table)
 
     def forward(self, x: Tensor) -> Tensor:
         r"""Returns the embedding of each row."""
@@ -59,10 +69,22 @@ class CategoricalEncoder(Module):
             )
         if x.is_floating_point():
             raise TypeError(f"Expected integer categories (got {x.dtype})")
-        out: Tensor = self.tables[0](x[:, 0])
-        for column in range(1, len(self.sizes)):
-            out = out + self.tables[column](x[:, column])
-        return out
+        known = (x >= 0) & (x < self.limits)
+        if x.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(known.all()):
+            row, column = known.logical_not().nonzero()[0].tolist()
+            raise ValueError(
+                f"Expected categories from 0 to {self.sizes[column] - 1} in column {column} (got "
+                f"{int(x[row, column])} in row {row})"
+            )
+        index = torch.where(known, x, 0) + self.starts
+        # elsewhere nobody waits to look: a category that is not there makes the result NaN
+        share = torch.where(known, 1.0, torch.nan).to(self.weight.dtype)
+        if self.weight.size(0) > _LONGEST_ROW:
+            return (F.embedding(index, self.weight) * share.unsqueeze(-1)).sum(dim=1)
+        # Rows of zeros and ones times the tables: one product for all columns, and one for its
+        # gradient, which does not depend on the order of additions as that of a lookup does.
+        rows = share.new_zeros(x.size(0), self.weight.size(0)).scatter(1, index, share)
+        return rows @ self.weight
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({list(self.sizes)}, {self.channels})"

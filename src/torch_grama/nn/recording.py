@@ -54,7 +54,7 @@ class Recording(Generic[_Result]):
         graph = torch.cuda.CUDAGraph()
         # what autocast kept of an earlier call is not part of the record
         torch.clear_autocast_cache()
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, pool=self._pool):
             self._result = self._run()
         # recording runs nothing: the call itself is the first replay
         self._graph = graph
