@@ -25,11 +25,11 @@ from benchmarks.scenes import (
     length_scene,
     size_scene,
 )
-from benchmarks.small_graphs import molecules_scene
+from benchmarks.small_graphs import molecules_scene, together_scene
 from benchmarks.timing import FEWEST_STEPS
 from torch_grama import __version__
 
-SCENES = ("depth", "batch", "molecules", "length", "size")
+SCENES = ("depth", "batch", "molecules", "together", "length", "size")
 PAPER = Path(__file__).with_name("paper_runtime.json")
 
 
@@ -81,6 +81,8 @@ def _measure(
     elif scene == "molecules":
         print("\nMany small graphs")
         rows = molecules_scene(device, quick)
+    elif scene == "together":
+        rows = together_scene(device, quick)
     elif scene == "length":
         print_rows("Cost against the sequence length", rows := length_scene(device, quick))
         per_recurrence = {r["seq_len"]: float(r["train_per_recurrence"] or 0) for r in rows}
@@ -149,6 +151,8 @@ def print_rows(title: str, rows: list[Row]) -> None:
         extra = "".join(
             f"  {key}={row[key]:,}" for key in ("seq_len", "num_nodes", "num_edges") if row.get(key)
         )
+        if row.get("bandwidth_share"):
+            extra += f"  {100 * float(row['bandwidth_share'] or 0):.0f} % of the bandwidth"
         print(
             f"{row['model']!s:28s} train {row['train_ms']:9.2f} ms ({row['train_ratio']:.2f})  "
             f"infer {row['infer_ms']:9.2f} ms ({row['infer_ratio']:.2f}){extra}"

@@ -11,7 +11,7 @@ from torch.nn import Module
 
 from benchmarks.graphs import ROMAN_EMPIRE, chain, molecules
 from benchmarks.stacks import GatedGCNStack, GCNStack, GPSStack
-from benchmarks.timing import Timing, time_models
+from benchmarks.timing import Timing, time_models, time_recorded
 from torch_grama.nn import GRAMA, Running
 
 Row = dict[str, str | int | float | None]
@@ -45,7 +45,15 @@ def depth_scene(device: torch.device, width: int, depths: list[int], quick: bool
         timings = time_models(
             models, problem, 5 if quick else 20, 2 if quick else 5, autocast=("GRAMA(GCN), bf16",)
         )
-        rows += [_row("depth", name, width, depth, timings, BASELINE) for name in models]
+        found = [_row("depth", name, width, depth, timings, BASELINE) for name in models]
+        if device.type == "cuda" and depth <= 8:
+            few = {name: models[name] for name in (BASELINE, "GRAMA(GCN)", "GRAMA(GatedGCN)")}
+            recorded = time_recorded(few, problem, 5 if quick else 30)
+            for row in found:
+                times = recorded.get(str(row["model"]))
+                if times is not None:
+                    row["recorded_train_ms"], row["recorded_infer_ms"] = times
+        rows += found
     return rows
 
 
@@ -80,7 +88,12 @@ def length_scene(device: torch.device, quick: bool) -> list[Row]:
 
 
 def size_scene(device: torch.device, quick: bool) -> list[Row]:
-    """Cost against the number of nodes (five edges a node), and of edges (fixed nodes)."""
+    """Cost against the number of nodes (five edges a node), and of edges (fixed nodes).
+
+    On CUDA, beside each time, the share of it that the products with the adjacency matrix would
+    need if they did nothing but move their bytes at the speed of a copy: per product every entry
+    with its place, the row that it reads, and the result.
+    """
     rows: list[Row] = []
     largest = 1_000_000 if device.type == "cuda" else 100_000
     if quick:
@@ -88,19 +101,42 @@ def size_scene(device: torch.device, quick: bool) -> list[Row]:
     nodes = [n for n in (10_000, 100_000, 1_000_000) if n <= largest]
     scenes = [("nodes", n, 5 * n) for n in nodes]
     scenes += [("edges", largest, e) for e in (largest, 2 * largest, 5 * largest)]
+    if device.type == "cuda" and not quick:
+        scenes.append(("largest", 2 * largest, 50 * largest))
+    speed = _copy_speed(device) if device.type == "cuda" else None
     for scene, num_nodes, num_edges in scenes:
         problem = chain(num_nodes, num_edges, 16, 4).to(device)
         models = {"GRAMA(GCN)": _grama((16, 64, 4), 4, cached=True)}
         timings = time_models(models, problem, 3 if quick else 7, 2)
         row = _row(scene, "GRAMA(GCN)", 64, 8, timings, "GRAMA(GCN)")
         row["num_nodes"], row["num_edges"] = num_nodes, 2 * num_edges
+        if speed is not None:
+            # each of 8 recurrences is one product forwards and one backwards
+            moved = 16 * (2 * num_edges * (8 + 4 * 64) + num_nodes * 4 * 64)
+            row["bandwidth_share"] = 1e3 * moved / speed / timings["GRAMA(GCN)"].train[0]
         rows.append(row)
         del problem
     return rows
 
 
+def _copy_speed(device: torch.device) -> float:
+    """Bytes a second that a copy reads and writes."""
+    source = torch.empty(1 << 28, device=device)
+    target = torch.empty_like(source)
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    target.copy_(source)
+    begin.record()
+    for _ in range(10):
+        target.copy_(source)
+    end.record()
+    torch.cuda.synchronize(device)
+    return 1e3 * 10 * 2 * source.nbytes / begin.elapsed_time(end)
+
+
 def growth_exponent(rows: list[Row], against: str) -> float:
-    """Slope of log time over log size, by least squares."""
+    """Slope of log time over log size, by least squares; NaN for a single size."""
+    if len({row[against] for row in rows}) < 2:
+        return math.nan
     points = [(math.log(float(r[against] or 0)), math.log(float(r["train_ms"] or 0))) for r in rows]
     mean_x = sum(x for x, _ in points) / len(points)
     mean_y = sum(y for _, y in points) / len(points)

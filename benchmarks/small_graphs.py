@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
+from typing import Any
 
 import torch
 from torch.nn import Module
@@ -19,9 +21,10 @@ from benchmarks.stacks import GCNStack, GPSStack, PlainGatedGCN
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric
 from torch_grama.nn import GRAMA, Running
 from torch_grama.nn.padding import PaddingError
-from torch_grama.training import GraphDataModule, GraphTask, TrainerSettings
+from torch_grama.training import GraphDataModule, GraphTask, OptimizerSettings, TrainerSettings
 from torch_grama.training.captured_step import CapturedTraining, plan_training
 from torch_grama.training.loaders import GraphBatches
+from torch_grama.training.optimizer import build_optimizer
 
 Row = dict[str, str | int | float | None]
 
@@ -56,6 +59,44 @@ def molecules_scene(device: torch.device, quick: bool) -> list[Row]:
                 rows.append(_measure(kind, data, batch_size, name, build, device, quick))
                 _print(rows[-1])
     return rows
+
+
+def together_scene(device: torch.device, quick: bool) -> list[Row]:
+    """Recorded runs side by side on one device, each in a process of its own; they share it well
+    under MPS (``nvidia-cuda-mps-control -d``).
+    """
+    if device.type != "cuda":
+        return []
+    rows: list[Row] = []
+    for count in (1, 8):
+        context = multiprocessing.get_context("spawn")
+        start, speeds = context.Barrier(count), context.Queue()
+        processes = [
+            context.Process(target=_run_together, args=(start, speeds, 2.0 if quick else 8.0))
+            for _ in range(count)
+        ]
+        for process in processes:
+            process.start()
+        total = sum(speeds.get() for _ in processes)
+        for process in processes:
+            process.join()
+        rows.append({"scene": "side by side", "model": "GRAMA(GatedGCN)", "runs": count})
+        rows[-1]["steps_a_second"] = total
+        print(f"{count} runs side by side: {total:.0f} steps a second", flush=True)
+    return rows
+
+
+def _run_together(start: Any, speeds: Any, seconds: float) -> None:
+    build = _models(ZINC)["GRAMA(GatedGCN)"]
+    replay = _record(*_prepare(_data(ZINC), 32, build, torch.device("cuda", 0)))
+    start.wait()
+    begin, count = time.perf_counter(), 0
+    while time.perf_counter() - begin < seconds:
+        for _ in range(50):
+            replay()
+        torch.cuda.synchronize()
+        count += 50
+    speeds.put(count / (time.perf_counter() - begin))
 
 
 def _models(kind: Molecules) -> dict[str, Callable[[], Module]]:
@@ -144,15 +185,10 @@ def _measure(
     device: torch.device,
     quick: bool,
 ) -> Row:
-    torch.manual_seed(0)
-    task = GraphTask.for_data(build(), data).to(device)
-    task.train()
-    source = GraphDataModule(data, 0, TrainerSettings(batch_size=batch_size)).source("train")
-    assert isinstance(source, GraphBatches)
-    source.place(device)
+    task, source = _prepare(data, batch_size, build, device)
     whole = [batch for batch in source.batches(0, 0) if batch.batch_size == batch_size]
     batches = cycle(whole)
-    optimizer = task.configure_optimizers()
+    optimizer = build_optimizer(OptimizerSettings(), task.model)
 
     def eager() -> None:
         optimizer.zero_grad()
@@ -170,30 +206,51 @@ def _measure(
         "eager_ms": eager_ms,
         "eager_epochs_a_minute": 6e4 / eager_ms / steps_an_epoch,
     }
-    if device.type == "cuda":
-        row["eager_kernels"], row["eager_device_ms"] = _profile(eager)
-        begin = time.perf_counter()
-        task.capture(object())  # type: ignore[arg-type]
-        built = task.configure_optimizers()
-        task.optimizers = lambda use_pl_optimizer: built  # type: ignore[method-assign]
-        try:
-            planned = plan_training(task, source)
-        except PaddingError as error:
-            return {**row, "not_recorded": str(error)}
-        steps = CapturedTraining(task, planned, None, "32", device)
-        plans = [plan for plan in planned.batches(0, 0) if plan.size.graphs == batch_size]
-        turn = cycle(plans)
-        replay = lambda: steps.run(next(turn))  # noqa: E731
-        for _ in range(len(plans) + 8):
-            replay()
-        torch.cuda.synchronize(device)
-        row["recording_seconds"] = time.perf_counter() - begin
-        captured_ms = _milliseconds(replay, device, 20 if quick else 200, together=True)
-        row["captured_ms"] = captured_ms
-        row["captured_steps_a_second"] = 1e3 / captured_ms
-        row["captured_epochs_a_minute"] = 6e4 / captured_ms / steps_an_epoch
-        row["captured_kernels"], row["captured_device_ms"] = _profile(replay)
+    if device.type != "cuda":
+        return row
+    row["eager_kernels"], row["eager_device_ms"] = _profile(eager)
+    begin = time.perf_counter()
+    try:
+        replay = _record(task, source)
+    except PaddingError as error:
+        return {**row, "not_recorded": str(error)}
+    row["recording_seconds"] = time.perf_counter() - begin
+    recorded_ms = _milliseconds(replay, device, 20 if quick else 200, together=True)
+    row["recorded_ms"] = recorded_ms
+    row["recorded_steps_a_second"] = 1e3 / recorded_ms
+    row["recorded_epochs_a_minute"] = 6e4 / recorded_ms / steps_an_epoch
+    row["recorded_kernels"], row["recorded_device_ms"] = _profile(replay)
     return row
+
+
+def _prepare(
+    data: GraphTaskData, batch_size: int, build: Callable[[], Module], device: torch.device
+) -> tuple[GraphTask, GraphBatches]:
+    torch.manual_seed(0)
+    task = GraphTask.for_data(build(), data).to(device)
+    task.train()
+    source = GraphDataModule(data, 0, TrainerSettings(batch_size=batch_size)).source("train")
+    assert isinstance(source, GraphBatches)
+    source.place(device)
+    return task, source
+
+
+def _record(task: GraphTask, source: GraphBatches) -> Callable[[], None]:
+    """A function that runs the next recorded step; all batches have the usual number of graphs."""
+    optimizer = build_optimizer(OptimizerSettings(), task.model, capturable=True)
+    planned = plan_training(task, source)
+    device = source.pack.device
+    steps = CapturedTraining(task, planned, None, "32", device, optimizer)
+    plans = list(planned.batches(0, 0))
+    turn = cycle([plan for plan in plans if plan.size.graphs == plans[0].size.graphs])
+
+    def replay() -> None:
+        steps.run(next(turn))
+
+    for _ in range(len(plans) + 8):
+        replay()
+    torch.cuda.synchronize(device)
+    return replay
 
 
 def _milliseconds(
@@ -227,10 +284,10 @@ def _profile(run: Callable[[], None], steps: int = 5) -> tuple[float, float]:
 
 def _print(row: Row) -> None:
     text = f"{row['scene']!s:22s} {row['model']!s:22s} eager {row['eager_ms']:7.2f} ms"
-    if "captured_ms" in row:
+    if "recorded_ms" in row:
         text += (
-            f" ({row['eager_kernels']:.0f} kernels)  recorded {row['captured_ms']:6.2f} ms "
-            f"({row['captured_kernels']:.0f} kernels, {row['captured_device_ms']:.2f} ms of them), "
-            f"{row['captured_epochs_a_minute']:.0f} epochs a minute"
+            f" ({row['eager_kernels']:.0f} kernels)  recorded {row['recorded_ms']:6.2f} ms "
+            f"({row['recorded_kernels']:.0f} kernels, {row['recorded_device_ms']:.2f} ms of them), "
+            f"{row['recorded_epochs_a_minute']:.0f} epochs a minute"
         )
     print(text + str(row.get("not_recorded", "")), flush=True)

@@ -6,12 +6,14 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch.nn import Module
 
 from benchmarks.graphs import Problem
+from torch_grama.nn.recording import Recording
 
 # A model that has been timed this often and for this long sits out the remaining rounds.
 FEWEST_STEPS = 5
@@ -58,6 +60,45 @@ def time_models(
         model.eval()
     inference = _interleave(infer, list(built), problem.x.device, steps, warmup)
     return {name: Timing(training[name], inference[name], memory[name]) for name in built}
+
+
+def time_recorded(
+    models: dict[str, Callable[[], Module]], problem: Problem, steps: int
+) -> dict[str, tuple[float, float]]:
+    """Milliseconds of a training step and of inference, both replayed from a CUDA graph."""
+    found = {}
+    for name, build in models.items():
+        model = build().to(problem.x.device)
+        rate = torch.tensor(1e-4, device=problem.x.device)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=rate, capturable=True, fused=True)
+        train = Recording(partial(_step, model, optimizer, problem), problem.x.device, warm_ups=3)
+        training = _replayed(train, steps)
+        infer = Recording(partial(_infer, model.eval(), problem), problem.x.device)
+        found[name] = training, _replayed(infer, steps)
+    return found
+
+
+def _step(model: Module, optimizer: torch.optim.Optimizer, problem: Problem) -> None:
+    optimizer.zero_grad(set_to_none=True)
+    _loss(model, problem, False).backward()
+    optimizer.step()
+
+
+@torch.no_grad()
+def _infer(model: Module, problem: Problem) -> torch.Tensor:
+    return _forward(model, problem)
+
+
+def _replayed(run: Callable[[], object], steps: int) -> float:
+    times = []
+    for step in range(8 + steps):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        run()
+        torch.cuda.synchronize()
+        if step >= 8:
+            times.append(1e3 * (time.perf_counter() - start))
+    return statistics.median(times)
 
 
 def _interleave(

@@ -15,6 +15,7 @@ from torch_grama.nn.padding import NoChance, PaddingError
 from torch_grama.training import GraphDataModule, GraphTask, OptimizerSettings, TrainerSettings
 from torch_grama.training.captured_step import CapturedTraining, plan_forward, plan_training
 from torch_grama.training.evaluate import initialize_lazily
+from torch_grama.training.optimizer import build_optimizer
 
 # A model that says that it cannot be padded: its codes are drawn to all nodes of a batch.
 REFUSING = ("goat",)
@@ -73,11 +74,7 @@ def build(word, level, device, capturable):
     task.to(device)
     source = module.source("train")
     source.place(torch.device(device, 0) if device == "cuda" else torch.device(device))
-    if capturable:
-        task.capture(object())
-    built = task.configure_optimizers()
-    task.optimizers = lambda use_pl_optimizer: built
-    return task, source, module, built
+    return task, source, module, build_optimizer(optimizer, task.model, capturable=capturable)
 
 
 @pytest.mark.slow
@@ -87,12 +84,12 @@ def test_twenty_steps_are_those_of_batches_without_padding(word, level, device):
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")
     plain, source, _, optimizer = build(word, level, device, capturable=False)
-    twin, planned_source, _, _ = build(word, level, device, capturable=True)
+    twin, planned_source, _, of_twin = build(word, level, device, capturable=True)
     if device == "cuda" and _waits(twin, planned_source):
         pytest.skip(f"{word} reads sizes on the host, so that its steps are not recorded")
     planned = plan_training(twin, planned_source)
     assert len({batch.bucket for batch in planned.batches(0, 0)}) >= 2
-    steps = CapturedTraining(twin, planned, None, "32", source.pack.device)
+    steps = CapturedTraining(twin, planned, None, "32", source.pack.device, of_twin)
     for task in (plain, twin):
         task.train()
     with NoChance():

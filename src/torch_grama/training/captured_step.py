@@ -87,6 +87,7 @@ class CapturedTraining:
         gradient_clip (float, optional): Largest norm of the gradient.
         precision (str): ``"32"`` or ``"bf16"``.
         device (torch.device): Where.
+        optimizer (Optimizer, optional): Built to be recorded. (default: that of the trainer)
 
     Attributes:
         num_eager: Steps whose batch fitted no bucket, which ran without a record.
@@ -99,12 +100,14 @@ class CapturedTraining:
         gradient_clip: float | None,
         precision: str,
         device: torch.device,
+        optimizer: Optimizer | None = None,
     ) -> None:
         self.num_eager = 0
         self._task = task
         self._gradient_clip = gradient_clip
         self._dtype = _DTYPES.get(precision)
         self._device = device
+        self._optimizer = optimizer
         self._cursor = None if source is None else _Cursor(source)
         self._recordings: dict[BatchSize | None, Recording[None]] = {}
         self._pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
@@ -163,7 +166,7 @@ class CapturedTraining:
 
     def _step(self, batch: GraphBatch, padding: Padding | None) -> None:
         task = self._task
-        optimizer = task.optimizers(use_pl_optimizer=False)
+        optimizer = self._optimizer or task.optimizers(use_pl_optimizer=False)
         assert isinstance(optimizer, Optimizer)
         optimizer.zero_grad(set_to_none=True)
         with _autocast(self._device, self._dtype), _padded(padding):
