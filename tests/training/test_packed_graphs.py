@@ -136,7 +136,7 @@ def test_size_and_place():
     moved = packed.to(torch.device("meta"))
     assert moved.device.type == "meta"
     assert packed.device.type == "cpu"
-    assert str(packed) == "PackedGraphs(2 graphs, 192 bytes, cpu)"
+    assert str(packed) == "PackedGraphs(2 graphs, 288 bytes, cpu)"
 
 
 @pytest.mark.parametrize("task", [graph_task, node_regression_task])
