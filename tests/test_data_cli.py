@@ -190,6 +190,36 @@ class TestCheck:
         assert main(["data", "check", "mine.pt", "-o", "levle=node"]) == 2
         assert "did you mean 'level'" in capsys.readouterr().err
 
+    @pytest.mark.parametrize(
+        ("words", "sentence"),
+        [
+            (["directed=false"], "taken as undirected"),
+            (["directed=False"], "taken as undirected"),
+            (["directed=true"], "taken as directed"),
+            (["categorical=false"], "(float)"),
+            (["classes=[0, 1]"], "2 classes: 0"),
+            (["ignore=[age, size]"], "no features"),
+            (["fractions=[0.5,0.25,0.25]", "seed=3"], "6 / 3 / 3"),
+        ],
+    )
+    def test_values_of_options(
+        self, words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        rows = [f"n{row},{row / 7:.3f},{row}.5,{row % 2}" for row in range(12)]
+        Path("nodes.csv").write_text("\n".join(["id,age,size,label", *rows]))
+        Path("edges.csv").write_text("source,target\nn0,n1\nn1,n2\n")
+        options = [word for option in words for word in ("-o", option)]
+        assert main(["data", "check", ".", *options]) == 0
+        assert sentence in " ".join(capsys.readouterr().out.split())
+
+    @pytest.mark.parametrize("option", ["level=nodes", "directed=perhaps", "fractions=[1,2]"])
+    def test_a_value_that_cannot_be_is_one_sentence(
+        self, option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        _save_own(tmp_path / "mine.pt")
+        assert main(["data", "check", "mine.pt", "-o", option]) == 2
+        assert capsys.readouterr().err.startswith(f"grama: Expected '{option.partition('=')[0]}'")
+
     def test_broken_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (tmp_path / "mine.pt").write_bytes(b"")
         assert main(["data", "check", "mine.pt"]) == 2
@@ -204,12 +234,11 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("True", True), ("3", 3), ("0.5", 0.5), ("carry", "carry"), ("", "")]
+    ("text", "value"),
+    [("carry", "carry"), ("3", "3"), ("", ""), ("[a, 'b c']", ["a", "b c"]), ("[]", [])],
 )
 def test_values_of_options(text: str, value: object) -> None:
-    (found,) = data_cli._parse_options([f"some-key={text}"]).items()
-    assert found == ("some_key", value)
-    assert type(found[1]) is type(value)
+    assert data_cli._parse_options([f"some-key={text}"]) == {"some_key": value}
 
 
 def test_help_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,10 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from torch_grama.errors_cli import guarded
 from torch_grama.loading_cli import LoadingProgress
 
 if TYPE_CHECKING:
-    from torch_grama.datasets.entry import Entry, Option
+    from torch_grama.datasets.entry import Entry
     from torch_grama.datasets.statistics import Comparison
     from torch_grama.datasets.storage import Storage
     from torch_grama.datasets.task_data import GraphTaskData
@@ -86,18 +87,16 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _guarded(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """Turns our errors into one sentence on stderr and the exit status 2."""
+    """Turns a mistake in a name, an option or a file into one sentence and the exit status 2."""
 
-    def guarded(arguments: argparse.Namespace) -> int:
-        from torch_grama.datasets.errors import DatasetError
-
+    def sentence(arguments: argparse.Namespace) -> int:
         try:
             return run(arguments)
-        except DatasetError as error:
+        except ValueError as error:
             print(f"grama: {error}", file=sys.stderr)
             return 2
 
-    return guarded
+    return guarded(sentence)
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -228,28 +227,17 @@ def _is_instant(entry: Entry) -> bool:
     return not entry.sources and entry.disk_bytes == 0
 
 
-def _parse_options(words: Sequence[str]) -> dict[str, Option]:
-    """``key=value`` pairs; numbers and truth values are recognised."""
-    from torch_grama.datasets.errors import DatasetError
+def _parse_options(words: Sequence[str]) -> dict[str, object]:
+    """``key=value`` pairs; what a value means is read where its option is known."""
+    from torch_grama.datasets.options import parse_text
 
-    options: dict[str, Option] = {}
+    options: dict[str, object] = {}
     for word in words:
         key, equals, text = word.partition("=")
         if not equals or not key:
-            raise DatasetError(f"Expected an option of the form key=value (got '{word}').")
-        options[key.strip().replace("-", "_")] = _parse_value(text.strip())
+            raise ValueError(f"Expected an option of the form key=value (got '{word}').")
+        options[key.strip().replace("-", "_")] = parse_text(text)
     return options
-
-
-def _parse_value(text: str) -> Option:
-    if text in ("True", "False"):
-        return text == "True"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def _heading(task: GraphTaskData) -> str:

@@ -118,12 +118,12 @@ def test_the_word_true_may_come_as_a_truth_value() -> None:
     [
         ("transfer-line-5", {"varient": "carry"}, "did you mean 'variant'"),
         ("transfer-line-5", {"variant": "mail"}, "'paper', 'legacy' or 'carry'"),
-        ("transfer-line-5", {"seed": "x"}, "a int|an int|int"),
-        ("transfer-line-5", {"seed": 1.5}, "int"),
-        ("transfer-line-5", {"seed": True}, "int"),
-        ("cora", {"normalize": 1}, "'True' or 'False'"),
+        ("transfer-line-5", {"seed": "x"}, "a whole number"),
+        ("transfer-line-5", {"seed": 1.5}, "a whole number"),
+        ("transfer-line-5", {"seed": True}, "a whole number"),
+        ("cora", {"normalize": 1}, "to be true or false"),
         ("minesweeper", {"seed": 1}, "none"),
-        ("pedalme", {"ratio": "half"}, "float"),
+        ("pedalme", {"ratio": "half"}, "to be a number"),
     ],
 )
 def test_wrong_options(name: str, options: dict[str, object], message: str) -> None:

@@ -20,6 +20,7 @@ from torch_grama.datasets import (
 )
 from torch_grama.datasets.entry import Entry, Option
 from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.options import OptionKind, read_option
 
 CATALOGUE: dict[str, Entry] = {
     entry.name: entry
@@ -52,6 +53,8 @@ ALIASES = {
     "zinc12k": "zinc",
 }
 """Other words for the same sets."""
+
+_KINDS: dict[type, OptionKind] = {bool: "flag", int: "whole", float: "number"}
 
 
 def find(name: str) -> Entry:
@@ -119,24 +122,18 @@ def _check_option(entry: Entry, key: str, value: object) -> Option:
             f"'{entry.name}' has no option '{key}'{hint}; the options it has: {known}."
         )
     allowed = entry.options[key]
-    kinds = [item for item in allowed if isinstance(item, type)]
-    if kinds:
-        expected = f"a {kinds[0].__name__}"
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            if kinds[0] is float:
-                return float(value)
-            if isinstance(value, int):
-                return value
-    else:
-        expected = _listed([str(item) for item in allowed])
-        if isinstance(value, bool) and bool not in map(type, allowed):
-            # YAML files and command lines read the word true as a truth value
-            value = str(value).lower()
-        for item in allowed:
-            if value == item and type(value) is type(item):
-                return item  # type: ignore[return-value]  # no types are left here
+    what = f"the option '{key}' of '{entry.name}'"
+    kind = _KINDS.get(allowed[-1] if isinstance(allowed[-1], type) else type(allowed[-1]), "word")
+    if kind == "word" and isinstance(value, bool):
+        value = str(value).lower()  # YAML reads the word true as a truth value
+    try:
+        read = read_option(value, kind, what)
+    except ValueError as error:
+        raise DatasetError(f"{error}.") from error
+    if isinstance(allowed[-1], type) or read in allowed:
+        return read  # type: ignore[return-value]  # it is of the kind that was asked for
     raise DatasetError(
-        f"Expected the option '{key}' of '{entry.name}' to be {expected} (got {value!r})."
+        f"Expected {what} to be {_listed([str(item) for item in allowed])} (got {value!r})."
     )
 
 

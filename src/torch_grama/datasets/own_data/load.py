@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from torch_grama.datasets.errors import DatasetError, DatasetMissingError
+from torch_grama.datasets.options import read_option
 from torch_grama.datasets.own_data.csv_folder import read_csv_folder
 from torch_grama.datasets.own_data.json_lines import LINE_SUFFIXES, read_json_lines
 from torch_grama.datasets.own_data.npz_file import read_npz_file
-from torch_grama.datasets.own_data.options import Options, OwnKind
+from torch_grama.datasets.own_data.options import OPTION_KINDS, Options, OwnKind
 from torch_grama.datasets.own_data.parsed import ParsedGraphs
 from torch_grama.datasets.own_data.torch_file import read_torch_file
 from torch_grama.datasets.splits import DEFAULT_FRACTIONS, Fractions
@@ -83,20 +84,26 @@ def load_path(
         DatasetMissingError: There is nothing at that path.
         DatasetError: The files cannot be used as they are; nothing has been written.
     """
-    options = Options(
-        level=level,
-        kind=kind,
-        label=(label,) if isinstance(label, str) else tuple(label or ()),
-        classes=_words(classes),
-        ignore=_words(ignore),
-        directed=directed,
-        categorical=categorical,
-        metric=metric,
-        fractions=fractions,
-        seed=seed,
-        stratify=stratify,
-        targets=targets,
-    )
+    given = {
+        "level": level,
+        "kind": kind,
+        "label": label,
+        "classes": classes,
+        "ignore": ignore,
+        "directed": directed,
+        "categorical": categorical,
+        "metric": metric,
+        "fractions": fractions,
+        "seed": seed,
+        "stratify": stratify,
+        "targets": targets,
+    }
+    read = {
+        name: read_option(value, OPTION_KINDS[name], f"'{name}'")
+        for name, value in given.items()
+        if value is not None
+    }
+    options = Options(**read)  # type: ignore[arg-type]  # each is of the kind it was read as
     path = Path(path)
     if not path.exists():
         raise DatasetMissingError(f"There is no '{path}': give the path of {_FORMS}.")
@@ -128,8 +135,3 @@ def _read(path: Path, options: Options) -> ParsedGraphs:
                 f"edges.csv in it."
             )
     raise DatasetError(f"'{path}' is in none of the known forms: give {_FORMS}.")
-
-
-def _words(value: str | Sequence[str]) -> tuple[str, ...]:
-    """Several words, or one that a caller wrote without a list around it."""
-    return (value,) if isinstance(value, str) else tuple(value)

@@ -6,6 +6,7 @@ import difflib
 from dataclasses import dataclass
 from typing import Literal
 
+from torch_grama.datasets.options import OptionKind
 from torch_grama.datasets.splits import DEFAULT_FRACTIONS, Fractions, check_fractions
 from torch_grama.datasets.task_data import Level, Metric
 
@@ -19,6 +20,14 @@ METRICS = {
     "mse": False,
     "log10_mse": False,
 }
+OPTION_KINDS: dict[str, OptionKind] = {
+    **dict.fromkeys(("level", "kind", "metric"), "word"),
+    **dict.fromkeys(("label", "classes", "ignore"), "words"),
+    **dict.fromkeys(("directed", "categorical", "stratify", "targets"), "flag"),
+    "fractions": "numbers",
+    "seed": "whole",
+}
+"""What each option of :func:`~torch_grama.datasets.own_data.load_path` is read as."""
 _DEFAULT_METRICS: dict[OwnKind, str] = {
     "classification": "accuracy",
     "multilabel": "average_precision",
