@@ -38,7 +38,7 @@ LIBRARIES = {
     "nn": {"torch", "torch_geometric", "numpy"},
     "baselines": {"torch", "torch_geometric", "numpy"},
     "analysis": {"torch", "numpy"},
-    "datasets": {"torch", "torch_geometric", "numpy", "networkx", "scipy"},
+    "datasets": {"torch", "torch_geometric", "numpy", "filelock", "networkx", "scipy"},
     "training": {"torch", "torch_geometric", "numpy", "pytorch_lightning", "torchmetrics"},
     "report": {"matplotlib"},
     "cli": set[str](),

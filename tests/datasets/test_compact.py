@@ -9,8 +9,16 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 
-from torch_grama.datasets.compact import Column, CompactGraphs, column, narrow
-from torch_grama.datasets.compact_file import CompactFile, cached, read_compact, write_compact
+from torch_grama.datasets.compact import (
+    Column,
+    CompactFile,
+    CompactGraphs,
+    cached,
+    column,
+    narrow,
+    read_compact,
+    write_compact,
+)
 from torch_grama.datasets.errors import DatasetError
 
 
@@ -245,7 +253,7 @@ class TestCompactFile:
     ) -> None:
         path = tmp_path / "set.npz"
         write_compact(path, content)
-        monkeypatch.setattr("torch_grama.datasets.compact_file.VERSION", 2)
+        monkeypatch.setattr("torch_grama.datasets.compact.VERSION", 2)
         with pytest.raises(DatasetError, match="version 1"):
             read_compact(path)
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from torch_grama.datasets import DatasetError
-from torch_grama.datasets.split_store import fingerprint, stored_split
-from torch_grama.datasets.splits import Split, make_split
+from torch_grama.datasets.splits import Split, fingerprint, make_split, stored_split
 
 
 def ask(

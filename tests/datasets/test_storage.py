@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from torch_grama.datasets.compact import CompactGraphs
-from torch_grama.datasets.compact_file import CompactFile
+from torch_grama.datasets.compact import CompactFile, CompactGraphs
 from torch_grama.datasets.entry import DataFile, Entry, Source
 from torch_grama.datasets.errors import DatasetMissingError
 from torch_grama.datasets.graph_transfer import transfer_entry

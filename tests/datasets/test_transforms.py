@@ -11,7 +11,7 @@ from torch_geometric import transforms as pyg
 from torch_geometric.data import Data
 from torch_geometric.utils import from_networkx
 
-from torch_grama.datasets import laplacian as laplacian_module
+from torch_grama.datasets import transforms as laplacian_module
 from torch_grama.datasets import transforms as transforms_module
 from torch_grama.datasets.compact import CompactGraphs
 from torch_grama.datasets.errors import DatasetError

@@ -11,7 +11,7 @@ from torch_grama.datasets import (
     graph_transfer,
     heterophilous,
     malnet_tiny,
-    molhiv,
+    molecules,
     peptides,
     sbm,
     superpixels,
@@ -32,7 +32,7 @@ CATALOGUE: dict[str, Entry] = {
         *heterophilous.ENTRIES,  # roman-empire, amazon-ratings, minesweeper, tolokers, questions
         *malnet_tiny.ENTRIES,  # malnet-tiny
         *zinc.ENTRIES,  # zinc
-        *molhiv.ENTRIES,  # ogbg-molhiv
+        *molecules.ENTRIES,  # ogbg-molhiv
         *citation.ENTRIES,  # cora, citeseer, pubmed
         *superpixels.ENTRIES,  # mnist-superpixels, cifar10-superpixels
         *temporal.ENTRIES,  # chickenpox, pedalme, wikimath

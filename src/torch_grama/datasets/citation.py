@@ -13,9 +13,8 @@ from torch_geometric.io.planetoid import edge_index_from_dict
 from torch_geometric.transforms import NormalizeFeatures
 
 from torch_grama.datasets.entry import ACCURACY, DataFile, Entry, Published, Source
-from torch_grama.datasets.folds import mask_folds
-from torch_grama.datasets.raw_arrays import read_npz, reading
-from torch_grama.datasets.safe_pickle import SparseMatrix, load_pickle
+from torch_grama.datasets.raw_arrays import CsrMatrix, load_pickle, read_npz, reading
+from torch_grama.datasets.splits import mask_folds
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData
 
@@ -99,7 +98,7 @@ def _read_planetoid(paths: dict[str, Path], name: str) -> tuple[Tensor, Tensor, 
 
 
 def _dense(item: object) -> np.ndarray:
-    if isinstance(item, SparseMatrix):
+    if isinstance(item, CsrMatrix):
         return np.asarray(item.toarray())
     if isinstance(item, np.ndarray) and item.ndim == 2:
         return item

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, overload
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, overload
 
 import numpy as np
 import torch
@@ -14,9 +17,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
+from torch_grama.datasets.atomic_file import write_atomically
 from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.raw_arrays import DAMAGE, Array
 
-Array: TypeAlias = NDArray[np.generic]
 ColumnLevel = Literal["node", "edge", "graph"]
 EdgeLayout = Literal["directed", "interleaved", "sorted"]
 
@@ -185,12 +189,7 @@ class CompactGraphs(Sequence[Data]):
 
 
 def narrow(values: Array) -> Array:
-    r"""The same numbers in the smallest type that holds every one of them exactly.
-
-    Args:
-        values (array): Integers, booleans or floats. Floats are narrowed only where all of them
-            are small whole numbers.
-    """
+    r"""The same numbers in the smallest type that holds every one of them exactly."""
     if values.dtype == np.bool_ or values.size == 0:
         return values
     if np.issubdtype(values.dtype, np.floating):
@@ -207,13 +206,7 @@ def narrow(values: Array) -> Array:
 
 
 def column(level: ColumnLevel, values: Array | Tensor, dtype: str | None = None) -> Column:
-    r"""Packs one attribute of all graphs.
-
-    Args:
-        level (str): ``node``, ``edge`` or ``graph``.
-        values (array or Tensor): The concatenated rows.
-        dtype (str, optional): Type in a ``Data``. (default: that of ``values``)
-    """
+    r"""Packs one attribute of all graphs."""
     array = values.numpy() if isinstance(values, Tensor) else np.asarray(values)
     return Column(level, narrow(array), dtype or array.dtype.name)
 
@@ -329,3 +322,108 @@ def _expand(edges: Array, layout: EdgeLayout) -> tuple[NDArray[np.int64], Array 
     both = np.concatenate([stored, stored[::-1][:, back]], axis=1)
     order = np.lexsort((both[1], both[0]))
     return np.ascontiguousarray(both[:, order]), np.concatenate([rows, rows[back]])[order]
+
+
+FORMAT = "torch-grama compact graphs"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class CompactFile:
+    r"""What a compact file holds.
+
+    Attributes:
+        graphs: The graphs.
+        signature: What they were made from; a file with another signature is stale.
+        extras: Further arrays, such as the indices of a split.
+    """
+
+    graphs: CompactGraphs
+    signature: str = ""
+    extras: Mapping[str, Array] = field(default_factory=dict)
+
+
+def write_compact(path: Path, content: CompactFile) -> None:
+    r"""Writes a compact file under a temporary name and renames it.
+
+    Equal content gives equal bytes.
+    """
+    graphs = content.graphs
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "layout": graphs.layout,
+        "signature": content.signature,
+        "columns": {n: [c.level, c.dtype] for n, c in graphs.columns.items()},
+        "extras": sorted(content.extras),
+    }
+    arrays: dict[str, Array] = {
+        "header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8),
+        "num_nodes": graphs.num_nodes,
+        "num_edges": graphs.num_edges,
+        "edges": graphs.edges,
+    }
+    arrays |= {f"column/{name}": c.values for name, c in sorted(graphs.columns.items())}
+    arrays |= {f"extra/{name}": np.asarray(v) for name, v in sorted(content.extras.items())}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    buffer = io.BytesIO()
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    write_atomically(path, buffer.getvalue())
+
+
+def read_compact(path: Path) -> CompactFile:
+    r"""Reads a compact file."""
+    try:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+            header = json.loads(bytes(archive["header"]))
+            if header["format"] != FORMAT or header["version"] != VERSION:
+                raise DatasetError(
+                    f"Expected '{path}' to be of version {VERSION} of '{FORMAT}' (got version "
+                    f"{header['version']} of '{header['format']}'); delete it to have it made again"
+                )
+            columns = {
+                name: Column(level, archive[f"column/{name}"], np.dtype(dtype).name)
+                for name, (level, dtype) in header["columns"].items()
+            }
+            graphs = CompactGraphs(
+                archive["num_nodes"],
+                archive["num_edges"],
+                archive["edges"],
+                columns,
+                header["layout"],
+            )
+            extras = {name: archive[f"extra/{name}"] for name in header["extras"]}
+            return CompactFile(graphs, str(header["signature"]), extras)
+    except DatasetError:
+        raise
+    except DAMAGE as error:
+        raise DatasetError(
+            f"Expected '{path}' to be a complete file of compact graphs (got: {error}); "
+            "delete it to have it made again"
+        ) from error
+
+
+def cached(path: Path, signature: str | None, build: Callable[[], CompactFile]) -> CompactFile:
+    r"""Reads a compact file, or makes it where it is missing, stale or damaged.
+
+    A folder that cannot be written to costs a warning, never the data.
+    """
+    if path.is_file():
+        try:
+            found = read_compact(path)
+        except DatasetError:
+            found = None
+        if found is not None and signature in (None, found.signature):
+            return found
+    made = build()
+    content = CompactFile(made.graphs, signature or made.signature, made.extras)
+    try:
+        write_compact(path, content)
+    except OSError as error:
+        warnings.warn(
+            f"Could not keep '{path}' ({error}); the data will be prepared again next time. "
+            "Set GRAMA_CACHE to a folder that can be written to.",
+            stacklevel=2,
+        )
+    return content

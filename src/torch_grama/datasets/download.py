@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
 import time
+import urllib.parse
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from torch_grama.datasets.archive import extract
 from torch_grama.datasets.atomic_file import publish
 from torch_grama.datasets.errors import DatasetError, DatasetMissingError, DownloadError
 from torch_grama.datasets.file_lock import file_lock
-from torch_grama.datasets.remote_file import RemoteFile
 from torch_grama.datasets.transfer import Progress, TransferError, transfer
 
-__all__ = ["RemoteFile", "cache_folder", "extract", "fetch", "locate", "obtain"]
+__all__ = ["RemoteFile", "cache_folder", "fetch", "locate", "obtain"]
 
 _LONGEST_WAIT = 60.0
 
@@ -36,24 +37,6 @@ def fetch(
     which is continued where the server can do so, checked, flushed and renamed. Only a file with a
     checksum is continued, since the joint could not be checked otherwise. Of two processes that
     ask for the same file, one fetches and the other waits for its result.
-
-    Args:
-        file (RemoteFile): The file.
-        folder (Path): Where it goes; created if need be.
-        progress (callable, optional): Called with the bytes that are there and the expected total,
-            which may be unknown. (default: :obj:`None`)
-        timeout (float, optional): Seconds without a byte after which a server counts as stalled.
-            (default: :obj:`30.0`)
-        attempts (int, optional): Rounds over the addresses. (default: :obj:`4`)
-        sleep (callable, optional): Waits between two rounds. (default: :obj:`time.sleep`)
-
-    Returns:
-        The path of the file.
-
-    Raises:
-        DownloadError: No address gave the published file.
-        DatasetMissingError: The file is not there and ``GRAMA_OFFLINE`` forbids the network.
-        DatasetError: The folder cannot be written to.
     """
     target = Path(folder) / file.name
     if _is_complete(file, target):
@@ -69,7 +52,7 @@ def fetch(
         )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with file_lock(target.with_name(f".{file.name}.lock")):
+        with file_lock(target):
             if not _is_complete(file, target):
                 _fetch_locked(file, target, progress, timeout, attempts, sleep)
     except OSError as error:  # those of the network have become a DownloadError
@@ -81,19 +64,7 @@ def fetch(
 
 
 def locate(relative: str, root: Path | None = None) -> Path | None:
-    r"""Finds a file or folder without the network.
-
-    Args:
-        relative (str): Where it lies inside a data folder, with forward slashes.
-        root (Path, optional): The folder to look in first; then come the one named by
-            ``GRAMA_DATA`` and :func:`cache_folder`. (default: :obj:`None`)
-
-    Returns:
-        The first that exists, or :obj:`None`.
-
-    Raises:
-        ValueError: :obj:`relative` is absolute or leads out of the folder.
-    """
+    r"""Finds a file or folder without the network."""
     parts = PurePosixPath(relative)
     if parts.is_absolute() or ".." in parts.parts or not parts.parts:
         raise ValueError(f"Expected a path inside a data folder (got {relative!r})")
@@ -120,24 +91,6 @@ def obtain(
     The folder :obj:`root`, the folder named by ``GRAMA_DATA`` and :func:`cache_folder` win over
     the network, in this order, and a file found there is taken as it is. A fetched file goes into
     :obj:`root`, or else into :func:`cache_folder`: the folder of ``GRAMA_DATA`` is only read.
-
-    Args:
-        file (RemoteFile): The file.
-        relative (str): Where it lies inside a data folder, with forward slashes; its last part is
-            the name of the file.
-        root (Path, optional): The data folder to look in first. (default: :obj:`None`)
-        dataset (str, optional): The word by which ``grama data get`` fetches it. (default:
-            :obj:`None`)
-        progress (callable, optional): See :func:`fetch`.
-        timeout (float, optional): See :func:`fetch`.
-        attempts (int, optional): See :func:`fetch`.
-        sleep (callable, optional): See :func:`fetch`.
-
-    Returns:
-        The path of the file.
-
-    Raises:
-        DatasetMissingError: There is no local copy and none could be fetched.
     """
     found = locate(relative, root)
     if found is not None:
@@ -168,8 +121,7 @@ def obtain(
 
 
 def cache_folder() -> Path:
-    r"""Returns the user's folder for fetched data: ``XDG_CACHE_HOME`` (or ``~/.cache``) and the
-    package's name."""
+    r"""Returns the user's folder for fetched data, below ``XDG_CACHE_HOME`` or ``~/.cache``."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "torch_grama"
 
@@ -271,3 +223,69 @@ def _remedy(file: RemoteFile, relative: str, target: Path, dataset: str | None) 
         return f"{by_hand}, or run `grama data get {dataset}` where there is a network"
     command = f"curl -L --create-dirs -o {shlex.quote(str(target))} {shlex.quote(file.urls[0])}"
     return f"{by_hand}, or run `{command}` where there is a network"
+
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    r"""A published file: what it is called, where it lies and how to know it.
+
+    Attributes:
+        name: The name it gets on disk, without a folder.
+        urls: Its addresses, the preferred one first; empty where it cannot be fetched. An address
+            without encryption needs a checksum.
+        sha256: Its published SHA-256, in hexadecimal digits.
+        md5: Its published MD5, where there is no better checksum.
+        size: Its published number of bytes.
+    """
+
+    name: str
+    urls: tuple[str, ...]
+    sha256: str | None = None
+    md5: str | None = None
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name or self.name in (".", "..") or set(self.name) & set("/\\\0"):
+            raise ValueError(f"Expected 'name' to be a plain file name (got {self.name!r})")
+        for length, word in ((64, "sha256"), (32, "md5")):
+            digest = getattr(self, word)
+            if digest is not None and (
+                len(digest) != length or set(digest.lower()) - set("0123456789abcdef")
+            ):
+                raise ValueError(
+                    f"Expected '{word}' of '{self.name}' to be {length} hexadecimal digits "
+                    f"(got {digest!r})"
+                )
+        for url in self.urls:
+            parts = urllib.parse.urlsplit(url)
+            open_allowed = self.is_checkable or parts.hostname in _LOOPBACK
+            if parts.scheme != "https" and not (parts.scheme == "http" and open_allowed):
+                raise ValueError(
+                    f"Expected an 'https' address for '{self.name}', or 'http' together with a "
+                    f"checksum (got {url!r})"
+                )
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether a checksum is published."""
+        return self.sha256 is not None or self.md5 is not None
+
+    def find_fault(self, path: Path) -> str | None:
+        r"""Compares a file with what is published about it."""
+        size = path.stat().st_size
+        if self.size is not None and size != self.size:
+            return f"it has {size} bytes where {self.size} are published"
+        if size == 0 and not self.is_checkable:
+            return "it is empty"
+        for word in ("sha256", "md5"):
+            expected = getattr(self, word)
+            if expected is not None:
+                with path.open("rb") as stream:
+                    found = hashlib.file_digest(stream, word).hexdigest()
+                return (
+                    None if found == expected.lower() else f"its {word} is {found}, not {expected}"
+                )
+        return None

@@ -71,9 +71,6 @@ def power_law_tree(num_nodes: int, random: Random) -> Adjacency:
     Degrees are rounded Pareto draws; single ones are drawn again until they sum to
     :math:`2 (N - 1)`. The nodes of degree above 1 form a path, in ascending order, and carry the
     leaves, as in networkx.
-
-    Raises:
-        RuntimeError: If no such degrees are found in 10,000 steps.
     """
     degrees = _pareto(num_nodes, num_nodes, random)
     fresh = _pareto(_POWER_LAW_TRIES, num_nodes, random)
@@ -158,16 +155,7 @@ def draw_family(random: Random) -> str:
 
 
 def draw_graph(family: str, num_nodes: int, random: Random) -> Adjacency | None:
-    r"""Draws a graph of a family: node order shuffled, edges toggled by noise.
-
-    Args:
-        family (str): A name in :obj:`FAMILIES`.
-        num_nodes (int): Number of nodes.
-        random (RandomState): Source of randomness.
-
-    Returns:
-        The symmetric adjacency matrix, or :obj:`None` if the noise left a node isolated.
-    """
+    r"""Draws a graph of a family: node order shuffled, edges toggled by noise."""
     adjacency = FAMILIES[family][1](num_nodes, random)
     order = random.permutation(num_nodes)
     noisy = toggle_edges(adjacency[np.ix_(order, order)], random)

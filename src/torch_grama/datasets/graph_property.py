@@ -7,11 +7,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from torch_grama.datasets.compact import Array, CompactGraphs, column
-from torch_grama.datasets.compact_file import CompactFile
+from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
 from torch_grama.datasets.entry import LOG10_MSE, Entry, Published
-from torch_grama.datasets.folds import consecutive_fold
 from torch_grama.datasets.graph_families import draw_family, draw_graph
+from torch_grama.datasets.raw_arrays import Array
+from torch_grama.datasets.splits import consecutive_fold
 from torch_grama.datasets.storage import Report, Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 
@@ -93,14 +93,7 @@ def generate_property(
 
 
 def shortest_paths(adjacency: NDArray[np.bool_]) -> NDArray[np.int16]:
-    r"""Hop distances of all pairs, for many graphs of one size at once.
-
-    Args:
-        adjacency (array): Adjacency matrices ``[G, N, N]``.
-
-    Returns:
-        Distances ``[G, N, N]``; -1 where there is no path.
-    """
+    r"""Hop distances of all pairs, for many graphs of one size at once."""
     steps = adjacency.astype(np.float32)
     distance = np.where(adjacency, 1, -1).astype(np.int16)
     distance[:, np.arange(adjacency.shape[1]), np.arange(adjacency.shape[1])] = 0
@@ -155,11 +148,7 @@ def load_property(
 
 
 def parse_name(name: str) -> tuple[str, Labels]:
-    r"""Splits ``property-<task>[-<labels>]``.
-
-    Raises:
-        ValueError: If the name has another form.
-    """
+    r"""Splits ``property-<task>[-<labels>]``."""
     family, _, rest = name.partition("-")
     task, _, word = rest.partition("-")
     for labels, tasks in _COLUMN.items():
@@ -172,14 +161,7 @@ def parse_name(name: str) -> tuple[str, Labels]:
 
 
 def property_entry(name: str) -> Entry:
-    r"""The catalogue's entry for a task and a label set.
-
-    Args:
-        name (str): ``property-<task>[-<labels>]``.
-
-    Raises:
-        ValueError: If the name has another form.
-    """
+    r"""The catalogue's entry for a task and a label set."""
     task, labels = parse_name(name)
     return Entry(
         name=name,

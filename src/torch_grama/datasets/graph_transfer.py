@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from torch_grama.datasets.compact import CompactGraphs, column
 from torch_grama.datasets.entry import MSE, Entry, Published
-from torch_grama.datasets.folds import consecutive_fold
+from torch_grama.datasets.splits import consecutive_fold
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 
@@ -109,9 +109,6 @@ def constant_mse(num_nodes: int) -> float:
     .. math::
         c = \frac{(n - 2) / 4 + 1}{n}, \quad
         \frac{(n - 2)(1/48 + (c - 1/4)^2) + (1 - c)^2 + c^2}{n}
-
-    Args:
-        num_nodes (int): Nodes :math:`n` of a graph.
     """
     constant = ((num_nodes - 2) / 4 + 1) / num_nodes
     free = (num_nodes - 2) * (1 / 48 + (constant - 1 / 4) ** 2)
@@ -153,11 +150,7 @@ def load_transfer(
 
 
 def parse_name(name: str) -> tuple[Topology, int, Variant]:
-    r"""Splits ``transfer-<topology>-<distance>[-<variant>]``.
-
-    Raises:
-        ValueError: If the name has another form or the distance is below 2.
-    """
+    r"""Splits ``transfer-<topology>-<distance>[-<variant>]``."""
     for topology in TOPOLOGIES:
         prefix = f"transfer-{topology}-"
         distance, _, word = name.removeprefix(prefix).partition("-")
@@ -171,14 +164,7 @@ def parse_name(name: str) -> tuple[Topology, int, Variant]:
 
 
 def transfer_entry(name: str) -> Entry:
-    r"""The catalogue's entry for any topology, distance and variant.
-
-    Args:
-        name (str): ``transfer-<topology>-<distance>[-<variant>]``.
-
-    Raises:
-        ValueError: If the name has another form or the distance is below 2.
-    """
+    r"""The catalogue's entry for any topology, distance and variant."""
     topology, distance, variant = parse_name(name)
     edges, num_nodes = _edges(topology, distance, legacy=variant == "legacy")
     total = sum(COUNTS)

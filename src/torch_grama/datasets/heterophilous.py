@@ -14,8 +14,8 @@ from torch_geometric.datasets import HeterophilousGraphDataset
 
 from torch_grama.datasets.entry import ACCURACY, ROC_AUC, DataFile, Entry, Published, Source
 from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.folds import PARTS, mask_folds
 from torch_grama.datasets.raw_arrays import reading
+from torch_grama.datasets.splits import PARTS, mask_folds
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData, Metric
 

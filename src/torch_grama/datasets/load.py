@@ -53,13 +53,7 @@ def load(
 
 
 def load_with(name: str | Path, storage: Storage, options: Mapping[str, object]) -> GraphTaskData:
-    r"""Loads a data set, its options given as a mapping.
-
-    Args:
-        name (str or Path): See :func:`load`.
-        storage (Storage): Where files are found and kept.
-        options (mapping): See :func:`load`.
-    """
+    r"""Loads a data set, its options given as a mapping."""
     if is_path(name):
         own = _own_options(options)
         return load_path(name, **own)  # type: ignore[arg-type]  # values are checked inside
@@ -68,11 +62,7 @@ def load_with(name: str | Path, storage: Storage, options: Mapping[str, object])
 
 
 def is_path(name: str | Path) -> bool:
-    r"""Whether a name means files: a path object, something like one, or no known word.
-
-    Args:
-        name (str or Path): See :func:`load`.
-    """
+    r"""Whether a name means files: a path object, something like one, or no known word."""
     if isinstance(name, Path) or "/" in name or "\\" in name:
         return True
     try:

@@ -11,12 +11,11 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from torch_grama.datasets.compact import CompactGraphs, column
-from torch_grama.datasets.compact_file import CompactFile
+from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
 from torch_grama.datasets.entry import ACCURACY, DataFile, Entry, Published, Source
 from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.folds import PARTS, index_fold
 from torch_grama.datasets.raw_arrays import reading
+from torch_grama.datasets.splits import PARTS, index_fold
 from torch_grama.datasets.storage import Report, Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 from torch_grama.datasets.transforms import LocalDegreeProfile, apply_transforms

@@ -1,17 +1,23 @@
-"""Molecules as the Open Graph Benchmark sees them: nine atom and three bond features."""
+"""Molecules with the features of the Open Graph Benchmark, and ogbg-molhiv."""
 
 from __future__ import annotations
 
 import sys
+import zipfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from torch_grama.datasets.compact import Array, CompactGraphs, column
+from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
+from torch_grama.datasets.entry import ROC_AUC, DataFile, Entry, Published, Source
 from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.task_data import FeatureEncoding
+from torch_grama.datasets.raw_arrays import Array, read_table, reading
+from torch_grama.datasets.splits import index_fold
+from torch_grama.datasets.storage import Storage
+from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 
 if TYPE_CHECKING:
     from torch_grama.datasets.storage import Report
@@ -35,18 +41,6 @@ def pack_bonds(
 
     A bond expands to :math:`u \to v, v \to u`, both with its features, as the Open Graph Benchmark
     lists them.
-
-    Args:
-        x (array): Atom features ``[N, 9]``.
-        num_nodes (array): Atoms of each molecule.
-        bonds (array): Local atom numbers ``[2, M]``.
-        bond_attr (array): Bond features ``[M, 3]``.
-        num_bonds (array): Bonds of each molecule.
-        y (array): Targets, one row a molecule, in their final type.
-        where (str): The file they come from, for the message.
-
-    Raises:
-        DatasetError: If the arrays do not fit together or a feature is out of its range.
     """
     for name, table, sizes in (("atom", x, ATOM_SIZES), ("bond", bond_attr, BOND_SIZES)):
         if table.ndim != 2 or table.shape[1] != len(sizes):
@@ -81,15 +75,6 @@ def featurise(
     r"""Turns SMILES strings into graphs with the features of the Open Graph Benchmark.
 
     Takes rdkit and ogb.
-
-    Args:
-        smiles (sequence of str): The molecules.
-        y (array): Targets, one row a molecule.
-        where (str): The file they come from, for the message.
-        report (callable, optional): Told about the progress. (default: :obj:`None`)
-
-    Raises:
-        DatasetError: If a string cannot be read as a molecule.
     """
     smiles2graph = _import_smiles2graph()
     atoms, bonds, bond_attr, num_nodes, num_bonds = [], [], [], [], []
@@ -137,3 +122,105 @@ def _import_smiles2graph() -> Callable[[str], dict[str, NDArray[np.int64]]]:
         else:
             sys.modules["outdated"] = hidden
     return cast("Callable[[str], dict[str, NDArray[np.int64]]]", smiles2graph)
+
+
+_VERSION = 1
+_TABLES = {
+    "raw/node-feat.csv.gz": len(ATOM_SIZES),
+    "raw/edge.csv.gz": 2,
+    "raw/edge-feat.csv.gz": len(BOND_SIZES),
+    "raw/num-node-list.csv.gz": 1,
+    "raw/num-edge-list.csv.gz": 1,
+    "raw/graph-label.csv.gz": 1,
+    "split/scaffold/train.csv.gz": 1,
+    "split/scaffold/valid.csv.gz": 1,
+    "split/scaffold/test.csv.gz": 1,
+}
+
+
+def load_molhiv(entry: Entry, storage: Storage) -> GraphTaskData:
+    """Loads ogbg-molhiv from the tables of the Open Graph Benchmark or from its archive."""
+    content = storage.prepared(entry, _VERSION, lambda _, paths: _build(paths))
+    fold = index_fold(content.extras, len(content.graphs), f"{entry.name} split")
+    return entry.task(content.graphs, [fold], ATOMS, BONDS)
+
+
+def _build(paths: list[Path]) -> CompactFile:
+    if len(paths) > 1:
+        files = dict(zip(_TABLES, paths, strict=True))
+        return _pack(lambda name: files[name].read_bytes(), lambda name: str(files[name]))
+    archive = paths[0]
+    with reading(archive, "the archive of ogbg-molhiv"), zipfile.ZipFile(archive) as content:
+        members = {"/".join(Path(n).parts[1:]): n for n in content.namelist()}
+        return _pack(lambda name: content.read(members[name]), lambda name: f"{archive}/{name}")
+
+
+def _pack(read: Callable[[str], bytes], where: Callable[[str], str]) -> CompactFile:
+    tables = {name: read_table(read(name), width, where(name)) for name, width in _TABLES.items()}
+    labels = tables["raw/graph-label.csv.gz"]
+    if set(np.unique(labels)) - {0, 1}:
+        raise DatasetError(
+            f"Expected the labels in '{where('raw/graph-label.csv.gz')}' to be 0 or 1 (got "
+            f"{sorted(np.unique(labels).tolist())[:5]}); fetch the file again"
+        )
+    graphs = pack_bonds(
+        tables["raw/node-feat.csv.gz"],
+        tables["raw/num-node-list.csv.gz"].reshape(-1),
+        tables["raw/edge.csv.gz"].T,
+        tables["raw/edge-feat.csv.gz"],
+        tables["raw/num-edge-list.csv.gz"].reshape(-1),
+        labels.reshape(-1),
+        where("raw/edge.csv.gz"),
+    )
+    split = {
+        part: tables[f"split/scaffold/{word}.csv.gz"].reshape(-1)
+        for part, word in (("train", "train"), ("val", "valid"), ("test", "test"))
+    }
+    index_fold(split, len(graphs), where("split/scaffold/train.csv.gz"))
+    return CompactFile(graphs, extras=split)
+
+
+ENTRIES = (
+    Entry(
+        name="ogbg-molhiv",
+        family="molecules",
+        summary="does a molecule inhibit HIV replication?",
+        level="graph",
+        kind="classification",
+        metric=ROC_AUC,
+        num_outputs=2,
+        loader=load_molhiv,
+        published=Published(
+            num_graphs=41_127,
+            num_nodes=1_049_163,
+            num_edges=2_259_376,
+            mean_nodes=25.5,
+            num_features=9,
+            num_outputs=2,
+            num_folds=1,
+            split=(32_901, 4_113, 4_113),
+            source="Open Graph Benchmark",
+        ),
+        sources=(
+            Source("tables", tuple(DataFile(f"ogbg_molhiv/{name}") for name in _TABLES)),
+            Source(
+                "archive",
+                (
+                    DataFile(
+                        "ogbg_molhiv/hiv.zip",
+                        (
+                            "https://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/"
+                            "hiv.zip",
+                        ),
+                    ),
+                ),
+            ),
+        ),
+        disk_bytes=4_000_000,
+        class_names=("inactive", "active"),
+        origin="https://ogb.stanford.edu/docs/graphprop/",
+        licence="MIT",
+        citation="Hu, Fey, Zitnik, Dong, Ren, Liu, Catasta, Leskovec: Open Graph Benchmark, 2020; "
+        "Wu et al.: MoleculeNet, 2018",
+    ),
+)

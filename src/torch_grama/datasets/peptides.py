@@ -14,8 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from torch_grama.datasets.compact import Array, CompactGraphs, column
-from torch_grama.datasets.compact_file import CompactFile
+from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
 from torch_grama.datasets.entry import (
     AVERAGE_PRECISION,
     MAE,
@@ -25,10 +24,9 @@ from torch_grama.datasets.entry import (
     Source,
 )
 from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.folds import PARTS, index_fold
 from torch_grama.datasets.molecules import ATOMS, BONDS, featurise, pack_bonds
-from torch_grama.datasets.raw_arrays import read_npz, read_tensors, reading
-from torch_grama.datasets.safe_pickle import load_pickle
+from torch_grama.datasets.raw_arrays import Array, load_pickle, read_npz, read_tensors, reading
+from torch_grama.datasets.splits import PARTS, index_fold
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import GraphTaskData
 
@@ -95,11 +93,7 @@ def load_peptides(entry: Entry, storage: Storage) -> GraphTaskData:
 
 
 def read_split(path: Path) -> dict[str, NDArray[np.int64]]:
-    r"""Reads the split pickle: a dictionary of graph numbers.
-
-    Raises:
-        DatasetError: If the file holds something else.
-    """
+    r"""Reads the split pickle: a dictionary of graph numbers."""
     content = load_pickle(path)
     with reading(path, "a dictionary with the graph numbers of 'train', 'val' and 'test'"):
         if not isinstance(content, dict):

@@ -38,17 +38,6 @@ def save_picture(task: GraphTaskData, path: Path, index: int | None = None) -> P
     Of a graph with more than 200 nodes, the surroundings of one node are drawn. Colours show the
     class of a node, its target, or its first feature, whichever there is. Takes matplotlib and
     networkx.
-
-    Args:
-        task (GraphTaskData): The data set.
-        path (Path): The file to write.
-        index (int, optional): Number of the graph. (default: one of middling size)
-
-    Returns:
-        The path of the file.
-
-    Raises:
-        DatasetError: If matplotlib or networkx is missing, or there is no such graph.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -14,18 +14,18 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from torch_grama.datasets.compact import Array
-from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.errors import DatasetError, UnsafePickleError
 
+Array: TypeAlias = NDArray[np.generic]
 DAMAGE = (
     *(OSError, EOFError, ValueError, KeyError, IndexError, TypeError, AttributeError),
-    *(RuntimeError, ArithmeticError, MemoryError, SyntaxError, struct.error),
+    *(RuntimeError, ArithmeticError, MemoryError, SyntaxError, SystemError, struct.error),
     *(zipfile.BadZipFile, zlib.error, tarfile.TarError, lzma.LZMAError, pickle.UnpicklingError),
 )
 """What readers of archives, arrays and tables raise on a damaged file."""
@@ -33,15 +33,7 @@ DAMAGE = (
 
 @contextmanager
 def reading(path: Path | str, expected: str) -> Iterator[None]:
-    r"""Turns whatever goes wrong inside into one sentence about the file.
-
-    Args:
-        path (Path): The file being read.
-        expected (str): What it should be, in words.
-
-    Raises:
-        DatasetError: If anything inside fails.
-    """
+    r"""Turns whatever goes wrong inside into one sentence about the file."""
     try:
         yield
     except DatasetError as error:
@@ -57,15 +49,7 @@ def reading(path: Path | str, expected: str) -> Iterator[None]:
 
 
 def read_npz(path: Path, names: Sequence[str]) -> dict[str, Array]:
-    r"""Reads the named arrays of an ``.npz`` file.
-
-    Args:
-        path (Path): The file.
-        names (sequence of str): The arrays that must be there.
-
-    Raises:
-        DatasetError: If the file is damaged or an array is missing.
-    """
+    r"""Reads the named arrays of an ``.npz`` file."""
     with (
         reading(path, f"an .npz file with the arrays {', '.join(names)}"),
         path.open("rb") as stream,
@@ -75,16 +59,7 @@ def read_npz(path: Path, names: Sequence[str]) -> dict[str, Array]:
 
 
 def read_table(content: bytes, num_columns: int, where: str) -> NDArray[np.int64]:
-    r"""Reads a table of whole numbers without a header from a gzipped CSV file.
-
-    Args:
-        content (bytes): The compressed file.
-        num_columns (int): Expected number of columns.
-        where (str): Its name, for the message.
-
-    Raises:
-        DatasetError: If it is damaged or has another width.
-    """
+    r"""Reads a table of whole numbers without a header from a gzipped CSV file."""
     with reading(where, f"a gzipped table of {num_columns} columns of whole numbers"):
         text = gzip.decompress(content)
         if not text.strip():
@@ -96,11 +71,7 @@ def read_table(content: bytes, num_columns: int, where: str) -> NDArray[np.int64
 
 
 def read_json(path: Path, keys: Sequence[str]) -> dict[str, object]:
-    r"""Reads a JSON object that has the given keys.
-
-    Raises:
-        DatasetError: If the file is damaged or a key is missing.
-    """
+    r"""Reads a JSON object that has the given keys."""
     with reading(path, f"a JSON object with the keys {', '.join(keys)}"):
         content = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
@@ -111,12 +82,74 @@ def read_json(path: Path, keys: Sequence[str]) -> dict[str, object]:
         return content
 
 
-def read_tensors(stream: IO[bytes] | Path, where: str) -> object:
-    r"""Reads tensors saved with :func:`torch.save`; nothing in the file is run.
+def load_pickle(source: Path | bytes, where: str | None = None) -> object:
+    r"""Reads a pickle of arrays, tensors, numbers, texts and plain containers.
 
-    Raises:
-        DatasetError: If the file is damaged or holds more than tensors and plain containers.
+    Only the few names that such data needs are looked up. Files of Python 2 and of old versions of
+    numpy and scipy are understood, their byte strings as Latin-1; scipy need not be installed.
     """
+    where = where or str(source)
+    with reading(where, "a pickle of arrays and plain containers"):
+        content = source.read_bytes() if isinstance(source, Path) else source
+        return _DataUnpickler(content, where).load()
+
+
+class CsrMatrix:
+    r"""A scipy matrix in compressed rows, as it stands in a pickle."""
+
+    def toarray(self) -> Array:
+        r"""Returns the dense matrix; entries stored twice are summed, as scipy does."""
+        parts = vars(self)
+        data, columns = np.asarray(parts["data"]), np.asarray(parts["indices"], dtype=np.int64)
+        dense = np.zeros(parts["_shape" if "_shape" in parts else "shape"], dtype=data.dtype)
+        rows = np.repeat(np.arange(dense.shape[0]), np.diff(parts["indptr"]))
+        if not rows.shape == columns.shape == data.shape or bool((columns < 0).any()):
+            raise ValueError("a sparse matrix whose parts do not fit together")
+        np.add.at(dense, (rows, columns), data)
+        return dense
+
+
+class _DataUnpickler(pickle.Unpickler):
+    def __init__(self, content: bytes, where: str) -> None:
+        super().__init__(io.BytesIO(content), encoding="latin1")
+        self._where = where
+
+    def find_class(self, module: str, name: str) -> object:
+        module = _PYTHON_3.get(module, module).replace("numpy.core.", "numpy._core.")
+        if module.startswith("scipy.sparse") and name == "csr_matrix":
+            return CsrMatrix
+        if (module, name) == ("builtins", "long"):
+            return int
+        if (module, name) == ("torch.storage", "_load_from_bytes"):
+            return _load_storage
+        if name not in _PICKLED_NAMES.get(module, ()):
+            raise UnsafePickleError(
+                f"'{self._where}' is refused because it asks for '{module}.{name}', which data "
+                f"does not need: use the file from its publisher."
+            )
+        return super().find_class(module, name)
+
+
+def _load_storage(content: bytes) -> object:
+    """The storage inside a tensor is itself a file of torch."""
+    return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+
+
+_PYTHON_3 = {"__builtin__": "builtins", "copy_reg": "copyreg"}
+_PICKLED_NAMES = {
+    "builtins": {"object", "list", "dict", "set", "frozenset", "int", "float", "bytes"},
+    "collections": {"OrderedDict", "defaultdict"},
+    "copyreg": {"_reconstructor"},
+    "_codecs": {"encode"},
+    "numpy": {"dtype", "ndarray"},
+    "numpy._core.multiarray": {"_reconstruct", "scalar"},
+    "numpy._core.numeric": {"_frombuffer"},
+    "torch._utils": {"_rebuild_tensor_v2"},
+}
+
+
+def read_tensors(stream: IO[bytes] | Path, where: str) -> object:
+    r"""Reads tensors saved with :func:`torch.save`; nothing in the file is run."""
     with reading(where, "a file of tensors and plain containers"):
         source = stream if isinstance(stream, Path) else io.BytesIO(stream.read())
         return torch.load(source, map_location="cpu", weights_only=True)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from torch_grama.datasets.compact import Array, CompactGraphs, column, narrow
-from torch_grama.datasets.compact_file import CompactFile
+from torch_grama.datasets.compact import CompactFile, CompactGraphs, column, narrow
 from torch_grama.datasets.entry import ACCURACY, Entry, Published
-from torch_grama.datasets.folds import consecutive_fold
+from torch_grama.datasets.raw_arrays import Array
+from torch_grama.datasets.splits import consecutive_fold
 from torch_grama.datasets.storage import Report, Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 

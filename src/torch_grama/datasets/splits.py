@@ -1,15 +1,22 @@
-"""Train / validation / test divisions: made once from a seed, the same on every machine."""
+"""Train / validation / test divisions: official ones, and those made once from a seed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from torch_grama.datasets.atomic_file import write_atomically
 from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.file_lock import file_lock
+from torch_grama.datasets.raw_arrays import Array
 from torch_grama.datasets.task_data import Fold
 
 Fractions = tuple[float, float, float]
@@ -59,23 +66,6 @@ def make_split(
     random generator and is the same on every platform and with every version of numpy. The sizes
     of the three sets are the rounded fractions of the whole, and each class has within one item
     its own fractions and at least one item in each set.
-
-    Args:
-        items (ndarray): The distinct indices to divide, non-negative.
-        classes (ndarray, optional): The class of each item. Without it all count as one class.
-            (default: :obj:`None`)
-        fractions (tuple, optional): Parts of train, validation and test; they sum to one.
-            (default: :obj:`(0.6, 0.2, 0.2)`)
-        seed (int, optional): Which of the many divisions. (default: :obj:`0`)
-        class_names (sequence of str, optional): What the classes are called in an error.
-        what (str, optional): What the items are called in an error. (default: :obj:`"nodes"`)
-
-    Returns:
-        The division.
-
-    Raises:
-        ValueError: The fractions are no fractions.
-        DatasetError: There are fewer than three items, or fewer than three of a class.
     """
     check_fractions(fractions)
     items = np.asarray(items, dtype=np.int64)
@@ -111,14 +101,7 @@ def make_split(
 
 
 def check_fractions(fractions: Sequence[float]) -> None:
-    r"""Refuses fractions that are not three positive numbers which sum to one.
-
-    Args:
-        fractions (sequence of float): Parts of train, validation and test.
-
-    Raises:
-        ValueError: They are not.
-    """
+    r"""Refuses fractions that are not three positive numbers which sum to one."""
     if len(fractions) != 3 or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-9:
         raise ValueError(
             f"Expected 'fractions' to be three positive numbers that sum to 1, such as "
@@ -148,3 +131,147 @@ def _hash(items: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
     return state ^ (state >> np.uint64(31))
+
+
+PARTS = ("train", "val", "test")
+
+
+def consecutive_fold(counts: tuple[int, int, int]) -> Fold:
+    r"""The division of a set that lists training, validation and test graphs one after another."""
+    graphs = torch.arange(sum(counts))
+    train, val, _ = counts
+    return Fold(graphs[:train], graphs[train : train + val], graphs[train + val :])
+
+
+def index_fold(parts: Mapping[str, Array], num_graphs: int, where: str) -> Fold:
+    r"""A division by graph numbers."""
+    ordered = [np.asarray(parts[name], dtype=np.int64).reshape(-1) for name in PARTS]
+    together = np.concatenate(ordered)
+    if together.size and not 0 <= together.min() <= together.max() < num_graphs:
+        raise DatasetError(
+            f"Expected the split in '{where}' to number graphs from 0 to {num_graphs - 1} (got "
+            f"{together.min()} to {together.max()}); fetch the file again"
+        )
+    if len(np.unique(together)) != len(together):
+        raise DatasetError(
+            f"Expected the parts of the split in '{where}' to be disjoint (got a graph twice); "
+            "fetch the file again"
+        )
+    return Fold(*(torch.from_numpy(part.copy()) for part in ordered))
+
+
+def mask_folds(
+    train: Tensor, val: Tensor, test: Tensor, *, num_nodes: int, where: str
+) -> list[Fold]:
+    r"""One division a column of three boolean matrices ``[N, folds]``."""
+    shapes = {tuple(mask.shape) for mask in (train, val, test)}
+    if len(shapes) != 1 or train.dim() != 2 or train.size(0) != num_nodes:
+        raise DatasetError(
+            f"Expected the masks in '{where}' to have {num_nodes} rows and one column a split (got "
+            f"{sorted(shapes)}); fetch the file again"
+        )
+    parts = [mask.to(torch.bool) for mask in (train, val, test)]
+    if bool((torch.stack(parts).sum(dim=0) > 1).any()):
+        raise DatasetError(
+            f"Expected the masks in '{where}' to be disjoint (got a node in two); fetch the file "
+            "again"
+        )
+    return [Fold(*(part[:, number].clone() for part in parts)) for number in range(train.size(1))]
+
+
+_FORMAT = 1
+_PARTS = ("train", "val", "test")
+
+
+def fingerprint(parts: Iterable[NDArray[np.generic] | str]) -> str:
+    r"""Returns a short name for data: equal data has the same, other data another."""
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, str):
+            content, kind = part.encode(), "text"
+        else:
+            array = np.ascontiguousarray(part)
+            array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+            content, kind = array.tobytes(), f"{array.dtype.str}{array.shape}"
+        digest.update(f"{kind}:{len(content)}:".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def stored_split(
+    path: Path,
+    key: str,
+    make: Callable[[], Split],
+    *,
+    num_items: int,
+    items: str,
+    targets: str,
+) -> tuple[Split, str | None]:
+    r"""Returns the division that is stored under a key, or makes and stores it."""
+    divisions = _read(path, items)
+    if key in divisions:
+        return _checked(path, key, divisions[key], num_items, targets), None
+    split = make()
+    stored = {"targets": targets, **{part: getattr(split, part).tolist() for part in _PARTS}}
+    try:
+        with file_lock(path):
+            # Another process may have added a division of its own in the meantime.
+            divisions = {**_read(path, items), key: stored}
+            table = {"format": _FORMAT, "items": items, "divisions": divisions}
+            write_atomically(path, (json.dumps(table, separators=(",", ":")) + "\n").encode())
+    except OSError as error:
+        return split, f"it could not be stored in '{path}' ({error.strerror or error})"
+    return split, None
+
+
+def _read(path: Path, items: str) -> dict[str, object]:
+    try:
+        table = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise DatasetError(
+            f"Cannot read '{path}' ({error.strerror}): check its permissions."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise _broken(path, str(error)) from error
+    if not isinstance(table, dict) or table.get("format") != _FORMAT:
+        raise _broken(path, f"expected a table of format {_FORMAT}")
+    if table.get("items") != items:
+        raise _foreign(path, "the nodes or graphs")
+    divisions = table.get("divisions")
+    if not isinstance(divisions, dict):
+        raise _broken(path, "'divisions' is missing")
+    return divisions
+
+
+def _checked(path: Path, key: str, stored: object, num_items: int, targets: str) -> Split:
+    if isinstance(stored, dict) and stored.get("targets") != targets:
+        raise _foreign(path, "the labels")
+    parts = []
+    for name in _PARTS:
+        indices = stored.get(name) if isinstance(stored, dict) else None
+        if (
+            not isinstance(indices, list)
+            or not indices
+            or not all(type(index) is int and 0 <= index < num_items for index in indices)
+        ):
+            raise _broken(path, f"'{name}' of the split '{key}' is no list of valid indices")
+        parts.append(np.asarray(indices, dtype=np.int64))
+    joined = np.concatenate(parts)
+    if len(np.unique(joined)) != len(joined):
+        raise _broken(path, f"the sets of the split '{key}' overlap")
+    return Split(*parts)
+
+
+def _foreign(path: Path, what: str) -> DatasetError:
+    return DatasetError(
+        f"'{path}' holds splits of other data ({what} have changed since they were made): restore "
+        f"the data, or delete the file to have new splits made."
+    )
+
+
+def _broken(path: Path, fault: str) -> DatasetError:
+    return DatasetError(
+        f"'{path}' is no file of splits ({fault}): delete it to have new splits made."
+    )

@@ -68,11 +68,7 @@ class Comparison:
 
 
 def measure(task: GraphTaskData) -> Statistics:
-    r"""Measures a data set without expanding compact graphs.
-
-    Args:
-        task (GraphTaskData): The data set.
-    """
+    r"""Measures a data set without expanding compact graphs."""
     num_nodes, num_edges, num_pairs = _count(task.graphs)
     fold = task.folds[0]
     return Statistics(
@@ -90,12 +86,7 @@ def measure(task: GraphTaskData) -> Statistics:
 
 
 def compare(measured: Statistics, published: Published) -> list[Comparison]:
-    r"""Sets measured numbers beside the published ones.
-
-    Args:
-        measured (Statistics): Of the loaded set.
-        published (Published): Of the catalogue.
-    """
+    r"""Sets measured numbers beside the published ones."""
     undirected = published.edges == "undirected"
     edges = measured.num_pairs if undirected else measured.num_edges
     word = "undirected edges" if undirected else "directed edges"

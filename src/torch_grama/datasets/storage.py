@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
-from torch_grama.datasets.compact_file import CompactFile, cached
+from torch_grama.datasets.compact import CompactFile, cached
 from torch_grama.datasets.download import RemoteFile, cache_folder, locate, obtain
 from torch_grama.datasets.entry import DataFile, Entry, Source
 from torch_grama.datasets.errors import DatasetMissingError

@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_grama.datasets.compact import Array, CompactGraphs, column
-from torch_grama.datasets.compact_file import CompactFile
+from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
 from torch_grama.datasets.entry import ACCURACY, DataFile, Entry, Published, Source
-from torch_grama.datasets.folds import PARTS, index_fold
-from torch_grama.datasets.raw_arrays import read_tensors, reading
+from torch_grama.datasets.raw_arrays import Array, read_tensors, reading
+from torch_grama.datasets.splits import PARTS, index_fold
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 

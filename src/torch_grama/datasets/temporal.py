@@ -13,8 +13,8 @@ from torch_geometric.data import Data
 
 from torch_grama.datasets.entry import MSE, DataFile, Entry, Published, Source
 from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.folds import consecutive_fold
 from torch_grama.datasets.raw_arrays import read_json, reading
+from torch_grama.datasets.splits import consecutive_fold
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 
@@ -50,16 +50,6 @@ def load_temporal(
     In time order, the first ``ratio`` of the graphs are for training, of which the last
     ``validation`` validates; the rest is for the test. A tenth of a short series is a few steps,
     too few to choose settings by: take more for that, and the tenth again for the final runs.
-
-    Args:
-        entry (Entry): The data set.
-        storage (Storage): Where files are found.
-        lags (int, optional): Past steps shown. (default: those of the protocol)
-        ratio (float, optional): Share for training and validation. (default: :obj:`0.9`)
-        validation (float, optional): Share of that for validation. (default: :obj:`0.1`)
-
-    Raises:
-        DatasetError: If the file is damaged or too few steps are left.
     """
     shape = _SHAPES[entry.name]
     lags = shape.lags if lags is None else lags
@@ -104,11 +94,7 @@ def load_temporal(
 
 
 def zero_mse(task: GraphTaskData) -> float:
-    r"""Mean squared error of predicting 0 on the test part, the reference to beat.
-
-    Args:
-        task (GraphTaskData): A loaded forecast.
-    """
+    r"""Mean squared error of predicting 0 on the test part, the reference to beat."""
     errors = [task.graphs[int(number)]["y"].square().mean() for number in task.folds[0].test]
     return float(torch.stack(errors).mean())
 

@@ -18,15 +18,7 @@ _RETRYABLE = frozenset({408, 425, 429})
 
 
 class TransferError(Exception):
-    r"""Why one attempt failed.
-
-    Args:
-        reason (str): The words for the user.
-        permanent (bool, optional): Whether the same address can only fail again. (default:
-            :obj:`False`)
-        retry_after (float, optional): Seconds the server asked to be left alone. (default:
-            :obj:`0.0`)
-    """
+    r"""Why one attempt failed."""
 
     def __init__(self, reason: str, permanent: bool = False, retry_after: float = 0.0) -> None:
         super().__init__(reason)
@@ -44,23 +36,7 @@ def transfer(
     timeout: float,
     progress: Progress | None,
 ) -> bool:
-    r"""Copies an address into a file, going on where the file ends if the server can.
-
-    Args:
-        url (str): An ``http`` or ``https`` address.
-        partial (Path): What is there already, or nothing; it grows, and stays after a failure.
-        size (int, optional): The published number of bytes.
-        page_allowed (bool): Whether the file itself may be a web page.
-        timeout (float): Seconds without a byte after which the server counts as stalled.
-        progress (callable, optional): Called with the bytes that are there and the expected total.
-
-    Returns:
-        Whether the file was continued rather than written from its start.
-
-    Raises:
-        TransferError: The server failed, or sent something other than the file.
-        OSError: The file cannot be written here.
-    """
+    r"""Copies an address into a file, going on where the file ends if the server can."""
     offset = partial.stat().st_size if partial.exists() else 0
     headers = {"User-Agent": "torch-grama", "Accept-Encoding": "identity"}
     if offset:

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import io
-import pickle
 import zipfile
-from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from torch_grama.datasets.compact import Array, CompactGraphs, column
-from torch_grama.datasets.compact_file import CompactFile
+from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
 from torch_grama.datasets.entry import MAE, DataFile, Entry, Published, Source
-from torch_grama.datasets.errors import DatasetError, UnsafePickleError
-from torch_grama.datasets.folds import PARTS, index_fold
-from torch_grama.datasets.raw_arrays import read_npz, reading
+from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.raw_arrays import Array, load_pickle, read_npz, reading
+from torch_grama.datasets.splits import PARTS, index_fold
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 
@@ -75,8 +69,8 @@ def _build(source: Source, paths: list[Path]) -> CompactFile:
             names = {Path(name).name: name for name in content.namelist()}
             parts = []
             for part, index in zip(PARTS, paths[1:], strict=True):
-                with content.open(names[f"{part}.pickle"]) as stream:
-                    molecules = _read_pickle(stream, f"{path}/{part}.pickle")
+                member = content.read(names[f"{part}.pickle"])
+                molecules = _read_pickle(member, f"{path}/{part}.pickle")
                 parts.append(_choose(molecules, _read_index(index), f"{path}/{part}.pickle"))
     return _pack(parts, str(path))
 
@@ -138,34 +132,12 @@ def _choose(
         }
 
 
-def _read_pickle(stream: IO[bytes], where: str) -> list[Mapping[str, Tensor]]:
+def _read_pickle(content: bytes, where: str) -> list[Mapping[str, Tensor]]:
+    molecules = load_pickle(content, where)
     with reading(where, "a pickled list of molecules"):
-        content = _TensorUnpickler(io.BytesIO(stream.read())).load()
-        if not isinstance(content, list):
-            raise TypeError(f"a {type(content).__name__}")
-        return content
-
-
-class _TensorUnpickler(pickle.Unpickler):
-    """Reads lists and dictionaries of tensors, and refuses whatever else a pickle can name."""
-
-    def find_class(self, module: str, name: str) -> object:
-        allowed = {
-            ("torch._utils", "_rebuild_tensor_v2"): torch._utils._rebuild_tensor_v2,
-            ("torch.storage", "_load_from_bytes"): _load_storage,
-            ("collections", "OrderedDict"): OrderedDict,
-        }
-        if (module, name) not in allowed:
-            raise UnsafePickleError(
-                f"A pickle of molecules asks for '{module}.{name}', which data does not need: use "
-                "the archive from its publisher."
-            )
-        return allowed[(module, name)]
-
-
-def _load_storage(content: bytes) -> object:
-    """The storage inside a tensor is itself a file of torch; it is held to the same rule."""
-    return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        if not isinstance(molecules, list):
+            raise TypeError(f"a {type(molecules).__name__}")
+        return molecules
 
 
 ENTRIES = (

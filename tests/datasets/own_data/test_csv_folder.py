@@ -412,7 +412,7 @@ def test_an_unwritable_folder_still_loads(folder: Path, monkeypatch: pytest.Monk
     def forbidden(path: Path, content: bytes) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("torch_grama.datasets.split_store.write_atomically", forbidden)
+    monkeypatch.setattr("torch_grama.datasets.splits.write_atomically", forbidden)
     data = load_path(folder)
     assert any("could not be stored" in note for note in data.notes)
     assert sorted(os.listdir(folder)) == ["edges.csv", "nodes.csv"]

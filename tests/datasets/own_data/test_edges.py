@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torch_grama.datasets.own_data.edges import complete_edges, contains
+from torch_grama.datasets.own_data.graph_parts import complete_edges, contains
 
 pairs = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=25)
 

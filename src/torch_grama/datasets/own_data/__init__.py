@@ -2,7 +2,6 @@
 
 from torch_grama.datasets.own_data.describe import describe
 from torch_grama.datasets.own_data.load import load_path
-from torch_grama.datasets.own_data.write_csv import write_csv_folder
-from torch_grama.datasets.own_data.write_json import write_json_lines
+from torch_grama.datasets.own_data.write import write_csv_folder, write_json_lines
 
 __all__ = ["describe", "load_path", "write_csv_folder", "write_json_lines"]

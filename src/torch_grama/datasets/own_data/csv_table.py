@@ -32,15 +32,7 @@ class Portion:
 
 
 class CsvTable:
-    r"""A table with one line of column names.
-
-    Args:
-        path (Path): The file: UTF-8, with or without byte order mark, separated by commas,
-            semicolons or tabs.
-
-    Raises:
-        DatasetError: The file is not there, empty, no text, or its columns are not distinct.
-    """
+    r"""A table with one line of column names."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -58,14 +50,7 @@ class CsvTable:
                 raise DatasetError(f"'{path}', line 1 has {problem}: name each column differently.")
 
     def position(self, name: str) -> int:
-        r"""Returns where a column that must be there stands.
-
-        Args:
-            name (str): Its name.
-
-        Raises:
-            DatasetError: There is no such column.
-        """
+        r"""Returns where a column that must be there stands."""
         if name in self.columns:
             return self.columns.index(name)
         nearest = difflib.get_close_matches(name, self.columns, n=1)
@@ -78,11 +63,7 @@ class CsvTable:
         )
 
     def portions(self) -> Iterator[Portion]:
-        r"""Reads the rows; empty lines are skipped.
-
-        Raises:
-            DatasetError: A row has more or fewer cells than there are columns, or a quote is open.
-        """
+        r"""Reads the rows; empty lines are skipped."""
         body = self._text.rstrip("\n")
         if '"' in body or "\r" in body or "\n\n" in body or body.startswith("\n"):
             yield from self._quoted_portions()
@@ -141,14 +122,7 @@ class CsvTable:
 
 
 def read_text(path: Path) -> str:
-    r"""Reads a text file in UTF-8, with or without byte order mark.
-
-    Args:
-        path (Path): The file.
-
-    Raises:
-        DatasetError: It is not there, or in another encoding; the line is named.
-    """
+    r"""Reads a text file in UTF-8, with or without byte order mark."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -178,3 +152,92 @@ def _stripped(cells: Sequence[str]) -> Sequence[str]:
     if joined.isascii() and not any(space in joined for space in " \t\v\f\n"):
         return cells
     return [cell.strip() for cell in cells]
+
+
+# A column of words with more values than this is taken for names or prose, not for categories.
+MOST_CATEGORIES = 20
+
+
+class FeatureColumn:
+    r"""Collects the cells of a column and turns them into one or more columns of numbers.
+
+    A column whose cells are all numbers is one feature. A column in which no cell is a number is
+    one feature for each of its values (1 where the cell has it, 0 elsewhere), provided that there
+    are at most 20 values and on average each occurs twice. Everything else is an error.
+    """
+
+    def __init__(self, name: str, path: Path) -> None:
+        self.name = name
+        self._path = path
+        self._numbers: list[NDArray[np.float32]] = []
+        self._words: list[str] = []
+        self._first_line = 0
+
+    def add(self, cells: Sequence[str], lines: NDArray[np.int64]) -> None:
+        r"""Takes the next cells."""
+        self._first_line = self._first_line or int(lines[0])
+        numbers = _numbers(cells)
+        if numbers is None:
+            self._add_words(cells, lines)
+            return
+        if self._words:
+            raise self._fault(lines[0], cells[0], "is a number where the rows above have words")
+        with np.errstate(over="ignore"):
+            narrow = numbers.astype(np.float32)
+        for row in np.flatnonzero(~np.isfinite(narrow))[:1]:
+            raise self._fault(lines[row], cells[row], "is not finite")
+        self._numbers.append(narrow)
+
+    def finish(self) -> tuple[NDArray[np.float32], tuple[str, ...], str | None]:
+        r"""Returns the columns of numbers, their names, and what to tell the user about them."""
+        if not self._words:
+            return np.concatenate(self._numbers)[:, None], (self.name,), None
+        values = sorted(set(self._words))
+        if len(values) > min(MOST_CATEGORIES, max(2, len(self._words) // 2)):
+            raise DatasetError(
+                f"'{self._path}', line {self._first_line}: the column '{self.name}' has "
+                f"{len(values)} different words such as '{self._words[0]}', too many to be "
+                f"categories: turn it into numbers, or leave it out with 'ignore'."
+            )
+        number = {value: column for column, value in enumerate(values)}
+        flags = np.zeros((len(self._words), len(values)), dtype=np.float32)
+        flags[np.arange(len(self._words)), [number[word] for word in self._words]] = 1.0
+        note = f"The words of the column '{self.name}' became {len(values)} features of 0 and 1."
+        return flags, tuple(f"{self.name}={value}" for value in values), note
+
+    def _add_words(self, cells: Sequence[str], lines: NDArray[np.int64]) -> None:
+        if "" in cells:
+            raise self._fault(lines[cells.index("")], "", "is empty")
+        values = set(cells)
+        words = {cell for cell in values if _numbers([cell]) is None}
+        if self._numbers or words != values:
+            row = next(row for row, cell in enumerate(cells) if cell in words)
+            raise self._fault(lines[row], cells[row], "is no number while others are")
+        self._words.extend(cells)
+
+    def _fault(self, line: np.int64, cell: str, fault: str) -> DatasetError:
+        return DatasetError(
+            f"'{self._path}', line {line}: the cell '{cell}' in the column '{self.name}' {fault}: "
+            f"correct it, or leave the column out with 'ignore'."
+        )
+
+
+def _numbers(cells: Sequence[str]) -> NDArray[np.float64] | None:
+    if "_" in "".join(cells):  # Python would read 1_2 as twelve
+        return None
+    try:
+        return np.array(cells, dtype=np.float64)
+    except ValueError:
+        return None
+
+
+def join_columns(
+    columns: Sequence[FeatureColumn],
+) -> tuple[NDArray[np.float32], tuple[str, ...], tuple[str, ...]]:
+    r"""Puts the features of several columns side by side."""
+    finished = [column.finish() for column in columns]
+    return (
+        np.concatenate([values for values, _, _ in finished], axis=1),
+        tuple(name for _, names, _ in finished for name in names),
+        tuple(note for _, _, note in finished if note is not None),
+    )

@@ -14,14 +14,19 @@ from torch_geometric.data import Data
 
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.own_data.csv_table import read_text
-from torch_grama.datasets.own_data.edges import check_edges, complete_edges, direction_note
-from torch_grama.datasets.own_data.features import check_alike, check_features
-from torch_grama.datasets.own_data.json_labels import read_json_labels
-from torch_grama.datasets.own_data.labels import no_labels
+from torch_grama.datasets.own_data.graph_parts import (
+    check_alike,
+    check_edges,
+    check_features,
+    complete_edges,
+    direction_note,
+    parts_from_words,
+    split_from_parts,
+)
+from torch_grama.datasets.own_data.labels import no_labels, read_json_labels
 from torch_grama.datasets.own_data.options import Options
 from torch_grama.datasets.own_data.parsed import ParsedGraphs
-from torch_grama.datasets.own_data.stated_splits import parts_from_words, split_from_parts
-from torch_grama.datasets.split_store import fingerprint
+from torch_grama.datasets.splits import fingerprint
 
 LINE_SUFFIXES = (".jsonl", ".ndjson")
 _KNOWN = {"nodes", "x", "num_nodes", "edges", "edge_attr", "edge_weight", "split"}
@@ -46,17 +51,6 @@ def read_json_lines(path: Path, options: Options) -> ParsedGraphs:
     ``edge_attr`` (one list of numbers an edge) and ``edge_weight`` (one number an edge), ``label``
     or ``y`` (a number, a word, a list of numbers or a list of words; null or nothing for a graph
     without label) and optionally ``split`` (train, val or test).
-
-    Args:
-        path (Path): A file, or a folder of files ending in ``.jsonl`` or ``.ndjson``, read in the
-            order of their names.
-        options (Options): What the user said.
-
-    Returns:
-        The graphs.
-
-    Raises:
-        DatasetError: A line is broken; file, line and remedy are named.
     """
     if options.level == "node":
         raise DatasetError(

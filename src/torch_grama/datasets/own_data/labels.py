@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -43,19 +44,6 @@ def labels_from_numbers(
 
     A vector of integers holds class numbers (-1: no label), a vector of other numbers a quantity
     (NaN: no label). A matrix of zeros and ones holds flags, any other matrix several quantities.
-
-    Args:
-        values (ndarray): The targets.
-        where (callable): Says where an item lies.
-        options (Options): What the user said.
-        flags (bool, optional): Whether zeros and ones with a decimal point are flags too.
-            (default: :obj:`True`)
-
-    Returns:
-        The targets.
-
-    Raises:
-        DatasetError: A label is outside the classes, infinite, or half missing.
     """
     if values.dtype.kind not in "biuf" or values.ndim not in (1, 2) or values.shape[-1] == 0:
         raise DatasetError(
@@ -101,12 +89,7 @@ def labels_from_numbers(
 
 
 def no_labels(count: int, options: Options) -> Labels:
-    r"""Stands for the targets of items whose labels are not read.
-
-    Args:
-        count (int): Number of items.
-        options (Options): What the user said.
-    """
+    r"""Stands for the targets of items whose labels are not read."""
     return Labels(
         options.kind or "classification",
         torch.full((count,), -1),
@@ -119,20 +102,7 @@ def no_labels(count: int, options: Options) -> Labels:
 def labels_from_tags(
     tags: Sequence[Sequence[str] | None], where: Where, options: Options
 ) -> Labels:
-    r"""Reads a list of names an item: each name is a flag that the item carries.
-
-    Args:
-        tags (sequence): The names, or :obj:`None` for an item without label.
-        where (callable): Says where an item lies.
-        options (Options): What the user said.
-
-    Returns:
-        The targets, of kind ``multilabel``.
-
-    Raises:
-        DatasetError: A name is not among the classes the user named, or another kind was asked
-            for.
-    """
+    r"""Reads a list of names an item: each name is a flag that the item carries."""
     if options.kind not in (None, "multilabel"):
         raise DatasetError(
             f"{where(0)} has a list of names where a {options.kind} was asked for: ask for kind "
@@ -184,15 +154,172 @@ def _flag_names(count: int, options: Options) -> tuple[str, ...]:
 
 
 def outside_classes(label: str, names: Sequence[str], where: str) -> DatasetError:
-    r"""Says that a label is none of the classes.
-
-    Args:
-        label (str): The label.
-        names (sequence of str): The classes.
-        where (str): Where the label stands.
-    """
+    r"""Says that a label is none of the classes."""
     shown = ", ".join(f"'{name}'" for name in names[:8]) + (", ..." if len(names) > 8 else "")
     return DatasetError(
         f"{where} has the label '{label}', which is outside the classes {shown}: correct it, or "
         f"add it to 'classes'."
     )
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+# More distinct integers than this are taken for a quantity.
+_MOST_CLASSES = 50
+
+
+def labels_from_text(cells: Sequence[str], where: Where, options: Options) -> Labels:
+    r"""Reads one target an item, as it stands in a table; an empty cell is a missing label.
+
+    Texts are classes. Integers are classes if there are few of them (at most 50 distinct, and
+    each on average at least twice or numbered 0, 1, 2, ...), a quantity otherwise. Numbers with a
+    decimal point are a quantity.
+    """
+    labelled = np.array([cell != "" for cell in cells], dtype=bool)
+    if not labelled.any():
+        raise DatasetError(f"{where(0)} and all that follow have no label: fill in the labels.")
+    if options.kind == "multilabel":
+        raise DatasetError(
+            f"{where(0)} has one label where several flags were asked for: name all of their "
+            f"columns with 'label'."
+        )
+    kind: OwnKind | None = options.kind or ("classification" if options.classes else None)
+    if kind is None:
+        kind = _kind_of_text([cell for cell in cells if cell], cells, where)
+    if kind == "classification":
+        return _classes(cells, labelled, where, options)
+    numbers = np.full((len(cells), 1), np.nan, dtype=np.float32)
+    for item in np.flatnonzero(labelled).tolist():
+        numbers[item, 0] = parse_number(cells[item], where(item), "label")
+    return Labels("regression", torch.from_numpy(numbers), labelled, 1)
+
+
+def parse_number(cell: str, where: str, what: str) -> float:
+    r"""Reads a finite number."""
+    number = _number(cell)
+    if number is None or not _is_finite(number):
+        raise DatasetError(f"{where} has the {what} '{cell}': write a finite number.")
+    return number
+
+
+def _kind_of_text(present: Sequence[str], cells: Sequence[str], where: Where) -> OwnKind:
+    distinct = set(present)
+    numbers = {cell: _number(cell) for cell in distinct}
+    texts = {cell for cell, number in numbers.items() if number is None}
+    decimals = {cell for cell in distinct - texts if not _INTEGER.fullmatch(cell)}
+    absent = {cell for cell in decimals if not _is_finite(numbers[cell] or 0.0)}
+    for odd in (absent, texts if decimals else ()):
+        for row in (row for row, cell in enumerate(cells) if cell in odd):
+            raise DatasetError(
+                f"{where(row)} has the label '{cells[row]}' among numbers: correct it, leave it "
+                f"empty where it is unknown, or say kind 'classification'."
+            )
+    if texts:
+        if len(distinct) > max(_MOST_CLASSES, len(present) // 2):
+            raise DatasetError(
+                f"{where(0)} begins a column of labels with {len(distinct)} different texts for "
+                f"{len(present)} items: choose another column with 'label', or say kind "
+                f"'classification'."
+            )
+        return "classification"
+    if decimals or len(distinct) > _MOST_CLASSES:
+        return "regression"
+    counted = {int(cell) for cell in distinct} == set(range(len(distinct)))
+    return "classification" if counted or 2 * len(distinct) <= len(present) else "regression"
+
+
+def _classes(
+    cells: Sequence[str], labelled: NDArray[np.bool_], where: Where, options: Options
+) -> Labels:
+    present = {cell for cell in cells if cell}
+    names = options.classes
+    if not names:
+        numeric = all(_INTEGER.fullmatch(cell) for cell in present)
+        names = tuple(sorted(present, key=int) if numeric else sorted(present))
+    number = {name: column for column, name in enumerate(names)}
+    y = np.full(len(cells), -1, dtype=np.int64)
+    for item in np.flatnonzero(labelled).tolist():
+        cell = cells[item]
+        if cell not in number:
+            raise outside_classes(cell, names, where(item))
+        y[item] = number[cell]
+    return Labels("classification", torch.from_numpy(y), labelled, len(names), names)
+
+
+def _is_finite(number: float) -> bool:
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(np.float32(number)))
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return None if "_" in cell else float(cell)
+    except ValueError:
+        return None
+
+
+def read_json_labels(values: Sequence[object], where: Where, options: Options) -> Labels:
+    r"""Reads one target a graph.
+
+    Words and truth values are classes, whole numbers are classes if there are few of them, other
+    numbers a quantity (see :func:`labels_from_text`). A list of words is a set of flags, a list of
+    zeros and ones likewise, any other list of numbers several quantities.
+    """
+    lists = [isinstance(value, list) for value in values if value is not None]
+    if any(lists):
+        return _read_lists(values, where, options)
+    cells = []
+    for graph, value in enumerate(values):
+        if value is not None and not isinstance(value, str | int | float):
+            raise DatasetError(
+                f"{where(graph)} has a label that is a {type(value).__name__}: write a number, a "
+                f"word, or a list of them."
+            )
+        cells.append(_cell(value))
+    if options.kind is None and any(isinstance(value, str | bool) for value in values):
+        options = replace(options, kind="classification")
+    return labels_from_text(cells, where, options)
+
+
+def _cell(value: str | int | float | None) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.strip() if isinstance(value, str) else repr(value)
+
+
+def _read_lists(values: Sequence[object], where: Where, options: Options) -> Labels:
+    first = next((value for value in values if isinstance(value, list) and value), [""])
+    words = isinstance(first[0], str)
+    length = len(first)
+    for graph, value in enumerate(values):
+        if value is None:
+            continue
+        if not isinstance(value, list) or (not words and len(value) != length):
+            raise DatasetError(
+                f"{where(graph)} has a label of another length than the others, which are lists of "
+                f"{length}: write them alike."
+            )
+        if not all(_fits(item, words) for item in value):
+            raise DatasetError(
+                f"{where(graph)} has a list of labels with something else than "
+                f"{'words' if words else 'numbers'} in it: write them alike."
+            )
+    if words:
+        return labels_from_tags(values, where, options)  # type: ignore[arg-type]
+    if length == 1:
+        single = [value[0] if isinstance(value, list) else None for value in values]
+        return labels_from_text([_cell(value) for value in single], where, options)
+    rows = [[np.nan] * length if value is None else value for value in values]
+    whole = all(isinstance(item, int) for value in values for item in _items(value))
+    return labels_from_numbers(np.array(rows, dtype=np.float64), where, options, flags=whole)
+
+
+def _items(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _fits(item: object, words: bool) -> bool:
+    if words:
+        return isinstance(item, str)
+    return isinstance(item, int | float) and not isinstance(item, bool) and abs(item) < 1e300

@@ -10,8 +10,13 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.own_data.edges import check_edges, complete_edges, direction_note
-from torch_grama.datasets.own_data.features import check_features
+from torch_grama.datasets.own_data.graph_parts import (
+    check_edges,
+    check_features,
+    complete_edges,
+    direction_note,
+    splits_from_masks,
+)
 from torch_grama.datasets.own_data.labels import (
     Labels,
     Where,
@@ -20,9 +25,7 @@ from torch_grama.datasets.own_data.labels import (
 )
 from torch_grama.datasets.own_data.options import Options
 from torch_grama.datasets.own_data.parsed import ParsedGraphs
-from torch_grama.datasets.own_data.stated_splits import splits_from_masks
-from torch_grama.datasets.split_store import fingerprint
-from torch_grama.datasets.splits import Split
+from torch_grama.datasets.splits import Split, fingerprint
 
 _REQUIRED = ("node_features", "node_labels", "edges")
 _MASKS = ("train_masks", "val_masks", "test_masks")
@@ -37,16 +40,6 @@ def read_npz_file(path: Path, options: Options) -> ParsedGraphs:
     node without label; other numbers are quantities) or ``[N, T]``, ``edges`` ``[E, 2]``, and
     optionally ``train_masks``, ``val_masks`` and ``test_masks`` ``[K, N]`` or ``[N]``. Pickled
     objects are not read.
-
-    Args:
-        path (Path): The file.
-        options (Options): What the user said.
-
-    Returns:
-        The graph.
-
-    Raises:
-        DatasetError: The file is broken, an array is missing or does not fit the others.
     """
     if options.level == "graph":
         raise DatasetError(

@@ -13,8 +13,12 @@ from torch_geometric.data import Data
 
 from torch_grama.datasets.own_data.labels import Labels
 from torch_grama.datasets.own_data.options import Options
-from torch_grama.datasets.split_store import fingerprint, stored_split
-from torch_grama.datasets.splits import Split, make_split
+from torch_grama.datasets.splits import (
+    Split,
+    fingerprint,
+    make_split,
+    stored_split,
+)
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Level
 
 
@@ -49,14 +53,7 @@ class ParsedGraphs:
     node_names: Sequence[str] = ()
 
     def to_task(self, options: Options) -> GraphTaskData:
-        r"""Attaches the targets, makes missing splits and returns the data set.
-
-        Args:
-            options (Options): What the user said.
-
-        Raises:
-            DatasetError: A class is too small to be split, or stored splits belong to other data.
-        """
+        r"""Attaches the targets, makes missing splits and returns the data set."""
         notes = list(self.notes)
         splits = list(self.splits)
         if not options.targets:

@@ -10,25 +10,30 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import GlobalStorage
 
 from torch_grama.datasets.errors import DatasetError, UnsafePickleError
-from torch_grama.datasets.own_data.dense_tensor import as_array
-from torch_grama.datasets.own_data.edges import check_edges
-from torch_grama.datasets.own_data.features import check_alike, check_features
-from torch_grama.datasets.own_data.labels import Where
-from torch_grama.datasets.own_data.options import Options
-from torch_grama.datasets.own_data.parsed import ParsedGraphs
-from torch_grama.datasets.own_data.stated_splits import (
+from torch_grama.datasets.own_data.graph_parts import (
+    check_alike,
+    check_edges,
+    check_features,
     parts_from_words,
     split_from_parts,
     splits_from_masks,
 )
-from torch_grama.datasets.own_data.torch_targets import read_targets
-from torch_grama.datasets.split_store import fingerprint
-from torch_grama.datasets.splits import Split
+from torch_grama.datasets.own_data.labels import (
+    Labels,
+    Where,
+    labels_from_numbers,
+    no_labels,
+)
+from torch_grama.datasets.own_data.options import Options
+from torch_grama.datasets.own_data.parsed import ParsedGraphs
+from torch_grama.datasets.splits import Split, fingerprint
+from torch_grama.datasets.task_data import Level
 
 _MASKS = ("train_mask", "val_mask", "test_mask")
 _KNOWN = {"x", "edge_index", "edge_attr", "edge_weight", "y", "split", "num_nodes", *_MASKS}
@@ -44,17 +49,6 @@ def read_torch_file(path: Path, options: Options) -> ParsedGraphs:
     ``test_mask`` (``[N]`` or ``[N, K]``), for many also ``split`` (train, val or test). Targets
     belong to the nodes where ``y`` has a row a node, to the graphs otherwise. The file is loaded
     with ``weights_only=True``: nothing in it is run.
-
-    Args:
-        path (Path): The file.
-        options (Options): What the user said.
-
-    Returns:
-        The graphs.
-
-    Raises:
-        UnsafePickleError: The file holds something other than graphs and tensors.
-        DatasetError: The file is broken, or an attribute does not fit the others.
     """
     attributes = [_attributes(path, item) for item in _items(path, _load(path))]
 
@@ -214,3 +208,113 @@ def _misfit(where: str, name: str, values: NDArray[np.generic], rows: int) -> Da
         f"{where} has '{name}' of the shape {tuple(values.shape)} where {rows} rows are needed: "
         f"correct it."
     )
+
+
+def read_targets(
+    stored: Sequence[object], counts: Sequence[int], where: Where, options: Options
+) -> tuple[Level, Labels, Where]:
+    r"""Reads the attribute ``y`` of all graphs."""
+    if not options.targets:
+        level = options.level or _guess(False, counts)
+        return level, no_labels(sum(counts) if level == "node" else len(counts), options), where
+    arrays = [
+        None if y is None else as_array(y, where(number), "y") for number, y in enumerate(stored)
+    ]
+    present = [number for number, array in enumerate(arrays) if array is not None]
+    if not present:
+        raise DatasetError(f"{where(0)} has no 'y': store the targets there.")
+    per_node = all(
+        array is None or (array.ndim > 0 and len(array) == count)
+        for array, count in zip(arrays, counts, strict=True)
+    )
+    level = options.level or _guess(per_node, counts)
+    if level == "node":
+        if not per_node or len(present) < len(arrays):
+            odd = next(
+                number
+                for number, (array, count) in enumerate(zip(arrays, counts, strict=True))
+                if array is None or not array.ndim or len(array) != count
+            )
+            raise DatasetError(
+                f"{where(odd)} has no row of 'y' for each of its {counts[odd]} nodes: store one "
+                f"row a node, or ask for level 'graph'."
+            )
+        rows = [array for array in arrays if array is not None]
+        starts = np.concatenate([[0], np.cumsum(counts)])
+
+        def node_place(item: int) -> str:
+            graph = int(np.searchsorted(starts, item, side="right")) - 1
+            return f"{where(graph)}, node {item - starts[graph]}"
+
+        _check_alike(rows, present, where)
+        labels = labels_from_numbers(np.concatenate(rows), node_place, options)
+        if len(counts) > 1:  # whole graphs are split, so each of their nodes is learnt from
+            for item in np.flatnonzero(~labels.labelled)[:1]:
+                raise DatasetError(
+                    f"{node_place(int(item))} has no label: label every node where there are "
+                    f"several graphs."
+                )
+        return "node", labels, node_place
+    return "graph", labels_from_numbers(_one_row_each(arrays, where), where, options), where
+
+
+def _guess(per_node: bool, counts: Sequence[int]) -> Level:
+    if len(counts) == 1:
+        return "node"
+    return "node" if per_node and max(counts) > 1 else "graph"
+
+
+def _one_row_each(
+    arrays: Sequence[NDArray[np.generic] | None], where: Where
+) -> NDArray[np.generic]:
+    rows, numbers = [], []
+    for number, array in enumerate(arrays):
+        if array is None:
+            continue
+        row = array.reshape(1, -1)
+        if array.ndim > 2 or (array.ndim == 2 and len(array) != 1) or not row.shape[1]:
+            raise DatasetError(
+                f"{where(number)} has 'y' of the shape {tuple(array.shape)}, which is no target of "
+                f"a graph: store a number or one row, or ask for level 'node'."
+            )
+        rows.append(row)
+        numbers.append(number)
+    _check_alike(rows, numbers, where)
+    joined = np.concatenate(rows)
+    integers = joined.dtype.kind in "biu"
+    scalar = joined.shape[1] == 1
+    table = np.full((len(arrays), joined.shape[1]), np.nan)
+    if integers and scalar:
+        whole = np.full((len(arrays), 1), -1, dtype=np.int64)
+        whole[numbers] = joined
+        return whole
+    table[numbers] = joined
+    return table
+
+
+def _check_alike(rows: Sequence[NDArray[np.generic]], numbers: Sequence[int], where: Where) -> None:
+    for row, number in zip(rows, numbers, strict=True):
+        if row.shape[1:] != rows[0].shape[1:] or row.dtype.kind != rows[0].dtype.kind:
+            raise DatasetError(
+                f"{where(number)} has 'y' of {row.dtype} with {row.shape[1:]} columns where "
+                f"{where(numbers[0])} has {rows[0].dtype} with {rows[0].shape[1:]}: store the same "
+                f"kind of target in all graphs."
+            )
+
+
+def as_array(value: object, where: str, name: str) -> NDArray[np.generic]:
+    r"""Returns the numbers of a dense tensor."""
+    if (
+        not isinstance(value, Tensor)
+        or value.layout != torch.strided
+        or value.device.type != "cpu"
+        or value.is_quantized
+        or value.is_complex()
+    ):
+        raise DatasetError(
+            f"{where} has no '{name}' that is a dense tensor of numbers (it is "
+            f"{'missing' if value is None else type(value).__name__}): save it as one."
+        )
+    value = value.detach()
+    array: NDArray[np.generic] = (value.double() if value.is_floating_point() else value).numpy()
+    return array
