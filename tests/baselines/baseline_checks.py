@@ -9,6 +9,9 @@ from torch import Tensor
 from torch.nn import Module
 from torch_geometric.data import Batch, Data
 
+from torch_grama.baselines.batch_view import BatchView
+from torch_grama.nn.graph_input import read_graph_input
+
 CHANNELS = 5
 
 
@@ -28,6 +31,18 @@ def draw_graph(num_nodes: int, seed: int, edge_dim: int | None = None) -> Data:
         half = torch.randn(pairs.size(1), edge_dim, generator=generator, dtype=torch.float64)
         data.edge_attr = torch.cat([half, half])
     return data
+
+
+def read_batch(
+    x: Tensor,
+    edge_index: Tensor,
+    edge_weight: Tensor | None = None,
+    batch: Tensor | None = None,
+    batch_size: int | None = None,
+) -> BatchView:
+    """The view of a batch as a layer gets it."""
+    given = read_graph_input(x.size(0), edge_index, edge_weight, None, batch, batch_size)
+    return BatchView.of(given)
 
 
 def call(model: Module, data: Data) -> Tensor:

@@ -9,7 +9,7 @@ from baseline_checks import randomize
 from torch import Tensor
 from torch.nn import LayerNorm, Linear, Module, MultiheadAttention
 
-from torch_grama.baselines.branch_sum import BranchSum
+from torch_grama.baselines.branch_stack import BranchSum
 from torch_grama.baselines.mamba_block import MambaBlock
 from torch_grama.nn import GatedGCNConv
 from torch_grama.nn.norms import StepwiseBatchNorm

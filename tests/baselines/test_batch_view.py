@@ -1,7 +1,6 @@
 import pytest
 import torch
-
-from torch_grama.baselines.batch_view import read_batch
+from baseline_checks import read_batch
 
 EDGES = torch.tensor([[0, 1, 3, 4, 4], [1, 0, 4, 3, 5]])
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from torch_grama.baselines import GCN, GPRGNN, MLP
-from torch_grama.baselines.choose_pooling import choose_pooling
+from torch_grama.baselines.graph_head import choose_pooling
 
 BATCH = torch.tensor([0, 0, 0, 1, 1])
 EDGES = torch.tensor([[0, 1, 2, 3], [1, 2, 0, 4]])

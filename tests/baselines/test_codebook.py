@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from torch_grama.baselines.codebook import Codebook
+from torch_grama.baselines.goat import Codebook
 
 
 def test_assigns_the_nearest_centre_in_normalised_space():

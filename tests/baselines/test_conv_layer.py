@@ -3,8 +3,7 @@ from baseline_checks import draw_graph
 from torch.nn import Linear, Module
 from torch_geometric.nn import GCNConv
 
-from torch_grama.baselines.conv_layer import ConvLayer
-from torch_grama.baselines.feed_forward import FeedForward
+from torch_grama.baselines.conv_layer import ConvLayer, FeedForward
 from torch_grama.nn.graph_input import read_graph_input
 
 

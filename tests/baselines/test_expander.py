@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch_geometric.utils import is_undirected, to_dense_adj
 
-from torch_grama.baselines.expander import expander_edges
+from torch_grama.baselines.exphormer import expander_edges
 
 
 @pytest.mark.parametrize("num_nodes", [11, 50, 300])

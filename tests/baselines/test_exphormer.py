@@ -5,7 +5,7 @@ from dense_formulas import affine, frame, gated_gcn, head, prepare, product_atte
 from torch_geometric.data import Batch
 
 from torch_grama.baselines import Exphormer
-from torch_grama.baselines.expander import expander_edges
+from torch_grama.baselines.exphormer import expander_edges
 
 
 @pytest.mark.parametrize("edge_dim", [None, 3])

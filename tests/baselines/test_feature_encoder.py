@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from torch_grama.baselines.feature_encoder import FeatureEncoder
+from torch_grama.baselines.layer_stack import FeatureEncoder
 
 
 def test_nodes_and_edges_have_a_map_each():

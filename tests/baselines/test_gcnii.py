@@ -44,5 +44,5 @@ def test_first_state_stays_in_a_deep_model():
     data = draw_weighted_graph(9)
     model = GCNII(CHANNELS, 8, 3, 64).double()
     graph = read_graph_input(data.num_nodes, data.edge_index)
-    states = model.update(model.encoder.node_lin(data.x), graph)
+    states = model.propagate(model.encoder.node_lin(data.x), graph)
     assert states.std(dim=0).max() > 1e-2

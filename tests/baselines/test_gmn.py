@@ -1,11 +1,10 @@
 import pytest
 import torch
-from baseline_checks import call, draw_graph
+from baseline_checks import call, draw_graph, read_batch
 from dense_formulas import affine, frame, gated_gcn, head, layer_norm, mamba, prepare
 
 from torch_grama.baselines import GMN
-from torch_grama.baselines.batch_view import read_batch
-from torch_grama.baselines.walk_tokens import sample_walk_tokens
+from torch_grama.baselines.gmn import sample_walk_tokens
 
 
 def both_ways(scan, sequence):

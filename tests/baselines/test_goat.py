@@ -2,12 +2,11 @@ import math
 
 import pytest
 import torch
-from baseline_checks import call, draw_graph
+from baseline_checks import call, draw_graph, read_batch
 from dense_formulas import affine, batch_norm, head, prepare, softmax_rows
 from torch_geometric.data import Batch
 
 from torch_grama.baselines import GOAT
-from torch_grama.baselines.batch_view import read_batch
 
 
 def distances(graph, hops):

@@ -1,13 +1,12 @@
 import pytest
 import torch
-from baseline_checks import call, draw_graph
+from baseline_checks import call, draw_graph, read_batch
 from dense_formulas import affine, frame, gated_gcn, head, mamba, prepare
 from torch_geometric.data import Batch, Data
 
 from torch_grama.baselines import GPSMamba, GraphMamba
-from torch_grama.baselines.batch_view import read_batch
-from torch_grama.baselines.node_noise import node_noise
-from torch_grama.baselines.node_scan import ORDERS, NodeScan
+from torch_grama.baselines.batch_view import node_noise
+from torch_grama.baselines.graph_mamba import ORDERS, NodeScan
 
 
 @pytest.mark.parametrize("order", ["degree", "random"])

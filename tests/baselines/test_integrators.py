@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from torch_grama.baselines.integrators import METHODS
+from torch_grama.baselines.diffusion import METHODS
 
 
 @pytest.mark.parametrize(("method", "order"), [("euler", 1), ("rk4", 4)])

@@ -1,11 +1,10 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from baseline_checks import draw_graph
+from baseline_checks import draw_graph, read_batch
 from dense_formulas import gated_gcn, prepare
 
 from torch_grama.baselines import GPS
-from torch_grama.baselines.batch_view import read_batch
 from torch_grama.baselines.local_layers import LOCAL_LAYERS, GatedGCNBranch
 
 GRAPH = draw_graph(7, 0, edge_dim=5)

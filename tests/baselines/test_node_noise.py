@@ -1,6 +1,6 @@
 import torch
 
-from torch_grama.baselines.node_noise import node_noise
+from torch_grama.baselines.batch_view import node_noise
 
 
 def test_noise_of_training_comes_from_the_global_generator():

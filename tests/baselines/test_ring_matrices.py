@@ -6,7 +6,7 @@ from baseline_checks import draw_graph
 from het_cases import dense, distances, draw_weighted_graph, symmetric
 from torch_geometric.data import Batch
 
-from torch_grama.baselines.ring_matrices import RingMatrices
+from torch_grama.baselines.hop_pairs import RingMatrices
 
 
 def as_matrices(rings):

@@ -2,13 +2,12 @@ import math
 
 import pytest
 import torch
-from baseline_checks import call, draw_graph
+from baseline_checks import call, draw_graph, read_batch
 from dense_formulas import affine, frame, head, prepare
 from torch_geometric.data import Batch
 
 from torch_grama.baselines import SAN, LaplaceEncoder
-from torch_grama.baselines.batch_view import read_batch
-from torch_grama.baselines.san_attention import mark_absent_pairs
+from torch_grama.baselines.san import mark_absent_pairs
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.3])

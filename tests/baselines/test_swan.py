@@ -5,7 +5,7 @@ from dense_graphs import adjacency, affine, draw_weighted_graph, gcn_matrix
 from torch_geometric.data import Data
 
 from torch_grama.baselines import ADGN, SWAN
-from torch_grama.baselines.swan_edges import antisymmetric_edges, symmetric_edges
+from torch_grama.baselines.antisymmetric import antisymmetric_edges, symmetric_edges
 from torch_grama.nn.graph_input import read_graph_input
 
 

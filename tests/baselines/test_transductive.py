@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from torch_grama.baselines import GPRGNN, GloGNN, ResNet
-from torch_grama.baselines.transductive import takes_num_nodes
+from torch_grama.baselines.graph_model import takes_num_nodes
 
 
 def test_transductive_models_are_told_by_their_signature():

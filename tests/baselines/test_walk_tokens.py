@@ -1,11 +1,10 @@
 import pytest
 import torch
-from baseline_checks import draw_graph
+from baseline_checks import draw_graph, read_batch
 from torch_geometric.data import Batch
 from torch_geometric.utils import subgraph
 
-from torch_grama.baselines.batch_view import read_batch
-from torch_grama.baselines.walk_tokens import sample_walk_tokens
+from torch_grama.baselines.gmn import sample_walk_tokens
 
 
 def sample(graph, max_length=3, num_samples=2, num_walks=2, training=False):

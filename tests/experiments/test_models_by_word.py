@@ -8,7 +8,7 @@ import pytest
 import torch
 from sample_data import ring_with_chords
 
-from torch_grama.baselines.transductive import takes_num_nodes
+from torch_grama.baselines.graph_model import takes_num_nodes
 from torch_grama.experiments.assembly import reads_series_alone
 from torch_grama.experiments.catalogue import (
     MODELS,

@@ -4,7 +4,7 @@ import pytest
 import torch
 from sample_data import ring_with_chords
 
-from torch_grama.baselines.node_output import NodeOutput
+from torch_grama.baselines.graph_head import NodeOutput
 from torch_grama.experiments.assembly import reads_series_alone
 from torch_grama.experiments.catalogue import MODELS, build_model, model_options
 from torch_grama.experiments.settings import check_settings

@@ -1,4 +1,4 @@
-"""The nodes of a batch of graphs, one by one or as one padded row a graph."""
+"""The nodes of a batch of graphs, one by one or as one padded row a graph, and their noise."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import degree
 
-from torch_grama.nn.graph_input import PaddedLayout, read_graph_input
+from torch_grama.nn.graph_input import GraphInput, PaddedLayout
 from torch_grama.nn.padding import current_padding
+
+_MASK = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,42 @@ class BatchView:
     place: Tensor
     sizes: Tensor
     layout: PaddedLayout
+
+    @classmethod
+    def of(cls, given: GraphInput) -> BatchView:
+        r"""Reads the view off a batch that was checked at the door.
+
+        Raises:
+            ValueError: If the batch vector is not sorted.
+        """
+        num_nodes, batch = given.num_nodes, given.batch
+        edges = given.edge_index, given.edge_weight
+        nodes = torch.arange(num_nodes, device=given.edge_index.device)
+        if batch is not None and current_padding() is not None:
+            # a batch of fixed size is sorted, and all its graphs have nodes
+            layout = PaddedLayout.of(batch, given.batch_size)
+            sizes = given.groups.starts.diff().clamp(max=layout.max_size)
+            place = layout.slot - batch * layout.max_size
+            return cls(num_nodes, *edges, batch, place, sizes, layout)
+        if batch is None:
+            graph, place = torch.zeros_like(nodes), nodes
+            sizes = torch.full((1,), num_nodes, device=nodes.device)
+            max_size = num_nodes
+        else:
+            numbers, graph, sizes = torch.unique_consecutive(
+                batch, return_inverse=True, return_counts=True
+            )
+            # dense layouts would mix graphs without a word
+            if bool((numbers[1:] < numbers[:-1]).any()):
+                raise ValueError(
+                    "Expected 'batch' to be sorted: the nodes of a graph must lie together, in the "
+                    "order of the graphs (torch_geometric.data.Batch makes it so)"
+                )
+            first = sizes.cumsum(0) - sizes
+            place = nodes - first[graph]
+            max_size = int(sizes.max()) if num_nodes > 0 else 0
+        layout = PaddedLayout.of_places(graph, place, sizes, max_size)
+        return cls(num_nodes, *edges, graph, place, sizes, layout)
 
     @property
     def num_graphs(self) -> int:
@@ -69,54 +107,28 @@ class BatchView:
         return degree(self.edge_index[0], self.num_nodes, torch.long)
 
 
-def read_batch(
-    x: Tensor,
-    edge_index: Tensor,
-    edge_weight: Tensor | None = None,
-    edge_attr: Tensor | None = None,
-    batch: Tensor | None = None,
-    batch_size: int | None = None,
-) -> BatchView:
-    r"""Checks the graph side of a model's call and reads it.
+def node_noise(place: Tensor, columns: int, training: bool, dtype: torch.dtype) -> Tensor:
+    r"""Returns noise in :math:`[0, 1)` for each node.
 
-    Raises:
-        TypeError: If a tensor has the wrong type.
-        ValueError: If a tensor has the wrong size, or the batch vector is not sorted.
+    In training it comes from PyTorch's global generator. At test time it is a hash of the number
+    of the node within its graph: the same at every call, on every device, and for a graph alone
+    as in a batch, but tied to how the nodes are numbered.
+
+    Args:
+        place (Tensor): The number of each node within its graph :math:`(N)`.
+        columns (int): Numbers a node :math:`K`.
+        training (bool): Whether to draw.
+        dtype (torch.dtype): A floating point type.
+
+    Returns:
+        The noise :math:`(N, K)`.
     """
-    num_nodes = x.size(0)
-    given = read_graph_input(num_nodes, edge_index, edge_weight, edge_attr, batch, batch_size)
-    nodes = torch.arange(num_nodes, device=x.device)
-    if batch is not None and current_padding() is not None:
-        # a batch of fixed size is sorted, and all its graphs have nodes
-        layout = PaddedLayout.of(batch, given.batch_size)
-        sizes = given.groups.starts.diff().clamp(max=layout.max_size)
-        place = layout.slot - batch * layout.max_size
-        return BatchView(
-            num_nodes, given.edge_index, given.edge_weight, batch, place, sizes, layout
-        )
-    if batch is None:
-        graph, place = torch.zeros_like(nodes), nodes
-        sizes = torch.full((1,), num_nodes, device=x.device)
-        max_size = num_nodes
-    else:
-        numbers, graph, sizes = torch.unique_consecutive(
-            batch, return_inverse=True, return_counts=True
-        )
-        # dense layouts would mix graphs without a word
-        if bool((numbers[1:] < numbers[:-1]).any()):
-            raise ValueError(
-                "Expected 'batch' to be sorted: the nodes of a graph must lie together, in the "
-                "order of the graphs (torch_geometric.data.Batch makes it so)"
-            )
-        first = sizes.cumsum(0) - sizes
-        place = nodes - first[graph]
-        max_size = int(sizes.max()) if num_nodes > 0 else 0
-    return BatchView(
-        num_nodes,
-        given.edge_index,
-        given.edge_weight,
-        graph,
-        place,
-        sizes,
-        layout=PaddedLayout.of_places(graph, place, sizes, max_size),
-    )
+    if training:
+        return torch.rand(place.size(0), columns, dtype=dtype, device=place.device)
+    column = torch.arange(columns, device=place.device)
+    # a multiply-and-shift hash of 32 bits, carried in 64
+    value = (place.unsqueeze(1) * 0x9E3779B1 + (column + 1) * 0x85EBCA6B) & _MASK
+    for factor, shift in ((0x7FEB352D, 15), (0x046CA68B, 16)):
+        value = ((value ^ (value >> shift)) * factor) & _MASK
+    value = (value ^ (value >> 16)) >> 8
+    return value.to(dtype) / 2**24

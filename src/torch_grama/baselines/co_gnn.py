@@ -10,17 +10,14 @@ from torch.nn import Dropout, LayerNorm, Linear, Module, ModuleList
 from torch_geometric.nn import GraphConv
 from torch_geometric.nn.inits import reset
 
-from torch_grama.baselines.feature_encoder import FeatureEncoder
-from torch_grama.baselines.graph_head import GraphHead
-from torch_grama.baselines.graph_model import GraphModel
-from torch_grama.baselines.layer_stack import require_hidden_width
+from torch_grama.baselines.layer_stack import EncodedModel
 from torch_grama.nn.arguments import Activation, check_positive, choose, resolve_activation
 from torch_grama.nn.graph_input import GraphInput
 
 AGGREGATIONS = {"mean": "mean over the neighbours", "sum": "sum over the neighbours"}
 
 
-class CoGNN(GraphModel):
+class CoGNN(EncodedModel):
     r"""The model of `"Cooperative Graph Neural Networks" <https://arxiv.org/abs/2310.01267>`_.
 
     Two action networks :math:`\pi` tell in every layer, for every node, whether it listens and
@@ -45,22 +42,13 @@ class CoGNN(GraphModel):
         layers, as in the released code. Edge attributes are left aside.
 
     Args:
-        in_channels (int): Width of the node features.
-        hidden_channels (int): Width of the states.
-        out_channels (int): Width of the output.
         num_layers (int): Number of layers of the environment network.
-        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
         dropout (float, optional): Dropout after the encoder, each layer and in the readout.
-            (default: :obj:`0.0`)
-        act (str or callable, optional): The activation :math:`\sigma`. (default: :obj:`"relu"`)
-        aggregation (str, optional): ``"mean"`` or ``"sum"``. (default: :obj:`"mean"`)
-        action_channels (int, optional): Width of the action networks. (default: :obj:`16`)
-        action_layers (int, optional): Number of their layers. (default: :obj:`1`)
+        act (str or callable, optional): The activation :math:`\sigma`.
+        aggregation (str, optional): ``"mean"`` or ``"sum"``.
+        action_channels (int, optional): Width of the action networks.
+        action_layers (int, optional): Number of their layers.
         min_sharpness (float, optional): The smallest inverse temperature :math:`\tau_0`.
-            (default: :obj:`0.5`)
-        pre_linear (bool, optional): Whether a linear map to the hidden width comes first; without,
-            the features must have that width already. (default: :obj:`True`)
-        readout_layers (int, optional): Linear layers of the readout. (default: :obj:`2`)
     """
 
     def __init__(
@@ -80,18 +68,13 @@ class CoGNN(GraphModel):
         pre_linear: bool = True,
         readout_layers: int = 2,
     ) -> None:
-        check_positive(num_layers=num_layers)
         check_positive(action_channels=action_channels, action_layers=action_layers)
         choose("aggregation", aggregation, AGGREGATIONS)
-        require_hidden_width("CoGNN", in_channels, hidden_channels, pre_linear)
         if min_sharpness <= 0:
             raise ValueError(f"Expected 'min_sharpness' to be positive (got {min_sharpness})")
-        super().__init__(
-            FeatureEncoder(in_channels, hidden_channels, pre_linear, dropout),
-            GraphHead(hidden_channels, out_channels, readout, readout_layers, act, dropout),
-        )
+        sizes = (in_channels, hidden_channels, out_channels, num_layers)
+        super().__init__(*sizes, readout, dropout, pre_linear, readout_layers, act)
         self.act = resolve_activation(act)
-        self.dropout = Dropout(dropout)
         self.aggregation = aggregation
         self.min_sharpness = min_sharpness
         self.norm = LayerNorm(hidden_channels)
@@ -103,7 +86,7 @@ class CoGNN(GraphModel):
         self.broadcast = _ActionNetwork(widths, aggregation, self.act, dropout)
         self.sharpness = Linear(hidden_channels, 1, bias=False)
 
-    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+    def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
         r"""Runs the layers of the environment network on the edges that remain in each."""
         source, target = graph.edge_index
         x = self.act(x)
@@ -114,7 +97,8 @@ class CoGNN(GraphModel):
             weight = listens[target] * broadcasts[source]
             if graph.edge_weight is not None:
                 weight = weight * graph.edge_weight
-            x = x + self.dropout(self.act(conv(x, graph.edge_index, weight)))
+            update = self.act(conv(x, graph.edge_index, weight))
+            x = x + F.dropout(update, self.dropout, self.training)
         out: Tensor = self.norm(x)
         return out
 
@@ -135,7 +119,7 @@ class CoGNN(GraphModel):
         )
 
     def _describe(self) -> str:
-        return f", num_layers={len(self.convs)}, aggregation={self.aggregation!r}"
+        return f", aggregation={self.aggregation!r}"
 
 
 class _ActionNetwork(Module):

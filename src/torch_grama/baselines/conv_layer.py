@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import Dropout, Linear, Module
 from torch_geometric.nn.inits import reset
+from torch_geometric.utils import scatter
 
-from torch_grama.baselines.feed_forward import FeedForward
 from torch_grama.nn.arguments import Activation, choose, resolve_activation
 from torch_grama.nn.backbone import BackboneCall, order_of
 from torch_grama.nn.graph_input import GraphInput
@@ -108,3 +108,94 @@ class ConvLayer(Module):
         if self.feed_forward is not None:
             out = self.feed_forward(out)
         return out, edge_state
+
+
+class FeedForward(Module):
+    r"""Two linear layers around a residual, normalised before and after:
+
+    .. math::
+        \mathbf{h} = \mathrm{Norm}(\mathbf{x}), \qquad
+        \mathbf{x}' = \mathrm{Norm}\left( \mathbf{h} + \mathbf{W}_2 \, \sigma(\mathbf{W}_1
+        \mathbf{h}) \right),
+
+    with a hidden layer of twice the width, and dropout after each linear layer.
+
+    Args:
+        channels (int): Width of the states.
+        act (str or callable, optional): The activation. (default: :obj:`"relu"`)
+        norm (str or callable, optional): The norm, or :obj:`None`. (default: :obj:`None`)
+        dropout (float, optional): Dropout. (default: :obj:`0.0`)
+
+    Shapes:
+        - **input:** :math:`(N, F)`
+        - **output:** :math:`(N, F)`
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        act: str | Activation | None = "relu",
+        norm: NormLike = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.lin1 = Linear(channels, 2 * channels)
+        self.lin2 = Linear(2 * channels, channels)
+        self.norm1 = build_norm(norm, channels)
+        self.norm2 = build_norm(norm, channels)
+        self.act = resolve_activation(act)
+        self.dropout = Dropout(dropout)
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        for child in self.children():
+            reset(child)
+
+    def forward(self, x: Tensor) -> Tensor:
+        r"""Returns states of the same size."""
+        if self.norm1 is not None:
+            x = normalize(self.norm1, x)
+        hidden = self.dropout(self.act(self.lin1(x)))
+        x = x + self.dropout(self.lin2(hidden))
+        return x if self.norm2 is None else normalize(self.norm2, x)
+
+
+class EdgeAddition(Module):
+    r"""Adds the edge states of a node to what a convolution gives it:
+
+    .. math::
+        \mathbf{x}'_i = \mathrm{Conv}(\mathbf{X})_i + \sum_{j \to i} \mathbf{e}_{ij},
+
+    or their mean.
+
+    Args:
+        conv (Module): The convolution.
+        reduce (str): ``"sum"`` or ``"mean"``.
+
+    Shapes:
+        - **input:** node states :math:`(N, F_{in})`, edges :math:`(2, E)`, edge states
+          :math:`(E, F)`
+        - **output:** node states :math:`(N, F)`
+    """
+
+    def __init__(self, conv: Module, reduce: str) -> None:
+        super().__init__()
+        self.conv = conv
+        self.reduce = reduce
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        reset(self.conv)
+
+    def forward(
+        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor, **keywords: Tensor | None
+    ) -> Tensor:
+        r"""Returns new node states."""
+        edges = scatter(edge_attr, edge_index[1], dim_size=x.size(0), reduce=self.reduce)
+        out: Tensor = self.conv(x, edge_index, **keywords)
+        return out + edges
+
+
+def add_edge_states(conv: Module, reduce: str, edge_dim: int | None) -> Module:
+    r"""Wraps a convolution if there are edge attributes, and returns it as it is if not."""
+    return conv if edge_dim is None else EdgeAddition(conv, reduce)

@@ -8,15 +8,15 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch_geometric.nn.models import MLP
 
-from torch_grama.baselines.fixed_product import propagate
-from torch_grama.baselines.loop_weights import weigh_without_loops
-from torch_grama.baselines.node_output import NodeOutput
-from torch_grama.baselines.sized_module import SizedModule
+from torch_grama.baselines.graph_head import NodeOutput
+from torch_grama.baselines.graph_model import GraphModel
+from torch_grama.baselines.products import propagate, weigh_without_loops
 from torch_grama.nn.engine.adjacency import Adjacency
+from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import gcn_adjacency, sum_adjacency
 
 
-class CPGNN(SizedModule):
+class CPGNN(GraphModel):
     r"""The MLP form of `"Graph Neural Networks with Heterophily"
     <https://arxiv.org/abs/2009.13566>`_.
 
@@ -40,26 +40,16 @@ class CPGNN(SizedModule):
     a small random :math:`\bar{\mathbf{H}}` and is still trained end to end.
 
     Args:
-        in_channels (int): Width of the node features.
         hidden_channels (int): Width of the hidden layer of the MLP.
         out_channels (int): Number of classes :math:`C`, at least 2.
         num_layers (int): Number of rounds :math:`K`.
         readout (str, optional): ``"node"``, or ``"graph"`` for the mean over the nodes' beliefs.
-            (default: :obj:`"node"`)
         dropout (float, optional): Dropout of the features and of the hidden layer.
-            (default: :obj:`0.0`)
         normalize (bool, optional): Whether :math:`\mathbf{A}` is normalised symmetrically, which
-            keeps the beliefs small on graphs of high degree. (default: :obj:`False`)
+            keeps the beliefs small on graphs of high degree.
         prior_loss_weight (float, optional): Weight of the cross-entropy of the MLP.
-            (default: :obj:`1.0`)
         pretrain_steps (int, optional): Steps of Adam on the MLP in :meth:`fit_labels`.
-            (default: :obj:`400`)
-        pretrain_lr (float, optional): Their learning rate. (default: :obj:`0.01`)
-
-    Shapes:
-        - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)`, edge weights
-          :math:`(E)` *(optional)*
-        - **output:** :math:`(N, C_{out})` or :math:`(B, C_{out})`
+        pretrain_lr (float, optional): Their learning rate.
     """
 
     def __init__(
@@ -99,24 +89,15 @@ class CPGNN(SizedModule):
             # rows that sum to zero, as compatibilities do once they are centred
             self.compatibility.sub_(self.compatibility.mean(dim=1, keepdim=True))
 
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-    ) -> Tensor:
-        r"""Returns one row a node or a graph; edge attributes are not used."""
-        adjacency = self._adjacency(edge_index, edge_weight, x)
+    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+        r"""Returns what the head reads. Edge attributes are not used."""
+        adjacency = self._adjacency(graph.edge_index, graph.edge_weight, x)
         # [N, C_in] -> [N, C]
         first = self._prior_logits(x).softmax(dim=-1) - 1 / self.out_channels
         belief = first
         for _ in range(self.num_layers):
             belief = first + propagate(adjacency, belief @ self.compatibility)
-        result: Tensor = self.head(belief, batch, batch_size)
-        return result
+        return belief
 
     def auxiliary_loss(
         self,

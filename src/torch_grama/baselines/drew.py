@@ -2,20 +2,131 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import Linear, ModuleList
+from torch.nn import BatchNorm1d, Identity, Linear, Module, ModuleList, Parameter, ReLU, Sequential
+from torch_geometric.nn.inits import reset
 
-from torch_grama.baselines.drew_layers import DRewGatedGCNLayer, DRewGCNLayer, DRewGINLayer
 from torch_grama.baselines.graph_head import GraphHead
-from torch_grama.baselines.ring_matrices import RingMatrices
-from torch_grama.baselines.sized_module import SizedModule
+from torch_grama.baselines.graph_model import GraphModel
+from torch_grama.baselines.hop_pairs import RingMatrices
+from torch_grama.baselines.products import propagate
 from torch_grama.nn.arguments import check_positive
+from torch_grama.nn.engine.adjacency import Adjacency
+from torch_grama.nn.graph_input import GraphInput
 
 
-class DRew(SizedModule):
+class _DRewLayer(Module):
+    """Called as ``layer(x, delayed, rings)``: the states now, the states that the nodes at distance
+    1, 2, ... are heard in, and the pairs at these distances."""
+
+    adds_to_input: ClassVar[bool] = True
+    normalizes_rings: ClassVar[bool] = False
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        for child in self.children():
+            reset(child)
+
+
+class DRewGCNLayer(_DRewLayer):
+    r"""The layer of :class:`~torch_grama.baselines.DRewGCN`, without the skip connection.
+
+    Args:
+        channels (int): Width of the states.
+        num_hops (int): The largest distance.
+        batch_norm (bool): Whether to normalise before the activation.
+    """
+
+    normalizes_rings = True
+
+    def __init__(self, channels: int, num_hops: int, batch_norm: bool) -> None:
+        super().__init__()
+        # the norm has a bias of its own
+        self.lins = ModuleList(
+            Linear(channels, channels, bias=not batch_norm and hop == 0) for hop in range(num_hops)
+        )
+        self.norm = BatchNorm1d(channels) if batch_norm else Identity()
+
+    def forward(self, x: Tensor, delayed: Sequence[Tensor], rings: Sequence[Adjacency]) -> Tensor:
+        r"""Returns the update :math:`(N, F)`."""
+        total = torch.zeros_like(x)
+        for lin, state, ring in zip(self.lins, delayed, rings, strict=False):
+            total = total + lin(propagate(ring, state))
+        return F.relu(self.norm(total))
+
+
+class DRewGINLayer(_DRewLayer):
+    r"""The layer of :class:`~torch_grama.baselines.DRewGIN`.
+
+    Args:
+        channels (int): Width of the states.
+        num_hops (int): The largest distance.
+        batch_norm (bool): Whether each MLP normalises.
+    """
+
+    adds_to_input = False
+
+    def __init__(self, channels: int, num_hops: int, batch_norm: bool) -> None:
+        super().__init__()
+        self.own_mlp = _mlp(channels, batch_norm)
+        self.mlps = ModuleList(_mlp(channels, batch_norm) for _ in range(num_hops))
+        self.eps = Parameter(torch.empty(()))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        super().reset_parameters()
+        torch.nn.init.zeros_(self.eps)
+
+    def forward(self, x: Tensor, delayed: Sequence[Tensor], rings: Sequence[Adjacency]) -> Tensor:
+        r"""Returns the new states :math:`(N, F)`."""
+        total = (1 + self.eps) * self.own_mlp(x)
+        for mlp, state, ring in zip(self.mlps, delayed, rings, strict=False):
+            total = total + mlp(propagate(ring, state))
+        return F.relu(total)
+
+
+class DRewGatedGCNLayer(_DRewLayer):
+    r"""The layer of :class:`~torch_grama.baselines.DRewGatedGCN`, without the skip connection.
+
+    Args:
+        channels (int): Width of the states.
+        num_hops (int): The largest distance.
+        batch_norm (bool): Whether to normalise before the activation.
+    """
+
+    def __init__(self, channels: int, num_hops: int, batch_norm: bool) -> None:
+        super().__init__()
+        # A and D; for each distance B and E
+        self.own_lin = Linear(channels, 2 * channels)
+        self.lins = ModuleList(Linear(channels, 2 * channels) for _ in range(num_hops))
+        self.norm = BatchNorm1d(channels) if batch_norm else Identity()
+
+    def forward(self, x: Tensor, delayed: Sequence[Tensor], rings: Sequence[Adjacency]) -> Tensor:
+        r"""Returns the update :math:`(N, F)`."""
+        total, receives = self.own_lin(x).chunk(2, dim=-1)
+        for lin, state, ring in zip(self.lins, delayed, rings, strict=False):
+            # [N, F] -> [P, 2 F]
+            message, sends = lin(state)[ring.source].chunk(2, dim=-1)
+            gate = (receives[ring.target] + sends).sigmoid()
+            both = torch.cat([gate * message, gate], dim=-1)
+            both = both.new_zeros(x.size(0), both.size(-1)).index_add(0, ring.target, both)
+            gated, weight = both.chunk(2, dim=-1)
+            total = total + gated / (weight + 1e-6)
+        return F.relu(self.norm(total))
+
+
+def _mlp(channels: int, batch_norm: bool) -> Sequential:
+    norm = BatchNorm1d(channels) if batch_norm else Identity()
+    return Sequential(Linear(channels, channels), norm, ReLU())
+
+
+class DRew(GraphModel):
     r"""The scheme of `"DRew: Dynamically Rewired Message Passing with Delay"
     <https://arxiv.org/abs/2305.08018>`_, to be used through its three forms :class:`DRewGCN`,
     :class:`DRewGIN` and :class:`DRewGatedGCN`.
@@ -27,24 +138,14 @@ class DRew(SizedModule):
     :obj:`cached`).
 
     Args:
-        in_channels (int): Width of the node features.
-        hidden_channels (int): Width of the hidden states.
-        out_channels (int): Width of the output.
         num_layers (int): Number of layers :math:`L`.
-        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
-        dropout (float, optional): Dropout after each layer. (default: :obj:`0.0`)
+        dropout (float, optional): Dropout after each layer.
         nu (int, optional): The distance :math:`\nu` up to which there is no delay; :obj:`None` for
             no delay at all. (default: :obj:`1`, the strongest)
         max_hops (int, optional): The largest distance; :obj:`None` for :math:`L`.
-            (default: :obj:`None`)
-        batch_norm (bool, optional): Whether the layers normalise. (default: :obj:`True`)
-        head_layers (int, optional): Number of linear layers at the end. (default: :obj:`2`)
+        batch_norm (bool, optional): Whether the layers normalise.
+        head_layers (int, optional): Number of linear layers at the end.
         cached (bool, optional): Whether to remember the pairs of each graph.
-            (default: :obj:`True`)
-
-    Shapes:
-        - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)`
-        - **output:** :math:`(N, C_{out})` or :math:`(B, C_{out})`
     """
 
     layer_class: ClassVar[type[DRewGCNLayer | DRewGINLayer | DRewGatedGCNLayer]]
@@ -76,26 +177,19 @@ class DRew(SizedModule):
         )
         self.head = GraphHead(hidden_channels, out_channels, readout, head_layers, dropout=dropout)
 
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-    ) -> Tensor:
-        r"""Returns one row a node or a graph; edge weights and attributes are not used."""
-        rings = self.rings.find(edge_index, x.size(0), x.dtype, batch, batch_size)
+    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+        r"""Returns what the head reads. Edge weights and attributes are not used."""
+        rings = self.rings.find(
+            graph.edge_index, graph.num_nodes, x.dtype, graph.batch, graph.batch_size
+        )
         # [N, C] -> [N, F]; all states are kept for the delay
-        states = [self.lin(x)]
+        states: list[Tensor] = [self.lin(x)]
         for place, layer in enumerate(self.layers):
             hops = range(1, min(place + 1, self.max_hops) + 1)
             delayed = [states[place - self._delay(hop)] for hop in hops]
             update = F.dropout(layer(states[place], delayed, rings), self.dropout, self.training)
             states.append(states[place] + update if layer.adds_to_input else update)
-        out: Tensor = self.head(states[-1], batch, batch_size)
-        return out
+        return states[-1]
 
     def _delay(self, hop: int) -> int:
         return 0 if self.nu is None else max(0, hop - self.nu)

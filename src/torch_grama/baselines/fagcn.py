@@ -9,10 +9,11 @@ from torch_geometric.nn import FAConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from torch_grama.baselines.graph_head import GraphHead
-from torch_grama.baselines.sized_module import SizedModule
+from torch_grama.baselines.graph_model import GraphModel
+from torch_grama.nn.graph_input import GraphInput
 
 
-class FAGCN(SizedModule):
+class FAGCN(GraphModel):
     r"""The model of `"Beyond Low-Frequency Information in Graph Convolutional Networks"
     <https://arxiv.org/abs/2101.00797>`_, by PyG's :class:`~torch_geometric.nn.FAConv`.
 
@@ -26,19 +27,10 @@ class FAGCN(SizedModule):
     where :math:`d_i` counts the edges of node :math:`i`; no self-loops are added.
 
     Args:
-        in_channels (int): Width of the node features.
-        hidden_channels (int): Width of the hidden states.
-        out_channels (int): Width of the output.
         num_layers (int): Number of layers :math:`L`.
-        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
         dropout (float, optional): Dropout of the features, of the first states and of the
-            attention. (default: :obj:`0.0`)
-        eps (float, optional): How much of the first state is kept. (default: :obj:`0.3`)
-
-    Shapes:
-        - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)`, edge weights
-          :math:`(E)` *(optional)*
-        - **output:** :math:`(N, C_{out})` or :math:`(B, C_{out})`
+            attention.
+        eps (float, optional): How much of the first state is kept.
     """
 
     def __init__(
@@ -60,25 +52,20 @@ class FAGCN(SizedModule):
         )
         self.head = GraphHead(hidden_channels, out_channels, readout, num_layers=1)
 
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-    ) -> Tensor:
-        r"""Returns one row a node or a graph; edge attributes are not used."""
+    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+        r"""Returns what the head reads. Edge attributes are not used."""
         # normalised once for all layers
-        edge_index, edge_weight = gcn_norm(
-            edge_index, edge_weight, x.size(0), add_self_loops=False, dtype=x.dtype
+        edges = gcn_norm(
+            graph.edge_index,
+            graph.edge_weight,
+            graph.num_nodes,
+            add_self_loops=False,
+            dtype=x.dtype,
         )
         x = F.dropout(x, self.dropout, self.training)
         # [N, C] -> [N, F]
         first = F.dropout(F.relu(self.lin(x)), self.dropout, self.training)
         h = first
         for conv in self.convs:
-            h = conv(h, first, edge_index, edge_weight)
-        out: Tensor = self.head(h, batch, batch_size)
-        return out
+            h = conv(h, first, *edges)
+        return h

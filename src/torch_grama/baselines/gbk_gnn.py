@@ -10,13 +10,14 @@ from torch import Tensor
 from torch.nn import Linear, Module, ModuleList
 from torch_geometric.nn.inits import reset
 
-from torch_grama.baselines.node_output import NodeOutput
-from torch_grama.baselines.sized_module import SizedModule
+from torch_grama.baselines.graph_head import NodeOutput
+from torch_grama.baselines.graph_model import GraphModel
 from torch_grama.nn.engine.adjacency import Adjacency
+from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import mean_adjacency
 
 
-class GBKGNN(SizedModule):
+class GBKGNN(GraphModel):
     r"""The GraphSAGE form of `"GBK-GNN: Gated Bi-Kernel Graph Neural Networks for Modeling Both
     Homophily and Heterophily" <https://arxiv.org/abs/2110.15777>`_.
 
@@ -37,19 +38,10 @@ class GBKGNN(SizedModule):
         the cross-entropy; here all three are as in the paper.
 
     Args:
-        in_channels (int): Width of the node features.
-        hidden_channels (int): Width of the hidden states.
-        out_channels (int): Width of the output.
         num_layers (int): Number of layers; the last makes the output.
         readout (str, optional): ``"node"``, or ``"graph"`` for the mean over the nodes' outputs.
-            (default: :obj:`"node"`)
-        dropout (float, optional): Dropout after each hidden layer. (default: :obj:`0.0`)
-        gate_loss_weight (float, optional): The weight :math:`\lambda`. (default: :obj:`30.0`)
-
-    Shapes:
-        - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)`, edge weights
-          :math:`(E)` *(optional)*
-        - **output:** :math:`(N, C_{out})` or :math:`(B, C_{out})`
+        dropout (float, optional): Dropout after each hidden layer.
+        gate_loss_weight (float, optional): The weight :math:`\lambda`.
     """
 
     def __init__(
@@ -69,19 +61,10 @@ class GBKGNN(SizedModule):
         widths = [in_channels] + [hidden_channels] * (num_layers - 1) + [out_channels]
         self.convs = ModuleList(GatedBiKernelConv(*pair) for pair in pairwise(widths))
 
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-    ) -> Tensor:
-        r"""Returns one row a node or a graph; edge attributes are not used."""
-        out, _ = self._run(x, edge_index, edge_weight)
-        result: Tensor = self.head(out, batch, batch_size)
-        return result
+    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+        r"""Returns what the head reads. Edge attributes are not used."""
+        out, _ = self._run(x, graph.edge_index, graph.edge_weight)
+        return out
 
     def auxiliary_loss(
         self,

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import Dropout, ModuleList
+from torch.nn import ModuleList
 from torch_geometric.nn import GCN2Conv
 
-from torch_grama.baselines.feature_encoder import FeatureEncoder
-from torch_grama.baselines.graph_head import GraphHead
-from torch_grama.baselines.graph_model import GraphModel
-from torch_grama.baselines.layer_stack import require_hidden_width
-from torch_grama.nn.arguments import Activation, check_positive, resolve_activation
+from torch_grama.baselines.layer_stack import EncodedModel
+from torch_grama.nn.arguments import Activation, resolve_activation
 from torch_grama.nn.graph_input import GraphInput
 
 
-class GCNII(GraphModel):
+class GCNII(EncodedModel):
     r"""The model of `"Simple and Deep Graph Convolutional Networks"
     <https://arxiv.org/abs/2007.02133>`_ on PyG's :class:`~torch_geometric.nn.GCN2Conv`:
 
@@ -32,21 +30,11 @@ class GCNII(GraphModel):
         activation, where the paper drops out the input of each layer.
 
     Args:
-        in_channels (int): Width of the node features.
-        hidden_channels (int): Width of the states.
-        out_channels (int): Width of the output.
-        num_layers (int): Number of layers.
-        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
         dropout (float, optional): Dropout after the encoder, each layer and in the readout.
-            (default: :obj:`0.0`)
-        act (str or callable, optional): The activation :math:`\sigma`. (default: :obj:`"relu"`)
-        alpha (float, optional): Weight of the initial residual. (default: :obj:`0.1`)
-        theta (float, optional): Damping of the weights, or :obj:`None`. (default: :obj:`0.5`)
+        act (str or callable, optional): The activation :math:`\sigma`.
+        alpha (float, optional): Weight of the initial residual.
+        theta (float, optional): Damping of the weights, or :obj:`None`.
         residual (bool, optional): Whether the input of a layer is added to its output.
-            (default: :obj:`False`)
-        pre_linear (bool, optional): Whether a linear map to the hidden width comes first; without,
-            the features must have that width already. (default: :obj:`True`)
-        readout_layers (int, optional): Linear layers of the readout. (default: :obj:`2`)
     """
 
     def __init__(
@@ -65,31 +53,23 @@ class GCNII(GraphModel):
         pre_linear: bool = True,
         readout_layers: int = 2,
     ) -> None:
-        check_positive(num_layers=num_layers)
-        require_hidden_width("GCNII", in_channels, hidden_channels, pre_linear)
-        super().__init__(
-            FeatureEncoder(in_channels, hidden_channels, pre_linear, dropout),
-            GraphHead(hidden_channels, out_channels, readout, readout_layers, act, dropout),
-        )
+        sizes = (in_channels, hidden_channels, out_channels, num_layers)
+        super().__init__(*sizes, readout, dropout, pre_linear, readout_layers, act)
         self.convs = ModuleList(
             [_conv(hidden_channels, alpha, theta, number) for number in range(1, num_layers + 1)]
         )
         self.act = resolve_activation(act)
-        self.dropout = Dropout(dropout)
         self.residual = residual
 
-    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+    def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
         r"""Runs the layers, each of which sees the first state."""
         x = self.act(x)
         first = x
         for conv in self.convs:
             out = conv(x, first, graph.edge_index, graph.edge_weight)
-            out = self.dropout(self.act(out))
+            out = F.dropout(self.act(out), self.dropout, self.training)
             x = x + out if self.residual else out
         return x
-
-    def _describe(self) -> str:
-        return f", num_layers={len(self.convs)}"
 
 
 def _conv(channels: int, alpha: float, theta: float | None, number: int) -> GCN2Conv:

@@ -7,17 +7,16 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Linear, Parameter
 
-from torch_grama.baselines.fixed_product import propagate
-from torch_grama.baselines.node_output import NodeOutput
-from torch_grama.baselines.sized_module import SizedModule
-from torch_grama.baselines.transductive import check_num_nodes
+from torch_grama.baselines.graph_head import NodeOutput
+from torch_grama.baselines.graph_model import GraphModel, check_num_nodes
+from torch_grama.baselines.products import propagate
 from torch_grama.nn.arguments import check_positive
 from torch_grama.nn.engine.adjacency import Adjacency
-from torch_grama.nn.engine.sequence import count_graphs
+from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import gcn_adjacency, sum_adjacency
 
 
-class GloGNN(SizedModule):
+class GloGNN(GraphModel):
     r"""The model of `"Finding Global Homophily in Graph Neural Networks When Meeting Heterophily"
     <https://arxiv.org/abs/2205.07308>`_.
 
@@ -47,26 +46,16 @@ class GloGNN(SizedModule):
         :math:`\delta = 1`, works on any graph and does not depend on the numbering of the nodes.
 
     Args:
-        in_channels (int): Width of the node features.
         hidden_channels (int): Width of the hidden layer.
-        out_channels (int): Width of the output.
         num_layers (int): How often nodes gather.
         readout (str, optional): ``"node"``, or ``"graph"`` for the mean over the nodes' outputs.
-            (default: :obj:`"node"`)
         dropout (float, optional): Dropout of the features and of the hidden layer.
-            (default: :obj:`0.0`)
-        alpha (float, optional): Weight of the size of :math:`\mathbf{Z}`. (default: :obj:`1.0`)
-        beta (float, optional): Weight of its distance to the graph. (default: :obj:`1.0`)
-        gamma (float, optional): Share of the first state, below 1. (default: :obj:`0.1`)
+        alpha (float, optional): Weight of the size of :math:`\mathbf{Z}`.
+        beta (float, optional): Weight of its distance to the graph.
+        gamma (float, optional): Share of the first state, below 1.
         delta (float, optional): Share of the features in the first state; read with
-            :obj:`num_nodes` alone. (default: :obj:`0.5`)
-        num_hops (int, optional): The highest power :math:`K`. (default: :obj:`2`)
-        num_nodes (int, optional): Number of nodes of the one graph. (default: :obj:`None`)
-
-    Shapes:
-        - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)`, edge weights
-          :math:`(E)` *(optional)*
-        - **output:** :math:`(N, C_{out})` or :math:`(B, C_{out})`
+            :obj:`num_nodes` alone.
+        num_hops (int, optional): The highest power :math:`K`.
     """
 
     def __init__(
@@ -116,35 +105,25 @@ class GloGNN(SizedModule):
             bound = self.node_weight.size(0) ** -0.5
             torch.nn.init.uniform_(self.node_weight, -bound, bound)
 
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-    ) -> Tensor:
-        r"""Returns one row a node or a graph; edge attributes are not used."""
-        adjacency = gcn_adjacency(edge_index, edge_weight, x.size(0), x.dtype)
+    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+        r"""Returns what the head reads. Edge attributes are not used."""
+        adjacency = gcn_adjacency(graph.edge_index, graph.edge_weight, graph.num_nodes, x.dtype)
         # [N, C_in] -> [N, F]
-        h = self.lin(F.dropout(x, self.dropout, self.training))
+        h: Tensor = self.lin(F.dropout(x, self.dropout, self.training))
         if self.node_weight is not None and self.num_nodes is not None:
             check_num_nodes(self.num_nodes, x)
-            rows = sum_adjacency(edge_index, edge_weight, x.size(0), x.dtype)
+            rows = sum_adjacency(graph.edge_index, graph.edge_weight, graph.num_nodes, x.dtype)
             h = self.delta * h + (1 - self.delta) * propagate(rows, self.node_weight)
         # [N, F] -> [N, C_out]
-        first = self.out_lin(F.dropout(F.relu(h), self.dropout, self.training))
-        size = count_graphs(batch, batch_size)
+        first: Tensor = self.out_lin(F.dropout(F.relu(h), self.dropout, self.training))
         # no inverse in half precision
         with torch.autocast(x.device.type, enabled=False):
             first = first.to(x.dtype)
             h = first
             for _ in range(self.num_layers):
-                gathered = self._gather(h, first, adjacency, batch, size)
+                gathered = self._gather(h, first, adjacency, graph.batch, graph.batch_size)
                 h = (1 - self.gamma) * gathered + self.gamma * first
-        result: Tensor = self.head(h, batch, batch_size)
-        return result
+        return h
 
     def _gather(
         self, h: Tensor, first: Tensor, adjacency: Adjacency, batch: Tensor | None, size: int

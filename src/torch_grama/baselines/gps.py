@@ -1,4 +1,4 @@
-"""Local message passing and global attention side by side."""
+"""Attention to all nodes, alone or beside local message passing."""
 
 from __future__ import annotations
 
@@ -32,24 +32,9 @@ class GPS(BranchStack):
         encoded features to the hidden width also where they have it already.
 
     Args:
-        in_channels (int): Width of the node features.
-        hidden_channels (int): Width of the states.
-        out_channels (int): Width of the output.
-        num_layers (int): Number of layers.
-        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
-        dropout (float, optional): Dropout. (default: :obj:`0.0`)
-        local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gine-multi"`` or
-            ``"gatedgcn"``. (default: :obj:`"gatedgcn"`)
+        local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gine-multi"`` or ``"gatedgcn"``.
         attention (str, optional): ``"multihead"``, or ``"performer"`` for large graphs.
-            (default: :obj:`"multihead"`)
-        heads (int, optional): Number of attention heads. (default: :obj:`4`)
-        attention_dropout (float, optional): Dropout of the attention. (default: :obj:`0.0`)
-        edge_dim (int, optional): Width of the edge attributes. (default: :obj:`None`)
-        readout_layers (int, optional): Linear layers of the head. (default: :obj:`2`)
-
-    Shapes:
-        - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)`
-        - **output:** :math:`(N, C_{out})` for node tasks, :math:`(B, C_{out})` for graph tasks
+        attention_dropout (float, optional): Dropout of the attention.
     """
 
     def __init__(
@@ -70,16 +55,46 @@ class GPS(BranchStack):
     ) -> None:
         build = choose("attention", attention, ATTENTIONS)
         choose("local", local, LOCAL_LAYERS)
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            num_layers,
-            local=local,
-            build_mixer=lambda: build(hidden_channels, heads, attention_dropout),
-            readout=readout,
-            dropout=dropout,
-            edge_dim=edge_dim,
-            readout_layers=readout_layers,
-        )
+
+        def build_mixer() -> Module:
+            return build(hidden_channels, heads, attention_dropout)
+
+        sizes = (in_channels, hidden_channels, out_channels, num_layers)
+        super().__init__(*sizes, local, build_mixer, readout, dropout, readout_layers, edge_dim)
+        self.reset_parameters()
+
+
+class Transformer(BranchStack):
+    r"""The Transformer of the `"Long Range Graph Benchmark" <https://arxiv.org/abs/2206.08164>`_:
+    every node attends to every node of its graph and the edges are not seen,
+
+    .. math::
+        \mathbf{h} = \mathrm{BN}(\mathbf{x} + \mathrm{Attention}(\mathbf{x})), \qquad
+        \mathbf{x}' = \mathrm{BN}(\mathbf{h} + \mathrm{MLP}(\mathbf{h})).
+
+    What it knows of the graph it knows from positional encodings among the node features.
+
+    Args:
+        attention_dropout (float, optional): Dropout of the attention weights; the benchmark has
+            0.5.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        heads: int = 4,
+        attention_dropout: float = 0.0,
+        readout_layers: int = 2,
+    ) -> None:
+        def build_mixer() -> Module:
+            return FullAttention(hidden_channels, heads, attention_dropout)
+
+        sizes = (in_channels, hidden_channels, out_channels, num_layers)
+        super().__init__(*sizes, None, build_mixer, readout, dropout, readout_layers)
         self.reset_parameters()

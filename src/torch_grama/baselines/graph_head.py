@@ -1,4 +1,4 @@
-"""From node states to the output of a node task or a graph task."""
+"""From node states to the output of a node task or a graph task, and its pooling."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from torch_grama.nn.arguments import Activation, choose, resolve_activation
-from torch_grama.nn.readout import ReadoutMLP, pool_graphs, pooled_channels
+from torch_grama.nn.readout import POOLINGS, ReadoutMLP, pool_graphs, pooled_channels
 
 READOUTS = {"node": "one output a node", "graph": "one output a graph"}
 
@@ -93,3 +93,87 @@ class GraphHead(Module):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.mlp}, readout={self.readout!r})"
+
+
+class NodeOutput(Module):
+    r"""The states as they are, or pooled over the nodes of each graph.
+
+    Models that propagate class scores have no layer after the propagation; a graph's score is then
+    the mean score of its nodes.
+
+    Args:
+        readout (str): ``"node"`` or ``"graph"``.
+
+    Shapes:
+        - **input:** node outputs :math:`(N, C_{out})`, batch vector :math:`(N)` *(optional)*
+        - **output:** :math:`(N, C_{out})` for nodes, :math:`(B, C_{out})` for graphs
+    """
+
+    def __init__(self, readout: str) -> None:
+        super().__init__()
+        choose("readout", readout, READOUTS)
+        self.readout = readout
+        self.pooling = "mean"
+
+    def forward(
+        self, x: Tensor, batch: Tensor | None = None, batch_size: int | None = None
+    ) -> Tensor:
+        r"""Returns one row a node or a graph."""
+        if self.readout == "node":
+            return x
+        return pool_graphs(x, batch, batch_size, self.pooling)
+
+    def set_pooling(self, pooling: str) -> None:
+        r"""Chooses what a graph readout takes of the nodes.
+
+        Args:
+            pooling (str): ``"mean"``, ``"sum"`` or ``"max"``.
+
+        Raises:
+            ValueError: If there is no such pooling, or it would change the width.
+        """
+        if pooled_channels(1, pooling) != 1:
+            raise ValueError(
+                f"Expected 'pooling' to be 'mean', 'sum' or 'max', since the outputs of the nodes "
+                f"are pooled as they are (got {pooling!r})"
+            )
+        self.pooling = pooling
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(readout={self.readout!r})"
+
+
+def choose_pooling(model: Module, pooling: str) -> None:
+    r"""Sets the pooling of a model that has just been built for graph tasks.
+
+    Every model here reads out through :class:`GraphHead` or :class:`NodeOutput`, so that none has
+    to take the option itself.
+
+    Args:
+        model (Module): The model.
+        pooling (str): ``"mean"``, ``"sum"``, ``"max"`` or ``"sum-max-mean"``.
+
+    Raises:
+        ValueError: If there is no such pooling, the model cannot have it, or its readout is not
+            one of graphs.
+
+    Example:
+        >>> from torch_grama.baselines import GCN
+        >>> model = GCN(5, 8, 3, 2, readout="graph")
+        >>> choose_pooling(model, "sum-max-mean")
+        >>> model.head
+        GraphHead(ReadoutMLP(24, 3), readout='graph')
+    """
+    heads = [head for head in model.modules() if isinstance(head, GraphHead | NodeOutput)]
+    if not heads:
+        raise ValueError(
+            f"Expected a model with a readout of graphs to choose 'pooling' for (got "
+            f"{type(model).__name__}); leave it out"
+        )
+    for head in heads:
+        if head.readout != "graph" and pooling in POOLINGS and pooling != "mean":
+            raise ValueError(
+                f"Expected 'pooling' only with readout='graph' (got pooling={pooling!r}, "
+                f"readout={head.readout!r})"
+            )
+        head.set_pooling(pooling)

@@ -1,12 +1,18 @@
-"""A state-space model over the nodes of each graph, beside message passing."""
+"""State-space models over the nodes of each graph, beside message passing."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from torch_grama.baselines.batch_view import BatchView, node_noise
 from torch_grama.baselines.branch_stack import BranchStack
 from torch_grama.baselines.local_layers import LOCAL_LAYERS
 from torch_grama.baselines.mamba_block import MambaBlock
-from torch_grama.baselines.node_scan import ORDERS, NodeScan
-from torch_grama.nn.arguments import choose
+from torch_grama.nn.arguments import check_positive, choose
 
 
 class GraphMamba(BranchStack):
@@ -33,26 +39,9 @@ class GraphMamba(BranchStack):
         Memory is linear in the nodes.
 
     Args:
-        in_channels (int): Width of the node features.
-        hidden_channels (int): Width of the states.
-        out_channels (int): Width of the output.
-        num_layers (int): Number of layers.
-        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
-        dropout (float, optional): Dropout. (default: :obj:`0.0`)
-        local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gine-multi"`` or
-            ``"gatedgcn"``. (default: :obj:`"gatedgcn"`)
+        local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gine-multi"`` or ``"gatedgcn"``.
         order (str, optional): ``"degree"``, or ``"random"`` to sort by the noise alone.
-            (default: :obj:`"degree"`)
-        num_orders (int, optional): Orders averaged at test time. (default: :obj:`5`)
-        state_channels (int, optional): States a channel of the scan. (default: :obj:`16`)
-        expansion (int, optional): Inner width of the scan, in multiples of the hidden channels.
-            (default: :obj:`1`)
-        edge_dim (int, optional): Width of the edge attributes. (default: :obj:`None`)
-        readout_layers (int, optional): Linear layers of the head. (default: :obj:`2`)
-
-    Shapes:
-        - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)`
-        - **output:** :math:`(N, C_{out})` for node tasks, :math:`(B, C_{out})` for graph tasks
+        num_orders (int, optional): Orders averaged at test time.
     """
 
     def __init__(
@@ -74,18 +63,127 @@ class GraphMamba(BranchStack):
     ) -> None:
         key = choose("order", order, ORDERS)
         choose("local", local, LOCAL_LAYERS)
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            num_layers,
-            local=local,
-            build_mixer=lambda: NodeScan(
+
+        def build_mixer() -> Module:
+            return NodeScan(
                 MambaBlock(hidden_channels, state_channels, expansion=expansion), key, num_orders
-            ),
-            readout=readout,
-            dropout=dropout,
-            edge_dim=edge_dim,
-            readout_layers=readout_layers,
-        )
+            )
+
+        sizes = (in_channels, hidden_channels, out_channels, num_layers)
+        super().__init__(*sizes, local, build_mixer, readout, dropout, readout_layers, edge_dim)
         self.reset_parameters()
+
+
+class GPSMamba(BranchStack):
+    r"""GPS with a state-space model in place of the attention, the baseline "GPS + Mamba" of
+    `"Graph Mamba: Towards Learning on Graphs with State Space Models"
+    <https://arxiv.org/abs/2402.08678>`_:
+
+    .. math::
+        \mathbf{h} = \mathrm{BN}(\mathbf{x} + \mathrm{MPNN}(\mathbf{x})) +
+        \mathrm{BN}(\mathbf{x} + \mathrm{Mamba}(\mathbf{x})), \qquad
+        \mathbf{x}' = \mathrm{BN}(\mathbf{h} + \mathrm{MLP}(\mathbf{h})).
+
+    .. warning::
+        The result depends on how the nodes are numbered: the nodes of each graph are scanned in
+        the order in which they are stored.
+
+    .. note::
+        The paper names the baseline and does not say in which order, in which direction or with
+        which local branch it runs. Taken here: the stored order, one direction, GatedGCN.
+
+    Args:
+        local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gine-multi"`` or ``"gatedgcn"``.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        local: str = "gatedgcn",
+        state_channels: int = 16,
+        expansion: int = 1,
+        edge_dim: int | None = None,
+        readout_layers: int = 2,
+    ) -> None:
+        choose("local", local, LOCAL_LAYERS)
+
+        def build_mixer() -> Module:
+            return StoredScan(MambaBlock(hidden_channels, state_channels, expansion=expansion))
+
+        sizes = (in_channels, hidden_channels, out_channels, num_layers)
+        super().__init__(*sizes, local, build_mixer, readout, dropout, readout_layers, edge_dim)
+        self.reset_parameters()
+
+
+def _by_degree(view: BatchView, noise: Tensor) -> Tensor:
+    return view.degrees() + noise
+
+
+def _at_random(view: BatchView, noise: Tensor) -> Tensor:
+    return noise
+
+
+ORDERS: dict[str, Callable[[BatchView, Tensor], Tensor]] = {
+    "degree": _by_degree,
+    "random": _at_random,
+}
+
+
+class NodeScan(Module):
+    r"""A :class:`MambaBlock` over the nodes of each graph, sorted by a key with noise:
+
+    .. math::
+        \mathbf{u} = \frac{1}{R} \sum_{r=1}^R \pi_r^{-1} \left( \mathrm{Mamba}(\pi_r(\mathbf{x}))
+        \right), \qquad \pi_r = \mathrm{argsort}_i (\deg(i) + \epsilon_{r,i}), \quad
+        \epsilon_{r,i} \in [0, 1),
+
+    with one order (:math:`R = 1`) in training.
+
+    Args:
+        block (Module): The state-space model, from :math:`(B, T, F)` to the same.
+        key (callable): Gives the key to sort by from the batch and the noise.
+        num_orders (int): Number of orders :math:`R` to average at test time.
+    """
+
+    def __init__(
+        self, block: Module, key: Callable[[BatchView, Tensor], Tensor], num_orders: int
+    ) -> None:
+        super().__init__()
+        check_positive(num_orders=num_orders)
+        self.block = block
+        self.key = key
+        self.num_orders = num_orders
+
+    def forward(self, x: Tensor, view: BatchView) -> Tensor:
+        r"""Returns what each node reads from the nodes before it."""
+        count = 1 if self.training else self.num_orders
+        # single precision would let a large degree swallow the noise
+        noise = node_noise(view.place, count, self.training, torch.float64)
+        scans = []
+        for column in noise.unbind(dim=1):
+            order = view.sort_nodes(self.key(view, column))
+            scanned = view.unpack(self.block(view.pack(x[order])))
+            scans.append(torch.empty_like(scanned).index_copy(0, order, scanned))
+        return torch.stack(scans).mean(dim=0)
+
+
+class StoredScan(Module):
+    r"""A state-space model over the nodes of each graph in the order in which they are stored.
+
+    Args:
+        block (Module): The state-space model, from :math:`(B, T, F)` to the same.
+    """
+
+    def __init__(self, block: Module) -> None:
+        super().__init__()
+        self.block = block
+
+    def forward(self, x: Tensor, view: BatchView) -> Tensor:
+        r"""Returns what each node reads from the nodes before it."""
+        return view.unpack(self.block(view.pack(x)))

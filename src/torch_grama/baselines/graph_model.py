@@ -1,45 +1,106 @@
-"""What all baselines of this folder do before and after their own update."""
+"""What every model of this folder is: built from four sizes, checked at one door, called alike."""
 
 from __future__ import annotations
 
-import dataclasses
+import inspect
+import re
+from collections.abc import Callable
 
 from torch import Tensor
 from torch.nn import Module
 from torch_geometric.nn.inits import reset
 
-from torch_grama.baselines.feature_encoder import FeatureEncoder
-from torch_grama.baselines.graph_head import GraphHead
+from torch_grama.baselines.graph_head import READOUTS
+from torch_grama.nn.arguments import check_input_sizes, check_positive, choose
 from torch_grama.nn.graph_input import GraphInput, read_graph_input
+
+SHARED_ARGUMENTS = {
+    "in_channels": "(int): Width of the node features.",
+    "hidden_channels": "(int): Width of the states.",
+    "out_channels": "(int): Width of the output.",
+    "num_layers": "(int): Number of layers.",
+    "readout": '(str, optional): ``"node"`` or ``"graph"``.',
+    "dropout": "(float, optional): Dropout.",
+    "act": r"(str or callable, optional): The activation :math:`\sigma`.",
+    "norm": '(str or callable, optional): ``"batch_norm"``, ``"layer_norm"``, a callable from the '
+    "number of channels to a module, or :obj:`None`.",
+    "residual": '(str, optional): ``"identity"``, ``"linear"`` or :obj:`None`; see '
+    ":class:`~torch_grama.baselines.conv_layer.ConvLayer`.",
+    "feed_forward": "(bool, optional): Whether a feed-forward part follows each convolution.",
+    "jumping": "(bool, optional): Whether the readout gets the sum of all layers' outputs instead "
+    "of the last.",
+    "pre_linear": "(bool, optional): Whether a linear map to the hidden width comes first; "
+    "without, the features must have that width already.",
+    "readout_layers": "(int, optional): Linear layers of the readout.",
+    "edge_dim": "(int, optional): Width of the edge attributes.",
+    "heads": "(int, optional): Number of attention heads.",
+    "attention_dropout": "(float, optional): Dropout of the attention weights.",
+    "local": '(str, optional): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gine-multi"`` or '
+    '``"gatedgcn"``.',
+    "state_channels": "(int, optional): States a channel of the scan.",
+    "expansion": "(int, optional): Inner width of the scan, in multiples of the hidden channels.",
+    "weight_sharing": "(bool, optional): Whether all steps share their weights.",
+    "batch_norm": "(bool, optional): Whether to normalise before the activation.",
+    "cached": "(bool, optional): Whether what is found of each graph is remembered.",
+    "num_nodes": "(int, optional): Number of nodes of the one graph.",
+    "depth": "(int, optional): Takes the place of :obj:`num_layers`, for words that stand for a "
+    "fixed depth.",
+}
+"""What arguments mean that many models take; the docstring of a model says what is its own."""
+
+SHAPES = r"""Shapes:
+    - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)`, edge weights :math:`(E)`
+      *(optional)*, edge attributes :math:`(E, D)` *(optional)*, batch vector :math:`(N)`
+      *(optional)*
+    - **output:** :math:`(N, C_{out})` for node tasks, :math:`(B, C_{out})` for graph tasks"""
 
 
 class GraphModel(Module):
-    r"""Encoder, update and readout; a model says only what its update is.
+    r"""The sizes of a model, the checks of what it is called with, and the order of its parts:
 
     .. math::
-        \mathbf{Y} = \mathrm{Readout}(\mathrm{Update}(\mathrm{Encoder}(\mathbf{X})))
+        \mathbf{Y} = \mathrm{Head}(\mathrm{Update}(\mathbf{X}, \mathbf{A}))
 
-    Edge attributes are given to models that were built with ``edge_dim``; the others have no place
-    for them and leave them aside. Edge weights given to a model that has no place for them are an
-    error.
+    A model says what its update is and sets a head. Edge attributes are read by models that were
+    built with ``edge_dim``; the others have no place for them and leave them aside. Edge weights
+    are an error where :attr:`takes_edge_weight` is :obj:`False`.
 
-    Args:
-        encoder (FeatureEncoder): Brings the features to the width of the model.
-        head (GraphHead): Makes the output of node states.
-
-    Shapes:
-        - **input:** node features :math:`(N, C)`, edges :math:`(2, E)`, edge weights :math:`(E)`
-          *(optional)*, edge attributes :math:`(E, D)` *(optional)*, batch vector :math:`(N)`
-          *(optional)*
-        - **output:** :math:`(N, C_{out})` for node tasks, :math:`(B, C_{out})` for graph tasks
+    Raises:
+        ValueError: If a size is below 1, the dropout is not in :math:`[0, 1)`, or the readout is
+            unknown.
     """
 
     takes_edge_weight: bool = True
+    head: Module
 
-    def __init__(self, encoder: FeatureEncoder, head: GraphHead) -> None:
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__doc__ = describe_arguments(cls)
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        readout: str = "node",
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
-        self.encoder = encoder
-        self.head = head
+        check_positive(
+            in_channels=in_channels,
+            hidden_channels=hidden_channels,
+            out_channels=out_channels,
+            num_layers=num_layers,
+        )
+        choose("readout", readout, READOUTS)
+        check_input_sizes(in_channels, dropout)
+        self.in_channels = in_channels
+        self.hidden_channels = hidden_channels
+        self.out_channels = out_channels
+        self.num_layers = num_layers
+        self.readout = readout
+        self.dropout = dropout
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
@@ -72,22 +133,72 @@ class GraphModel(Module):
                 f"Expected no 'edge_weight' (got one, but {type(self).__name__} has no place for "
                 f"edge weights); leave them out"
             )
-        # [N, C] -> [N, F], [E, D] -> [E, F]
-        x, edge_state = self.encoder(x, graph.edge_attr, graph.edge_index.size(1))
-        x = self.update(x, dataclasses.replace(graph, edge_attr=edge_state))
-        out: Tensor = self.head(x, graph.batch, graph.batch_size)
+        out: Tensor = self.head(self.update(x, graph), graph.batch, graph.batch_size)
         return out
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Returns new node states; every model defines its own."""
+        r"""Returns what the head reads of each node; every model defines its own."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        last = self.head.mlp.layers[-1]
         return (
-            f"{type(self).__name__}({self.encoder.in_channels}, {self.encoder.channels}, "
-            f"{last.out_features}{self._describe()})"
+            f"{type(self).__name__}({self.in_channels}, {self.hidden_channels}, "
+            f"{self.out_channels}, num_layers={self.num_layers}{self._describe()})"
         )
 
     def _describe(self) -> str:
-        return ""
+        return f", readout={self.readout!r}"
+
+
+def describe_arguments(model: type[Module]) -> str:
+    r"""Returns the docstring of a model with all its arguments, their defaults, and the shapes.
+
+    What the class itself does not say of an argument is what the class it extends says of it, or
+    else :obj:`SHARED_ARGUMENTS`.
+    """
+    before, own, after = _split_docstring(model)
+    inherited = {name: f"{name} {text}" for name, text in SHARED_ARGUMENTS.items()}
+    for parent in reversed(model.__mro__[1:]):
+        if issubclass(parent, GraphModel):
+            inherited |= _split_docstring(parent)[1]
+    lines = []
+    for name, argument in inspect.signature(model).parameters.items():
+        text = own.get(name) or re.sub(r"\s*\(default: .*", "", inherited.get(name, ""), flags=re.S)
+        if text and argument.default is not argument.empty and "(default: " not in text:
+            default = repr(argument.default).replace("'", '"')
+            text += f" (default: :obj:`{default}`)"
+        if text:
+            lines.append(f"    {text}")
+    shapes = "" if "Shapes:" in after else SHAPES
+    parts = [before, "Args:\n" + "\n".join(lines), after, shapes]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _split_docstring(model: type[object]) -> tuple[str, dict[str, str], str]:
+    """What comes before the arguments, the text of each argument, and what comes after."""
+    before, _, rest = inspect.cleandoc(model.__doc__ or "").partition("Args:\n")
+    arguments, _, after = rest.partition("\n\n")
+    texts = [text.strip() for text in re.split(r"\n(?=    \S)", arguments)]
+    return before.strip(), {text.split(" ")[0]: text for text in texts if text}, after.strip()
+
+
+def takes_num_nodes(build: Callable[..., Module]) -> bool:
+    r"""Whether a model can be tied to one graph by the option ``num_nodes``.
+
+    Such a model is transductive: it learns something for each node, and serves that graph alone.
+    Whoever builds it for a task on one graph passes the number of its nodes.
+    """
+    return "num_nodes" in inspect.signature(build).parameters
+
+
+def check_num_nodes(num_nodes: int, x: Tensor) -> None:
+    r"""Checks that a transductive model sees the graph it was built for.
+
+    Raises:
+        ValueError: If the number of nodes differs.
+    """
+    if x.size(0) != num_nodes:
+        raise ValueError(
+            f"Expected the graph of num_nodes={num_nodes} nodes that the model was built for "
+            f"(got {x.size(0)} nodes); it learns a vector for each node and serves one graph alone"
+        )

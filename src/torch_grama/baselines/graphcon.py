@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import Dropout, Linear
+from torch.nn import Linear
 from torch_geometric.nn import GATConv, GCNConv
 
-from torch_grama.baselines.feature_encoder import FeatureEncoder
-from torch_grama.baselines.graph_head import GraphHead
-from torch_grama.baselines.graph_model import GraphModel
-from torch_grama.baselines.layer_stack import require_hidden_width
+from torch_grama.baselines.layer_stack import EncodedModel
 from torch_grama.nn.arguments import Activation, check_positive, choose, resolve_activation
 from torch_grama.nn.graph_input import GraphInput
 
 COUPLINGS = {"gcn": "graph convolution", "gat": "graph attention"}
 
 
-class GraphCON(GraphModel):
+class GraphCON(EncodedModel):
     r"""The model of `"Graph-Coupled Oscillator Networks" <https://arxiv.org/abs/2202.02296>`_:
     the nodes are damped oscillators, driven through the graph,
 
@@ -36,23 +34,16 @@ class GraphCON(GraphModel):
         :math:`\mathbf{X} \leftarrow \sigma(\mathrm{F}(\mathbf{X}) + \mathbf{R} \mathbf{X})`.
 
     Args:
-        in_channels (int): Width of the node features.
-        hidden_channels (int): Width of the states.
-        out_channels (int): Width of the output.
         num_layers (int): Number of steps.
-        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
         dropout (float, optional): Dropout of both states after the encoder and each step, and in
-            the readout. (default: :obj:`0.0`)
-        act (str or callable, optional): The activation :math:`\sigma`. (default: :obj:`"relu"`)
-        coupling (str, optional): ``"gcn"`` or ``"gat"``. (default: :obj:`"gcn"`)
-        heads (int, optional): Number of heads of the attention. (default: :obj:`1`)
-        step_size (float, optional): The step size :math:`\Delta t`. (default: :obj:`0.5`)
-        alpha (float, optional): The damping. (default: :obj:`1.0`)
-        gamma (float, optional): The squared frequency. (default: :obj:`1.0`)
-        residual (bool, optional): Whether the linear term is added. (default: :obj:`True`)
-        pre_linear (bool, optional): Whether a linear map to the hidden width comes first; without,
-            the features must have that width already. (default: :obj:`True`)
-        readout_layers (int, optional): Linear layers of the readout. (default: :obj:`2`)
+            the readout.
+        act (str or callable, optional): The activation :math:`\sigma`.
+        coupling (str, optional): ``"gcn"`` or ``"gat"``.
+        heads (int, optional): Number of heads of the attention.
+        step_size (float, optional): The step size :math:`\Delta t`.
+        alpha (float, optional): The damping.
+        gamma (float, optional): The squared frequency.
+        residual (bool, optional): Whether the linear term is added.
     """
 
     def __init__(
@@ -74,16 +65,12 @@ class GraphCON(GraphModel):
         pre_linear: bool = True,
         readout_layers: int = 2,
     ) -> None:
-        check_positive(num_layers=num_layers, heads=heads)
+        check_positive(heads=heads)
         choose("coupling", coupling, COUPLINGS)
-        require_hidden_width("GraphCON", in_channels, hidden_channels, pre_linear)
         if coupling == "gcn" and heads != 1:
             raise ValueError(f"Expected heads=1 for coupling='gcn' (got {heads})")
-        super().__init__(
-            FeatureEncoder(in_channels, hidden_channels, pre_linear, dropout),
-            GraphHead(hidden_channels, out_channels, readout, readout_layers, act, dropout),
-        )
-        self.num_layers = num_layers
+        sizes = (in_channels, hidden_channels, out_channels, num_layers)
+        super().__init__(*sizes, readout, dropout, pre_linear, readout_layers, act)
         self.coupling = coupling
         self.takes_edge_weight = coupling == "gcn"
         self.heads = heads
@@ -91,7 +78,6 @@ class GraphCON(GraphModel):
         self.alpha = alpha
         self.gamma = gamma
         self.act = resolve_activation(act)
-        self.dropout = Dropout(dropout)
         self.conv = (
             GCNConv(hidden_channels, hidden_channels)  # type: ignore[abstract]
             if coupling == "gcn"
@@ -99,14 +85,14 @@ class GraphCON(GraphModel):
         )
         self.skip_lin = Linear(hidden_channels, heads * hidden_channels) if residual else None
 
-    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+    def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
         r"""Moves positions and velocities."""
         y = x
         for _ in range(self.num_layers):
             force = self._drive(x, graph) - self.gamma * x - self.alpha * y
             y = y + self.step_size * force
             x = x + self.step_size * y
-            y, x = self.dropout(y), self.dropout(x)
+            y, x = (F.dropout(state, self.dropout, self.training) for state in (y, x))
         return x
 
     def _drive(self, x: Tensor, graph: GraphInput) -> Tensor:
@@ -120,4 +106,4 @@ class GraphCON(GraphModel):
         return self.act(drive).view(x.size(0), self.heads, -1).mean(dim=1)
 
     def _describe(self) -> str:
-        return f", num_layers={self.num_layers}, coupling={self.coupling!r}"
+        return f", coupling={self.coupling!r}"

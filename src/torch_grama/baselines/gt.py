@@ -11,8 +11,8 @@ from torch_geometric.nn.inits import reset
 from torch_geometric.utils import add_self_loops
 
 from torch_grama.baselines.batch_view import BatchView
+from torch_grama.baselines.branch_stack import StackModel
 from torch_grama.baselines.global_attention import check_heads
-from torch_grama.baselines.stack_model import StackModel
 
 
 class GT(StackModel):
@@ -36,21 +36,7 @@ class GT(StackModel):
         that of all models here, where the paper has one linear map.
 
     Args:
-        in_channels (int): Width of the node features.
-        hidden_channels (int): Width of the states.
-        out_channels (int): Width of the output.
-        num_layers (int): Number of layers.
-        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
-        dropout (float, optional): Dropout. (default: :obj:`0.0`)
-        heads (int, optional): Number of attention heads. (default: :obj:`8`)
         separate (bool, optional): Whether a node is kept apart from its neighbours.
-            (default: :obj:`False`)
-        edge_dim (int, optional): Width of the edge attributes. (default: :obj:`None`)
-        readout_layers (int, optional): Linear layers of the head. (default: :obj:`2`)
-
-    Shapes:
-        - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)`
-        - **output:** :math:`(N, C_{out})` for node tasks, :math:`(B, C_{out})` for graph tasks
     """
 
     def __init__(
@@ -67,16 +53,8 @@ class GT(StackModel):
         edge_dim: int | None = None,
         readout_layers: int = 2,
     ) -> None:
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            num_layers,
-            readout=readout,
-            dropout=dropout,
-            edge_dim=edge_dim,
-            readout_layers=readout_layers,
-        )
+        sizes = (in_channels, hidden_channels, out_channels, num_layers)
+        super().__init__(*sizes, readout, dropout, readout_layers, edge_dim)
         check_heads(hidden_channels, heads)
         self.separate = separate
         state_dim = None if edge_dim is None else hidden_channels

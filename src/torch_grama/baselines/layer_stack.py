@@ -1,53 +1,92 @@
-"""Layers one after the other: the body of the classic message-passing models."""
+"""Models between a feature encoder and a readout, and stacks of convolutions among them."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import cast
 
+import torch
 from torch import Tensor
-from torch.nn import Module, ModuleList
+from torch.nn import Dropout, Linear, Module, ModuleList, Parameter
+from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.conv_layer import ConvLayer
-from torch_grama.baselines.feature_encoder import FeatureEncoder
 from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.graph_model import GraphModel
-from torch_grama.nn.arguments import Activation, check_positive
+from torch_grama.nn.arguments import Activation, check_input_sizes, check_positive
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.norms import NormLike
 
 
-class LayerStack(GraphModel):
-    r"""A stack of :class:`~torch_grama.baselines.conv_layer.ConvLayer` around given convolutions,
-    between an encoder and a readout.
+class EncodedModel(GraphModel):
+    r"""A model that propagates encoded features: a :class:`FeatureEncoder`, what a subclass defines
+    as :meth:`propagate`, and a :class:`~torch_grama.baselines.GraphHead`.
 
     Args:
-        in_channels (int): Width of the node features.
-        hidden_channels (int): Width of the states.
-        out_channels (int): Width of the output.
+        dropout (float, optional): Dropout after the encoder and in the readout.
+        act (str or callable, optional): Activation of the readout.
+        edge_states (bool, optional): Whether there are edge states even without edge attributes.
+        keeps_width (bool, optional): Whether the layers need features of the hidden width.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        readout: str = "node",
+        dropout: float = 0.0,
+        pre_linear: bool = True,
+        readout_layers: int = 2,
+        act: str | Activation | None = "relu",
+        edge_dim: int | None = None,
+        edge_states: bool = False,
+        keeps_width: bool = True,
+    ) -> None:
+        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
+        if keeps_width and not pre_linear and in_channels != hidden_channels:
+            raise ValueError(
+                f"Expected in_channels equal to hidden_channels for pre_linear=False, since the "
+                f"layers of {type(self).__name__} keep their width (got {in_channels} and "
+                f"{hidden_channels}); use pre_linear=True"
+            )
+        self.encoder = FeatureEncoder(
+            in_channels, hidden_channels, pre_linear, dropout, edge_dim, edge_states
+        )
+        self.head = GraphHead(hidden_channels, out_channels, readout, readout_layers, act, dropout)
+
+    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+        r"""Encodes the features and propagates them."""
+        # [N, C] -> [N, F], [E, D] -> [E, F]
+        x, edge_state = self.encoder(x, graph.edge_attr, graph.edge_index.size(1))
+        return self.propagate(x, dataclasses.replace(graph, edge_attr=edge_state))
+
+    def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
+        r"""Returns new node states; every model defines its own."""
+        raise NotImplementedError
+
+    def _describe(self) -> str:
+        return ""
+
+
+class LayerStack(EncodedModel):
+    r"""A stack of :class:`~torch_grama.baselines.conv_layer.ConvLayer` around given convolutions.
+
+    Args:
         convs (list of Module): One convolution a layer; the first reads ``in_channels`` if
             ``pre_linear`` is :obj:`False`.
-        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
         dropout (float, optional): Dropout after the encoder, each layer and in the readout.
-            (default: :obj:`0.0`)
-        act (str or callable, optional): Activation of the layers; the readout uses the same, or
-            ReLU for none. (default: :obj:`"relu"`)
-        norm (str or callable, optional): ``"batch_norm"``, ``"layer_norm"``, a callable, or
-            :obj:`None`. (default: :obj:`None`)
-        residual (str, optional): ``"identity"``, ``"linear"`` or :obj:`None`.
-            (default: :obj:`None`)
-        feed_forward (bool, optional): Whether a feed-forward part follows each convolution.
-            (default: :obj:`False`)
-        jumping (bool, optional): Whether the readout gets the sum of all layers' outputs instead
-            of the last. (default: :obj:`False`)
-        pre_linear (bool, optional): Whether a linear map comes before the first layer.
-            (default: :obj:`True`)
-        readout_layers (int, optional): Linear layers of the readout. (default: :obj:`2`)
-        edge_dim (int, optional): Width of the edge attributes. (default: :obj:`None`)
-        edge_states (bool, optional): Whether the convolutions need edge states even where there
-            are no edge attributes. (default: :obj:`False`)
+        act (str or callable, optional): The activation :math:`\sigma` of the layers; the readout
+            uses the same, or ReLU for none.
+        pre_linear (bool, optional): Whether a linear map to the hidden width comes first; without,
+            the first convolution reads the features.
+        edge_states (bool, optional): Whether the convolutions need edge states even where there are
+            no edge attributes.
         conv_normalizes (bool, optional): Whether the convolutions hold the norm, so that only the
-            feed-forward part needs one. (default: :obj:`False`)
+            feed-forward part needs one.
+        keeps_width (bool, optional): Whether the convolutions need features of the hidden width.
     """
 
     def __init__(
@@ -56,49 +95,39 @@ class LayerStack(GraphModel):
         hidden_channels: int,
         out_channels: int,
         convs: Sequence[Module],
-        *,
         readout: str = "node",
         dropout: float = 0.0,
         act: str | Activation | None = "relu",
         norm: NormLike = None,
         residual: str | None = None,
-        feed_forward: bool = False,
-        jumping: bool = False,
         pre_linear: bool = True,
         readout_layers: int = 2,
         edge_dim: int | None = None,
+        feed_forward: bool = False,
+        jumping: bool = False,
+        *,
         edge_states: bool = False,
         conv_normalizes: bool = False,
     ) -> None:
-        check_positive(num_layers=len(convs))
+        sizes = (in_channels, hidden_channels, out_channels, len(convs))
         super().__init__(
-            FeatureEncoder(
-                in_channels, hidden_channels, pre_linear, dropout, edge_dim, edge_states
-            ),
-            GraphHead(
-                hidden_channels, out_channels, readout, readout_layers, act or "relu", dropout
-            ),
+            *(*sizes, readout, dropout, pre_linear, readout_layers),
+            act=act or "relu",
+            edge_dim=edge_dim,
+            edge_states=edge_states,
+            keeps_width=edge_states,
         )
         widths = first_and_later_widths(in_channels, hidden_channels, len(convs), pre_linear)
+        around = (act, norm, dropout, residual, feed_forward, conv_normalizes)
         self.layers = ModuleList(
             [
-                ConvLayer(
-                    conv,
-                    width,
-                    hidden_channels,
-                    act,
-                    norm,
-                    dropout,
-                    residual,
-                    feed_forward,
-                    conv_normalizes,
-                )
+                ConvLayer(conv, width, hidden_channels, *around)
                 for conv, width in zip(convs, widths, strict=True)
             ]
         )
         self.jumping = jumping
 
-    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+    def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
         r"""Runs the layers."""
         edge_state = graph.edge_attr
         total: Tensor | None = None
@@ -107,9 +136,6 @@ class LayerStack(GraphModel):
             total = x if total is None or not self.jumping else total + x
         assert total is not None
         return total
-
-    def _describe(self) -> str:
-        return f", num_layers={len(self.layers)}"
 
 
 def first_and_later_widths(
@@ -121,11 +147,93 @@ def first_and_later_widths(
     return [first] + [hidden_channels] * (num_layers - 1)
 
 
-def require_hidden_width(name: str, in_channels: int, hidden_channels: int, linear: bool) -> None:
-    r"""Checks that a model whose layers keep their width gets features of that width."""
-    if not linear and in_channels != hidden_channels:
-        raise ValueError(
-            f"Expected in_channels equal to hidden_channels for pre_linear=False, since the layers "
-            f"of {name} keep their width (got {in_channels} and {hidden_channels}); use "
-            f"pre_linear=True"
+class FeatureEncoder(Module):
+    r"""A linear map of the node features and, for models with edge states, one of the edge
+    attributes:
+
+    .. math::
+        \mathbf{x}_i \leftarrow \mathbf{W} \mathbf{x}_i + \mathbf{b}, \qquad
+        \mathbf{e}_{ij} \leftarrow \mathbf{U} \mathbf{e}_{ij} + \mathbf{c}.
+
+    A model with edge states that is given no edge attributes starts every edge from one learned
+    vector.
+
+    Args:
+        in_channels (int): Width of the node features.
+        channels (int): Width of the states.
+        pre_linear (bool, optional): If :obj:`False`, features are taken as they are, such as those
+            that an embedding table has already brought to the right width. (default: :obj:`True`)
+        dropout (float, optional): Dropout after the map of the nodes. (default: :obj:`0.0`)
+        edge_dim (int, optional): Width of the edge attributes. (default: :obj:`None`)
+        edge_states (bool, optional): Whether the model has edge states even without edge
+            attributes. (default: :obj:`False`)
+
+    Shapes:
+        - **input:** node features :math:`(N, C)`, edge attributes :math:`(E, D)` *(optional)*,
+          number of edges
+        - **output:** node states :math:`(N, F)`, edge states :math:`(E, F)` or :obj:`None`
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        channels: int,
+        pre_linear: bool = True,
+        dropout: float = 0.0,
+        edge_dim: int | None = None,
+        edge_states: bool = False,
+    ) -> None:
+        super().__init__()
+        check_positive(in_channels=in_channels, hidden_channels=channels, edge_dim=edge_dim)
+        check_input_sizes(in_channels, dropout)
+        if not pre_linear and edge_dim not in (None, channels):
+            raise ValueError(
+                f"Expected edge attributes of the hidden width for pre_linear=False "
+                f"(got edge_dim={edge_dim}, hidden_channels={channels})"
+            )
+        self.in_channels = in_channels
+        self.channels = channels
+        self.edge_dim = edge_dim
+        self.node_lin = Linear(in_channels, channels) if pre_linear else None
+        self.edge_lin = Linear(edge_dim, channels) if pre_linear and edge_dim is not None else None
+        self.initial_edge = (
+            Parameter(torch.empty(channels)) if edge_states and edge_dim is None else None
         )
+        self.dropout = Dropout(dropout)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        reset(self.node_lin)
+        reset(self.edge_lin)
+        if self.initial_edge is not None:
+            torch.nn.init.normal_(self.initial_edge, std=0.1)
+
+    def forward(
+        self, x: Tensor, edge_attr: Tensor | None, num_edges: int
+    ) -> tuple[Tensor, Tensor | None]:
+        r"""Returns node states and edge states.
+
+        Raises:
+            ValueError: If features are missing or have another width.
+        """
+        if x.dim() != 2 or x.size(1) != self.in_channels:
+            raise ValueError(
+                f"Expected 'x' of shape [num_nodes, in_channels={self.in_channels}] "
+                f"(got {list(x.size())})"
+            )
+        if self.node_lin is not None:
+            x = self.dropout(self.node_lin(x))
+        if self.initial_edge is not None:
+            return x, self.initial_edge.expand(num_edges, -1)
+        if self.edge_dim is None:
+            return x, None
+        if edge_attr is None or edge_attr.size(-1) != self.edge_dim:
+            got = None if edge_attr is None else list(edge_attr.size())
+            raise ValueError(
+                f"Expected 'edge_attr' of shape [num_edges, edge_dim={self.edge_dim}] (got {got})"
+            )
+        return x, edge_attr if self.edge_lin is None else self.edge_lin(edge_attr)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.in_channels}, {self.channels})"

@@ -141,40 +141,13 @@ def build_local_layers(
     )
 
 
-def _gcn(
-    channels: int, has_edge_attr: bool, is_first: bool, is_last: bool, dropout: float
-) -> Module:
-    return GCNBranch(channels)
-
-
-def _gat(
-    channels: int, has_edge_attr: bool, is_first: bool, is_last: bool, dropout: float
-) -> Module:
-    return GATBranch(channels, has_edge_attr)
-
-
-def _gine(
-    channels: int, has_edge_attr: bool, is_first: bool, is_last: bool, dropout: float
-) -> Module:
-    return GINEBranch(channels, has_edge_attr)
-
-
-def _gine_multi(
-    channels: int, has_edge_attr: bool, is_first: bool, is_last: bool, dropout: float
-) -> Module:
-    return GINEBranch(channels, has_edge_attr, aggregation="multi")
-
-
-def _gated_gcn(
-    channels: int, has_edge_attr: bool, is_first: bool, is_last: bool, dropout: float
-) -> Module:
-    return GatedGCNBranch(channels, has_edge_attr or not is_first, dropout, is_last)
-
-
 LOCAL_LAYERS: dict[str, Callable[[int, bool, bool, bool, float], Module]] = {
-    "gcn": _gcn,
-    "gat": _gat,
-    "gine": _gine,
-    "gine-multi": _gine_multi,
-    "gatedgcn": _gated_gcn,
+    "gcn": lambda channels, *_: GCNBranch(channels),
+    "gat": lambda channels, has_edge_attr, *_: GATBranch(channels, has_edge_attr),
+    "gine": lambda channels, has_edge_attr, *_: GINEBranch(channels, has_edge_attr),
+    "gine-multi": lambda channels, has_edge_attr, *_: GINEBranch(channels, has_edge_attr, "multi"),
+    "gatedgcn": lambda channels, has_edge_attr, is_first, is_last, dropout: GatedGCNBranch(
+        channels, has_edge_attr or not is_first, dropout, is_last
+    ),
 }
+"""Word to what makes a branch of: channels, has_edge_attr, is_first, is_last, dropout."""

@@ -11,8 +11,8 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.batch_view import BatchView
+from torch_grama.baselines.branch_stack import StackModel
 from torch_grama.baselines.global_attention import check_heads, reset_multihead
-from torch_grama.baselines.stack_model import StackModel
 from torch_grama.nn.arguments import check_positive
 
 # Nodes that attend at once; the fused kernels stop at 65,535 sequences.
@@ -42,20 +42,8 @@ class NAGphormer(StackModel):
         trains on batches of nodes. The head is that of all models here.
 
     Args:
-        in_channels (int): Width of the node features.
-        hidden_channels (int): Width of the states.
-        out_channels (int): Width of the output.
         num_layers (int): Number of transformer layers.
-        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
-        dropout (float, optional): Dropout. (default: :obj:`0.0`)
-        hops (int, optional): Number of hops :math:`K`. (default: :obj:`7`)
-        heads (int, optional): Number of attention heads. (default: :obj:`8`)
-        attention_dropout (float, optional): Dropout of the attention weights. (default: :obj:`0.0`)
-        readout_layers (int, optional): Linear layers of the head. (default: :obj:`2`)
-
-    Shapes:
-        - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)`
-        - **output:** :math:`(N, C_{out})` for node tasks, :math:`(B, C_{out})` for graph tasks
+        hops (int, optional): Number of hops :math:`K`.
     """
 
     def __init__(
@@ -72,15 +60,8 @@ class NAGphormer(StackModel):
         attention_dropout: float = 0.0,
         readout_layers: int = 2,
     ) -> None:
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            num_layers,
-            readout=readout,
-            dropout=dropout,
-            readout_layers=readout_layers,
-        )
+        sizes = (in_channels, hidden_channels, out_channels, num_layers)
+        super().__init__(*sizes, readout, dropout, readout_layers)
         check_positive(hops=hops)
         check_heads(hidden_channels, heads)
         self.hops = hops

@@ -1,14 +1,33 @@
-"""Attention that tells the edges of a graph from the pairs without one."""
+"""Attention that tells edges from pairs without one, and the encoder of frequencies before it."""
 
 from __future__ import annotations
 
+import math
+
+import torch
 from torch import Tensor
-from torch.nn import Embedding, Linear, ModuleList
+from torch.nn import (
+    Embedding,
+    Linear,
+    Module,
+    ModuleList,
+    ReLU,
+    Sequential,
+    TransformerEncoderLayer,
+)
+from torch.utils.checkpoint import checkpoint
+from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.batch_view import BatchView
-from torch_grama.baselines.branch_sum import BranchSum
-from torch_grama.baselines.san_attention import SANAttention, mark_absent_pairs
-from torch_grama.baselines.stack_model import StackModel
+from torch_grama.baselines.branch_stack import BranchSum, StackModel
+from torch_grama.baselines.global_attention import (
+    EPSILON,
+    check_heads,
+    exponentiate,
+    reset_multihead,
+    sum_over_edges,
+)
+from torch_grama.nn.arguments import choose
 
 
 class SAN(StackModel):
@@ -19,31 +38,18 @@ class SAN(StackModel):
         \mathbf{h} = \mathrm{BN}(\mathbf{x} + \mathbf{W}_O \, \mathrm{Attention}(\mathbf{x})),
         \qquad \mathbf{x}' = \mathrm{BN}(\mathbf{h} + \mathrm{MLP}(\mathbf{h})),
 
-    where the attention of :class:`~torch_grama.baselines.san_attention.SANAttention` has its own
+    where the attention of :class:`~torch_grama.baselines.san.SANAttention` has its own
     queries, keys and edge maps for the edges of the graph and for the pairs without an edge.
 
     .. note::
         The learned encoding of the Laplacian's eigenvectors is
-        :class:`~torch_grama.baselines.laplace_encoder.LaplaceEncoder`; it comes before the model,
+        :class:`~torch_grama.baselines.san.LaplaceEncoder`; it comes before the model,
         as part of the node features. Dropout follows :math:`\mathbf{W}_O` instead of preceding it.
         Without edge attributes all edges share one learned vector.
 
     Args:
-        in_channels (int): Width of the node features.
-        hidden_channels (int): Width of the states.
-        out_channels (int): Width of the output.
-        num_layers (int): Number of layers.
-        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
-        dropout (float, optional): Dropout. (default: :obj:`0.0`)
-        heads (int, optional): Number of attention heads. (default: :obj:`4`)
         gamma (float, optional): Weight :math:`\gamma` of the pairs without an edge; zero for
             attention along the edges alone. (default: :obj:`1e-6`, as in the benchmark)
-        edge_dim (int, optional): Width of the edge attributes. (default: :obj:`None`)
-        readout_layers (int, optional): Linear layers of the head. (default: :obj:`2`)
-
-    Shapes:
-        - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)`
-        - **output:** :math:`(N, C_{out})` for node tasks, :math:`(B, C_{out})` for graph tasks
     """
 
     def __init__(
@@ -60,16 +66,8 @@ class SAN(StackModel):
         edge_dim: int | None = None,
         readout_layers: int = 2,
     ) -> None:
-        super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            num_layers,
-            readout=readout,
-            dropout=dropout,
-            edge_dim=edge_dim,
-            readout_layers=readout_layers,
-        )
+        sizes = (in_channels, hidden_channels, out_channels, num_layers)
+        super().__init__(*sizes, readout, dropout, readout_layers, edge_dim)
         self.gamma = gamma
         self.present_edge = Embedding(1, hidden_channels) if edge_dim is None else None
         self.absent_edge = Embedding(1, hidden_channels)
@@ -96,3 +94,239 @@ class SAN(StackModel):
             attended = attention(x, edge_state, self.absent_edge.weight[0], view, is_absent)
             x = frame(x, [out_lin(attended)])
         return x
+
+
+DEFAULT_ELEMENTS = 2**25
+
+
+class SANAttention(Module):
+    r"""The attention of `"Rethinking Graph Transformers with Spectral Attention"
+    <https://arxiv.org/abs/2106.03893>`_, for each head
+
+    .. math::
+        \mathbf{a}_i = \frac{\sum_j w_{ij} \mathbf{v}_j}{\sum_j w_{ij} + 10^{-6}}, \qquad
+        w_{ij} = \frac{1}{1 + \gamma} \begin{cases}
+        \exp \langle \mathbf{q}_i \odot \mathbf{k}_j \odot \mathbf{E} \mathbf{e}_{ij} \rangle
+        & j \to i \text{ is an edge} \\
+        \gamma \exp \langle \mathbf{q}'_i \odot \mathbf{k}'_j \odot \mathbf{E}' \mathbf{e}' \rangle
+        & \text{otherwise}, \; j \ne i
+        \end{cases}
+
+    over the nodes of the graph of :math:`i`, where :math:`\langle \cdot \rangle` adds up the
+    channels, divides by :math:`\sqrt{d}` and keeps the score within :math:`\pm 5`.
+
+    .. note::
+        Time is quadratic in the nodes of a graph. The scores of the pairs without an edge are
+        made for some rows at a time and again in the backward pass, so that no tensor has more
+        than :obj:`max_elements` of them; what stays quadratic is one byte a pair for which pairs
+        these are (25 MB for 128 graphs of 444 nodes, 0.5 GB for one of 22,662).
+
+    Args:
+        channels (int): Width of the states.
+        heads (int): Number of heads.
+        gamma (float): Weight :math:`\gamma` of the pairs without an edge.
+        max_elements (int, optional): Scores made at once. (default: :obj:`2**25`)
+    """
+
+    def __init__(
+        self, channels: int, heads: int, gamma: float, max_elements: int = DEFAULT_ELEMENTS
+    ) -> None:
+        super().__init__()
+        check_heads(channels, heads)
+        if gamma < 0:
+            raise ValueError(f"Expected 'gamma' not to be negative (got {gamma})")
+        self.heads = heads
+        self.gamma = gamma
+        self.max_elements = max_elements
+        self.query, self.key, self.edge, self.value = (
+            Linear(channels, channels, bias=False) for _ in range(4)
+        )
+        self.absent_query, self.absent_key, self.absent_edge = (
+            Linear(channels, channels, bias=False) for _ in range(3)
+        )
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_state: Tensor,
+        absent_state: Tensor,
+        view: BatchView,
+        is_absent: Tensor | None,
+    ) -> Tensor:
+        r"""Returns what each node reads from its graph.
+
+        Args:
+            x (Tensor): Node states :math:`(N, F)`.
+            edge_state (Tensor): Edge states :math:`(E, F)`.
+            absent_state (Tensor): The one state :math:`(F)` of all pairs without an edge.
+            view (BatchView): The batch.
+            is_absent (Tensor, optional): What :func:`mark_absent_pairs` gives; :obj:`None` leaves
+                these pairs out.
+        """
+        value = self.value(x)
+        total, weight = sum_over_edges(
+            self._split(self.query(x)),
+            self._split(self.key(x)),
+            self._split(value),
+            self._split(self.edge(edge_state)),
+            view.edge_index,
+        )
+        if is_absent is not None:
+            absent_total, absent_weight = self._sum_over_absent_pairs(
+                self.absent_query(x) * self.absent_edge(absent_state),
+                self.absent_key(x),
+                value,
+                view,
+                is_absent,
+            )
+            total = (total + self.gamma * absent_total) / (1 + self.gamma)
+            weight = (weight + self.gamma * absent_weight) / (1 + self.gamma)
+        # [N, H, d] -> [N, F]
+        out: Tensor = (total / (weight + EPSILON)).flatten(1)
+        return out
+
+    def _split(self, x: Tensor) -> Tensor:
+        # [N, F] -> [N, H, d]
+        out: Tensor = x.unflatten(-1, (self.heads, -1))
+        return out
+
+    def _sum_over_absent_pairs(
+        self, query: Tensor, key: Tensor, value: Tensor, view: BatchView, is_absent: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        # [N, F] -> [B, n, F] -> [B, H, n, d]
+        query, key, value = (
+            view.pack(part).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for part in (query, key, value)
+        )
+        rows = max(1, self.max_elements // max(1, query.size(0) * self.heads * view.max_size))
+        sums = [
+            checkpoint(_sum_rows, part, key, value, mask, use_reentrant=False)
+            if view.max_size > rows and torch.is_grad_enabled()
+            else _sum_rows(part, key, value, mask)
+            for part, mask in zip(
+                query.split(rows, dim=2), is_absent.split(rows, dim=1), strict=True
+            )
+        ]
+        total, weight = (torch.cat(parts, dim=2) for parts in zip(*sums, strict=True))
+        # [B, H, n, d] -> [N, H, d]
+        total, weight = (
+            view.unpack(part.transpose(1, 2).flatten(2)).unflatten(-1, (self.heads, -1))
+            for part in (total, weight)
+        )
+        return total, weight
+
+
+def mark_absent_pairs(view: BatchView) -> Tensor:
+    r"""Returns which pairs of two nodes of one graph have no edge :math:`(B, n, n)`.
+
+    Entry :math:`(b, i, j)` stands for :math:`j \to i`; padding is never marked.
+    """
+    mask = view.mask
+    if mask is None:
+        shape = (view.num_graphs, view.max_size, view.max_size)
+        is_absent = torch.ones(shape, dtype=torch.bool, device=view.edge_index.device)
+    else:
+        is_absent = mask.unsqueeze(1) & mask.unsqueeze(2)
+    source, target = view.edge_index[0], view.edge_index[1]
+    is_absent[view.graph[target], view.place[target], view.place[source]] = False
+    is_absent.diagonal(dim1=1, dim2=2).fill_(False)
+    return is_absent
+
+
+def _sum_rows(
+    query: Tensor, key: Tensor, value: Tensor, is_absent: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The sums of some rows :math:`(B, H, r, d)` over the marked pairs, and their weights."""
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
+    weight = exponentiate(scores) * is_absent.unsqueeze(1)
+    return weight @ value, weight.sum(dim=-1, keepdim=True)
+
+
+METHODS = {"deep_set": "sum of an MLP", "transformer": "sum of a transformer"}
+
+
+class LaplaceEncoder(Module):
+    r"""Encodes the first eigenvectors and eigenvalues of a graph's Laplacian, as `"Rethinking
+    Graph Transformers with Spectral Attention" <https://arxiv.org/abs/2106.03893>`_ does with a
+    transformer over the frequencies and `"Recipe for a General, Powerful, Scalable Graph
+    Transformer" <https://arxiv.org/abs/2205.12454>`_ with an MLP for each of them:
+
+    .. math::
+        \mathbf{p}_i = \sum_k \mathrm{ReLU}(\mathbf{W}_2 \, \mathrm{ReLU}(\mathbf{W}_1
+        [v_{k,i}, \lambda_k])) \qquad \text{or} \qquad
+        \mathbf{p}_i = \sum_k \mathrm{Transformer} \left( \{ \mathbf{W} [v_{k,i}, \lambda_k] \}_k
+        \right)_k.
+
+    An eigenvector is known up to its sign: in training, each frequency of a batch gets a random
+    one.
+
+    Args:
+        channels (int): Width of the encoding.
+        method (str, optional): ``"deep_set"`` or ``"transformer"``. (default: :obj:`"deep_set"`)
+        heads (int, optional): Attention heads of the transformer. (default: :obj:`4`)
+        num_layers (int, optional): Layers of the transformer. (default: :obj:`2`)
+        feedforward_channels (int, optional): Inner width of its feed-forward part.
+            (default: :obj:`2048`)
+
+    Shapes:
+        - **input:** eigenvectors :math:`(N, K)` and, for each node, the eigenvalues
+          :math:`(N, K)` of its graph; NaN for frequencies that a small graph does not have
+        - **output:** :math:`(N, F)`
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        method: str = "deep_set",
+        heads: int = 4,
+        num_layers: int = 2,
+        feedforward_channels: int = 2048,
+    ) -> None:
+        super().__init__()
+        choose("method", method, METHODS)
+        self.method = method
+        self.channels = channels
+        if method == "deep_set":
+            self.lin = Sequential(
+                Linear(2, 2 * channels), ReLU(), Linear(2 * channels, channels), ReLU()
+            )
+            self.layers = Sequential()
+        else:
+            check_heads(channels, heads)
+            self.lin = Sequential(Linear(2, channels))
+            self.layers = Sequential(
+                *(
+                    TransformerEncoderLayer(channels, heads, feedforward_channels, batch_first=True)
+                    for _ in range(num_layers)
+                )
+            )
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        reset(self.lin)
+        for layer in self.layers:
+            assert isinstance(layer, TransformerEncoderLayer)
+            reset(layer)
+            reset_multihead(layer.self_attn)
+
+    def forward(self, vectors: Tensor, values: Tensor) -> Tensor:
+        r"""Returns one encoding a node."""
+        if vectors.dim() != 2 or vectors.size() != values.size():
+            raise ValueError(
+                f"Expected eigenvectors and eigenvalues of one shape [num_nodes, frequencies] "
+                f"(got {list(vectors.size())} and {list(values.size())})"
+            )
+        is_missing = torch.isnan(vectors) | torch.isnan(values)
+        if self.training:
+            sign = 1 - 2 * torch.randint(2, (vectors.size(1),), device=vectors.device)
+            vectors = vectors * sign.to(vectors.dtype)
+        # [N, K] and [N, K] -> [N, K, 2] -> [N, K, F]
+        pairs = torch.stack([vectors, values], dim=-1).masked_fill(is_missing.unsqueeze(-1), 0.0)
+        encoded: Tensor = self.lin(pairs)
+        for layer in self.layers:
+            encoded = layer(encoded, src_key_padding_mask=is_missing)
+        return encoded.masked_fill(is_missing.unsqueeze(-1), 0.0).sum(dim=1)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.channels}, method={self.method!r})"

@@ -11,15 +11,16 @@ from torch import Tensor
 from torch.nn import Linear, Module, ModuleList, Parameter
 from torch_geometric.nn.inits import reset
 
-from torch_grama.baselines.fixed_product import propagate
 from torch_grama.baselines.graph_head import GraphHead
-from torch_grama.baselines.sized_module import SizedModule
+from torch_grama.baselines.graph_model import GraphModel
+from torch_grama.baselines.products import propagate
 from torch_grama.nn.arguments import check_positive
 from torch_grama.nn.engine.adjacency import Adjacency
+from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import gcn_adjacency
 
 
-class TGCN(SizedModule):
+class TGCN(GraphModel):
     r"""The model of `"T-GCN: A Temporal Graph Convolutional Network for Traffic Prediction"
     <https://arxiv.org/abs/1811.05320>`_ in the form of PyTorch Geometric Temporal.
 
@@ -44,11 +45,8 @@ class TGCN(SizedModule):
 
     Args:
         in_channels (int): Width of one element of the sequence.
-        hidden_channels (int): Width of the hidden states.
-        out_channels (int): Width of the output.
         num_layers (int): Number of recurrent layers.
-        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
-        dropout (float, optional): Dropout of the last state. (default: :obj:`0.0`)
+        dropout (float, optional): Dropout of the last state.
 
     Shapes:
         - **input:** node features :math:`(N, L, C_{in})`, edges :math:`(2, E)`, edge weights
@@ -73,24 +71,14 @@ class TGCN(SizedModule):
         )
         self.head = GraphHead(hidden_channels, out_channels, readout, num_layers=1)
 
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-    ) -> Tensor:
-        r"""Returns one row a node or a graph; edge attributes are not used."""
+    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+        r"""Returns what the head reads. Edge attributes are not used."""
         _check_sequence(x, self.in_channels)
-        adjacency = gcn_adjacency(edge_index, edge_weight, x.size(0), x.dtype)
+        adjacency = gcn_adjacency(graph.edge_index, graph.edge_weight, graph.num_nodes, x.dtype)
         for cell in self.cells:
             # [N, L, C] -> [N, L, F]
             x = cell(x, adjacency)
-        h = F.dropout(F.relu(self._summarize(x)), self.dropout, self.training)
-        out: Tensor = self.head(h, batch, batch_size)
-        return out
+        return F.dropout(F.relu(self._summarize(x)), self.dropout, self.training)
 
     def _summarize(self, states: Tensor) -> Tensor:
         """One state for the whole sequence: the last. [N, L, F] -> [N, F]"""
@@ -115,15 +103,9 @@ class A3TGCN(TGCN):
         a small network of the states.
 
     Args:
-        in_channels (int): Width of one element of the sequence.
-        hidden_channels (int): Width of the hidden states.
-        out_channels (int): Width of the output.
-        num_layers (int): Number of recurrent layers.
-        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
-        dropout (float, optional): Dropout of the mean state. (default: :obj:`0.0`)
-        seq_len (int, optional): Length :math:`L` of the sequence. (default: :obj:`4`)
+        dropout (float, optional): Dropout of the mean state.
+        seq_len (int, optional): Length :math:`L` of the sequence.
         carry_state (bool, optional): Whether the state is passed from one element to the next.
-            (default: :obj:`False`)
 
     Shapes:
         - **input:** node features :math:`(N, L, C_{in})`, edges :math:`(2, E)`, edge weights

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch.nn import Module
 
-from torch_grama.baselines.transductive import takes_num_nodes
+from torch_grama.baselines.graph_model import takes_num_nodes
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 from torch_grama.experiments.catalogue import (
     DEFAULT_MODEL,

@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch.nn import Module
 
-from torch_grama.baselines.choose_pooling import choose_pooling
+from torch_grama.baselines.graph_head import choose_pooling
 from torch_grama.experiments.constructor_options import ConstructorOption, constructor_options
 from torch_grama.training.input_stage import InputStage
 

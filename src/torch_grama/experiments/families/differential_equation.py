@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from torch_grama.baselines.adgn import ADGN
-from torch_grama.baselines.dgc import DGC
-from torch_grama.baselines.grand import GRAND
+from torch_grama.baselines.antisymmetric import ADGN, SWAN
+from torch_grama.baselines.diffusion import DGC, GRAND
 from torch_grama.baselines.graphcon import GraphCON
-from torch_grama.baselines.swan import SWAN
 from torch_grama.experiments.model_entry import ModelEntry
 
 FAMILY = "differential equation"

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from torch_grama.baselines.cpgnn import CPGNN
 from torch_grama.baselines.fagcn import FAGCN
-from torch_grama.baselines.fsgnn import FSGNN
 from torch_grama.baselines.gbk_gnn import GBKGNN
 from torch_grama.baselines.glognn import GloGNN
-from torch_grama.baselines.gpr_gnn import GPRGNN
-from torch_grama.baselines.h2gcn import H2GCN
-from torch_grama.baselines.jacobi_conv import JacobiConv
-from torch_grama.baselines.plain_mlp import MLP
-from torch_grama.baselines.residual_mlp import ResNet
-from torch_grama.baselines.sgc import SGC
+from torch_grama.baselines.mlp import MLP, ResNet
+from torch_grama.baselines.multi_hop import FSGNN, H2GCN
+from torch_grama.baselines.polynomial import GPRGNN, SGC, JacobiConv
 from torch_grama.experiments.model_entry import ModelEntry
 
 FAMILY = "heterophily"

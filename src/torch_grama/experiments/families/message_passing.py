@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from torch_grama.baselines.arma import ARMA
 from torch_grama.baselines.co_gnn import CoGNN
-from torch_grama.baselines.gat import GAT
-from torch_grama.baselines.gated_gcn import GatedGCN
-from torch_grama.baselines.gcn import GCN
 from torch_grama.baselines.gcnii import GCNII
-from torch_grama.baselines.gin import GIN, GINE
-from torch_grama.baselines.graph_sage import GraphSAGE
+from torch_grama.baselines.message_passing import ARMA, GAT, GCN, GIN, GINE, GatedGCN, GraphSAGE
 from torch_grama.experiments.model_entry import ModelEntry
 
 FAMILY = "message passing"

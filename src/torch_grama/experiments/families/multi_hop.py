@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from torch.nn import Module
 
-from torch_grama.baselines.digl import DIGL
+from torch_grama.baselines.digl import DIGL, GraphDiffusion
 from torch_grama.baselines.drew import DRewGatedGCN, DRewGCN, DRewGIN
-from torch_grama.baselines.graph_diffusion import GraphDiffusion
-from torch_grama.baselines.mixhop import MixHop
+from torch_grama.baselines.multi_hop import MixHop
 from torch_grama.experiments.model_entry import ModelEntry
 
 FAMILY = "multi-hop"
@@ -39,7 +38,7 @@ def build_digl(
     r"""Builds :class:`~torch_grama.baselines.DIGL` from plain options.
 
     The settings of the diffusion are those of
-    :class:`~torch_grama.baselines.graph_diffusion.GraphDiffusion`.
+    :class:`~torch_grama.baselines.digl.GraphDiffusion`.
     """
     return DIGL(
         in_channels,

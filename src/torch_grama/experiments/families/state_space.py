@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from torch_grama.baselines.gmn import GMN
-from torch_grama.baselines.gps_mamba import GPSMamba
-from torch_grama.baselines.graph_mamba import GraphMamba
+from torch_grama.baselines.graph_mamba import GPSMamba, GraphMamba
 from torch_grama.experiments.model_entry import ModelEntry
 
 FAMILY = "graph state-space model"

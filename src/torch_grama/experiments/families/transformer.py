@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from torch_grama.baselines.exphormer import Exphormer
 from torch_grama.baselines.goat import GOAT
-from torch_grama.baselines.gps import GPS
+from torch_grama.baselines.gps import GPS, Transformer
 from torch_grama.baselines.gt import GT
 from torch_grama.baselines.nagphormer import NAGphormer
 from torch_grama.baselines.san import SAN
-from torch_grama.baselines.transformer import Transformer
 from torch_grama.experiments.model_entry import ModelEntry
 
 FAMILY = "graph transformer"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from torch_grama.baselines.tuned_gat import TunedGAT
-from torch_grama.baselines.tuned_gated_gcn import TunedGatedGCN
-from torch_grama.baselines.tuned_gcn import TunedGCN
-from torch_grama.baselines.tuned_sage import TunedSAGE
+from torch_grama.baselines.tuned import TunedGAT, TunedGatedGCN, TunedGCN, TunedSAGE
 from torch_grama.experiments.model_entry import ModelEntry
 
 FAMILY = "tuned"

@@ -1,9 +1,10 @@
-"""Products with a sparse matrix that nothing is learned of."""
+"""Products of sparse matrices with node states."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import scatter
 
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.engine.kernels import sparse_product
@@ -39,3 +40,35 @@ class _FixedProduct(torch.autograd.Function):
     def backward(ctx: torch.autograd.function.FunctionCtx, gradient: Tensor) -> tuple[Tensor, None]:
         matrix: Adjacency = ctx.matrix  # type: ignore[attr-defined]
         return sparse_product(matrix.transposed, gradient), None
+
+
+def sum_neighbors(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+    r"""Returns :math:`\sum_{j \to i} w_{ij} \, \mathbf{x}_j` for every node.
+
+    Args:
+        x (Tensor): Node states :math:`(N, F)`.
+        edge_index (Tensor): Edges :math:`(2, E)`, from source to target.
+        edge_weight (Tensor, optional): Weights :math:`(E)`. (default: :obj:`None`, all one)
+    """
+    messages = x.index_select(0, edge_index[0])
+    if edge_weight is not None:
+        messages = edge_weight.unsqueeze(-1) * messages
+    return scatter(messages, edge_index[1], dim_size=x.size(0), reduce="sum")
+
+
+def weigh_without_loops(
+    edge_index: Tensor, edge_weight: Tensor | None, dtype: torch.dtype
+) -> Tensor:
+    r"""Returns the edge weights, ones where there are none, with zeros at self-loops.
+
+    The edges stay where they are, so their number does not depend on their values.
+
+    Args:
+        edge_index (Tensor): Edges :math:`(2, E)`.
+        edge_weight (Tensor, optional): Edge weights :math:`(E)`.
+        dtype (torch.dtype): Type of the result.
+    """
+    is_loop = edge_index[0] == edge_index[1]
+    if edge_weight is None:
+        return (~is_loop).to(dtype)
+    return torch.where(is_loop, 0.0, edge_weight.to(dtype))

@@ -1,26 +1,84 @@
-"""Graph neural diffusion: heat diffusion whose conductivity is an attention."""
+"""Models that diffuse the states along the edges, by steps of a solver."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 from torch.nn import Linear, Module, Parameter
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.nn.inits import reset
 from torch_geometric.utils import add_remaining_self_loops, softmax
 
-from torch_grama.baselines.feature_encoder import FeatureEncoder
-from torch_grama.baselines.graph_head import GraphHead
-from torch_grama.baselines.graph_model import GraphModel
-from torch_grama.baselines.integrators import METHODS
-from torch_grama.baselines.layer_stack import require_hidden_width
-from torch_grama.baselines.neighbor_sum import sum_neighbors
-from torch_grama.nn.arguments import Activation, check_positive, choose
+from torch_grama.baselines.layer_stack import EncodedModel
+from torch_grama.baselines.products import sum_neighbors
+from torch_grama.nn.arguments import Activation, choose
 from torch_grama.nn.graph_input import GraphInput
 
 
-class GRAND(GraphModel):
+class DGC(EncodedModel):
+    r"""The model of `"Dissecting the Diffusion Process in Linear Graph Convolutional Networks"
+    <https://arxiv.org/abs/2102.10739>`_: a step of
+
+    .. math::
+        \frac{d \mathbf{X}}{dt} = - (\mathbf{I} - \hat{\mathbf{A}}) \, \mathbf{X}, \qquad
+        \mathbf{X} \leftarrow (1 - \epsilon) \, \mathbf{X} + \epsilon \, \hat{\mathbf{A}} \mathbf{X}
+
+    for each of the :math:`K` layers, where :math:`\hat{\mathbf{A}}` is the normalised adjacency
+    matrix with self-loops. The layers have no parameters; :math:`\epsilon = 1` is the simplified
+    graph convolution.
+
+    .. note::
+        The paper names the terminal time :math:`T = K \epsilon` in place of the step size. It
+        diffuses the raw features and reads them out by one linear layer: ``pre_linear=False``
+        and ``readout_layers=1``. A linear encoder commutes with the diffusion.
+
+    Args:
+        num_layers (int): Number :math:`K` of steps.
+        step_size (float, optional): The step size :math:`\epsilon`.
+        method (str, optional): ``"euler"`` or ``"rk4"``.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        act: str | Activation | None = "relu",
+        step_size: float = 0.5,
+        method: str = "euler",
+        pre_linear: bool = True,
+        readout_layers: int = 2,
+    ) -> None:
+        sizes = (in_channels, hidden_channels, out_channels, num_layers)
+        super().__init__(*sizes, readout, dropout, pre_linear, readout_layers, act)
+        self.step_size = step_size
+        self.step = choose("method", method, METHODS)
+
+    def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
+        r"""Diffuses the states."""
+        edge_index, weight = gcn_norm(
+            graph.edge_index, graph.edge_weight, graph.num_nodes, dtype=x.dtype
+        )
+
+        def flow(state: Tensor) -> Tensor:
+            return sum_neighbors(state, edge_index, weight) - state
+
+        for _ in range(self.num_layers):
+            x = self.step(flow, x, self.step_size)
+        return x
+
+    def _describe(self) -> str:
+        return f", step_size={self.step_size}"
+
+
+class GRAND(EncodedModel):
     r"""The model of `"GRAND: Graph Neural Diffusion" <https://arxiv.org/abs/2106.10934>`_:
 
     .. math::
@@ -42,23 +100,13 @@ class GRAND(GraphModel):
         this model.
 
     Args:
-        in_channels (int): Width of the node features.
-        hidden_channels (int): Width of the states.
-        out_channels (int): Width of the output.
         num_layers (int): Number of steps.
-        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
-        dropout (float, optional): Dropout after the encoder and in the readout.
-            (default: :obj:`0.0`)
-        act (str or callable, optional): Activation of the readout. (default: :obj:`"relu"`)
-        linear (bool, optional): Whether the attention is computed once. (default: :obj:`True`)
-        step_size (float, optional): The step size. (default: :obj:`1.0`)
-        method (str, optional): ``"rk4"`` or ``"euler"``. (default: :obj:`"rk4"`)
-        heads (int, optional): Number :math:`H` of heads. (default: :obj:`1`)
+        linear (bool, optional): Whether the attention is computed once.
+        step_size (float, optional): The step size.
+        method (str, optional): ``"rk4"`` or ``"euler"``.
+        heads (int, optional): Number :math:`H` of heads.
         source (bool, optional): Whether the source term with the learned :math:`\beta`, which
-            starts at zero, is added. (default: :obj:`False`)
-        pre_linear (bool, optional): Whether a linear map to the hidden width comes first; without,
-            the features must have that width already. (default: :obj:`True`)
-        readout_layers (int, optional): Linear layers of the readout. (default: :obj:`2`)
+            starts at zero, is added.
     """
 
     takes_edge_weight: bool = False
@@ -81,13 +129,8 @@ class GRAND(GraphModel):
         pre_linear: bool = True,
         readout_layers: int = 2,
     ) -> None:
-        check_positive(num_layers=num_layers)
-        require_hidden_width("GRAND", in_channels, hidden_channels, pre_linear)
-        super().__init__(
-            FeatureEncoder(in_channels, hidden_channels, pre_linear, dropout),
-            GraphHead(hidden_channels, out_channels, readout, readout_layers, act, dropout),
-        )
-        self.num_layers = num_layers
+        sizes = (in_channels, hidden_channels, out_channels, num_layers)
+        super().__init__(*sizes, readout, dropout, pre_linear, readout_layers, act)
         self.linear = linear
         self.step_size = step_size
         self.step = choose("method", method, METHODS)
@@ -101,7 +144,7 @@ class GRAND(GraphModel):
         super().reset_parameters()
         self._reset_rates()
 
-    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+    def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
         r"""Integrates the diffusion."""
         edge_index, _ = add_remaining_self_loops(graph.edge_index, num_nodes=graph.num_nodes)
         first, rate = x, self.alpha.sigmoid()
@@ -122,7 +165,7 @@ class GRAND(GraphModel):
             torch.nn.init.zeros_(self.beta)
 
     def _describe(self) -> str:
-        return f", num_layers={self.num_layers}, linear={self.linear}"
+        return f", linear={self.linear}"
 
 
 class _EdgeAttention(Module):
@@ -152,3 +195,26 @@ class _EdgeAttention(Module):
         query = self.query_lin(x).view(x.size(0), self.heads, -1)
         score = (key[target] * query[source]).sum(dim=-1) / math.sqrt(key.size(-1))
         return softmax(score, target, num_nodes=x.size(0)).mean(dim=-1)
+
+
+Field = Callable[[Tensor], Tensor]
+
+
+def step_euler(field: Field, x: Tensor, step_size: float) -> Tensor:
+    r"""Returns :math:`\mathbf{x} + h \, f(\mathbf{x})`."""
+    return x + step_size * field(x)
+
+
+def step_rk4(field: Field, x: Tensor, step_size: float) -> Tensor:
+    r"""Returns the state after one classical Runge-Kutta step, exact to the fourth order."""
+    k1 = field(x)
+    k2 = field(x + 0.5 * step_size * k1)
+    k3 = field(x + 0.5 * step_size * k2)
+    k4 = field(x + step_size * k3)
+    return x + step_size / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+
+
+METHODS: dict[str, Callable[[Field, Tensor, float], Tensor]] = {
+    "euler": step_euler,
+    "rk4": step_rk4,
+}

@@ -1,4 +1,4 @@
-"""ResNet: a residual MLP on the nodes, with or without features of the graph beside theirs."""
+"""Models of the nodes alone, with or without features of the graph beside theirs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,57 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import GELU, Dropout, LayerNorm, Linear, ModuleList, Parameter, Sequential
+from torch_geometric.nn.models import MLP as PyGMLP
 
-from torch_grama.baselines.fixed_product import propagate
-from torch_grama.baselines.graph_head import GraphHead
-from torch_grama.baselines.loop_weights import weigh_without_loops
-from torch_grama.baselines.sized_module import SizedModule
-from torch_grama.baselines.transductive import check_num_nodes
+from torch_grama.baselines.graph_head import GraphHead, NodeOutput
+from torch_grama.baselines.graph_model import GraphModel, check_num_nodes
+from torch_grama.baselines.products import propagate, weigh_without_loops
 from torch_grama.nn.arguments import check_positive, choose
+from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import gcn_adjacency, sum_adjacency
+
+
+class MLP(GraphModel):
+    r"""A multi-layer perceptron on each node, by PyG's :class:`~torch_geometric.nn.MLP`.
+
+    .. math::
+        \mathbf{y}_i = \mathbf{W}_L \, \sigma( \cdots \sigma(\mathbf{W}_1 \mathbf{x}_i +
+        \mathbf{b}_1) \cdots ) + \mathbf{b}_L,
+
+    where :math:`\sigma` is ReLU with dropout. One layer (MLP-1) is a linear classifier.
+
+    Args:
+        num_layers (int): Number of linear layers :math:`L`.
+        readout (str, optional): ``"node"``, or ``"graph"`` for the mean over the nodes' outputs.
+
+    Shapes:
+        - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)` *(not used)*
+        - **output:** :math:`(N, C_{out})` or :math:`(B, C_{out})`
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        depth: int | None = None,
+    ) -> None:
+        check_positive(depth=depth)
+        depth = num_layers if depth is None else depth
+        super().__init__(in_channels, hidden_channels, out_channels, depth, readout, dropout)
+        self.head = NodeOutput(readout)
+        widths = [in_channels] + [hidden_channels] * (depth - 1) + [out_channels]
+        self.mlp = PyGMLP(widths, dropout=dropout, norm=None)
+
+    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+        r"""Returns what the head reads. Only the node features are used."""
+        out: Tensor = self.mlp(x)
+        return out
+
 
 GRAPH_FEATURES = {
     "none": "the node's own features",
@@ -22,7 +65,7 @@ GRAPH_FEATURES = {
 }
 
 
-class ResNet(SizedModule):
+class ResNet(GraphModel):
     r"""The graph-agnostic model of `"A critical look at the evaluation of GNNs under heterophily:
     Are we really making progress?" <https://arxiv.org/abs/2302.11640>`_ and its two extensions.
 
@@ -42,22 +85,10 @@ class ResNet(SizedModule):
         first layer sums the vectors of the neighbours, which is the same.
 
     Args:
-        in_channels (int): Width of the node features.
-        hidden_channels (int): Width of the hidden states.
-        out_channels (int): Width of the output.
         num_layers (int): Number of residual modules.
-        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
-        dropout (float, optional): Dropout probability. (default: :obj:`0.0`)
         graph_features (str, optional): ``"none"``, ``"sgc"`` or ``"adjacency"``.
-            (default: :obj:`"none"`)
-        num_hops (int, optional): The power :math:`K`. (default: :obj:`5`)
+        num_hops (int, optional): The power :math:`K`.
         num_nodes (int, optional): Number of nodes of the one graph, for ``"adjacency"`` alone.
-            (default: :obj:`None`)
-
-    Shapes:
-        - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)`, edge weights
-          :math:`(E)` *(optional)*
-        - **output:** :math:`(N, C_{out})` or :math:`(B, C_{out})`
     """
 
     def __init__(
@@ -115,18 +146,10 @@ class ResNet(SizedModule):
             bound = (self.in_channels + self.num_nodes) ** -0.5
             torch.nn.init.uniform_(self.node_weight, -bound, bound)
 
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-    ) -> Tensor:
-        r"""Returns one row a node or a graph; edge attributes are not used."""
+    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+        r"""Returns what the head reads. Edge attributes are not used."""
         if self.graph_features == "sgc":
-            adjacency = gcn_adjacency(edge_index, edge_weight, x.size(0), x.dtype)
+            adjacency = gcn_adjacency(graph.edge_index, graph.edge_weight, graph.num_nodes, x.dtype)
             smooth = x
             for _ in range(self.num_hops):
                 smooth = propagate(adjacency, smooth)
@@ -136,11 +159,11 @@ class ResNet(SizedModule):
         h = self.lin(x)
         if self.node_weight is not None and self.num_nodes is not None:
             check_num_nodes(self.num_nodes, x)
-            weight = weigh_without_loops(edge_index, edge_weight, x.dtype)
-            rows = sum_adjacency(edge_index, weight, x.size(0), x.dtype)
+            weight = weigh_without_loops(graph.edge_index, graph.edge_weight, x.dtype)
+            rows = sum_adjacency(graph.edge_index, weight, graph.num_nodes, x.dtype)
             h = h + propagate(rows, self.node_weight)
         h = F.gelu(F.dropout(h, self.dropout, self.training))
         for layer in self.layers:
             h = h + layer(h)
-        out: Tensor = self.head(self.norm(h), batch, batch_size)
+        out: Tensor = self.norm(h)
         return out

@@ -1,0 +1,302 @@
+"""Models whose step is antisymmetric, in the channels (A-DGN) and over the graph (SWAN)."""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+import torch
+from torch import Tensor
+from torch.nn import Linear, Module, ModuleList, Parameter
+from torch_geometric.nn import AntiSymmetricConv, GCNConv, MessagePassing
+from torch_geometric.nn.inits import reset
+from torch_geometric.utils import scatter
+
+from torch_grama.baselines.layer_stack import EncodedModel
+from torch_grama.baselines.products import sum_neighbors
+from torch_grama.nn.arguments import Activation, choose, resolve_activation
+from torch_grama.nn.graph_input import GraphInput
+
+AGGREGATIONS = {"sum": "sum of the mapped neighbours", "gcn": "graph convolution"}
+
+
+class ADGN(EncodedModel):
+    r"""The model of `"Anti-Symmetric DGN: a stable architecture for Deep Graph Networks"
+    <https://arxiv.org/abs/2210.09789>`_ on PyG's :class:`~torch_geometric.nn.AntiSymmetricConv`:
+
+    .. math::
+        \mathbf{x}_i \leftarrow \mathbf{x}_i + \epsilon \, \sigma \left( (\mathbf{W} -
+        \mathbf{W}^{\top} - \gamma \mathbf{I}) \, \mathbf{x}_i + \Phi(\mathbf{X})_i + \mathbf{b}
+        \right),
+
+    where :math:`\Phi` is the plain sum :math:`\sum_{j \in \mathcal{N}(i)} \mathbf{V} \mathbf{x}_j`
+    or the graph convolution :math:`\sum_j \hat{a}_{ij} \mathbf{V} \mathbf{x}_j`.
+
+    .. note::
+        The bias starts at zero, as PyG has it. The readout is that of the other models; the paper
+        joins sum, maximum and mean of the nodes for graph tasks.
+
+    Args:
+        num_layers (int): Number of steps.
+        act (str or callable, optional): The activation :math:`\sigma`, which the theory wants
+            monotone.
+        aggregation (str, optional): ``"sum"`` or ``"gcn"``.
+        epsilon (float, optional): The step size.
+        gamma (float, optional): The strength of the diffusion.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        act: str | Activation | None = "tanh",
+        aggregation: str = "gcn",
+        epsilon: float = 0.1,
+        gamma: float = 0.1,
+        weight_sharing: bool = True,
+        pre_linear: bool = True,
+        readout_layers: int = 2,
+    ) -> None:
+        choose("aggregation", aggregation, AGGREGATIONS)
+        sizes = (in_channels, hidden_channels, out_channels, num_layers)
+        super().__init__(*sizes, readout, dropout, pre_linear, readout_layers)
+        self.aggregation = aggregation
+        self.convs = ModuleList(
+            [
+                AntiSymmetricConv(
+                    hidden_channels,
+                    _neighbor_term(hidden_channels, aggregation),
+                    num_iters=num_layers if weight_sharing else 1,
+                    epsilon=epsilon,
+                    gamma=gamma,
+                    act=resolve_activation(act),
+                )
+                for _ in range(1 if weight_sharing else num_layers)
+            ]
+        )
+
+    def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
+        r"""Runs the steps."""
+        for conv in self.convs:
+            x = conv(x, graph.edge_index, graph.edge_weight)
+        return x
+
+    def _describe(self) -> str:
+        return f", aggregation={self.aggregation!r}"
+
+
+def _neighbor_term(channels: int, aggregation: str) -> MessagePassing:
+    if aggregation == "gcn":
+        return GCNConv(channels, channels, bias=False)  # type: ignore[abstract]
+    # PyG asks for a message-passing class and calls no more of it than any module has
+    return cast(MessagePassing, _LinearSum(channels))
+
+
+class _LinearSum(Module):
+    r"""The weighted sum of the neighbours after a linear map."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.lin = Linear(channels, channels, bias=False)
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        reset(self.lin)
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        r"""Returns new node states."""
+        return sum_neighbors(self.lin(x), edge_index, edge_weight)
+
+
+TERMS = {
+    "antisymmetric": "symmetric matrix, antisymmetric weights: non-dissipative as a whole",
+    "gcn": "graph convolution: bounded",
+    "sum": "sum of the mapped neighbours: bounded",
+}
+
+
+class SWAN(EncodedModel):
+    r"""The model of `"On Oversquashing in Graph Neural Networks Through the Lens of Dynamical
+    Systems" <https://arxiv.org/abs/2405.01009>`_, :class:`~torch_grama.baselines.ADGN` with a term
+    that is antisymmetric over the graph:
+
+    .. math::
+        \mathbf{x}_i \leftarrow \mathbf{x}_i + \epsilon \, \sigma \Big( (\mathbf{W} -
+        \mathbf{W}^{\top} - \gamma \mathbf{I}) \, \mathbf{x}_i + \sum_j \hat{a}_{ij} (\mathbf{V} -
+        \mathbf{V}^{\top}) \, \mathbf{x}_j + \beta \sum_j \tilde{a}_{ij} (\mathbf{U} +
+        \mathbf{U}^{\top}) \, \mathbf{x}_j + \mathbf{b} \Big),
+
+    where :math:`\hat{\mathbf{A}} = \mathbf{D}^{-1/2} \mathbf{A} \mathbf{D}^{-1/2}` is symmetric and
+    :math:`\tilde{\mathbf{A}} = \mathbf{D}^{-1} \mathbf{A} - (\mathbf{D}^{-1} \mathbf{A})^{\top}`
+    antisymmetric. With :math:`\gamma = 0`, the linear map of all nodes together is antisymmetric.
+
+    .. note::
+        The released code computes both matrices wrongly for edge weights other than one; they are
+        made from the equations here, also for directed graphs. On a graph whose nodes all have
+        the same degree, such as a ring, :math:`\tilde{\mathbf{A}}` is zero and :math:`\beta` has
+        no effect. The variant with learned matrices (SWAN-learn) is not provided.
+
+    Args:
+        num_layers (int): Number of steps.
+        act (str or callable, optional): The activation :math:`\sigma`, which the theory wants
+            monotone.
+        aggregation (str, optional): The second term: ``"antisymmetric"``, or the bounded variants
+            ``"gcn"`` and ``"sum"``.
+        epsilon (float, optional): The step size.
+        gamma (float, optional): The strength of the diffusion.
+        beta (float, optional): The weight of the third term.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        act: str | Activation | None = "tanh",
+        aggregation: str = "antisymmetric",
+        epsilon: float = 0.1,
+        gamma: float = 0.1,
+        beta: float = 1.0,
+        weight_sharing: bool = True,
+        pre_linear: bool = True,
+        readout_layers: int = 2,
+    ) -> None:
+        choose("aggregation", aggregation, TERMS)
+        sizes = (in_channels, hidden_channels, out_channels, num_layers)
+        super().__init__(*sizes, readout, dropout, pre_linear, readout_layers)
+        self.aggregation = aggregation
+        self.epsilon = epsilon
+        self.act = resolve_activation(act)
+        self.fields = ModuleList(
+            [
+                SWANField(hidden_channels, aggregation, gamma, beta)
+                for _ in range(1 if weight_sharing else num_layers)
+            ]
+        )
+
+    def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
+        r"""Runs the steps."""
+        symmetric = symmetric_edges(graph, x.dtype)
+        antisymmetric = antisymmetric_edges(graph, x.dtype)
+        for number in range(self.num_layers):
+            field = self.fields[number % len(self.fields)]
+            x = x + self.epsilon * self.act(field(x, graph, symmetric, antisymmetric))
+        return x
+
+    def _describe(self) -> str:
+        return f", aggregation={self.aggregation!r}"
+
+
+class SWANField(Module):
+    r"""The affine map inside the activation of :class:`SWAN`.
+
+    Args:
+        channels (int): Width of the states.
+        aggregation (str): ``"antisymmetric"``, ``"gcn"`` or ``"sum"``.
+        gamma (float): The strength of the diffusion.
+        beta (float): The weight of the third term.
+    """
+
+    def __init__(self, channels: int, aggregation: str, gamma: float, beta: float) -> None:
+        super().__init__()
+        self.aggregation = aggregation
+        self.gamma = gamma
+        self.beta = beta
+        self.own_weight = Parameter(torch.empty(channels, channels))
+        self.space_weight = Parameter(torch.empty(channels, channels))
+        is_gcn = aggregation == "gcn"
+        self.neighbor_weight = None if is_gcn else Parameter(torch.empty(channels, channels))
+        self.gcn = (
+            GCNConv(channels, channels, bias=False)  # type: ignore[abstract]
+            if is_gcn
+            else None
+        )
+        self.bias = Parameter(torch.empty(channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        for weight in (self.own_weight, self.space_weight, self.neighbor_weight):
+            if weight is not None:
+                torch.nn.init.kaiming_uniform_(weight, a=math.sqrt(5))
+        torch.nn.init.zeros_(self.bias)
+        reset(self.gcn)
+
+    def forward(
+        self, x: Tensor, graph: GraphInput, symmetric: EdgeWeights, antisymmetric: EdgeWeights
+    ) -> Tensor:
+        r"""Returns the argument of the activation."""
+        own = x @ (self.own_weight - self.own_weight.t()).t() - self.gamma * x
+        space = x @ (self.space_weight + self.space_weight.t()).t()
+        out = own + self.beta * sum_neighbors(space, *antisymmetric) + self.bias
+        if self.neighbor_weight is None:
+            assert self.gcn is not None
+            near = self.gcn(x, graph.edge_index, graph.edge_weight)
+        elif self.aggregation == "sum":
+            near = sum_neighbors(x @ self.neighbor_weight.t(), graph.edge_index, graph.edge_weight)
+        else:
+            weight = self.neighbor_weight - self.neighbor_weight.t()
+            near = sum_neighbors(x @ weight.t(), *symmetric)
+        total: Tensor = out + near
+        return total
+
+
+EdgeWeights = tuple[Tensor, Tensor]
+
+
+def symmetric_edges(graph: GraphInput, dtype: torch.dtype) -> EdgeWeights:
+    r"""Returns the edges and weights of :math:`\mathbf{D}^{-1/2} \mathbf{S} \mathbf{D}^{-1/2}`.
+
+    :math:`\mathbf{S} = (\mathbf{A} + \mathbf{A}^{\top}) / 2`, which is :math:`\mathbf{A}` on an
+    undirected graph, without self-loops, and :math:`\mathbf{D}` holds its row sums.
+
+    Args:
+        graph (GraphInput): The graph.
+        dtype (torch.dtype): The type of the weights.
+    """
+    weight = _weights_without_loops(graph, dtype)
+    edge_index = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
+    weight = torch.cat([weight, weight]) / 2
+    degree = scatter(weight, edge_index[1], dim_size=graph.num_nodes, reduce="sum")
+    scale = _power(degree, -0.5)
+    return edge_index, scale[edge_index[0]] * weight * scale[edge_index[1]]
+
+
+def antisymmetric_edges(graph: GraphInput, dtype: torch.dtype) -> EdgeWeights:
+    r"""Returns the edges and weights of :math:`\mathbf{P} - \mathbf{P}^{\top}`.
+
+    :math:`\mathbf{P} = \mathbf{D}^{-1} \mathbf{A}` without self-loops, where :math:`a_{ij}` is the
+    weight of the edge from :math:`j` to :math:`i`, and :math:`\mathbf{D}` holds the row sums.
+
+    Args:
+        graph (GraphInput): The graph.
+        dtype (torch.dtype): The type of the weights.
+    """
+    weight = _weights_without_loops(graph, dtype)
+    target = graph.edge_index[1]
+    degree = scatter(weight, target, dim_size=graph.num_nodes, reduce="sum")
+    weight = _power(degree, -1.0)[target] * weight
+    edge_index = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
+    return edge_index, torch.cat([weight, -weight])
+
+
+def _weights_without_loops(graph: GraphInput, dtype: torch.dtype) -> Tensor:
+    source, target = graph.edge_index[0], graph.edge_index[1]
+    # a mask in place of a shorter list: the number of edges stays known without a look at them
+    keep: Tensor = (source != target).to(dtype)
+    return keep if graph.edge_weight is None else keep * graph.edge_weight.to(dtype)
+
+
+def _power(degree: Tensor, exponent: float) -> Tensor:
+    # zero for nodes without edges; the inner choice keeps the gradient finite
+    positive = degree > 0
+    return torch.where(positive, torch.where(positive, degree, 1.0).pow(exponent), 0.0)

@@ -1,0 +1,401 @@
+"""The classic message-passing models: one convolution of PyG, or of this package, a layer."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, ClassVar
+
+from torch.nn import Linear, Module, ReLU, Sequential
+from torch_geometric.nn import ARMAConv, GATConv, GCNConv, GINConv, GINEConv, SAGEConv
+
+from torch_grama.baselines.layer_stack import LayerStack, first_and_later_widths
+from torch_grama.nn.arguments import Activation, check_positive, resolve_activation
+from torch_grama.nn.gated_gcn_conv import GatedGCNConv
+from torch_grama.nn.neighbor_convs import build_aggregation
+from torch_grama.nn.norms import NormLike
+
+
+class ConvStack(LayerStack):
+    r"""A stack of one kind of convolution, which a subclass names."""
+
+    conv_class: ClassVar[type[Any]]
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        act: str | Activation | None = "relu",
+        norm: NormLike = None,
+        residual: str | None = None,
+        pre_linear: bool = True,
+        readout_layers: int = 2,
+    ) -> None:
+        widths = first_and_later_widths(in_channels, hidden_channels, num_layers, pre_linear)
+        convs = [self.conv_class(width, hidden_channels) for width in widths]
+        first = (in_channels, hidden_channels, out_channels, convs, readout, dropout, act, norm)
+        super().__init__(*first, residual, pre_linear, readout_layers)
+
+
+class GCN(ConvStack):
+    r"""The model of `"Semi-Supervised Classification with Graph Convolutional Networks"
+    <https://arxiv.org/abs/1609.02907>`_ on PyG's :class:`~torch_geometric.nn.GCNConv`:
+
+    .. math::
+        \mathbf{X}' = \sigma ( \hat{\mathbf{A}} \mathbf{X} \mathbf{W} + \mathbf{b} ), \qquad
+        \hat{\mathbf{A}} = \tilde{\mathbf{D}}^{-1/2} (\mathbf{A} + \mathbf{I})
+        \tilde{\mathbf{D}}^{-1/2},
+
+    where :math:`\tilde{\mathbf{D}}` holds the row sums of :math:`\mathbf{A} + \mathbf{I}`.
+
+    .. note::
+        The paper has two layers and no other readout than the last one. Here an encoder and a
+        readout MLP lie around the layers, as around those of all models it is compared with.
+    """
+
+    conv_class = GCNConv
+
+
+class GraphSAGE(ConvStack):
+    r"""The model of `"Inductive Representation Learning on Large Graphs"
+    <https://arxiv.org/abs/1706.02216>`_ on PyG's :class:`~torch_geometric.nn.SAGEConv`:
+
+    .. math::
+        \mathbf{x}'_i = \sigma \Big( \mathbf{W}_1 \mathbf{x}_i + \mathbf{W}_2 \,
+        \frac{1}{|\mathcal{N}(i)|} \sum_{j \in \mathcal{N}(i)} \mathbf{x}_j + \mathbf{b} \Big).
+
+    .. note::
+        The mean is over all neighbours; neighbour sampling, if any, is the loader's part. The
+        paper's division by the norm of the output is left out.
+    """
+
+    takes_edge_weight: bool = False
+    conv_class = SAGEConv
+
+
+class GAT(LayerStack):
+    r"""The model of `"Graph Attention Networks" <https://arxiv.org/abs/1710.10903>`_ on PyG's
+    :class:`~torch_geometric.nn.GATConv`:
+
+    .. math::
+        \mathbf{x}'_i = \sigma \Big( \sum_{j \in \mathcal{N}(i) \cup \{i\}} \alpha_{ij} \,
+        \mathbf{W} \mathbf{x}_j \Big), \qquad
+        \alpha_{ij} = \mathrm{softmax}_j \, \mathrm{LeakyReLU}_{0.2} \left( \mathbf{a}^{\top}
+        [ \mathbf{W} \mathbf{x}_i \, \Vert \, \mathbf{W} \mathbf{x}_j ] \right).
+
+    .. note::
+        The activation is that of the other models (the paper's is ELU), and attention weights are
+        not dropped out.
+
+    Args:
+        heads (int, optional): Number of attention heads, whose outputs lie side by side.
+        edge_dim (int, optional): Width of the edge attributes, which then take part in the
+            attention.
+    """
+
+    takes_edge_weight: bool = False
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        act: str | Activation | None = "relu",
+        norm: NormLike = None,
+        residual: str | None = None,
+        pre_linear: bool = True,
+        readout_layers: int = 2,
+        heads: int = 1,
+        edge_dim: int | None = None,
+    ) -> None:
+        widths = first_and_later_widths(in_channels, hidden_channels, num_layers, pre_linear)
+        edge_width = None if edge_dim is None else hidden_channels
+        convs = [attention_conv(width, hidden_channels, heads, edge_width) for width in widths]
+        first = (in_channels, hidden_channels, out_channels, convs, readout, dropout, act, norm)
+        super().__init__(*first, residual, pre_linear, readout_layers, edge_dim)
+
+
+def attention_conv(
+    in_channels: int, channels: int, heads: int, edge_dim: int | None = None
+) -> GATConv:
+    r"""Returns an attention whose heads together have the given width."""
+    if heads < 1 or channels % heads != 0:
+        raise ValueError(
+            f"Expected 'heads' to divide hidden_channels (got heads={heads}, "
+            f"hidden_channels={channels})"
+        )
+    return GATConv(  # type: ignore[abstract]
+        in_channels, channels // heads, heads=heads, edge_dim=edge_dim
+    )
+
+
+class GIN(LayerStack):
+    r"""The model of `"How Powerful are Graph Neural Networks?"
+    <https://arxiv.org/abs/1810.00826>`_ on PyG's :class:`~torch_geometric.nn.GINConv`:
+
+    .. math::
+        \mathbf{x}'_i = \sigma \Big( \mathrm{MLP} \Big( (1 + \epsilon) \, \mathbf{x}_i +
+        \sum_{j \in \mathcal{N}(i)} \mathbf{x}_j \Big) \Big).
+
+    .. note::
+        The paper's batch norm inside each MLP is left out (``norm="batch_norm"`` puts one after
+        it), and the readout is that of the other models, not the concatenation of all layers.
+
+    Args:
+        mlp_layers (int, optional): Linear layers of each MLP.
+        train_eps (bool, optional): Whether :math:`\epsilon`, which starts at zero, is learned.
+        aggregation (str, optional): ``"sum"``, or ``"multi"`` for a linear map of sum, mean,
+            maximum and minimum in its place.
+    """
+
+    takes_edge_weight: bool = False
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        act: str | Activation | None = "relu",
+        norm: NormLike = None,
+        residual: str | None = None,
+        pre_linear: bool = True,
+        readout_layers: int = 2,
+        mlp_layers: int = 2,
+        train_eps: bool = True,
+        aggregation: str = "sum",
+    ) -> None:
+        widths = first_and_later_widths(in_channels, hidden_channels, num_layers, pre_linear)
+        convs = [
+            GINConv(  # type: ignore[abstract]
+                _mlp(width, hidden_channels, mlp_layers),
+                train_eps=train_eps,
+                aggr=build_aggregation(aggregation, width),
+            )
+            for width in widths
+        ]
+        first = (in_channels, hidden_channels, out_channels, convs, readout, dropout, act, norm)
+        super().__init__(*first, residual, pre_linear, readout_layers)
+
+
+class GINE(LayerStack):
+    r"""The model of `"Strategies for Pre-training Graph Neural Networks"
+    <https://arxiv.org/abs/1905.12265>`_, :class:`GIN` with edge attributes, on PyG's
+    :class:`~torch_geometric.nn.GINEConv`:
+
+    .. math::
+        \mathbf{x}'_i = \sigma \Big( \mathrm{MLP} \Big( (1 + \epsilon) \, \mathbf{x}_i +
+        \sum_{j \in \mathcal{N}(i)} \mathrm{ReLU}(\mathbf{x}_j + \mathbf{e}_{ij}) \Big) \Big).
+
+    .. note::
+        Edge attributes are encoded once, by one map that all layers share. With 5 layers of width
+        208, embedded atoms and bonds, and one linear layer as readout, this is the GINE of the
+        `Long Range Graph Benchmark <https://arxiv.org/abs/2206.08164>`_ (475,498 parameters).
+
+    Args:
+        pre_linear (bool, optional): Whether a linear map to the hidden width comes first; without,
+            the features must have that width already.
+        mlp_layers (int, optional): Linear layers of each MLP.
+        train_eps (bool, optional): Whether :math:`\epsilon`, which starts at zero, is learned.
+        edge_dim (int, optional): Width of the edge attributes; without, every edge starts from one
+            learned vector.
+    """
+
+    takes_edge_weight: bool = False
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        act: str | Activation | None = "relu",
+        norm: NormLike = None,
+        residual: str | None = None,
+        pre_linear: bool = True,
+        readout_layers: int = 2,
+        mlp_layers: int = 2,
+        train_eps: bool = False,
+        edge_dim: int | None = None,
+    ) -> None:
+        check_positive(hidden_channels=hidden_channels, num_layers=num_layers)
+        convs = [
+            GINEConv(  # type: ignore[abstract]
+                _mlp(hidden_channels, hidden_channels, mlp_layers), train_eps=train_eps
+            )
+            for _ in range(num_layers)
+        ]
+        first = (in_channels, hidden_channels, out_channels, convs, readout, dropout, act, norm)
+        super().__init__(*first, residual, pre_linear, readout_layers, edge_dim, edge_states=True)
+
+
+def _mlp(in_channels: int, channels: int, num_layers: int) -> Sequential:
+    check_positive(mlp_layers=num_layers)
+    modules: list[Module] = []
+    for pair in pairwise([in_channels] + [channels] * num_layers):
+        modules += [Linear(*pair), ReLU()]
+    return Sequential(*modules[:-1])
+
+
+class GatedGCN(LayerStack):
+    r"""The model of `"Residual Gated Graph ConvNets" <https://arxiv.org/abs/1711.07553>`_ in the
+    form of `"Benchmarking Graph Neural Networks" <https://arxiv.org/abs/2003.00982>`_, on
+    :class:`~torch_grama.nn.GatedGCNConv`:
+
+    .. math::
+        \hat{\mathbf{e}}_{ij} &= \mathbf{C} \mathbf{e}_{ij} + \mathbf{D} \mathbf{x}_i +
+        \mathbf{E} \mathbf{x}_j, \qquad
+        \mathbf{x}'_i = \mathbf{x}_i + \sigma \left( \mathrm{BN}\left( \mathbf{A} \mathbf{x}_i +
+        \frac{\sum_j s(\hat{\mathbf{e}}_{ij}) \odot \mathbf{B} \mathbf{x}_j}
+        {\sum_j s(\hat{\mathbf{e}}_{ij}) + 10^{-6}} \right) \right), \\
+        \mathbf{e}'_{ij} &= \mathbf{e}_{ij} + \mathrm{ReLU}(\mathrm{BN}(\hat{\mathbf{e}}_{ij})),
+
+    where :math:`s` is the logistic function.
+
+    .. note::
+        Dropout falls on the nodes alone, and :math:`\mathbf{C}` has no bias of its own, which
+        those of :math:`\mathbf{D}` and :math:`\mathbf{E}` make superfluous. With 5 layers of
+        width 138, embedded atoms and bonds, and one linear layer as readout, this is the GatedGCN
+        of the `Long Range Graph Benchmark <https://arxiv.org/abs/2206.08164>`_ (509,368
+        parameters there).
+
+    Args:
+        norm (str, optional): ``"batch_norm"``, for nodes and edges, or :obj:`None`.
+        pre_linear (bool, optional): Whether a linear map to the hidden width comes first; without,
+            the features must have that width already.
+        edge_dim (int, optional): Width of the edge attributes; without, every edge starts from one
+            learned vector.
+    """
+
+    takes_edge_weight: bool = False
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        act: str | Activation | None = "relu",
+        norm: str | None = "batch_norm",
+        residual: str | None = "identity",
+        pre_linear: bool = True,
+        readout_layers: int = 2,
+        edge_dim: int | None = None,
+    ) -> None:
+        convs = gated_convs(hidden_channels, num_layers, norm)
+        first = (in_channels, hidden_channels, out_channels, convs, readout, dropout, act, norm)
+        super().__init__(
+            *first,
+            residual,
+            pre_linear,
+            readout_layers,
+            edge_dim,
+            conv_normalizes=True,
+            edge_states=True,
+        )
+
+
+def gated_convs(channels: int, num_layers: int, norm: str | None) -> list[Module]:
+    r"""Returns one gated convolution a layer; nobody reads the edges of the last."""
+    check_positive(hidden_channels=channels, num_layers=num_layers)
+    states = ["block"] * (num_layers - 1) + ["none"]
+    return [
+        GatedGCNConv(channels, has_edge_attr=True, norm=norm, edge_state=state) for state in states
+    ]
+
+
+class ARMA(LayerStack):
+    r"""The model of `"Graph Neural Networks with Convolutional ARMA Filters"
+    <https://arxiv.org/abs/1901.01343>`_ on PyG's :class:`~torch_geometric.nn.ARMAConv`:
+
+    .. math::
+        \mathbf{X}' = \frac{1}{K} \sum_{k=1}^K \mathbf{X}_k^{(T)}, \qquad
+        \mathbf{X}_k^{(t+1)} = \sigma \left( \hat{\mathbf{L}} \mathbf{X}_k^{(t)} \mathbf{W}_k +
+        \mathbf{X} \mathbf{V}_k + \mathbf{b}_k \right), \qquad
+        \hat{\mathbf{L}} = \mathbf{D}^{-1/2} \mathbf{A} \mathbf{D}^{-1/2}.
+
+    Its ARMA filter runs over the hops of the graph; that of :class:`~torch_grama.nn.GRAMA` runs
+    over a sequence of states.
+
+    .. note::
+        The activation is that of the operator, applied before the norm if there is one. Dropout
+        falls on the skip term :math:`\mathbf{X} \mathbf{V}_k`, as in the paper, and after the
+        layer.
+
+    Args:
+        act (str or callable, optional): The activation :math:`\sigma`.
+        num_stacks (int, optional): Number :math:`K` of parallel stacks.
+        stack_layers (int, optional): Number :math:`T` of steps of each stack, and so of hops of a
+            layer.
+        shared_weights (bool, optional): Whether the steps of a stack share their weights.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        act: str | Activation | None = "relu",
+        norm: NormLike = None,
+        residual: str | None = None,
+        pre_linear: bool = True,
+        readout_layers: int = 2,
+        num_stacks: int = 2,
+        stack_layers: int = 2,
+        shared_weights: bool = True,
+    ) -> None:
+        check_positive(num_stacks=num_stacks, stack_layers=stack_layers)
+        widths = first_and_later_widths(in_channels, hidden_channels, num_layers, pre_linear)
+        convs = [
+            _arma_conv(
+                width, hidden_channels, num_stacks, stack_layers, shared_weights, act, dropout
+            )
+            for width in widths
+        ]
+        first = (in_channels, hidden_channels, out_channels, convs, readout, dropout, None, norm)
+        super().__init__(*first, residual, pre_linear, readout_layers)
+
+
+def _arma_conv(
+    in_channels: int,
+    channels: int,
+    num_stacks: int,
+    num_layers: int,
+    shared_weights: bool,
+    act: str | Activation | None,
+    dropout: float,
+) -> ARMAConv:
+    conv = ARMAConv(  # type: ignore[abstract]
+        in_channels,
+        channels,
+        num_stacks=num_stacks,
+        num_layers=num_layers,
+        shared_weights=shared_weights,
+        act=resolve_activation(act),
+        dropout=dropout,
+    )
+    if num_layers == 1:
+        # PyG keeps a weight for the steps after the first even if there are none
+        conv.register_parameter("weight", None)
+    return conv

@@ -1,0 +1,232 @@
+"""Models that are a polynomial of the adjacency matrix."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn import Linear, Parameter
+from torch_geometric.nn import SGConv
+from torch_geometric.nn.models import MLP
+
+from torch_grama.baselines.graph_head import NodeOutput
+from torch_grama.baselines.graph_model import GraphModel
+from torch_grama.baselines.products import propagate
+from torch_grama.nn.arguments import check_positive, choose
+from torch_grama.nn.graph_input import GraphInput
+from torch_grama.nn.linear_backbone import gcn_adjacency
+
+
+class SGC(GraphModel):
+    r"""The model of `"Simplifying Graph Convolutional Networks"
+    <https://arxiv.org/abs/1902.07153>`_, by PyG's :class:`~torch_geometric.nn.SGConv`.
+
+    .. math::
+        \mathbf{Y} = \hat{\mathbf{A}}^K \mathbf{X} \mathbf{W} + \mathbf{b}, \qquad
+        \hat{\mathbf{A}} = \tilde{\mathbf{D}}^{-1/2} (\mathbf{A} + \mathbf{I})
+        \tilde{\mathbf{D}}^{-1/2}.
+
+    Args:
+        hidden_channels (int): Not used: the model has no hidden layer.
+        num_layers (int): The power :math:`K`.
+        readout (str, optional): ``"node"``, or ``"graph"`` for the mean over the nodes' outputs.
+        dropout (float, optional): Dropout of the features.
+        depth (int, optional): Takes the place of :obj:`num_layers`, for words that stand for a
+            fixed power.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        depth: int | None = None,
+    ) -> None:
+        check_positive(depth=depth)
+        depth = num_layers if depth is None else depth
+        super().__init__(in_channels, hidden_channels, out_channels, depth, readout, dropout)
+        self.head = NodeOutput(readout)
+        self.conv = SGConv(in_channels, out_channels, K=depth)  # type: ignore[abstract]
+
+    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+        r"""Returns what the head reads. Edge attributes are not used."""
+        x = F.dropout(x, self.dropout, self.training)
+        out: Tensor = self.conv(x, graph.edge_index, graph.edge_weight)
+        return out
+
+
+STARTS = {"ppr": "personalised PageRank", "random": "uniform, of absolute sum one"}
+
+
+class GPRGNN(GraphModel):
+    r"""The model of `"Adaptive Universal Generalized PageRank Graph Neural Network"
+    <https://arxiv.org/abs/2006.07988>`_.
+
+    .. math::
+        \mathbf{Y} = \sum_{k=0}^{K} \gamma_k \hat{\mathbf{A}}^k \, \mathrm{MLP}(\mathbf{X}),
+        \qquad \hat{\mathbf{A}} = \tilde{\mathbf{D}}^{-1/2} (\mathbf{A} + \mathbf{I})
+        \tilde{\mathbf{D}}^{-1/2},
+
+    where the MLP has two layers and the :math:`\gamma_k` are learned, from
+    :math:`\gamma_k = \alpha (1 - \alpha)^k` and :math:`\gamma_K = (1 - \alpha)^K`.
+
+    Args:
+        hidden_channels (int): Width of the hidden layer.
+        num_layers (int): The highest power :math:`K`.
+        readout (str, optional): ``"node"``, or ``"graph"`` for the mean over the nodes' outputs.
+        dropout (float, optional): Dropout of the features and of the hidden layer.
+        propagation_dropout (float, optional): Dropout before the propagation.
+        alpha (float, optional): The :math:`\alpha` of the start.
+        start (str, optional): ``"ppr"`` or ``"random"``.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        propagation_dropout: float = 0.0,
+        alpha: float = 0.1,
+        start: str = "ppr",
+    ) -> None:
+        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
+        self.head = NodeOutput(readout)
+        choose("start", start, STARTS)
+        if not 0 <= alpha <= 1:
+            raise ValueError(f"Expected 'alpha' to be between 0 and 1 (got {alpha})")
+        self.propagation_dropout = propagation_dropout
+        self.alpha = alpha
+        self.start = start
+        self.mlp = MLP([in_channels, hidden_channels, out_channels], dropout=dropout, norm=None)
+        self.gamma = Parameter(torch.empty(num_layers + 1))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        super().reset_parameters()
+        with torch.no_grad():
+            if self.start == "random":
+                self.gamma.uniform_(-1, 1)
+                self.gamma.div_(self.gamma.abs().sum())
+            else:
+                power = torch.arange(self.num_layers + 1, dtype=torch.float64)
+                gamma = (1 - self.alpha) ** power
+                gamma[:-1] *= self.alpha
+                self.gamma.copy_(gamma)
+
+    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+        r"""Returns what the head reads. Edge attributes are not used."""
+        adjacency = gcn_adjacency(graph.edge_index, graph.edge_weight, graph.num_nodes, x.dtype)
+        # [N, C_in] -> [N, C_out]
+        h = self.mlp(F.dropout(x, self.dropout, self.training))
+        h = F.dropout(h, self.propagation_dropout, self.training)
+        out = self.gamma[0] * h
+        for power in range(1, self.num_layers + 1):
+            h = propagate(adjacency, h)
+            out = out + self.gamma[power] * h
+        return out
+
+
+class JacobiConv(GraphModel):
+    r"""The model of `"How Powerful are Spectral Graph Neural Networks"
+    <https://arxiv.org/abs/2205.11172>`_.
+
+    .. math::
+        \mathbf{Y}_{:c} = \sum_{k=0}^{K} \beta_{kc} \, P_k(\hat{\mathbf{A}})
+        (\mathbf{X} \mathbf{W} + \mathbf{b})_{:c}, \qquad
+        \hat{\mathbf{A}} = \mathbf{D}^{-1/2} \mathbf{A} \mathbf{D}^{-1/2},
+
+    with Jacobi polynomials whose every step has a learned factor
+    :math:`\gamma_k = \gamma' \tanh \eta_k`:
+
+    .. math::
+        P_0 &= 1, \qquad P_1(z) = \gamma_1 \Big( \frac{a - b}{2} + \frac{a + b + 2}{2} z \Big), \\
+        P_k(z) &= \gamma_k (\theta_k z + \theta'_k) P_{k-1}(z) -
+        \gamma_k \gamma_{k-1} \theta''_k P_{k-2}(z), \\
+        \theta_k &= \frac{(2k + a + b)(2k + a + b - 1)}{2k(k + a + b)}, \quad
+        \theta'_k = \frac{(2k + a + b - 1)(a^2 - b^2)}{2k(k + a + b)(2k + a + b - 2)}, \\
+        \theta''_k &= \frac{(k + a - 1)(k + b - 1)(2k + a + b)}{k(k + a + b)(2k + a + b - 2)}.
+
+    .. note::
+        The released code has the opposite sign at :math:`\theta'_k`. The sign here is that of
+        Jacobi polynomials; for :math:`a = b` there is no difference.
+
+    Args:
+        hidden_channels (int): Not used: the model is linear.
+        num_layers (int): The degree :math:`K`.
+        readout (str, optional): ``"node"``, or ``"graph"`` for the mean over the nodes' outputs.
+        dropout (float, optional): Dropout of the features and before the filter.
+        a (float, optional): First parameter of the polynomials, above -1.
+        b (float, optional): Second parameter of the polynomials, above -1.
+        factor (float, optional): The bound :math:`\gamma'` of the learned factors.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        readout: str = "node",
+        dropout: float = 0.0,
+        a: float = 0.0,
+        b: float = 0.0,
+        factor: float = 2.0,
+    ) -> None:
+        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
+        self.head = NodeOutput(readout)
+        if min(a, b) <= -1:
+            raise ValueError(f"Expected 'a' and 'b' above -1 (got a={a}, b={b})")
+        if factor <= 0:
+            raise ValueError(f"Expected 'factor' to be positive (got {factor})")
+        self.factor = factor
+        self.terms = [_recursion(k, a, b) for k in range(1, num_layers + 1)]
+        self.lin = Linear(in_channels, out_channels)
+        self.eta = Parameter(torch.empty(num_layers))
+        self.beta = Parameter(torch.empty(num_layers + 1, out_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        self.lin.reset_parameters()
+        torch.nn.init.constant_(self.eta, min(1 / self.factor, 1.0))
+        torch.nn.init.ones_(self.beta)
+
+    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+        r"""Returns what the head reads. Edge attributes are not used."""
+        adjacency = gcn_adjacency(
+            graph.edge_index, graph.edge_weight, graph.num_nodes, x.dtype, loop_weight=None
+        )
+        # [N, C_in] -> [N, C_out]
+        h = self.lin(F.dropout(x, self.dropout, self.training))
+        h = F.dropout(h, self.dropout, self.training)
+        gamma = self.factor * self.eta.tanh()
+        before, last = torch.zeros_like(h), h
+        out = self.beta[0] * h
+        for k, (slope, shift, back) in enumerate(self.terms):
+            step = slope * propagate(adjacency, last) + shift * last
+            if k > 0:
+                step = step - gamma[k - 1] * back * before
+            before, last = last, gamma[k] * step
+            out = out + self.beta[k + 1] * last
+        return out
+
+
+def _recursion(k: int, a: float, b: float) -> tuple[float, float, float]:
+    """The factors of step k: of z, of one, and of the polynomial before the last."""
+    if k == 1:
+        return (a + b + 2) / 2, (a - b) / 2, 0.0
+    total, double = k + a + b, 2 * k + a + b
+    slope = double * (double - 1) / (2 * k * total)
+    shift = (double - 1) * (a * a - b * b) / (2 * k * total * (double - 2))
+    back = (k + a - 1) * (k + b - 1) * double / (k * total * (double - 2))
+    return slope, shift, back
