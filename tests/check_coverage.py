@@ -30,6 +30,7 @@ ROOMS = (
     Room("nn", 95, except_for="triton_*.py"),
     Room("analysis", 95),
     Room("datasets", 90, required=False),
+    Room("runs", 95, required=False),
     # a CUDA graph needs a CUDA device
     Room("training", 90, required=False, except_for="captured_step.py"),
     Room("experiments", 90, required=False),

@@ -17,6 +17,7 @@ PACKAGE = "torch_grama"
 
 RINGS = {
     "nn": 0,
+    "runs": 0,
     "baselines": 1,
     "datasets": 1,
     "analysis": 1,
@@ -35,6 +36,7 @@ INNERMOST = {"nn/engine": f"{PACKAGE}.nn.engine"}
 # What a room may load when it is imported. Rooms that are not listed may load what they like.
 LIBRARIES = {
     "": set[str](),
+    "runs": set[str](),
     "nn": {"torch", "torch_geometric", "numpy"},
     "baselines": {"torch", "torch_geometric", "numpy"},
     "analysis": {"torch", "numpy"},

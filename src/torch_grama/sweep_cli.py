@@ -95,7 +95,7 @@ def add_sweep_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
-    from torch_grama.experiments.errors import RunError
+    from torch_grama.runs.run_folder import RunError
     from torch_grama.sweeps.tune import check_folder, run_sweep
 
     if arguments.space.is_dir() and not arguments.resume:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch_grama.datasets.task_data import GraphTaskData
     from torch_grama.experiments.config import RunConfig
     from torch_grama.experiments.folds import Summary
-    from torch_grama.experiments.result import Result
+    from torch_grama.runs.result import Result
 
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 
@@ -117,7 +117,7 @@ def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int
     from torch_grama.experiments.defaults import resolve_config
     from torch_grama.experiments.folds import parse_folds, run_folds
     from torch_grama.experiments.run import run_experiment
-    from torch_grama.experiments.run_folder import RunFolder, propose_folder
+    from torch_grama.runs.run_folder import RunFolder, propose_folder
 
     first = RunConfig.from_settings(settings)
     if arguments.folder is not None and not arguments.print_config:
@@ -143,9 +143,9 @@ def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int
 def _resume(arguments: argparse.Namespace, given: Mapping[str, str]) -> int:
     from torch_grama.experiments.errors import ConfigError
     from torch_grama.experiments.folds import is_folds_folder, resume_folds
-    from torch_grama.experiments.result import Result
     from torch_grama.experiments.run import load_config, run_experiment
-    from torch_grama.experiments.run_folder import RunFolder
+    from torch_grama.runs.result import Result
+    from torch_grama.runs.run_folder import RunFolder
 
     if given or arguments.config or arguments.folder is not None or arguments.folds is not None:
         words = [*given, *(["config"] if arguments.config else [])] or ["run"]

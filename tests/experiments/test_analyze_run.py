@@ -10,7 +10,7 @@ from torch_grama.cli import main
 from torch_grama.experiments import RunConfig, evaluate_run, run_experiment
 from torch_grama.experiments.analyze_run import analyze_run
 from torch_grama.experiments.config import DataConfig, ModelConfig
-from torch_grama.experiments.errors import RunError
+from torch_grama.runs.run_folder import RunError
 from torch_grama.training import TrainerSettings
 
 SETTINGS = AnalysisSettings(max_graphs=3, max_influence_graphs=2, num_samples=2, example_nodes=6)

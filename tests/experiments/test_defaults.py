@@ -13,8 +13,9 @@ from torch_grama.experiments.catalogue import MODELS
 from torch_grama.experiments.config import DataConfig, ModelConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.defaults import default_settings, resolve_config
-from torch_grama.experiments.errors import ConfigError, RunError
+from torch_grama.experiments.errors import ConfigError
 from torch_grama.experiments.run import build_task
+from torch_grama.runs.run_folder import RunError
 
 FLOAT = FeatureEncoding("float", 5)
 NONE = FeatureEncoding("none", 0)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from sample_data import write_graph_file
 
-from torch_grama.experiments.result import Result
+from torch_grama.runs.result import Result
 from torch_grama.training import read_checkpoint
 
 PROJECT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ import yaml
 from sample_data import write_graph_file, write_node_folder
 
 from torch_grama.cli import main
-from torch_grama.experiments.result import Result
+from torch_grama.runs.result import Result
 
 SHORT = [
     "--trainer.max_epochs",

@@ -21,6 +21,8 @@ def write_result(
         "data": data,
         "model": model,
         "metric": "roc_auc",
+        "higher_is_better": True,
+        "epochs": 5,
         "val": 0.9,
         "test": 0.8,
         "seed": seed,

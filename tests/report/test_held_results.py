@@ -65,9 +65,9 @@ def test_a_run_without_test_value_has_no_mean(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "not a readable result file"),
-        ("[]", "expected an object"),
-        ("{}", "expected 'data' to be a word"),
+        ("{", "is no result of a run"),
+        ("[]", "is no result of a run"),
+        ("{}", "is no result of a run"),
     ],
 )
 def test_broken_files_are_named(tmp_path, text, message):

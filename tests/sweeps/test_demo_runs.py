@@ -1,9 +1,8 @@
 import pytest
 
-from torch_grama.experiments.errors import RunError
 from torch_grama.experiments.make_config import make_config
 from torch_grama.experiments.run import save_config
-from torch_grama.experiments.run_folder import RunFolder
+from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.sweeps.demo_runs import (
     LABELS,
     demo_references,

@@ -2,8 +2,8 @@ import pytest
 import yaml
 
 from torch_grama.cli import main
-from torch_grama.experiments.errors import RunError
 from torch_grama.experiments.settings import read_file
+from torch_grama.runs.run_folder import RunError
 from torch_grama.sweeps.reproduction import PlannedRun, plan_runs
 from torch_grama.sweeps.row_sweep import narrow_space, tune_row
 from torch_grama.sweeps.space import Space

@@ -11,10 +11,10 @@ import pytest
 import yaml
 from sweep_cases import run, small_base, write_communities, write_heights
 
-from torch_grama.experiments.errors import RunError
 from torch_grama.experiments.make_config import make_config
-from torch_grama.experiments.result import Result
 from torch_grama.experiments.run import run_experiment
+from torch_grama.runs.result import Result
+from torch_grama.runs.run_folder import RunError
 from torch_grama.sweeps.ray_session import ray_session
 from torch_grama.sweeps.ray_tasks import run_on_ray
 from torch_grama.sweeps.space import Space, format_space

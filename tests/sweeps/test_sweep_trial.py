@@ -6,7 +6,7 @@ import math
 import pytest
 from sweep_cases import small_base, write_heights
 
-from torch_grama.experiments.result import Result
+from torch_grama.runs.result import Result
 from torch_grama.sweeps.space import Space
 from torch_grama.sweeps.trial import Failure, TrialFolder, list_trials, name_trial
 from torch_grama.sweeps.trial_run import TrialPlan, run_trial

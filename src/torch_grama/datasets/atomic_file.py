@@ -1,56 +1,5 @@
 """Files that appear whole or not at all."""
 
-from __future__ import annotations
+from torch_grama.runs.atomic_file import publish, write_atomically
 
-import contextlib
-import os
-import tempfile
-from pathlib import Path
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    r"""Writes a file under a temporary name and renames it, so that no reader sees half of it.
-
-    Args:
-        path (Path): The file to write or replace; its folder must exist.
-        content (bytes): All of it.
-
-    Raises:
-        OSError: The folder cannot be written to; the old file is untouched.
-    """
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        # A private temporary file would otherwise stay unreadable to the user's colleagues.
-        temporary.chmod(0o666 & ~_umask())
-        publish(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def publish(temporary: Path, path: Path) -> None:
-    r"""Flushes a finished temporary file to the disk and gives it its final name.
-
-    Args:
-        temporary (Path): The finished file, in the same folder as :obj:`path`.
-        path (Path): The final name; an older file of that name is replaced.
-    """
-    with temporary.open("rb+") as stream:
-        os.fsync(stream.fileno())
-    temporary.replace(path)
-    # Not every system lets a folder be opened; the rename itself is done all the same.
-    with contextlib.suppress(OSError):
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
+__all__ = ["publish", "write_atomically"]

@@ -2,15 +2,16 @@
 
 from torch_grama.experiments.catalogue import MODELS, build_model
 from torch_grama.experiments.config import DataConfig, ModelConfig, RunConfig, TaskConfig
-from torch_grama.experiments.errors import ConfigError, RunError
+from torch_grama.experiments.errors import ConfigError
 from torch_grama.experiments.export import export_run, load_exported
 from torch_grama.experiments.finished_run import describe_run, evaluate_run, load_run
 from torch_grama.experiments.folds import resume_folds, run_folds
 from torch_grama.experiments.make_config import make_config
 from torch_grama.experiments.model_list import list_models
 from torch_grama.experiments.predictions import Predictions, predict_run
-from torch_grama.experiments.result import Result
 from torch_grama.experiments.run import RunInterrupted, load_config, run_experiment
+from torch_grama.runs.result import Result
+from torch_grama.runs.run_folder import RunError
 
 __all__ = [
     "MODELS",

@@ -20,9 +20,9 @@ from torch_grama.analysis import (
 from torch_grama.datasets import GraphTaskData
 from torch_grama.datasets.storage import Report
 from torch_grama.experiments.data_facts import DataFacts, load_data
-from torch_grama.experiments.errors import RunError
 from torch_grama.experiments.finished_run import LoadedRun, load_run
 from torch_grama.experiments.run import describe_model
+from torch_grama.runs.run_folder import RunError
 from torch_grama.training import GraphTask, predict
 from torch_grama.training.graph_batch import GraphBatch, batch_of_one
 from torch_grama.training.packed_graphs import PackedGraphs

@@ -12,7 +12,7 @@ from torch.nn import Module
 
 from torch_grama.analysis import CoefficientLog
 from torch_grama.analysis.block_analysis import find_grama
-from torch_grama.datasets.atomic_file import write_atomically
+from torch_grama.runs.atomic_file import write_atomically
 
 COEFFICIENTS = "coefficients.jsonl"
 

@@ -3,7 +3,3 @@
 
 class ConfigError(ValueError):
     r"""A configuration names something that does not exist, or gives a value that cannot be."""
-
-
-class RunError(RuntimeError):
-    r"""A run folder is missing, occupied, taken by another process, or not what it should be."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,10 +10,10 @@ from torch_grama.datasets.storage import Report
 from torch_grama.experiments.assembly import count_parameters
 from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
-from torch_grama.experiments.errors import RunError
-from torch_grama.experiments.result import Result
 from torch_grama.experiments.run import build_task, describe_model, load_config
-from torch_grama.experiments.run_folder import RunFolder
+from torch_grama.runs.metrics_file import read_metrics
+from torch_grama.runs.result import Result
+from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.training import GraphTask, evaluate, evaluation_loader, load_weights
 from torch_grama.training.evaluate import choose_device
 
@@ -49,13 +48,12 @@ def load_run(folder: str | Path) -> LoadedRun:
     run = RunFolder(folder)
     config = load_config(folder)
     facts = DataFacts.load(run.facts)
-    best = run.checkpoints / "best.ckpt"
-    if not best.is_file():
+    if not run.best.is_file():
         raise RunError(
             f"'{run.path}' has no weights yet: go on with `grama train --resume {run.path}`"
         )
     task = build_task(config, facts)
-    load_weights(task, best)
+    load_weights(task, run.best)
     task.eval()
     return LoadedRun(run, config, facts, task)
 
@@ -101,7 +99,7 @@ def describe_run(folder: str | Path) -> dict[str, object]:
     """
     run = RunFolder(folder)
     config = load_config(folder)
-    rows = _read_metrics(run.metrics)
+    rows = read_metrics(run.metrics)
     facts: dict[str, object] = {
         "run": str(run.path),
         "state": "finished" if run.is_finished else "unfinished",
@@ -134,10 +132,3 @@ def describe_run(folder: str | Path) -> dict[str, object]:
         }
     facts["config"] = config.to_dict()
     return facts
-
-
-def _read_metrics(path: Path) -> list[dict[str, str]]:
-    if not path.is_file():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return [row for row in csv.DictReader(file) if None not in row.values()]

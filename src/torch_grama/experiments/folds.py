@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torch_grama.datasets import GraphTaskData
-from torch_grama.datasets.atomic_file import write_atomically
 from torch_grama.experiments.config import RunConfig
-from torch_grama.experiments.errors import ConfigError, RunError
-from torch_grama.experiments.result import Result
+from torch_grama.experiments.errors import ConfigError
 from torch_grama.experiments.run import load_config, run_experiment, save_config
-from torch_grama.experiments.run_folder import RunFolder
+from torch_grama.runs.atomic_file import write_atomically
+from torch_grama.runs.result import Result
+from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.training.progress import Reporter, ReportName
 
 FOLDS = "folds.json"

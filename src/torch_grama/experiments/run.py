@@ -10,7 +10,6 @@ import torch
 import yaml
 
 from torch_grama.datasets import GraphTaskData
-from torch_grama.datasets.atomic_file import write_atomically
 from torch_grama.datasets.storage import Report
 from torch_grama.experiments.assembly import assemble_model, count_parameters, measure_scales
 from torch_grama.experiments.catalogue import DEFAULT_MODEL, MODELS, canonical_name
@@ -18,12 +17,13 @@ from torch_grama.experiments.coefficient_callback import CoefficientCallback
 from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.environment import describe_environment, is_older
-from torch_grama.experiments.errors import ConfigError, RunError
+from torch_grama.experiments.errors import ConfigError
 from torch_grama.experiments.named_reporter import NamedReporter
-from torch_grama.experiments.result import Result
-from torch_grama.experiments.run_folder import RunFolder
 from torch_grama.experiments.settings import ENVIRONMENT, check_settings, read_file
 from torch_grama.experiments.threads import threads_for
+from torch_grama.runs.atomic_file import write_atomically
+from torch_grama.runs.result import Result
+from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.training import (
     FitOutcome,
     GraphDataModule,

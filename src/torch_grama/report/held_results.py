@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import statistics
@@ -11,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torch_grama.report.metric_scale import scale_of
+from torch_grama.runs import Result, RunError
+from torch_grama.runs.run_folder import RESULT
 
 CHANGED = {"grama": "0.2.0"}
 """How the words of a model begin, and the version in which its numbers changed last."""
 OLD_MARK = "†"
-RESULT_FILE = "result.json"
 FAILURE_FILE = ".failure.json"
 
 
@@ -130,7 +130,7 @@ def _numbers(version: str) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", version)[:3]]
 
 
-def read_run(path: Path) -> tuple[Mapping[str, object], RunResult]:
+def read_run(path: Path) -> tuple[Result, RunResult]:
     r"""Reads the result file of a run.
 
     Args:
@@ -140,57 +140,37 @@ def read_run(path: Path) -> tuple[Mapping[str, object], RunResult]:
         Everything in it, and the part that the tables use.
 
     Raises:
-        ResultFileError: If it is not a result file.
+        ResultFileError: If it is no result file, or a number of it is none.
     """
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise ResultFileError(f"{path}: not a readable result file ({error})") from error
-    if not isinstance(record, dict):
-        raise ResultFileError(f"{path}: expected an object (got {type(record).__name__})")
-    return record, parse_run(record, path)
-
-
-def parse_run(record: Mapping[str, object], path: Path) -> RunResult:
-    r"""Takes what the tables use from the record of a run.
-
-    Args:
-        record (mapping): What a result file holds.
-        path (Path): Where it came from, for messages.
-
-    Raises:
-        ResultFileError: If something is missing or no number.
-    """
-    for key in ("data", "model", "metric"):
-        if not isinstance(record.get(key), str):
+        result = Result.load(path)
+    except RunError as error:
+        raise ResultFileError(str(error)) from error
+    for name in ("data", "model", "metric"):
+        if not isinstance(getattr(result, name), str):
             raise ResultFileError(
-                f"{path}: expected '{key}' to be a word (got {record.get(key)!r})"
+                f"{path}: expected '{name}' to be a word (got {getattr(result, name)!r})"
             )
-    hardware = record.get("hardware")
+    for name in ("val", "test", "seed", "fold", "best_epoch", "parameters", "seconds"):
+        value = getattr(result, name)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not (is_number and math.isfinite(value)) and (name, value) != ("test", None):
+            raise ResultFileError(f"{path}: expected '{name}' to be a number (got {value!r})")
+    hardware: object = result.hardware
     if isinstance(hardware, Mapping):
         hardware = hardware.get("accelerator", hardware.get("processor", ""))
-    versions = record.get("versions")
-    version = versions.get("torch_grama", "") if isinstance(versions, Mapping) else ""
-    test = record.get("test")
-    return RunResult(
-        val=_number(record, "val", path),
-        test=None if test is None else _number(record, "test", path),
-        seed=int(_number(record, "seed", path)),
-        fold=int(_number(record, "fold", path)),
-        best_epoch=int(_number(record, "best_epoch", path)),
-        parameters=int(_number(record, "parameters", path)),
-        seconds=_number(record, "seconds", path),
-        hardware=str(hardware or ""),
+    return result, RunResult(
+        val=result.val,
+        test=result.test,
+        seed=result.seed,
+        fold=result.fold,
+        best_epoch=result.best_epoch,
+        parameters=result.parameters,
+        seconds=result.seconds,
+        hardware=str(hardware),
         path=path,
-        version=str(version),
+        version=str(result.versions.get("torch_grama", "")),
     )
-
-
-def _number(record: Mapping[str, object], key: str, path: Path) -> float:
-    value = record.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ResultFileError(f"{path}: expected '{key}' to be a number (got {value!r})")
-    return float(value)
 
 
 def gather(folders: Iterable[Path]) -> tuple[list[HeldNumber], list[str]]:
@@ -210,14 +190,14 @@ def gather(folders: Iterable[Path]) -> tuple[list[HeldNumber], list[str]]:
     for folder in folders:
         for path in sorted((*folder.glob("*/*/*/*/*.json"), *folder.glob("*/*/*/*/*/*.json"))):
             suite, budget, data, model, *inner = path.relative_to(folder).parts
-            if (len(inner) == 2 and inner[1] != RESULT_FILE) or path.name.endswith(FAILURE_FILE):
+            if (len(inner) == 2 and inner[1] != RESULT) or path.name.endswith(FAILURE_FILE):
                 continue
             try:
-                record, run = read_run(path)
+                result, run = read_run(path)
             except ResultFileError as error:
                 faults.append(str(error))
                 continue
-            key = (suite, budget, data, model, str(record["metric"]))
+            key = (suite, budget, data, model, result.metric)
             groups.setdefault(key, {}).setdefault((run.fold, run.seed), run)
     numbers = [
         HeldNumber(*key, runs=tuple(runs[index] for index in sorted(runs)))

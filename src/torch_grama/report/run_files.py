@@ -17,9 +17,9 @@ from torch_grama.report.safe_files import (
     read_json,
     read_yaml,
 )
+from torch_grama.runs.metrics_file import whole_rows
+from torch_grama.runs.run_folder import ANALYSIS, COEFFICIENTS, CONFIG, FACTS, METRICS, RESULT
 
-CONFIG, RESULT, FACTS = "config.yaml", "result.json", "data.json"
-METRICS, ANALYSIS, COEFFICIENTS = "metrics.csv", "analysis.json", "coefficients.jsonl"
 FILES = (CONFIG, RESULT, METRICS, ANALYSIS, COEFFICIENTS, FACTS)
 
 # The largest sizes that are read, in bytes.
@@ -217,9 +217,7 @@ def _read_metrics(folder: Path, notes: list[str]) -> tuple[dict[str, list[float 
         if rows:
             notes.append(f"'{METRICS}' has no column 'epoch' and is not drawn.")
         return {}, 0
-    head, body = rows[0], rows[1:]
-    # a line that is being written may be short
-    body = [row for row in body if len(row) == len(head)]
+    head, *body = whole_rows(rows)
     chosen = [body[index] for index in thin(len(body), MAX_POINTS)]
     columns = {
         clip(name, 60): [_parse(row[place]) for row in chosen]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from torch_grama.report.run_files import CONFIG, RESULT
+from torch_grama.runs.run_folder import CONFIG, RESULT
 
 # How deep and how many: a folder of reproductions is five deep.
 _MAX_DEPTH = 6

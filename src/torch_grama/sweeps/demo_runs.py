@@ -8,10 +8,9 @@ from pathlib import Path
 from torch_grama.datasets.graph_transfer import parse_name
 from torch_grama.datasets.load import load_with
 from torch_grama.datasets.storage import Storage
-from torch_grama.experiments.errors import RunError
-from torch_grama.experiments.run_folder import RunFolder
 from torch_grama.experiments.settings import read_file
 from torch_grama.experiments.trivial_references import trivial_references
+from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.sweeps.reproduction import PlannedRun, plan_runs
 from torch_grama.sweeps.suite import Suite, read_suite
 

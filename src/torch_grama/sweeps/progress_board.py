@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
-from torch_grama.experiments.run_folder import RunFolder
+from torch_grama.runs.metrics_file import read_metrics
+from torch_grama.runs.run_folder import RunFolder
 from torch_grama.sweeps.reproduction import PlannedRun
 
 if TYPE_CHECKING:
@@ -102,8 +103,4 @@ def count_epochs(run: PlannedRun) -> int:
 
 def epochs_done(run: PlannedRun) -> int:
     r"""Returns how many epochs a run has written down so far."""
-    try:
-        text = RunFolder(run.folder).metrics.read_text(encoding="utf-8")
-    except OSError:
-        return 0
-    return max(0, text.count("\n") - 1)  # without the head
+    return len(read_metrics(RunFolder(run.folder).metrics))

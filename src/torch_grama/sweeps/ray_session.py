@@ -9,7 +9,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from torch_grama.experiments.errors import RunError
+from torch_grama.runs.run_folder import RunError
 
 # Read by Ray when it is imported or started: quiet, without network, and leaving files alone.
 _ENVIRONMENT = {

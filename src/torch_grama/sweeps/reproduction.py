@@ -9,10 +9,10 @@ from pathlib import Path
 
 from torch_grama.experiments.catalogue import MODELS
 from torch_grama.experiments.make_config import make_config
-from torch_grama.experiments.result import Result
 from torch_grama.experiments.run import RunInterrupted, run_experiment
-from torch_grama.experiments.run_folder import RunFolder
 from torch_grama.experiments.settings import read_file
+from torch_grama.runs.result import Result
+from torch_grama.runs.run_folder import RunFolder
 from torch_grama.sweeps.row_settings import settings_of_row
 from torch_grama.sweeps.suite import Suite, SuiteData
 from torch_grama.training.progress import ReportName

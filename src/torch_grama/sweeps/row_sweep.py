@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from torch_grama.datasets.atomic_file import write_atomically
-from torch_grama.experiments.errors import RunError
 from torch_grama.experiments.settings import known_options, mapping_of
+from torch_grama.runs.atomic_file import write_atomically
+from torch_grama.runs.run_folder import RunError
 from torch_grama.sweeps.reproduction import BEST, PlannedRun
 from torch_grama.sweeps.search_settings import Repeat
 from torch_grama.sweeps.space import Space

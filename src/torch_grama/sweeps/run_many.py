@@ -7,8 +7,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import active_children
 
-from torch_grama.experiments.result import Result
 from torch_grama.experiments.run import RunInterrupted
+from torch_grama.runs.result import Result
 from torch_grama.sweeps.reproduction import PlannedRun, run_planned
 from torch_grama.sweeps.worker_processes import prepare_workers
 from torch_grama.training.progress import ReportName

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from torch_grama.datasets.atomic_file import write_atomically
 from torch_grama.experiments.run import format_config, load_config
+from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.sweeps.trial import TrialOutcome
 
 TRIALS = "trials"

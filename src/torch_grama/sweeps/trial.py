@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import math
@@ -13,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from torch_grama.datasets.atomic_file import write_atomically
-from torch_grama.experiments.errors import RunError
-from torch_grama.experiments.result import Result
-from torch_grama.experiments.run_folder import RunFolder
+from torch_grama.runs.atomic_file import write_atomically
+from torch_grama.runs.metrics_file import read_metrics
+from torch_grama.runs.result import Result
+from torch_grama.runs.run_folder import RunError, RunFolder
 
 TrialState = Literal["finished", "stopped", "failed", "unfinished"]
 TRIAL = "trial.json"
@@ -186,7 +185,7 @@ class TrialFolder:
         finished: list[float] = []
         for number, run in enumerate(self.runs.values()):
             best = math.nan
-            for epoch, value in _read_metrics(run.metrics, f"val/{metric}"):
+            for epoch, value in _values(run.metrics, f"val/{metric}"):
                 best = value if math.isnan(best) else best_of(best, value)
                 steps.append((number * span + epoch + 1, statistics.fmean([*finished, best])))
             if math.isnan(best):
@@ -228,13 +227,12 @@ def _load(run: RunFolder) -> Result | None:
         return None  # the trial runs, meets it and says so
 
 
-def _read_metrics(path: Path, column: str) -> list[tuple[int, float]]:
+def _values(path: Path, column: str) -> list[tuple[int, float]]:
     """Epoch and value of every row that has one."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
+        rows = read_metrics(path)
         found = [(int(row["epoch"]), float(row[column])) for row in rows if row.get(column)]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError):
         return []
     return [(epoch, value) for epoch, value in found if not math.isnan(value)]
 

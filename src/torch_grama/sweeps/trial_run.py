@@ -18,12 +18,11 @@ import torch
 from torch_grama.datasets import GraphTaskData
 from torch_grama.experiments.config import DataConfig, RunConfig
 from torch_grama.experiments.data_facts import load_data
-from torch_grama.experiments.errors import RunError
 from torch_grama.experiments.make_config import make_config
-from torch_grama.experiments.result import Result
 from torch_grama.experiments.run import load_config, run_experiment
-from torch_grama.experiments.run_folder import RunFolder
 from torch_grama.experiments.settings import check_settings
+from torch_grama.runs.result import Result
+from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.sweeps.space import Point
 from torch_grama.sweeps.trial import Failure, TrialFolder
 from torch_grama.training.progress import EpochReport, SilentReporter

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from torch_grama.datasets.atomic_file import write_atomically
 from torch_grama.datasets.storage import Report
-from torch_grama.experiments.errors import ConfigError, RunError
+from torch_grama.experiments.errors import ConfigError
 from torch_grama.experiments.run import RunInterrupted
-from torch_grama.experiments.run_folder import RunFolder
+from torch_grama.runs.atomic_file import write_atomically
+from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.sweeps.ray_session import check_address, count_cores, ray_session
 from torch_grama.sweeps.space import Space, format_space, read_space
 from torch_grama.sweeps.space_check import check_space

@@ -1,5 +1,6 @@
 """Trains any model on any task: settings, loop, checkpoints, evaluation."""
 
+from torch_grama.runs.run_folder import RunFolder
 from torch_grama.training.checkpoint_file import CheckpointError, read_checkpoint
 from torch_grama.training.data_module import (
     GraphDataModule,
@@ -16,7 +17,6 @@ from torch_grama.training.optimizer import OptimizerSettings
 from torch_grama.training.outcome import FitOutcome
 from torch_grama.training.positional_encoding import count_positions
 from torch_grama.training.progress import EpochReport, FitStart, Reporter
-from torch_grama.training.run_folder import RunFolder
 from torch_grama.training.schedule import ScheduleSettings
 from torch_grama.training.task import GraphTask
 from torch_grama.training.trainer_settings import TrainerSettings

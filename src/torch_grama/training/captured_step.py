@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
-from torch_grama.nn.recording import Recording, run_aside
 from torch_grama.nn.padding import NoChance, Padding, PaddingError, padded
+from torch_grama.nn.recording import Recording, run_aside
 from torch_grama.training.graph_batch import GraphBatch
 from torch_grama.training.input_checks import InputChecks
 from torch_grama.training.loaders import GraphBatches

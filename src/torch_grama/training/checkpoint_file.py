@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import torch
 
-from torch_grama.datasets.atomic_file import write_atomically
+from torch_grama.runs.atomic_file import write_atomically
 
 Checkpoint: TypeAlias = dict[str, object]
 VERSION = "torch_grama"

@@ -14,13 +14,13 @@ from pytorch_lightning.callbacks import Checkpoint
 from torch import Tensor
 
 import torch_grama
+from torch_grama.runs.run_folder import RunFolder
 from torch_grama.training.checkpoint_file import VERSION, CheckpointError, write_checkpoint
 from torch_grama.training.history import History
 from torch_grama.training.optimizer import keep_form
 from torch_grama.training.outcome import Selection, StopReason
 from torch_grama.training.progress import EpochReport, Reporter
 from torch_grama.training.random_state import random_state, restore_random_state, seed_all
-from torch_grama.training.run_folder import RunFolder
 from torch_grama.training.schedule import LearningRate
 from torch_grama.training.signals import SignalWatch, TrainingInterruptedError
 from torch_grama.training.task import GraphTask

@@ -13,6 +13,7 @@ from pytorch_lightning.strategies import Strategy
 from torch.multiprocessing.spawn import ProcessRaisedException
 
 from torch_grama.nn.padding import PaddingError
+from torch_grama.runs.run_folder import RunFolder
 from torch_grama.training.captured_step import (
     CapturedTraining,
     pays,
@@ -47,7 +48,6 @@ from torch_grama.training.progress import (
     build_reporter,
     format_bytes,
 )
-from torch_grama.training.run_folder import RunFolder
 from torch_grama.training.signals import SignalWatch, TrainingInterruptedError
 from torch_grama.training.task import GraphTask
 from torch_grama.training.trainer_settings import PRECISIONS, TrainerSettings

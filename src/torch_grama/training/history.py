@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from torch_grama.datasets.atomic_file import write_atomically
+from torch_grama.runs.metrics_file import MetricsFile
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -31,8 +28,7 @@ class History:
     def __init__(self, columns: Sequence[str]) -> None:
         self.columns = list(columns)
         self.rows: list[list[float]] = []
-        self._path: Path | None = None
-        self._stream: IO[str] | None = None
+        self._table: MetricsFile | None = None
         self._board: SummaryWriter | None = None
 
     def open(self, csv_path: Path, board_folder: Path | None) -> None:
@@ -42,13 +38,7 @@ class History:
             csv_path (Path): The table.
             board_folder (Path, optional): Folder of the TensorBoard events.
         """
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows(_format(row, self.columns) for row in self.rows)
-        write_atomically(csv_path, text.getvalue().encode())
-        self._path = csv_path
-        self._stream = csv_path.open("a", encoding="utf-8", newline="")
+        self._table = MetricsFile(csv_path, self.columns, self.rows)
         if board_folder is not None:
             from torch.utils.tensorboard import SummaryWriter
 
@@ -59,9 +49,8 @@ class History:
         r"""Adds the numbers of an epoch; NaN where there is none."""
         row = list(row)
         self.rows.append(row)
-        if self._stream is not None:
-            csv.writer(self._stream, lineterminator="\n").writerow(_format(row, self.columns))
-            self._stream.flush()
+        if self._table is not None:
+            self._table.add(row)
         if self._board is not None:
             for name, value in zip(self.columns[1:], row[1:], strict=True):
                 if value == value:
@@ -69,17 +58,16 @@ class History:
 
     def flush(self) -> None:
         r"""Brings what was written to the disk."""
-        if self._stream is not None:
-            self._stream.flush()
-            os.fsync(self._stream.fileno())
+        if self._table is not None:
+            self._table.flush()
         if self._board is not None:
             self._board.flush()
 
     def close(self) -> None:
         r"""Ends writing."""
-        if self._stream is not None:
-            self._stream.close()
-            self._stream = None
+        if self._table is not None:
+            self._table.close()
+            self._table = None
         if self._board is not None:
             self._board.close()
             self._board = None
@@ -95,11 +83,3 @@ class History:
         rows = state["rows"]
         assert isinstance(rows, Tensor)
         self.rows = rows.tolist()
-
-
-def _format(row: Sequence[float], columns: Sequence[str]) -> list[str]:
-    whole = {"epoch", "step"}
-    return [
-        str(int(value)) if name in whole else ("" if value != value else repr(float(value)))
-        for name, value in zip(columns, row, strict=True)
-    ]

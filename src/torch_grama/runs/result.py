@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-from torch_grama.datasets.atomic_file import write_atomically
-from torch_grama.experiments.errors import RunError
+from torch_grama.runs.atomic_file import write_atomically
+from torch_grama.runs.run_folder import RunError
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Result:
             known = {item.name for item in fields(cls)}
             values = {key: value for key, value in content.items() if key in known}
             for name in ("val", "test"):
-                if isinstance(values.get(name), str):
+                if values.get(name) in ("nan", "inf", "-inf"):
                     values[name] = float(values[name])
             return cls(**values)
         except FileNotFoundError as error:

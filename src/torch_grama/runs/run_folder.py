@@ -10,17 +10,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from torch_grama.experiments.errors import RunError
-
 fcntl: ModuleType | None
 try:
     import fcntl
 except ImportError:  # pragma: no cover - systems without POSIX file locks
     fcntl = None
 
-CONFIG = "config.yaml"
-FACTS = "data.json"
-RESULT = "result.json"
+CONFIG, RESULT, FACTS = "config.yaml", "result.json", "data.json"
+METRICS, ANALYSIS, COEFFICIENTS = "metrics.csv", "analysis.json", "coefficients.jsonl"
+
+
+class RunError(RuntimeError):
+    r"""A run folder is missing, occupied, taken by another process, or not what it should be."""
 
 
 class RunFolder:
@@ -39,8 +40,11 @@ class RunFolder:
         self.config = self.path / CONFIG
         self.facts = self.path / FACTS
         self.result = self.path / RESULT
-        self.checkpoints = self.path / "checkpoints"
-        self.metrics = self.path / "metrics.csv"
+        self.metrics = self.path / METRICS
+        self.board = self.path / "tensorboard"
+        # the state to resume from, and the weights of the best epoch
+        self.last = self.path / "checkpoints" / "last.ckpt"
+        self.best = self.path / "checkpoints" / "best.ckpt"
 
     @property
     def is_run(self) -> bool:
@@ -51,6 +55,10 @@ class RunFolder:
     def is_finished(self) -> bool:
         r"""Whether the run here is finished."""
         return self.is_run and self.result.is_file()
+
+    def describe_last(self) -> str:
+        r"""The state to resume from, in words for a message."""
+        return f"'{self.last}'" if self.last.exists() else "none, it had not been written yet"
 
     def make(self) -> None:
         r"""Makes the folder of a new run.

@@ -6,8 +6,8 @@ import math
 import pytest
 
 from torch_grama.experiments.environment import describe_environment, find_revision
-from torch_grama.experiments.errors import RunError
-from torch_grama.experiments.result import Result
+from torch_grama.runs.result import Result
+from torch_grama.runs.run_folder import RunError
 
 RESULT = Result(
     data="cora",

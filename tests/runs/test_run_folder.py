@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from torch_grama.experiments.errors import RunError
-from torch_grama.experiments.run_folder import RunFolder, propose_folder
+from torch_grama.runs.run_folder import RunError, RunFolder, propose_folder
 
 
 @pytest.fixture
@@ -61,8 +60,8 @@ def test_two_processes_cannot_work_on_one_run(run):
     run.make()
     with run.lock():
         code = (
-            "import sys; from torch_grama.experiments.run_folder import RunFolder\n"
-            "from torch_grama.experiments.errors import RunError\n"
+            "import sys; from torch_grama.runs.run_folder import RunFolder\n"
+            "from torch_grama.runs.run_folder import RunError\n"
             "try:\n    RunFolder(sys.argv[1]).lock().__enter__()\n"
             "except RunError as error:\n    print(error)"
         )
