@@ -17,9 +17,20 @@ cases = pytest.mark.parametrize("batch", [None, BATCH], ids=["one graph", "batch
 acts = pytest.mark.parametrize("act", [identity, F.relu, torch.sin])
 
 
-@pytest.fixture(params=[1, 3 * L * C * 8, 1 << 20], ids=["node by node", "three nodes", "all"])
+CHUNKS = {
+    "node by node": (1, N * L * C),
+    "three nodes": (3 * L * C * 8, N * L * C),
+    "all": (1 << 20, N * L * C),
+    "three nodes of a graph": (3 * L * C * 8, 0),
+    "graph by graph": (1 << 20, 0),
+}
+
+
+@pytest.fixture(params=CHUNKS.values(), ids=CHUNKS)
 def _chunk(request, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "_CHUNK_BYTES", request.param)
+    num_bytes, large_graph = request.param
+    monkeypatch.setattr(kernels, "_CHUNK_BYTES", num_bytes)
+    monkeypatch.setattr(kernels, "_LARGE_GRAPH", large_graph)
 
 
 def draw(*size: int) -> Tensor:
@@ -108,6 +119,36 @@ def test_means(batch, act) -> None:
         rows = act(x)[:, nodes]
         expected = rows.mean(dim=1) if rows.size(1) else torch.zeros(L, C, dtype=x.dtype)
         torch.testing.assert_close(out[graph], expected)
+
+
+@cases
+@pytest.mark.parametrize("base", ["none", "another", "the output"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_sums_are_added_in_place(batch, base, dtype) -> None:
+    groups, weights, x = problem(batch)
+    out = draw(N, C).to(dtype)
+    given = {"none": None, "another": draw(N, C).to(dtype), "the output": out}[base]
+    expected = expected_sums(weights[:, :1], x.detach(), batch)[0]
+    expected = expected if given is None else given + expected
+
+    kernels.add_combination(out, given, weights[:, 0], x.detach().to(dtype), groups)
+
+    torch.testing.assert_close(out, expected.to(dtype))
+
+
+@cases
+@pytest.mark.usefixtures("_chunk")
+def test_steps_of_horner_add_the_offset_of_each_graph(batch) -> None:
+    groups = problem(batch)[0]
+    terms, offset, weight = draw(2, N, C), draw(groups.num_graphs, 1, C), draw(C, C)
+    nodes = torch.arange(N)
+    csr = Adjacency(nodes, nodes.flip(0), torch.ones(N, dtype=torch.float64), N).csr
+    own = offset[torch.zeros(N, dtype=torch.long) if batch is None else batch, 0]
+    expected = terms[0] + terms[1].flip(0) @ weight + own
+
+    kernels.horner_steps(terms, csr, weight, None, offset, groups)
+
+    torch.testing.assert_close(terms[0], expected)
 
 
 def test_half_precision_is_summed_in_single() -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import pairwise
 from types import ModuleType
 
 import torch
@@ -26,6 +27,9 @@ from torch_grama.nn.engine.sequence import Activation, Groups, identity
 _SWITCH = "TRITON_INTERPRET"
 # Of a sequence, at a time.
 _CHUNK_BYTES = 2 << 20
+# Elements of a graph's sequence from which on it is worked on by itself: one product in place of
+# one a node, which only MKL does in one go.
+_LARGE_GRAPH = 20_000 if torch.backends.mkl.is_available() else 2_000
 # Products of one node under which torch's batched product leaves its fast library for a loop.
 _FEW_PRODUCTS = 400
 # From here on, host tensors lie in memory that is used again.
@@ -55,11 +59,11 @@ def combine(
     if fast is not None:
         fast.combine(out, weights, sequence, other_weights, other, groups, act)
         return out
-    for nodes, batch in _chunks(sequence, groups):
+    for nodes, graphs, batch in _chunks(sequence, groups):
         part = out[:, nodes]
-        _combine_into(part, weights, act(sequence[:, nodes]), batch, adds=False)
+        _combine_into(part, weights[graphs], act(sequence[:, nodes]), batch, adds=False)
         if other_weights is not None and other is not None:
-            _combine_into(part, other_weights, act(other[:, nodes]), batch, adds=True)
+            _combine_into(part, other_weights[graphs], act(other[:, nodes]), batch, adds=True)
     return out
 
 
@@ -74,6 +78,15 @@ def add_combination(
         flat, beta = (out, 0) if base is None else (base, 1)
         matrix = sequence.flatten(1).t()
         torch.addmv(flat.reshape(-1), matrix, weights[0], beta=beta, out=out.view(-1))
+    elif groups.batch is not None and out.dtype == weights.dtype:
+        # in place: to find memory for a term takes longer than to add it
+        by_node = weights.t()[:, groups.batch].unsqueeze(-1)  # [L, N, 1]
+        if base is None:
+            torch.mul(by_node[0], sequence[0], out=out)
+        else:
+            torch.addcmul(base, by_node[0], sequence[0], out=out)
+        for weight, x in zip(by_node[1:], sequence[1:], strict=True):
+            out.addcmul_(weight, x)
     else:
         total = _combine(weights.unsqueeze(1), sequence, groups.batch)[0]
         out.copy_(total if base is None else base + total)
@@ -125,14 +138,14 @@ def sequence_gradient(
     if share is not None:
         share = share / groups.node_counts(sequence.size(1))
         by_position = share.transpose(0, 1).to(sequence.dtype)  # [L, B, F]
-    for nodes, batch in _chunks(sequence, groups):
+    for nodes, graphs, batch in _chunks(sequence, groups):
         x = sequence[:, nodes]
         if weights is None or gradient is None:
             part = torch.zeros_like(x)
         else:
-            part = _combine(weights.transpose(1, 2), gradient[:, nodes], batch)
+            part = _combine(weights[graphs].transpose(1, 2), gradient[:, nodes], batch)
         if by_position is not None:
-            part += by_position if batch is None else by_position[:, batch]
+            part += by_position[:, graphs if batch is None else batch]
         if newest is not None:
             part[-1] += newest[nodes]
         _write_activation_gradient(out[:, nodes], act, x, part)
@@ -148,10 +161,10 @@ def gram(gradient: Tensor, sequence: Tensor, groups: Groups, act: Activation = i
     dtype = torch.promote_types(sequence.dtype, torch.float32)
     size = groups.num_graphs, gradient.size(0), sequence.size(0)
     out = torch.zeros(size, dtype=dtype, device=sequence.device)
-    for nodes, batch in _chunks(sequence, groups):
+    for nodes, graphs, batch in _chunks(sequence, groups):
         g, x = gradient[:, nodes].to(dtype), act(sequence[:, nodes]).to(dtype)
         if batch is None:
-            out[0].addmm_(g.flatten(1), x.flatten(1).t())
+            out[graphs][0].addmm_(g.flatten(1), x.flatten(1).t())
         else:
             # [N, R, F] x [N, F, L] -> [N, R, L] -> [B, R, L]
             out.index_add_(0, batch, g.transpose(0, 1) @ x.permute(1, 2, 0))
@@ -167,10 +180,10 @@ def pool(sequence: Tensor, groups: Groups, act: Activation = identity, mean: boo
     dtype = torch.promote_types(sequence.dtype, torch.float32)
     size = sequence.size(0), groups.num_graphs, sequence.size(2)
     total = torch.zeros(size, dtype=dtype, device=sequence.device)
-    for nodes, batch in _chunks(sequence, groups):
+    for nodes, graphs, batch in _chunks(sequence, groups):
         x = act(sequence[:, nodes])
         if batch is None:
-            total += x.sum(dim=1, keepdim=True, dtype=dtype)
+            total[:, graphs] += x.sum(dim=1, keepdim=True, dtype=dtype)
         else:
             total.index_add_(1, batch, x.to(dtype))
     total = total.transpose(0, 1)
@@ -262,7 +275,8 @@ def horner_steps(
         else:
             term.addmm_(sparse_product(matrix, state), weight)
             if constant is not None:
-                term += constant if groups.batch is None else constant[groups.batch]
+                for nodes, graphs, batch in _chunks(term.unsqueeze(0), groups):
+                    term[nodes] += constant[graphs if batch is None else batch]
         state = term
 
 
@@ -286,16 +300,23 @@ def _write_activation_gradient(out: Tensor, act: Activation, x: Tensor, gradient
         out.copy_(torch.autograd.grad(y, x, gradient.to(y.dtype))[0])
 
 
-def _chunks(sequence: Tensor, groups: Groups) -> Iterator[tuple[slice, Tensor | None]]:
-    r"""Yields nodes, and the graph of each."""
+def _chunks(sequence: Tensor, groups: Groups) -> Iterator[tuple[slice, slice, Tensor | None]]:
+    r"""Yields nodes, their graphs, and the graph of each, or None where it is one."""
     length, num_nodes, channels = sequence.size()
-    size = num_nodes
+    size, ends = num_nodes, [num_nodes]
     if sequence.device.type == "cpu":
         size = _CHUNK_BYTES // max(length * channels * sequence.element_size(), 1)
     size = max(size, 1)
-    for start in range(0, num_nodes, size):
-        nodes = slice(start, start + size)
-        yield nodes, None if groups.batch is None else groups.batch[nodes]
+    if groups.batch is not None:
+        if sequence.device.type != "cpu" or sequence.numel() < _LARGE_GRAPH * groups.num_graphs:
+            for start in range(0, num_nodes, size):
+                nodes = slice(start, start + size)
+                yield nodes, slice(None), groups.batch[nodes]
+            return
+        ends = groups.starts[1:].tolist()
+    for graph, (first, end) in enumerate(pairwise([0, *ends])):
+        for start in range(first, end, size):
+            yield slice(start, min(start + size, end)), slice(graph, graph + 1), None
 
 
 def _combine(weights: Tensor, x: Tensor, batch: Tensor | None) -> Tensor:

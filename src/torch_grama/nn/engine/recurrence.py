@@ -69,7 +69,7 @@ class Recurrence:
         if self.engine == "reference" or not handwritten_gradients_work():
             return self._run_plain(sequence, select)
         steps = self.num_recurrences
-        if linear is not None and self.last_only and _prefers_horner(steps, linear):
+        if linear is not None and self.last_only:
             reading = Reading(sequence, self.groups, self.pools, steps + 1, False)
             phi, theta = select(reading.pooled_states, reading.pooled_residuals)
             state = self._run_horner(reading, phi, theta, linear)
@@ -113,8 +113,10 @@ class Recurrence:
             return states, residuals
         weights = linear.weight, linear.root_weight, linear.bias
         rest = linear.adjacency, self.groups, self.overwrites
-        states, residuals = apply(LinearScan, mixed, reading.newest, response, *weights, *rest)
-        return (states[-1:], None) if self.last_only else (states, residuals)
+        out: tuple[Tensor, Tensor] = apply(
+            LinearScan, mixed, reading.newest, response, *weights, *rest
+        )
+        return out
 
     def _run_horner(
         self, reading: Reading, phi: Tensor, theta: Tensor, linear: LinearMap
@@ -149,12 +151,6 @@ class Recurrence:
     def _scaled(self, x: Tensor) -> Tensor:
         out = self.backbone(x)
         return out if self.gain is None else self.gain * out
-
-
-def _prefers_horner(num_recurrences: int, backbone: LinearMap) -> bool:
-    # It saves the sums over the history, which are short for few recurrences; on a device with
-    # kernels for the coefficients it saves launches and the newest state too.
-    return kernels.runs_on_device(backbone.weight) or num_recurrences >= 8
 
 
 def arma_recurrence_reference(
