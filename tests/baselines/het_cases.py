@@ -1,74 +1,9 @@
-"""The models of three families by word, and the graphs and dense matrices their tests share."""
+"""A directed weighted graph, and its matrices in dense form."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import Module
-
-from torch_grama.experiments.families import forecasting, heterophily, multi_hop
-
-ENTRIES = {**heterophily.ENTRIES, **multi_hop.ENTRIES, **forecasting.ENTRIES}
-WORDS = sorted(ENTRIES)
-TRANSDUCTIVE = {"resnet-adj"}
-INDUCTIVE = [word for word in WORDS if word not in TRANSDUCTIVE]
-# Those for which edges carry weights; the others see a set of edges, or none.
-WEIGHTED = {
-    "a3t-gcn",
-    "cpgnn",
-    "digl",
-    "digl-heat",
-    "fagcn",
-    "fsgnn",
-    "gbk-gnn",
-    "glognn",
-    "gpr-gnn",
-    "jacobiconv",
-    "mixhop",
-    "resnet-adj",
-    "resnet-sgc",
-    "sgc",
-    "sgc-1",
-    "t-gcn",
-}
-
-
-class AsSequence(Module):
-    """Hands features [N, L] to a model of sequences, one channel an element."""
-
-    def __init__(self, model: Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def reset_parameters(self) -> None:
-        self.model.reset_parameters()
-
-    def forward(self, x: Tensor, *graph: object) -> Tensor:
-        return self.model(x.unsqueeze(-1), *graph)
-
-
-def build(
-    word: str,
-    readout: str = "node",
-    *,
-    in_channels: int = 5,
-    hidden_channels: int = 8,
-    out_channels: int = 3,
-    num_layers: int = 3,
-    num_nodes: int = 20,
-    **options: object,
-) -> Module:
-    """Builds a model by word for node features of width 5."""
-    entry = ENTRIES[word]
-    options = {**entry.defaults, **options}
-    if word in TRANSDUCTIVE:
-        options["num_nodes"] = num_nodes
-    if word == "a3t-gcn":
-        options["seq_len"] = in_channels
-    width = 1 if entry.takes_sequence else in_channels
-    sizes = width, hidden_channels, out_channels, num_layers
-    model = entry.build(*sizes, readout=readout, **options)
-    return AsSequence(model) if entry.takes_sequence else model
 
 
 def draw_weighted_graph(

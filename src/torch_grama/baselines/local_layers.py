@@ -16,63 +16,19 @@ from torch_grama.nn.gated_gcn_conv import GatedGCNConv
 from torch_grama.nn.neighbor_convs import build_aggregation
 
 
-class GCNBranch(Module):
-    r"""A :class:`~torch_geometric.nn.GCNConv`; reads edge weights, hands the edge state on.
+class LocalBranch(Module):
+    r"""A convolution of PyG as a branch; hands the edge state on as it came.
 
     Args:
-        channels (int): Width of the states.
+        conv (Module): Called with the edge state, if there is one.
+        takes_edge_weight (bool, optional): Whether it reads edge weights instead.
+            (default: :obj:`False`)
     """
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, conv: Module, takes_edge_weight: bool = False) -> None:
         super().__init__()
-        self.conv = GCNConv(channels, channels)  # type: ignore[abstract]
-
-    def forward(
-        self, x: Tensor, edge_state: Tensor | None, view: BatchView
-    ) -> tuple[Tensor, Tensor | None]:
-        r"""Returns the branch and the edge state."""
-        return self.conv(x, view.edge_index, view.edge_weight), edge_state
-
-
-class GATBranch(Module):
-    r"""A :class:`~torch_geometric.nn.GATConv` of up to four heads; reads edge attributes.
-
-    Args:
-        channels (int): Width of the states.
-        has_edge_attr (bool): Whether there are edge attributes.
-    """
-
-    def __init__(self, channels: int, has_edge_attr: bool) -> None:
-        super().__init__()
-        heads = next(heads for heads in (4, 2, 1) if channels % heads == 0)
-        edge_dim = channels if has_edge_attr else None
-        self.conv = GATConv(  # type: ignore[abstract]
-            channels, channels // heads, heads, edge_dim=edge_dim
-        )
-
-    def forward(
-        self, x: Tensor, edge_state: Tensor | None, view: BatchView
-    ) -> tuple[Tensor, Tensor | None]:
-        r"""Returns the branch and the edge state."""
-        return self.conv(x, view.edge_index, edge_state), edge_state
-
-
-class GINEBranch(Module):
-    r"""A :class:`~torch_geometric.nn.GINEConv` with an MLP of two layers; without edge attributes a
-    :class:`~torch_geometric.nn.GINConv` with the same MLP.
-
-    Args:
-        channels (int): Width of the states.
-        has_edge_attr (bool): Whether there are edge attributes.
-        aggregation (str, optional): ``"sum"``, or ``"multi"`` for a linear map of sum, mean,
-            maximum and minimum in its place. (default: :obj:`"sum"`)
-    """
-
-    def __init__(self, channels: int, has_edge_attr: bool, aggregation: str = "sum") -> None:
-        super().__init__()
-        mlp = Sequential(Linear(channels, channels), ReLU(), Linear(channels, channels))
-        conv = GINEConv if has_edge_attr else GINConv
-        self.conv = conv(mlp, aggr=build_aggregation(aggregation, channels))  # type: ignore[abstract]
+        self.conv = conv
+        self.takes_edge_weight = takes_edge_weight
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
@@ -82,6 +38,8 @@ class GINEBranch(Module):
         self, x: Tensor, edge_state: Tensor | None, view: BatchView
     ) -> tuple[Tensor, Tensor | None]:
         r"""Returns the branch and the edge state."""
+        if self.takes_edge_weight:
+            return self.conv(x, view.edge_index, view.edge_weight), edge_state
         if edge_state is None:
             return self.conv(x, view.edge_index), None
         return self.conv(x, view.edge_index, edge_state), edge_state
@@ -141,11 +99,27 @@ def build_local_layers(
     )
 
 
+def _gat(channels: int, has_edge_attr: bool) -> Module:
+    """Of up to four heads."""
+    heads = next(heads for heads in (4, 2, 1) if channels % heads == 0)
+    edge_dim = channels if has_edge_attr else None
+    conv = GATConv(channels, channels // heads, heads, edge_dim=edge_dim)  # type: ignore[abstract]
+    return LocalBranch(conv)
+
+
+def _gine(channels: int, has_edge_attr: bool, aggregation: str = "sum") -> Module:
+    """With an MLP of two layers; without edge attributes GIN with the same MLP. The aggregation
+    ``"multi"`` is a linear map of sum, mean, maximum and minimum."""
+    mlp = Sequential(Linear(channels, channels), ReLU(), Linear(channels, channels))
+    conv = GINEConv if has_edge_attr else GINConv
+    return LocalBranch(conv(mlp, aggr=build_aggregation(aggregation, channels)))  # type: ignore[abstract]
+
+
 LOCAL_LAYERS: dict[str, Callable[[int, bool, bool, bool, float], Module]] = {
-    "gcn": lambda channels, *_: GCNBranch(channels),
-    "gat": lambda channels, has_edge_attr, *_: GATBranch(channels, has_edge_attr),
-    "gine": lambda channels, has_edge_attr, *_: GINEBranch(channels, has_edge_attr),
-    "gine-multi": lambda channels, has_edge_attr, *_: GINEBranch(channels, has_edge_attr, "multi"),
+    "gcn": lambda channels, *_: LocalBranch(GCNConv(channels, channels), True),  # type: ignore[abstract]
+    "gat": lambda channels, has_edge_attr, *_: _gat(channels, has_edge_attr),
+    "gine": lambda channels, has_edge_attr, *_: _gine(channels, has_edge_attr),
+    "gine-multi": lambda channels, has_edge_attr, *_: _gine(channels, has_edge_attr, "multi"),
     "gatedgcn": lambda channels, has_edge_attr, is_first, is_last, dropout: GatedGCNBranch(
         channels, has_edge_attr or not is_first, dropout, is_last
     ),

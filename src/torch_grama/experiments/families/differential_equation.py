@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch_grama.baselines.antisymmetric import ADGN, SWAN
 from torch_grama.baselines.diffusion import DGC, GRAND
 from torch_grama.baselines.graphcon import GraphCON
 from torch_grama.experiments.model_entry import ModelEntry
 
 FAMILY = "differential equation"
+_entry = partial(ModelEntry, family=FAMILY)
 
 
 def _grand(linear: bool) -> ModelEntry:
     state = "X(0)" if linear else "X"
-    return ModelEntry(
+    return _entry(
         build=GRAND,
-        family=FAMILY,
         equation=f"dX/dt = alpha (A({state}) - I) X, A row-stochastic attention on the edges",
         reference="Chamberlain et al., GRAND: Graph Neural Diffusion, 2021",
         cost="4 E F" if linear else "4 (N F^2 + E F)",
@@ -33,9 +35,8 @@ def _graphcon(coupling: str) -> ModelEntry:
         departures.append(
             "Heads are averaged; the released code averages neighbouring channels of each."
         )
-    return ModelEntry(
+    return _entry(
         build=GraphCON,
-        family=FAMILY,
         equation=f"Y += dt (act({coupling.upper()}(X) + R X) - gamma X - alpha Y); X += dt Y",
         reference="Rusch et al., Graph-Coupled Oscillator Networks, 2022",
         cost="N F^2 + E F",
@@ -46,9 +47,8 @@ def _graphcon(coupling: str) -> ModelEntry:
 
 
 def _adgn(aggregation: str, term: str) -> ModelEntry:
-    return ModelEntry(
+    return _entry(
         build=ADGN,
-        family=FAMILY,
         equation=f"x_i += epsilon tanh((W - W^T - gamma I) x_i + {term} + b)",
         reference="Gravina et al., Anti-Symmetric DGN: a stable architecture for Deep Graph "
         "Networks, 2023",
@@ -60,9 +60,8 @@ def _adgn(aggregation: str, term: str) -> ModelEntry:
 
 
 ENTRIES: dict[str, ModelEntry] = {
-    "dgc": ModelEntry(
+    "dgc": _entry(
         build=DGC,
-        family=FAMILY,
         equation="X <- X - epsilon (I - A_hat) X",
         reference="Wang et al., Dissecting the Diffusion Process in Linear Graph Convolutional "
         "Networks, 2021",
@@ -78,9 +77,8 @@ ENTRIES: dict[str, ModelEntry] = {
     "graphcon-gat": _graphcon("gat"),
     "adgn": _adgn("sum", "sum_j V x_j"),
     "adgn-gcn": _adgn("gcn", "sum_j a_ij V x_j"),
-    "swan": ModelEntry(
+    "swan": _entry(
         build=SWAN,
-        family=FAMILY,
         equation="x_i += epsilon tanh((W - W^T - gamma I) x_i + sum_j a_ij (V - V^T) x_j + beta "
         "sum_j (p_ij - p_ji) (U + U^T) x_j + b), p = D^-1 A",
         reference="Gravina et al., On Oversquashing in Graph Neural Networks Through the Lens of "

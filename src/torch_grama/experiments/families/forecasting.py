@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch_grama.baselines.temporal_gcn import A3TGCN, TGCN
 from torch_grama.experiments.model_entry import ModelEntry
 
 FAMILY = "forecasting"
+_entry = partial(ModelEntry, family=FAMILY)
 
 ENTRIES: dict[str, ModelEntry] = {
-    "a3t-gcn": ModelEntry(
+    "a3t-gcn": _entry(
         build=A3TGCN,
-        family=FAMILY,
         equation="y = W relu(sum_t softmax(a)_t H_t),  H_t the state of T-GCN at lag t",
         reference=(
             "Bai et al., A3T-GCN: Attention Temporal Graph Convolutional Network for Traffic "
@@ -26,9 +28,8 @@ ENTRIES: dict[str, ModelEntry] = {
             "Needs seq_len, the number of lags.",
         ),
     ),
-    "t-gcn": ModelEntry(
+    "t-gcn": _entry(
         build=TGCN,
-        family=FAMILY,
         equation="H_t = GRU(A X_t U, H_(t-1)),  y = W relu(H_L)",
         reference=(
             "Zhao et al., T-GCN: A Temporal Graph Convolutional Network for Traffic Prediction, "

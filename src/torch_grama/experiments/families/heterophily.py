@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch_grama.baselines.cpgnn import CPGNN
 from torch_grama.baselines.fagcn import FAGCN
 from torch_grama.baselines.gbk_gnn import GBKGNN
@@ -12,6 +14,7 @@ from torch_grama.baselines.polynomial import GPRGNN, SGC, JacobiConv
 from torch_grama.experiments.model_entry import ModelEntry
 
 FAMILY = "heterophily"
+_entry = partial(ModelEntry, family=FAMILY)
 PLATONOV = (
     "Platonov et al., A critical look at the evaluation of GNNs under heterophily, 2023 "
     "(arXiv:2302.11640)"
@@ -24,9 +27,8 @@ TRANSDUCTIVE = (
 )
 
 ENTRIES: dict[str, ModelEntry] = {
-    "cpgnn": ModelEntry(
+    "cpgnn": _entry(
         build=CPGNN,
-        family=FAMILY,
         equation="B <- B0 + A B H,  B0 = softmax(MLP(X)) - 1/C,  H learned from the labels",
         reference="Zhu et al., Graph Neural Networks with Heterophily, 2021 (arXiv:2009.13566)",
         cost="N C^2 + E C",
@@ -38,9 +40,8 @@ ENTRIES: dict[str, ModelEntry] = {
             "best validation epoch.",
         ),
     ),
-    "fagcn": ModelEntry(
+    "fagcn": _entry(
         build=FAGCN,
-        family=FAMILY,
         equation="h_i <- eps h_i^0 + sum_j tanh(g^T [h_i | h_j]) / sqrt(d_i d_j) h_j",
         reference=(
             "Bo et al., Beyond Low-Frequency Information in Graph Convolutional Networks, 2021 "
@@ -49,9 +50,8 @@ ENTRIES: dict[str, ModelEntry] = {
         cost="N F + E F",
         source="torch_geometric.nn.FAConv",
     ),
-    "fsgnn": ModelEntry(
+    "fsgnn": _entry(
         build=FSGNN,
-        family=FAMILY,
         equation="Y = ReLU(|_m softmax(a)_m L2(M_m X W_m)) W,  M_m in {I, A, A+I, A^2, ...}",
         reference=(
             "Maurya et al., Improving Graph Neural Networks with Simple Architecture Design, 2021 "
@@ -64,9 +64,8 @@ ENTRIES: dict[str, ModelEntry] = {
             "powers (normalize=false).",
         ),
     ),
-    "gbk-gnn": ModelEntry(
+    "gbk-gnn": _entry(
         build=GBKGNN,
-        family=FAMILY,
         equation="h_i <- W_f h_i + mean_j (s_ij W_s h_j + (1 - s_ij) W_d h_j)",
         reference=(
             "Du et al., GBK-GNN: Gated Bi-Kernel Graph Neural Networks, 2022 (arXiv:2110.15777)"
@@ -80,9 +79,8 @@ ENTRIES: dict[str, ModelEntry] = {
             "added, plain cross-entropy of the gate.",
         ),
     ),
-    "glognn": ModelEntry(
+    "glognn": _entry(
         build=GloGNN,
-        family=FAMILY,
         equation="H <- (1-g) Z* H + g H0,  Z* the ridge fit of H by all nodes, near powers of A",
         reference=(
             "Li et al., Finding Global Homophily in Graph Neural Networks When Meeting "
@@ -96,9 +94,8 @@ ENTRIES: dict[str, ModelEntry] = {
             "GloGNN++, which weighs the outputs by a learned diagonal, is not included.",
         ),
     ),
-    "gpr-gnn": ModelEntry(
+    "gpr-gnn": _entry(
         build=GPRGNN,
-        family=FAMILY,
         equation="Y = sum_k gamma_k A^k MLP(X),  gamma learned",
         reference=(
             "Chien et al., Adaptive Universal Generalized PageRank Graph Neural Network, 2021 "
@@ -107,9 +104,8 @@ ENTRIES: dict[str, ModelEntry] = {
         cost="E C",
         source="torch_grama",
     ),
-    "h2gcn": ModelEntry(
+    "h2gcn": _entry(
         build=H2GCN,
-        family=FAMILY,
         equation="R^k = A_1 R^(k-1) | A_2 R^(k-1),  Y = W [R^0 | ... | R^K],  exact rings 1 and 2",
         reference=(
             "Zhu et al., Beyond Homophily in Graph Neural Networks, 2020 (arXiv:2006.11468)"
@@ -118,9 +114,8 @@ ENTRIES: dict[str, ModelEntry] = {
         source="torch_grama",
         departures=("Edge weights are not used: the rings are sets.",),
     ),
-    "jacobiconv": ModelEntry(
+    "jacobiconv": _entry(
         build=JacobiConv,
-        family=FAMILY,
         equation="Y_c = sum_k beta_kc P_k(A) (X W)_c,  P_k Jacobi polynomials with learned factors",
         reference=(
             "Wang & Zhang, How Powerful are Spectral Graph Neural Networks, 2022 (arXiv:2205.11172)"
@@ -133,17 +128,15 @@ ENTRIES: dict[str, ModelEntry] = {
             "the opposite one (no difference for a = b).",
         ),
     ),
-    "mlp": ModelEntry(
+    "mlp": _entry(
         build=MLP,
-        family=FAMILY,
         equation="y_i = W_L relu(... relu(W_1 x_i))",
         reference=PLATONOV,
         cost="N F^2",
         source="torch_geometric.nn.MLP",
     ),
-    "mlp-1": ModelEntry(
+    "mlp-1": _entry(
         build=MLP,
-        family=FAMILY,
         equation="y_i = W x_i + b",
         reference=PLATONOV,
         cost="N C_in C_out",
@@ -151,9 +144,8 @@ ENTRIES: dict[str, ModelEntry] = {
         departures=(FIXED_DEPTH,),
         defaults={"depth": 1},
     ),
-    "mlp-2": ModelEntry(
+    "mlp-2": _entry(
         build=MLP,
-        family=FAMILY,
         equation="y_i = W_2 relu(W_1 x_i + b_1) + b_2",
         reference=PLATONOV,
         cost="N F^2",
@@ -161,17 +153,15 @@ ENTRIES: dict[str, ModelEntry] = {
         departures=(FIXED_DEPTH,),
         defaults={"depth": 2},
     ),
-    "resnet": ModelEntry(
+    "resnet": _entry(
         build=ResNet,
-        family=FAMILY,
         equation="h_i <- h_i + FFN(LN(h_i))",
         reference=PLATONOV,
         cost="N F^2",
         source="torch_grama",
     ),
-    "resnet-adj": ModelEntry(
+    "resnet-adj": _entry(
         build=ResNet,
-        family=FAMILY,
         equation="ResNet on [x_i | row i of the adjacency matrix]",
         reference=PLATONOV,
         cost="N F^2, and E F once",
@@ -183,26 +173,23 @@ ENTRIES: dict[str, ModelEntry] = {
         ),
         defaults={"graph_features": "adjacency"},
     ),
-    "resnet-sgc": ModelEntry(
+    "resnet-sgc": _entry(
         build=ResNet,
-        family=FAMILY,
         equation="ResNet on [x_i | (A^5 X)_i]",
         reference=PLATONOV,
         cost="N F^2, and 5 E C once",
         source="torch_grama",
         defaults={"graph_features": "sgc"},
     ),
-    "sgc": ModelEntry(
+    "sgc": _entry(
         build=SGC,
-        family=FAMILY,
         equation="Y = A^K X W + b",
         reference=WU,
         cost="E C",
         source="torch_geometric.nn.SGConv",
     ),
-    "sgc-1": ModelEntry(
+    "sgc-1": _entry(
         build=SGC,
-        family=FAMILY,
         equation="Y = A X W + b",
         reference=WU,
         cost="E C",

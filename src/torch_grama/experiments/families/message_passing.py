@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch_grama.baselines.co_gnn import CoGNN
 from torch_grama.baselines.gcnii import GCNII
 from torch_grama.baselines.message_passing import ARMA, GAT, GCN, GIN, GINE, GatedGCN, GraphSAGE
 from torch_grama.experiments.model_entry import ModelEntry
 
 FAMILY = "message passing"
+_entry = partial(ModelEntry, family=FAMILY)
 
 _AROUND = "An encoder and a readout MLP lie around the layers, as in all models here."
 
 
 def _cooperative(aggregation: str) -> ModelEntry:
-    return ModelEntry(
+    return _entry(
         build=CoGNN,
-        family=FAMILY,
         equation=f"x_i' = h_i + act(W1 h_i + W2 {aggregation}_j listen_i broadcast_j h_j + b), "
         "h = LayerNorm(x)",
         reference="Finkelshtein et al., Cooperative Graph Neural Networks, 2024",
@@ -30,9 +32,8 @@ def _cooperative(aggregation: str) -> ModelEntry:
 
 
 ENTRIES: dict[str, ModelEntry] = {
-    "gcn": ModelEntry(
+    "gcn": _entry(
         build=GCN,
-        family=FAMILY,
         equation="X' = act(A_hat X W + b)",
         reference="Kipf and Welling, Semi-Supervised Classification with Graph Convolutional "
         "Networks, 2017",
@@ -40,18 +41,16 @@ ENTRIES: dict[str, ModelEntry] = {
         source="torch_geometric.nn.GCNConv",
         departures=(_AROUND,),
     ),
-    "sage": ModelEntry(
+    "sage": _entry(
         build=GraphSAGE,
-        family=FAMILY,
         equation="x_i' = act(W1 x_i + W2 mean_j x_j + b)",
         reference="Hamilton et al., Inductive Representation Learning on Large Graphs, 2017",
         cost="N F^2 + E F",
         source="torch_geometric.nn.SAGEConv",
         departures=("The mean is over all neighbours.", "States are not divided by their norm."),
     ),
-    "gat": ModelEntry(
+    "gat": _entry(
         build=GAT,
-        family=FAMILY,
         equation="x_i' = act(sum_j softmax_j(LeakyReLU(a [W x_i, W x_j])) W x_j + b)",
         reference="Velickovic et al., Graph Attention Networks, 2018",
         cost="N F^2 + E F",
@@ -59,9 +58,8 @@ ENTRIES: dict[str, ModelEntry] = {
         takes_edge_attr=True,
         departures=(_AROUND, "Attention weights are not dropped out."),
     ),
-    "gin": ModelEntry(
+    "gin": _entry(
         build=GIN,
-        family=FAMILY,
         equation="x_i' = act(MLP((1 + eps) x_i + sum_j x_j))",
         reference="Xu et al., How Powerful are Graph Neural Networks?, 2019",
         cost="N F^2 + E F",
@@ -71,9 +69,8 @@ ENTRIES: dict[str, ModelEntry] = {
             "The readout sees the last layer, not all of them.",
         ),
     ),
-    "gine": ModelEntry(
+    "gine": _entry(
         build=GINE,
-        family=FAMILY,
         equation="x_i' = act(MLP((1 + eps) x_i + sum_j ReLU(x_j + e_ij)))",
         reference="Hu et al., Strategies for Pre-training Graph Neural Networks, 2020",
         cost="N F^2 + E F",
@@ -84,9 +81,8 @@ ENTRIES: dict[str, ModelEntry] = {
             "Without edge attributes, every edge has one learned vector.",
         ),
     ),
-    "gatedgcn": ModelEntry(
+    "gatedgcn": _entry(
         build=GatedGCN,
-        family=FAMILY,
         equation="e' = C e + D x_i + E x_j; x_i' = x_i + act(BN(A x_i + sum_j s(e') B x_j / "
         "sum_j s(e')))",
         reference="Bresson and Laurent, Residual Gated Graph ConvNets, 2017, in the form of "
@@ -99,9 +95,8 @@ ENTRIES: dict[str, ModelEntry] = {
             "Without edge attributes, every edge starts from one learned vector.",
         ),
     ),
-    "gcnii": ModelEntry(
+    "gcnii": _entry(
         build=GCNII,
-        family=FAMILY,
         equation="X' = act(((1 - alpha) A_hat X + alpha X_0)((1 - beta_l) I + beta_l W)), "
         "beta_l = log(theta / l + 1)",
         reference="Chen et al., Simple and Deep Graph Convolutional Networks, 2020",
@@ -109,9 +104,8 @@ ENTRIES: dict[str, ModelEntry] = {
         source="torch_geometric.nn.GCN2Conv",
         departures=("Dropout follows each activation instead of preceding each layer.",),
     ),
-    "arma": ModelEntry(
+    "arma": _entry(
         build=ARMA,
-        family=FAMILY,
         equation="X_k <- act(D^-1/2 A D^-1/2 X_k W_k + X V_k + b_k), T times; X' = mean_k X_k",
         reference="Bianchi et al., Graph Neural Networks with Convolutional ARMA Filters, 2021",
         cost="K T (N F^2 + E F)",

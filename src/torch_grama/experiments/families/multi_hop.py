@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+from types import MappingProxyType
+
 from torch.nn import Module
 
 from torch_grama.baselines.digl import DIGL, GraphDiffusion
@@ -10,6 +14,7 @@ from torch_grama.baselines.multi_hop import MixHop
 from torch_grama.experiments.model_entry import ModelEntry
 
 FAMILY = "multi-hop"
+_entry = partial(ModelEntry, family=FAMILY)
 DIGL_REFERENCE = "Gasteiger et al., Diffusion Improves Graph Learning, 2019 (arXiv:1911.05485)"
 DREW_REFERENCE = (
     "Gutteridge et al., DRew: Dynamically Rewired Message Passing with Delay, 2023 "
@@ -54,35 +59,26 @@ def build_digl(
     )
 
 
+def _digl(diffusion: str, defaults: Mapping[str, object] = MappingProxyType({})) -> ModelEntry:
+    return _entry(
+        build=build_digl,
+        equation=f"H <- H + relu(BN(S H W)),  S = {diffusion} sparsified",
+        reference=DIGL_REFERENCE,
+        cost="N F^2 + E_S F, and N^3 once a graph",
+        source="torch_geometric.transforms.GDC, torch_geometric.nn.GCNConv",
+        departures=(
+            "The convolutions have batch norm and a skip connection, which the paper leaves to the "
+            "model that is combined with it.",
+        ),
+        defaults=defaults,
+    )
+
+
 ENTRIES: dict[str, ModelEntry] = {
-    "digl": ModelEntry(
-        build=build_digl,
-        family=FAMILY,
-        equation="H <- H + relu(BN(S H W)),  S = a (I - (1-a) A)^-1 sparsified",
-        reference=DIGL_REFERENCE,
-        cost="N F^2 + E_S F, and N^3 once a graph",
-        source="torch_geometric.transforms.GDC, torch_geometric.nn.GCNConv",
-        departures=(
-            "The convolutions have batch norm and a skip connection, which the paper leaves to the "
-            "model that is combined with it.",
-        ),
-    ),
-    "digl-heat": ModelEntry(
-        build=build_digl,
-        family=FAMILY,
-        equation="H <- H + relu(BN(S H W)),  S = exp(t (A - I)) sparsified",
-        reference=DIGL_REFERENCE,
-        cost="N F^2 + E_S F, and N^3 once a graph",
-        source="torch_geometric.transforms.GDC, torch_geometric.nn.GCNConv",
-        departures=(
-            "The convolutions have batch norm and a skip connection, which the paper leaves to the "
-            "model that is combined with it.",
-        ),
-        defaults={"diffusion": "heat"},
-    ),
-    "drew-gatedgcn": ModelEntry(
+    "digl": _digl("a (I - (1-a) A)^-1"),
+    "digl-heat": _digl("exp(t (A - I))", {"diffusion": "heat"}),
+    "drew-gatedgcn": _entry(
         build=DRewGatedGCN,
-        family=FAMILY,
         equation=(
             "h_i <- h_i + relu(BN(A h_i + sum_(k<=l+1) gated mean over distance k of "
             "B_k h_j^(l - delay(k))))"
@@ -92,9 +88,8 @@ ENTRIES: dict[str, ModelEntry] = {
         source="torch_grama",
         departures=(NO_EDGE_FEATURES,),
     ),
-    "drew-gcn": ModelEntry(
+    "drew-gcn": _entry(
         build=DRewGCN,
-        family=FAMILY,
         equation=(
             "h_i <- h_i + relu(BN(sum_(k<=l+1) sum_(d(j,i)=k) W_k h_j^(l - delay(k)) / "
             "sqrt(d_i^k d_j^k)))"
@@ -109,9 +104,8 @@ ENTRIES: dict[str, ModelEntry] = {
             NO_EDGE_FEATURES,
         ),
     ),
-    "drew-gin": ModelEntry(
+    "drew-gin": _entry(
         build=DRewGIN,
-        family=FAMILY,
         equation=(
             "h_i <- (1+e) MLP_s(h_i) + sum_(k<=l+1) MLP_k(sum_(d(j,i)=k) h_j^(l - delay(k)))"
         ),
@@ -125,9 +119,8 @@ ENTRIES: dict[str, ModelEntry] = {
             NO_EDGE_FEATURES,
         ),
     ),
-    "mixhop": ModelEntry(
+    "mixhop": _entry(
         build=MixHop,
-        family=FAMILY,
         equation="H <- relu(BN(|_p A^p H W_p)),  p in {0, 1, 2}",
         reference=(
             "Abu-El-Haija et al., MixHop: Higher-Order Graph Convolutional Architectures, 2019 "

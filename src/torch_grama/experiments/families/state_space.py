@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch_grama.baselines.gmn import GMN
 from torch_grama.baselines.graph_mamba import GPSMamba, GraphMamba
 from torch_grama.experiments.model_entry import ModelEntry
 
 FAMILY = "graph state-space model"
+_entry = partial(ModelEntry, family=FAMILY)
 
 ENTRIES: dict[str, ModelEntry] = {
-    "graph-mamba": ModelEntry(
+    "graph-mamba": _entry(
         build=GraphMamba,
-        family=FAMILY,
         equation="h = BN(x + gatedgcn(x)) + BN(x + Mamba(x sorted by degree + noise)), x' = BN(h "
         "+ MLP(h))",
         reference="Wang et al., Graph-Mamba: Towards Long-Range Graph Sequence Modeling with "
@@ -27,9 +29,8 @@ ENTRIES: dict[str, ModelEntry] = {
             "The scan is plain PyTorch, parallel within chunks; no compiled kernel.",
         ),
     ),
-    "gps-mamba": ModelEntry(
+    "gps-mamba": _entry(
         build=GPSMamba,
-        family=FAMILY,
         equation="h = BN(x + gatedgcn(x)) + BN(x + Mamba(x)), x' = BN(h + MLP(h))",
         reference="Behrouz and Hashemi, Graph Mamba: Towards Learning on Graphs with State Space "
         "Models, 2024 (baseline of that paper)",
@@ -42,9 +43,8 @@ ENTRIES: dict[str, ModelEntry] = {
             "order, one direction and GatedGCN.",
         ),
     ),
-    "gmn": ModelEntry(
+    "gmn": _entry(
         build=GMN,
-        family=FAMILY,
         equation="y_i = last(BiMamba(subgraphs of random walks from i, widest first)), u = "
         "BiMamba(y sorted by degree), h = BN(x + u) + BN(x + gatedgcn(x)), x' = BN(h + MLP(h))",
         reference="Behrouz and Hashemi, Graph Mamba: Towards Learning on Graphs with State Space "

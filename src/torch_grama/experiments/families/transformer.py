@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch_grama.baselines.exphormer import Exphormer
 from torch_grama.baselines.goat import GOAT
 from torch_grama.baselines.gps import GPS, Transformer
@@ -11,6 +13,7 @@ from torch_grama.baselines.san import SAN
 from torch_grama.experiments.model_entry import ModelEntry
 
 FAMILY = "graph transformer"
+_entry = partial(ModelEntry, family=FAMILY)
 
 _ENCODINGS = (
     "Positional encodings are part of the node features, encoded once for all models alike."
@@ -20,9 +23,8 @@ _COSTS = {"multihead": "N F^2 + n N F + E F, n nodes a graph", "performer": "N F
 
 
 def _gps(local: str, attention: str = "multihead") -> ModelEntry:
-    return ModelEntry(
+    return _entry(
         build=GPS,
-        family=FAMILY,
         equation=f"h = BN(x + {local}(x)) + BN(x + {attention}(x)), x' = BN(h + MLP(h))",
         reference="Rampasek et al., Recipe for a General, Powerful, Scalable Graph Transformer, "
         "2022",
@@ -36,9 +38,8 @@ def _gps(local: str, attention: str = "multihead") -> ModelEntry:
 
 def _gt(separate: bool) -> ModelEntry:
     message = "W [z_i, sum_j a_ij v_j]" if separate else "W sum_j a_ij v_j"
-    return ModelEntry(
+    return _entry(
         build=GT,
-        family=FAMILY,
         equation=f"h_i = x_i + {message}, a_ij = softmax_j(q_i k_j / sqrt(d)) over the edges, "
         "z = LN(x), x' = h + FFN(LN(h))",
         reference="Platonov et al., A critical look at the evaluation of GNNs under heterophily, "
@@ -55,9 +56,8 @@ def _gt(separate: bool) -> ModelEntry:
 
 
 ENTRIES: dict[str, ModelEntry] = {
-    "transformer": ModelEntry(
+    "transformer": _entry(
         build=Transformer,
-        family=FAMILY,
         equation="h = BN(x + attention(x)), x' = BN(h + MLP(h)), over all nodes of a graph",
         reference="Dwivedi et al., Long Range Graph Benchmark, 2022",
         cost="N F^2 + n N F, n nodes a graph",
@@ -66,9 +66,8 @@ ENTRIES: dict[str, ModelEntry] = {
     ),
     "gt": _gt(separate=False),
     "gt-sep": _gt(separate=True),
-    "san": ModelEntry(
+    "san": _entry(
         build=SAN,
-        family=FAMILY,
         equation="a_i = sum_j w_ij v_j / sum_j w_ij, w = exp(q k e) on edges and gamma exp(q' k' "
         "e') elsewhere, h = BN(x + W a), x' = BN(h + MLP(h))",
         reference="Kreuzer et al., Rethinking Graph Transformers with Spectral Attention, 2021",
@@ -88,9 +87,8 @@ ENTRIES: dict[str, ModelEntry] = {
     "gps-gat": _gps("gat"),
     "gps-gat-performer": _gps("gat", "performer"),
     "gps-gine": _gps("gine"),
-    "exphormer": ModelEntry(
+    "exphormer": _entry(
         build=Exphormer,
-        family=FAMILY,
         equation="h = BN(x + gatedgcn(x)) + BN(x + a), a_i = sum_j w_ij v_j / sum_j w_ij, w = "
         "exp(q k e) on edges, expander edges and virtual nodes, x' = BN(h + MLP(h))",
         reference="Shirzad et al., Exphormer: Sparse Transformers for Graphs, 2023",
@@ -104,9 +102,8 @@ ENTRIES: dict[str, ModelEntry] = {
             _ENCODINGS,
         ),
     ),
-    "nagphormer": ModelEntry(
+    "nagphormer": _entry(
         build=NAGphormer,
-        family=FAMILY,
         equation="z_i = transformer([x_i, (A_hat x)_i, ..., (A_hat^K x)_i]), x_i' = z_i0 + sum_k "
         "softmax_k(a [z_i0, z_ik]) z_ik",
         reference="Chen et al., NAGphormer: A Tokenized Graph Transformer for Node "
@@ -119,9 +116,8 @@ ENTRIES: dict[str, ModelEntry] = {
             _ENCODINGS,
         ),
     ),
-    "goat": ModelEntry(
+    "goat": _entry(
         build=GOAT,
-        family=FAMILY,
         equation="x_i' = FFN([sum_j softmax_j(q_i k_j + b_d(ij)) v_j, sum_k softmax_k(q_i' W mu_k "
         "+ log n_k) V mu_k]), j nearby, mu_k the centres of k-means",
         reference="Kong et al., GOAT: A Global Transformer on Large-scale Graphs, 2023",

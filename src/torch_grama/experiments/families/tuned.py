@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch_grama.baselines.tuned import TunedGAT, TunedGatedGCN, TunedGCN, TunedSAGE
 from torch_grama.experiments.model_entry import ModelEntry
 
 FAMILY = "tuned"
+_entry = partial(ModelEntry, family=FAMILY)
 
 _REFERENCE = (
     "Luo et al., Classic GNNs are Strong Baselines, 2024, and Can Classic GNNs Be Strong "
@@ -17,9 +20,8 @@ _POOLING = (
 )
 
 ENTRIES: dict[str, ModelEntry] = {
-    "tuned-gcn": ModelEntry(
+    "tuned-gcn": _entry(
         build=TunedGCN,
-        family=FAMILY,
         equation="x_i' = Dropout(act(BN(sum_j a_ij W x_j + sum_j e_ij + b + R x_i)))",
         reference=_REFERENCE,
         cost="N F^2 + E F",
@@ -31,9 +33,8 @@ ENTRIES: dict[str, ModelEntry] = {
             _POOLING,
         ),
     ),
-    "tuned-sage": ModelEntry(
+    "tuned-sage": _entry(
         build=TunedSAGE,
-        family=FAMILY,
         equation="x_i' = Dropout(act(BN(W1 x_i + mean_j (W2 x_j + e_ij) + b + R x_i)))",
         reference=_REFERENCE,
         cost="N F^2 + E F",
@@ -45,9 +46,8 @@ ENTRIES: dict[str, ModelEntry] = {
             _POOLING,
         ),
     ),
-    "tuned-gat": ModelEntry(
+    "tuned-gat": _entry(
         build=TunedGAT,
-        family=FAMILY,
         equation="x_i' = Dropout(act(BN(sum_j alpha_ij W x_j + b + R x_i)))",
         reference=_REFERENCE,
         cost="N F^2 + E F",
@@ -58,9 +58,8 @@ ENTRIES: dict[str, ModelEntry] = {
             _POOLING,
         ),
     ),
-    "tuned-gatedgcn": ModelEntry(
+    "tuned-gatedgcn": _entry(
         build=TunedGatedGCN,
-        family=FAMILY,
         equation="x_i' = x_i + Dropout(act(BN(GatedGCN(x, e)_i)))",
         reference=_REFERENCE,
         cost="(N + E) F^2",

@@ -9,6 +9,57 @@ from torch_grama.baselines.antisymmetric import antisymmetric_edges, symmetric_e
 from torch_grama.nn.graph_input import read_graph_input
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("sharing", [True, False])
+@pytest.mark.parametrize("aggregation", ["sum", "gcn"])
+def test_model_equals_its_dense_formula(aggregation, sharing, weighted):
+    model = ADGN(
+        CHANNELS,
+        8,
+        3,
+        4,
+        aggregation=aggregation,
+        weight_sharing=sharing,
+        epsilon=0.3,
+        gamma=0.2,
+    )
+    model = randomize(model.double())
+    assert len(model.convs) == (1 if sharing else 4)
+    data = draw_weighted_graph()
+    weight = data.edge_weight if weighted else None
+    matrix = adjacency(data, weight)
+    matrix = gcn_matrix(matrix) if aggregation == "gcn" else matrix
+    x = affine(model.encoder.node_lin, data.x)
+    for number in range(4):
+        conv = model.convs[0 if sharing else number]
+        own = conv.W - conv.W.t() - 0.2 * torch.eye(8, dtype=torch.float64)
+        field = x @ own.t() + matrix @ x @ conv.phi.lin.weight.t() + conv.bias
+        x = x + 0.3 * torch.tanh(field)
+    torch.testing.assert_close(model(data.x, data.edge_index, weight), model.head(x))
+
+
+def test_own_term_has_no_growing_and_no_decaying_direction():
+    conv = randomize(ADGN(CHANNELS, 8, 3, 4, gamma=0.0).double()).convs[0]
+    eigenvalues = torch.linalg.eigvals((conv.W - conv.W.t()).detach())
+    assert eigenvalues.real.abs().max() < 1e-12
+    assert eigenvalues.imag.abs().max() > 1e-2
+
+
+def test_deep_model_keeps_its_gradient():
+    # 100 steps of which each turns the states, where a plain stack would lose the first
+    torch.manual_seed(0)
+    model = ADGN(CHANNELS, 8, 3, 100, epsilon=0.05, gamma=0.0).double()
+    data = draw_weighted_graph()
+    x = data.x.clone().requires_grad_()
+    model(x, data.edge_index).square().sum().backward()
+    assert x.grad.norm() > 1e-3
+
+
+def test_unknown_aggregation_lists_the_known_ones():
+    with pytest.raises(ValueError, match="'aggregation' to be one of 'sum', 'gcn'"):
+        ADGN(5, 8, 3, 2, aggregation="summ")
+
+
 def space_matrix(matrix):
     """``D^-1 A`` minus its transpose."""
     degree = matrix.sum(1, keepdim=True)
@@ -33,7 +84,7 @@ def dense_field(field, x, matrix):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("sharing", [True, False])
 @pytest.mark.parametrize("aggregation", ["antisymmetric", "gcn", "sum"])
-def test_model_equals_its_dense_formula(aggregation, sharing, weighted):
+def test_model_equals_its_dense_formula_of_swan(aggregation, sharing, weighted):
     options = {"aggregation": aggregation, "weight_sharing": sharing, "beta": -0.5, "epsilon": 0.3}
     model = randomize(SWAN(CHANNELS, 8, 3, 4, gamma=0.2, **options).double())
     data = draw_weighted_graph()
@@ -129,6 +180,6 @@ def test_isolated_nodes_have_finite_gradients_for_edge_weights():
     assert weight.grad.isfinite().all()
 
 
-def test_unknown_aggregation_lists_the_known_ones():
+def test_unknown_aggregation_lists_the_known_ones_of_swan():
     with pytest.raises(ValueError, match="'aggregation' to be one of 'antisymmetric'"):
         SWAN(5, 8, 3, 2, aggregation="antisym")

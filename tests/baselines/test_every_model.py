@@ -1,0 +1,440 @@
+"""What must hold of every model that has a word, beside GRAMA itself."""
+
+import copy
+import inspect
+import io
+
+import pytest
+import torch
+import torch.nn.functional as F
+from baseline_checks import (
+    CHANNELS,
+    call,
+    check_batch_equals_single_graphs,
+    check_borders,
+    check_reset,
+    draw_graph,
+    permutation_error,
+    randomize,
+)
+from het_cases import draw_weighted_graph
+from torch import Tensor
+from torch.nn import Module
+from torch_geometric.data import Batch
+
+from torch_grama.experiments.catalogue import MODELS
+from torch_grama.nn import GRAMA
+from torch_grama.training.model_hooks import AddsLoss, FitsLabels
+
+
+def words_of(text):
+    return text.split()
+
+
+ENTRIES = {word: entry for word, entry in MODELS.items() if entry.family != "GRAMA"}
+TRANSDUCTIVE = {"resnet-adj"}
+INDUCTIVE = [word for word in ENTRIES if word not in TRANSDUCTIVE]
+EDGE_DIM = 3
+CASES = [
+    (word, edge_dim)
+    for word, entry in ENTRIES.items()
+    for edge_dim in ((None, EDGE_DIM) if entry.takes_edge_attr else (None,))
+]
+# Those that refuse edge weights, and those for which they count; the others see a set of edges.
+REFUSES = words_of(
+    "sage gat gin gine gatedgcn tuned-sage tuned-gat tuned-gatedgcn grand grand-linear graphcon-gat"
+)
+WEIGHTED = words_of(
+    "gcn gcnii arma co-gnn-mean co-gnn-sum tuned-gcn dgc graphcon adgn adgn-gcn swan gps-gcn "
+    "gps-gcn-performer nagphormer a3t-gcn t-gcn cpgnn digl digl-heat fagcn fsgnn gbk-gnn glognn "
+    "gpr-gnn jacobiconv mixhop resnet-adj resnet-sgc sgc sgc-1"
+)
+COMPILED = words_of(
+    "gcn gatedgcn co-gnn-mean swan transformer gt gps-mamba gpr-gnn gbk-gnn h2gcn drew-gcn digl "
+    "t-gcn"
+)
+BLIND = {"mlp", "mlp-1", "mlp-2", "resnet", "transformer"}
+HOOKED = {"cpgnn": (AddsLoss, FitsLabels), "gbk-gnn": (AddsLoss,)}
+SMALL = {
+    "goat": {"num_centroids": 16},
+    "san": {"gamma": 0.3},
+    "gmn": {"state_channels": 4, "walk_length": 2, "num_samples": 1},
+    "graph-mamba": {"state_channels": 4},
+    "gps-mamba": {"state_channels": 4},
+}
+CLASSIC = ("message passing", "tuned", "differential equation")
+GLOBAL = ("graph transformer", "graph state-space model")
+
+each_word = pytest.mark.parametrize("word", ENTRIES)
+each_inductive_word = pytest.mark.parametrize("word", INDUCTIVE)
+each_case = pytest.mark.parametrize(("word", "edge_dim"), CASES)
+each_inductive_case = pytest.mark.parametrize(
+    ("word", "edge_dim"), [case for case in CASES if case[0] in INDUCTIVE]
+)
+each_readout = pytest.mark.parametrize("readout", ["node", "graph"])
+
+
+class AsSequence(Module):
+    """Hands features [N, L] to a model of sequences, one channel an element."""
+
+    def __init__(self, model: Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def reset_parameters(self) -> None:
+        self.model.reset_parameters()
+
+    def forward(self, x: Tensor, *graph: object) -> Tensor:
+        return self.model(x.unsqueeze(-1), *graph)
+
+
+def build(word, readout="node", edge_dim=None, num_nodes=20, **options):
+    """A model of two layers and width 8 for graphs of :func:`draw_graph`."""
+    torch.manual_seed(0)
+    entry = ENTRIES[word]
+    sizes = {"in_channels": CHANNELS, "hidden_channels": 8, "out_channels": 3, "num_layers": 2}
+    options = {**sizes, **entry.defaults, **SMALL.get(word, {}), **options}
+    if edge_dim is not None:
+        options["edge_dim"] = edge_dim
+    if word in TRANSDUCTIVE:
+        options["num_nodes"] = num_nodes
+    if word == "a3t-gcn":
+        options["seq_len"] = CHANNELS
+    if entry.takes_sequence:
+        return AsSequence(entry.build(**{**options, "in_channels": 1}, readout=readout))
+    return entry.build(**options, readout=readout)
+
+
+def draw_batch(edge_dim=None, sizes=(9, 4, 7)):
+    return Batch.from_data_list([draw_graph(size, size, edge_dim) for size in sizes])
+
+
+@each_readout
+@each_inductive_case
+def test_batch_equals_single_graphs(word, edge_dim, readout):
+    check_batch_equals_single_graphs(build(word, readout, edge_dim), edge_dim)
+
+
+@each_readout
+@each_inductive_case
+def test_borders_of_the_domain(word, edge_dim, readout):
+    check_borders(build(word, readout, edge_dim), edge_dim)
+
+
+@each_readout
+@each_case
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad=True")
+def test_numbering_of_the_nodes_matters_where_it_is_said_to(word, edge_dim, readout):
+    error = permutation_error(build(word, readout, edge_dim), readout, edge_dim)
+    assert error < 1e-9 if ENTRIES[word].equivariant else error > 1e-4
+
+
+@each_readout
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad=True")
+def test_numbering_of_the_nodes_does_not_matter_to_grama(readout):
+    level = {"node": {}, "graph": {"readout": "graph"}}[readout]
+    model = GRAMA(CHANNELS, 8, 3, num_blocks=2, seq_len=4, **level)
+    assert permutation_error(model, readout) < 1e-9
+
+
+@each_case
+@pytest.mark.filterwarnings("ignore:std()")
+def test_reset_draws_as_the_constructor_does(word, edge_dim):
+    check_reset(lambda: build(word, edge_dim=edge_dim, hidden_channels=32))
+
+
+@each_case
+def test_reset_forgets_every_parameter(word, edge_dim):
+    model = build(word, edge_dim=edge_dim)
+    with torch.no_grad():
+        for value in model.parameters():
+            value.fill_(7.0)
+    model.reset_parameters()
+    kept = [name for name, value in model.named_parameters() if bool((value == 7.0).any())]
+    assert kept == []
+
+
+@each_word
+def test_node_output_depends_on_the_graph(word):
+    model = randomize(build(word, num_nodes=8).double()).eval()
+    data = draw_graph(8, 0)
+    without = model(data.x, data.edge_index[:, :2])
+    assert torch.allclose(call(model, data), without, atol=1e-6) == (word in BLIND)
+
+
+@each_word
+def test_edge_attributes_are_left_aside_by_a_model_built_without(word):
+    model = build(word, num_nodes=8).double().eval()
+    data = draw_graph(8, 0, EDGE_DIM)
+    with_attributes = call(model, data)
+    data.edge_attr = None
+    assert torch.equal(with_attributes, call(model, data))
+
+
+@each_word
+def test_edge_weights_count_have_no_effect_or_are_refused(word):
+    x, edge_index, weight = draw_weighted_graph()
+    changes = []
+    # the cooperative models may close all edges, so that one draw proves nothing
+    for seed in range(4):
+        model = randomize(build(word, num_nodes=9).double(), seed).eval()
+        if word in REFUSES:
+            with pytest.raises(ValueError, match="Expected no 'edge_weight'"):
+                model(x, edge_index, weight)
+            return
+        plain = model(x, edge_index)
+        torch.testing.assert_close(model(x, edge_index, torch.ones_like(weight)), plain)
+        changes.append(float((model(x, edge_index, weight) - plain).detach().abs().max()))
+    assert (max(changes) > 1e-6) == (word in WEIGHTED)
+
+
+@each_word
+def test_sparse_adjacency_equals_the_edges(word):
+    model = build(word, num_nodes=8).double().eval()
+    data = draw_graph(8, 0)
+    values = torch.ones(data.edge_index.size(1), dtype=torch.float64)
+    matrix = torch.sparse_coo_tensor(data.edge_index.flip(0), values, (8, 8)).coalesce()
+    torch.testing.assert_close(model(data.x, matrix), call(model, data))
+
+
+@each_inductive_word
+def test_a_graph_needs_no_batch_vector(word):
+    model, graph = randomize(build(word).double()).eval(), draw_graph(9, 0)
+    with_batch = call(model, Batch.from_data_list([graph]))
+    torch.testing.assert_close(model(graph.x, graph.edge_index), with_batch)
+
+
+@each_word
+def test_an_empty_place_in_the_batch_changes_nothing_else(word):
+    model, batch = build(word, "graph").double(), draw_batch()
+    moved = torch.tensor([1, 2, 4])[batch.batch]
+    out = model(batch.x, batch.edge_index, None, None, moved, 6)
+    assert out.size() == (6, 3)
+    out.square().sum().backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+    model.eval()
+    out = model(batch.x, batch.edge_index, None, None, moved, 6)
+    torch.testing.assert_close(out[[1, 2, 4]], call(model, batch))
+
+
+@each_word
+def test_every_parameter_has_a_part_in_the_result(word):
+    edge_dim = EDGE_DIM if ENTRIES[word].takes_edge_attr else None
+    # where every state starts from zero, what reads the state has nothing to learn from
+    options = {"carry_state": True} if word == "a3t-gcn" else {}
+    model = randomize(build(word, edge_dim=edge_dim, **options).double())
+    call(model, draw_batch(edge_dim)).square().sum().backward()
+    idle = [
+        name
+        for name, parameter in model.named_parameters()
+        if parameter.grad is None or parameter.grad.abs().max() == 0
+    ]
+    # the bias of a key cancels in a softmax
+    assert [name for name in idle if not name.endswith(("key.bias", "key_lin.bias"))] == []
+
+
+@pytest.mark.parametrize("word", [word for word in ENTRIES if word != "mlp-1"])
+def test_dropout_acts_in_training_alone(word):
+    x, edge_index, _ = draw_weighted_graph()
+    model = build(word, num_nodes=9, dropout=0.5).double()
+    assert not torch.equal(model(x, edge_index), model(x, edge_index))
+    model.eval()
+    assert torch.equal(model(x, edge_index), model(x, edge_index))
+
+
+@each_word
+def test_single_precision_and_input_of_other_strides(word):
+    x, edge_index, _ = draw_weighted_graph()
+    model = build(word, num_nodes=9).eval()
+    strided = x.float().t().contiguous().t()
+    out = model(strided, edge_index)
+    assert out.dtype == torch.float32
+    torch.testing.assert_close(out, model(x.float(), edge_index))
+
+
+@each_readout
+@each_case
+def test_mixed_precision_trains_and_stays_near(word, edge_dim, readout):
+    batch = draw_batch(edge_dim).apply(lambda t: t.float() if t.is_floating_point() else t)
+    model = build(word, readout, edge_dim)
+    y = torch.arange(20) % 3
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = call(model, batch).float().square().sum()
+        if isinstance(model, AddsLoss):
+            loss = loss + model.auxiliary_loss(y, y < 2, batch.x, batch.edge_index)
+    loss.backward()
+    assert loss.isfinite()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+    if ENTRIES[word].family in (*CLASSIC, *GLOBAL):
+        return
+    model.eval()
+    with torch.no_grad():
+        expected = call(model, batch)
+        with torch.autocast("cpu", torch.bfloat16):
+            got = call(model, batch)
+    assert (got - expected).abs().max() < 0.1 * expected.abs().max()
+
+
+@each_word
+def test_state_dict_copy_and_pickle_give_the_same_model(word):
+    batch = draw_batch()
+    model, other = (build(word).double() for _ in range(2))
+    call(randomize(model), batch)  # moves what a training step moves
+    expected = call(model.eval(), batch)
+    other.load_state_dict(model.state_dict())
+    assert torch.equal(call(other.eval(), batch), expected)
+    assert torch.equal(call(copy.deepcopy(model), batch), expected)
+    stream = io.BytesIO()
+    torch.save(model, stream)
+    stream.seek(0)
+    assert torch.equal(call(torch.load(stream, weights_only=False), batch), expected)
+
+
+@pytest.mark.parametrize("word", [word for word in ENTRIES if word != "goat"])
+def test_forward_changes_nothing_but_running_statistics(word):
+    model = build(word).double()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    call(model, draw_graph(20, seed=4))
+    for name, value in model.state_dict().items():
+        if "running" not in name and "batches_tracked" not in name:
+            assert torch.equal(value, before[name]), name
+
+
+@each_word
+def test_training_lowers_the_loss(word):
+    batch = draw_batch(sizes=(9, 4, 7))
+    x, edge_index = batch.x.float(), batch.edge_index
+    family = ENTRIES[word].family
+    if family in CLASSIC:
+        # the mean of a feature over the neighbours
+        source, target = edge_index
+        total = torch.zeros(len(x)).index_add(0, target, x[source, 0])
+        y = total / torch.bincount(target, minlength=len(x)).clamp(min=1)
+        model, rate, steps, share = build(word, out_channels=1), 0.02, 60, 0.5
+    elif family in GLOBAL:
+        # which of two features of a node is larger
+        y = (x[:, 0] > x[:, 1]).long()
+        model, rate, steps, share = build(word), 5e-3, 40, 0.5
+    else:
+        # four groups of nodes, told apart by their own features and their neighbours'
+        y = (x[:, 0] > 0).long() + 2 * (x[:, 1] > 0).long()
+        options = {"pretrain_steps": 5} if word == "cpgnn" else {}
+        model = build(word, out_channels=4, hidden_channels=16, **options)
+        rate, steps, share = 0.01, 40, 0.9
+    mask = torch.ones(len(x), dtype=torch.bool)
+    if isinstance(model, FitsLabels):
+        model.fit_labels(y, mask, x, edge_index)
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        out = model(x, edge_index, None, None, batch.batch, 3)
+        loss = F.mse_loss(out.squeeze(-1), y) if family in CLASSIC else F.cross_entropy(out, y)
+        losses.append(float(loss.detach()))
+        if isinstance(model, AddsLoss):
+            loss = loss + model.auxiliary_loss(y, mask, x, edge_index)
+        loss.backward()
+        optimizer.step()
+    assert sum(losses[-5:]) < share * 5 * losses[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("word", COMPILED)
+def test_compiled_equals_eager(word):
+    torch.compiler.reset()
+    model = randomize(build(word, "graph").double()).eval()
+    compiled = torch.compile(model, backend="aot_eager", dynamic=True)
+    gradients = {}
+    for sizes in ((7, 5), (8, 5)):
+        batch = draw_batch(sizes=sizes)
+        torch.testing.assert_close(call(compiled, batch), call(model, batch))
+        for name, module in (("compiled", compiled), ("eager", model)):
+            model.zero_grad()
+            call(module, batch).square().sum().backward()
+            # one compiled graph gives every parameter a gradient, zero where none came
+            gradients[name] = [
+                torch.zeros_like(p) if p.grad is None else p.grad.clone()
+                for p in model.parameters()
+            ]
+        torch.testing.assert_close(gradients["compiled"], gradients["eager"], rtol=1e-7, atol=1e-9)
+    torch.compiler.reset()
+
+
+@each_word
+def test_entry_says_what_the_model_is(word):
+    entry = ENTRIES[word]
+    if entry.family in CLASSIC:
+        assert entry.takes_edge_attr == ("edge_dim" in inspect.signature(entry.build).parameters)
+        assert entry.reference.rstrip("., ")[-4:].isdigit()
+        assert "arxiv.org" in entry.build.__doc__
+    assert "20" in entry.reference
+    assert entry.source.startswith(("torch_grama", "torch_geometric.", "torch.nn."))
+    documented = entry.equivariant or ".. warning::" in entry.build.__doc__
+    assert documented or word in TRANSDUCTIVE
+    model = build(word)
+    assert isinstance(model, AddsLoss) == (AddsLoss in HOOKED.get(word, ()))
+    assert isinstance(model, FitsLabels) == (FitsLabels in HOOKED.get(word, ()))
+
+
+@each_word
+def test_docstring_describes_every_argument(word):
+    entry = ENTRIES[word]
+    if inspect.isclass(entry.build):
+        for name in inspect.signature(entry.build).parameters:
+            assert f"    {name} (" in entry.build.__doc__
+        assert "Shapes:" in entry.build.__doc__
+
+
+def test_words_of_one_class_differ():
+    built = {}
+    for word, entry in ENTRIES.items():
+        if entry.family in CLASSIC:
+            built.setdefault(str(build(word)), []).append(word)
+    assert [words for words in built.values() if len(words) > 1] == []
+
+
+@each_word
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"in_channels": -1}, "'in_channels' to be at least 1"),
+        ({"hidden_channels": 0}, r"'hidden_channels' to be at least 1 \(got 0\)"),
+        ({"num_layers": 0}, r"'num_layers' to be at least 1 \(got 0\)"),
+        ({"depth": 0}, r"'depth' to be at least 1 \(got 0\)"),
+        ({"dropout": 1.0}, r"'dropout' to be at least 0 and below 1 \(got 1.0\)"),
+        ({"readout": "grahp"}, "'readout' to be one of 'graph', 'node'"),
+    ],
+)
+def test_wrong_sizes_say_what_is_expected(word, change, message):
+    entry = ENTRIES[word]
+    if ("depth" in change) != ("depth" in entry.defaults) and set(change) & {"depth", "num_layers"}:
+        change = {"in_channels": -1}
+        message = "'in_channels' to be at least 1"
+    sizes = {"in_channels": 5, "hidden_channels": 8, "out_channels": 3, "num_layers": 2}
+    options = {"num_nodes": 9} if word in TRANSDUCTIVE else {}
+    with pytest.raises(ValueError, match=message):
+        entry.build(**{**entry.defaults, **sizes, **options, **change})
+
+
+def test_wrong_features_say_what_is_expected():
+    model = build("gcn")
+    edges = torch.tensor([[0, 1], [1, 0]])
+    with pytest.raises(ValueError, match=r"'x' of shape \[num_nodes, in_channels=5\]"):
+        model(torch.randn(2, 4), edges)
+    with pytest.raises(ValueError, match=r"'edge_attr' of shape \[num_edges, edge_dim=3\]"):
+        build("gine", edge_dim=3)(torch.randn(2, 5), edges)
+    with pytest.raises(TypeError, match="int64 node numbers"):
+        model(torch.randn(2, 5), edges.int())
+
+
+def test_repr_names_sizes_and_variant():
+    assert str(build("gcn")) == "GCN(5, 8, 3, num_layers=2)"
+    assert str(build("co-gnn-sum")) == "CoGNN(5, 8, 3, num_layers=2, aggregation='sum')"
+    assert str(build("graphcon-gat")) == "GraphCON(5, 8, 3, num_layers=2, coupling='gat')"
+    assert str(build("dgc")) == "DGC(5, 8, 3, num_layers=2, step_size=0.5)"
+    assert str(build("fagcn")) == "FAGCN(5, 8, 3, num_layers=2, readout='node')"
+
+
+def test_transductive_words_are_those_that_say_so():
+    heterophily = [word for word, entry in ENTRIES.items() if entry.family == "heterophily"]
+    assert {word for word in heterophily if not ENTRIES[word].equivariant} == TRANSDUCTIVE
