@@ -8,10 +8,9 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from torch_grama.datasets.download import RemoteFile
+from torch_grama.datasets.entry import DataFile
 
 CONTENT = bytes(range(256)) * 3000
-SHA256 = hashlib.sha256(CONTENT).hexdigest()
 MD5 = hashlib.md5(CONTENT).hexdigest()
 PAGE = b"\xef\xbb\xbf \n<!DOCTYPE html><html><body>Please sign in</body></html>"
 
@@ -146,8 +145,8 @@ def redirect(target: str) -> Behaviour:
     return lambda handler: handler.send(b"", 302, Location=target)
 
 
-def remote(*urls: str, **published: object) -> RemoteFile:
-    return RemoteFile("file.bin", urls, **(published or {"sha256": SHA256}))  # type: ignore[arg-type]
+def remote(*urls: str, path: str = "file.bin", **published: object) -> DataFile:
+    return DataFile(path, urls, **(published or {"md5": MD5}))  # type: ignore[arg-type]
 
 
 def never(seconds: float) -> None:

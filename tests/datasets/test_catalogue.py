@@ -3,7 +3,6 @@ import re
 import pytest
 
 from torch_grama.datasets.catalogue import ALIASES, CATALOGUE, find, resolve
-from torch_grama.datasets.download import RemoteFile
 from torch_grama.datasets.errors import DatasetError
 
 PAPER = {
@@ -39,10 +38,6 @@ def test_entries_are_complete(entry) -> None:
     assert entry.metric.higher_is_better == (entry.kind in ("classification", "multilabel"))
     if entry.sources:
         assert entry.disk_bytes > 0
-    for source in entry.sources:
-        for file in source.files:
-            # Builds what is fetched: addresses must be encrypted, names and checksums sound.
-            RemoteFile(file.path.rpartition("/")[2], file.urls, md5=file.md5, size=file.size)
 
 
 def test_files_without_a_documented_checksum_are_named() -> None:

@@ -14,7 +14,6 @@ from scripted_server import (
     CONTENT,
     MD5,
     PAGE,
-    SHA256,
     Behaviour,
     Handler,
     Server,
@@ -38,12 +37,13 @@ from scripted_server import (
 )
 
 from torch_grama.datasets import DatasetError, DownloadError
-from torch_grama.datasets.download import RemoteFile, fetch
+from torch_grama.datasets.download import fetch
+from torch_grama.datasets.entry import DataFile
 
 pytestmark = pytest.mark.usefixtures("plain_network")
 
 
-@pytest.mark.parametrize("published", [{"sha256": SHA256}, {"md5": MD5}, {"size": len(CONTENT)}])
+@pytest.mark.parametrize("published", [{"md5": MD5}, {"size": len(CONTENT)}])
 def test_a_file_arrives_whole(server: Server, tmp_path: Path, published: dict[str, object]) -> None:
     seen: list[tuple[int, int | None]] = []
     file = remote(server.url(), **published)
@@ -114,13 +114,13 @@ def test_the_part_of_an_earlier_run_is_continued(
 
 def test_a_whole_part_needs_no_network(server: Server, tmp_path: Path) -> None:
     (tmp_path / ".file.bin.part").write_bytes(CONTENT)
-    fetch(remote(server.url(), sha256=SHA256, size=len(CONTENT)), tmp_path, sleep=never)
+    fetch(remote(server.url(), md5=MD5, size=len(CONTENT)), tmp_path, sleep=never)
     assert server.requests == []
     assert only_file(tmp_path) == CONTENT
 
 
 @pytest.mark.parametrize("part", [b"x" * 500, CONTENT, CONTENT + b"more"])
-@pytest.mark.parametrize("published", [{"sha256": SHA256}, {"sha256": SHA256, "size": 768_000}])
+@pytest.mark.parametrize("published", [{"md5": MD5}, {"md5": MD5, "size": 768_000}])
 def test_a_part_that_does_not_fit_is_thrown_away(
     server: Server, tmp_path: Path, part: bytes, published: dict[str, object]
 ) -> None:
@@ -142,21 +142,21 @@ def test_a_corrupt_copy_is_fetched_once_more(server: Server, tmp_path: Path) -> 
 
 
 def test_a_server_that_keeps_another_file_is_given_up(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(DownloadError, match=r"not the published one: its sha256 is [0-9a-f]{64}"):
+    with pytest.raises(DownloadError, match=r"not the published one: its md5 is [0-9a-f]{32}"):
         fetch(remote(server.url("/file", corrupt)), tmp_path, attempts=9, sleep=lambda _: None)
     assert len(server.requests) == 2
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_web_page_is_recognised(server: Server, tmp_path: Path) -> None:
-    for published in ({"sha256": SHA256}, {"md5": MD5}, {"size": len(CONTENT)}):
+    for published in ({"md5": MD5}, {"size": len(CONTENT)}):
         with pytest.raises(DownloadError, match="a web page instead of the file"):
             fetch(remote(server.url("/file", page), **published), tmp_path, sleep=never)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_web_page_may_be_what_is_wanted(server: Server, tmp_path: Path) -> None:
-    fetch(RemoteFile("notes.html", (server.url("/file", page),)), tmp_path, sleep=never)
+    fetch(DataFile("notes.html", (server.url("/file", page),)), tmp_path, sleep=never)
     assert (tmp_path / "notes.html").read_bytes() == PAGE
 
 
@@ -176,7 +176,7 @@ def test_a_web_page_may_be_what_is_wanted(server: Server, tmp_path: Path) -> Non
 def test_what_cannot_get_better_is_tried_once(
     server: Server, tmp_path: Path, answer: Behaviour, sentence: str
 ) -> None:
-    file = remote(server.url("/file", answer), sha256=SHA256, size=len(CONTENT))
+    file = remote(server.url("/file", answer), md5=MD5, size=len(CONTENT))
     with pytest.raises(DownloadError, match=sentence) as caught:
         fetch(file, tmp_path, sleep=never)
     assert str(tmp_path / "file.bin") in str(caught.value)
@@ -261,7 +261,7 @@ def test_an_unfinished_file_without_checksum_is_removed(server: Server, tmp_path
 def test_an_empty_answer_is_no_file(server: Server, tmp_path: Path) -> None:
     url = server.url("/file", lambda handler: handler.send(b""))
     with pytest.raises(DownloadError, match="it is empty"):
-        fetch(RemoteFile("file.bin", (url,)), tmp_path, sleep=lambda _: None)
+        fetch(DataFile("file.bin", (url,)), tmp_path, sleep=lambda _: None)
 
 
 def test_a_folder_that_cannot_be_made(server: Server, tmp_path: Path) -> None:
@@ -297,8 +297,9 @@ def test_two_processes_fetch_once(server: Server, tmp_path: Path) -> None:
 
     program = (
         "import sys; from pathlib import Path\n"
-        "from torch_grama.datasets.download import RemoteFile, fetch\n"
-        f"file = RemoteFile('file.bin', ({server.url('/file', held)!r},), sha256={SHA256!r})\n"
+        "from torch_grama.datasets.download import fetch\n"
+        "from torch_grama.datasets.entry import DataFile\n"
+        f"file = DataFile('file.bin', ({server.url('/file', held)!r},), md5={MD5!r})\n"
         "print('ready', flush=True)\n"
         f"print(fetch(file, Path({str(tmp_path)!r})))\n"
     )
@@ -368,10 +369,11 @@ def test_encryption_is_not_given_up_on_the_way(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"name": "a/b"}, "plain file name"),
-        ({"name": ".."}, "plain file name"),
-        ({"name": ""}, "plain file name"),
-        ({"sha256": "abc"}, "64 hexadecimal digits"),
+        ({"path": "/etc/hosts"}, "inside a data folder"),
+        ({"path": "../up"}, "inside a data folder"),
+        ({"path": "a/../../b"}, "inside a data folder"),
+        ({"path": ""}, "inside a data folder"),
+        ({"md5": "abc"}, "32 hexadecimal digits"),
         ({"md5": "g" * 32}, "32 hexadecimal digits"),
         ({"urls": ("ftp://example.org/a",), "md5": MD5}, "'https' address"),
         ({"urls": ("http://example.org/a",)}, "together with a checksum"),
@@ -379,12 +381,12 @@ def test_encryption_is_not_given_up_on_the_way(
     ],
 )
 def test_a_remote_file_is_checked(arguments: dict[str, object], sentence: str) -> None:
-    sound: dict[str, object] = {"name": "a", "urls": ("https://example.org/a",)}
-    RemoteFile(**sound)  # type: ignore[arg-type]
+    sound: dict[str, object] = {"path": "a", "urls": ("https://example.org/a",)}
+    DataFile(**sound)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=sentence):
-        RemoteFile(**{**sound, **arguments})  # type: ignore[arg-type]
+        DataFile(**{**sound, **arguments})  # type: ignore[arg-type]
 
 
 def test_checksums_may_be_written_in_capitals(server: Server, tmp_path: Path) -> None:
-    fetch(remote(server.url(), sha256=SHA256.upper()), tmp_path, sleep=never)
+    fetch(remote(server.url(), md5=MD5.upper()), tmp_path, sleep=never)
     assert only_file(tmp_path) == CONTENT

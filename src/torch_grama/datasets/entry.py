@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
 from torch_geometric.data import Data
@@ -29,6 +33,7 @@ MAE = Metric("mae", False)
 MSE = Metric("mse", False)
 LOG10_MSE = Metric("log10_mse", False)
 NO_FEATURES = FeatureEncoding("none", 0)
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,8 @@ class DataFile:
 
     Attributes:
         path: Where it lies below a data folder, with forward slashes.
-        urls: Public addresses, tried in turn; empty where there is none.
+        urls: Public addresses, tried in turn; empty where there is none. An address without
+            encryption needs a checksum.
         md5: The documented checksum; :obj:`None` where none is documented.
         size: Its size in bytes, where known.
     """
@@ -46,6 +52,39 @@ class DataFile:
     urls: tuple[str, ...] = ()
     md5: str | None = None
     size: int | None = None
+
+    def __post_init__(self) -> None:
+        parts = PurePosixPath(self.path)
+        if parts.is_absolute() or ".." in parts.parts or not parts.parts:
+            raise ValueError(f"Expected a path inside a data folder (got {self.path!r})")
+        if self.md5 is not None and not re.fullmatch("[0-9a-fA-F]{32}", self.md5):
+            raise ValueError(
+                f"Expected 'md5' of '{self.path}' to be 32 hexadecimal digits (got {self.md5!r})"
+            )
+        for url in self.urls:
+            address = urllib.parse.urlsplit(url)
+            open_allowed = self.md5 is not None or address.hostname in _LOOPBACK
+            if address.scheme != "https" and not (address.scheme == "http" and open_allowed):
+                raise ValueError(
+                    f"Expected an 'https' address for '{self.path}', or 'http' together with a "
+                    f"checksum (got {url!r})"
+                )
+
+    @property
+    def name(self) -> str:
+        r"""What it is called, without its folder."""
+        return PurePosixPath(self.path).name
+
+    def find_fault(self, path: Path) -> str | None:
+        r"""Says what in a file differs from what is published about it, if anything does."""
+        size = path.stat().st_size
+        if self.size is not None and size != self.size:
+            return f"it has {size} bytes where {self.size} are published"
+        if self.md5 is None:
+            return "it is empty" if size == 0 else None
+        with path.open("rb") as stream:
+            found = hashlib.file_digest(stream, "md5").hexdigest()
+        return None if found == self.md5.lower() else f"its md5 is {found}, not {self.md5}"
 
 
 @dataclass(frozen=True)

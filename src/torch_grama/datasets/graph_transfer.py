@@ -103,18 +103,6 @@ def generate_transfer(
     )
 
 
-def constant_mse(num_nodes: int) -> float:
-    r"""Mean squared error of the best constant on the ``paper`` variant, in expectation.
-
-    .. math::
-        c = \frac{(n - 2) / 4 + 1}{n}, \quad
-        \frac{(n - 2)(1/48 + (c - 1/4)^2) + (1 - c)^2 + c^2}{n}
-    """
-    constant = ((num_nodes - 2) / 4 + 1) / num_nodes
-    free = (num_nodes - 2) * (1 / 48 + (constant - 1 / 4) ** 2)
-    return (free + (1 - constant) ** 2 + constant**2) / num_nodes
-
-
 def load_transfer(
     entry: Entry,
     storage: Storage,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -69,14 +68,14 @@ class _LocalFile(HeterophilousGraphDataset):
 
 
 def _entry(
-    name: str, summary: str, metric: Metric, class_names: tuple[str, ...], published: Published
+    name: str, nodes: int, edges: int, features: int, classes: int, metric: Metric, summary: str
 ) -> Entry:
     word = name.replace("-", "_")
     md5, size = _MD5.get(word, (None, None))
-    nodes, features = published.num_nodes or 0, published.num_features or 0
     train = nodes // 2
     val = (nodes - train) // 2
     urls = tuple(f"{url}/{word}.npz" for url in _URLS)
+    degree, diameter, homophily = _SHAPE[name]
     return Entry(
         name=name,
         family="heterophilous",
@@ -84,11 +83,17 @@ def _entry(
         level="node",
         kind="classification",
         metric=metric,
-        num_outputs=published.num_outputs or 0,
+        num_outputs=classes,
         loader=load_heterophilous,
-        published=replace(
-            published,
+        published=Published(
             num_graphs=1,
+            num_nodes=nodes,
+            num_edges=edges,
+            mean_degree=degree,
+            edge_homophily=homophily,
+            diameter=diameter,
+            num_features=features,
+            num_outputs=classes,
             num_folds=10,
             split=(train, val, nodes - train - val),
             edges="undirected",
@@ -98,7 +103,7 @@ def _entry(
             Source("npz", (DataFile(f"heterophilous/{word}/raw/{word}.npz", urls, md5, size),)),
         ),
         disk_bytes=size or nodes * features * 4,
-        class_names=class_names,
+        class_names=_CLASSES.get(name, ()),
         origin="https://github.com/yandex-research/heterophilous-graphs",
         licence="MIT",
         citation="Platonov, Kuznedelev, Diskin, Babenko, Prokhorenkova: A critical look at the "
@@ -106,80 +111,21 @@ def _entry(
     )
 
 
+_CLASSES = {"minesweeper": ("free", "mine"), "tolokers": ("kept", "banned")}
+# average degree, diameter, edge homophily
+_SHAPE = {
+    "roman-empire": (2.91, 6824, 0.05),
+    "amazon-ratings": (7.60, 46, 0.38),
+    "minesweeper": (7.88, 99, 0.68),
+    "tolokers": (88.28, 11, 0.59),
+    "questions": (6.28, 16, 0.84),
+}
+_ROMAN = "syntactic role of the words of an article"
+_AMAZON = "average rating of products bought together"
 ENTRIES = (
-    _entry(
-        "roman-empire",
-        "syntactic role of the words of an article",
-        ACCURACY,
-        (),
-        Published(
-            num_nodes=22_662,
-            num_edges=32_927,
-            num_features=300,
-            num_outputs=18,
-            mean_degree=2.91,
-            diameter=6824,
-            edge_homophily=0.05,
-        ),
-    ),
-    _entry(
-        "amazon-ratings",
-        "average rating of products bought together",
-        ACCURACY,
-        (),
-        Published(
-            num_nodes=24_492,
-            num_edges=93_050,
-            num_features=300,
-            num_outputs=5,
-            mean_degree=7.60,
-            diameter=46,
-            edge_homophily=0.38,
-        ),
-    ),
-    _entry(
-        "minesweeper",
-        "which cells of a grid hold mines?",
-        ROC_AUC,
-        ("free", "mine"),
-        Published(
-            num_nodes=10_000,
-            num_edges=39_402,
-            num_features=7,
-            num_outputs=2,
-            mean_degree=7.88,
-            diameter=99,
-            edge_homophily=0.68,
-        ),
-    ),
-    _entry(
-        "tolokers",
-        "which crowd workers were banned?",
-        ROC_AUC,
-        ("kept", "banned"),
-        Published(
-            num_nodes=11_758,
-            num_edges=519_000,
-            num_features=10,
-            num_outputs=2,
-            mean_degree=88.28,
-            diameter=11,
-            edge_homophily=0.59,
-        ),
-    ),
-    _entry(
-        "questions",
-        "which users of a forum stay active?",
-        ROC_AUC,
-        (),
-        Published(
-            num_nodes=48_921,
-            num_edges=153_540,
-            num_features=301,
-            num_outputs=2,
-            mean_degree=6.28,
-            diameter=16,
-            edge_homophily=0.84,
-        ),
-    ),
+    _entry("roman-empire", 22_662, 32_927, 300, 18, ACCURACY, _ROMAN),
+    _entry("amazon-ratings", 24_492, 93_050, 300, 5, ACCURACY, _AMAZON),
+    _entry("minesweeper", 10_000, 39_402, 7, 2, ROC_AUC, "which cells of a grid hold mines?"),
+    _entry("tolokers", 11_758, 519_000, 10, 2, ROC_AUC, "which crowd workers were banned?"),
+    _entry("questions", 48_921, 153_540, 301, 2, ROC_AUC, "which users of a forum stay active?"),
 )

@@ -6,7 +6,6 @@ import csv
 import gzip
 import json
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +27,7 @@ from torch_grama.datasets.molecules import ATOMS, BONDS, featurise, pack_bonds
 from torch_grama.datasets.raw_arrays import Array, load_pickle, read_npz, read_tensors, reading
 from torch_grama.datasets.splits import PARTS, index_fold
 from torch_grama.datasets.storage import Storage
-from torch_grama.datasets.task_data import GraphTaskData
+from torch_grama.datasets.task_data import GraphTaskData, Kind, Metric
 
 FUNCTIONS = (
     *("antifungal", "cell-cell communication", "anticancer", "drug delivery vehicle"),
@@ -205,66 +204,63 @@ def _from_archive(path: Path) -> CompactFile:
         return CompactFile(packed, extras=split)
 
 
-_PUBLISHED = Published(
-    num_graphs=15_535,
-    num_nodes=2_344_859,
-    num_edges=4_773_974,
-    mean_nodes=150.94,
-    mean_edges=307.30,
-    mean_degree=2.04,
-    diameter=56.99,
-    num_features=9,
-    num_folds=1,
-    split=(10_873, 2_331, 2_331),
-    source="README of the Long Range Graph Benchmark; split file",
-)
-_CITATION = "Dwivedi, Rampášek, Galkin, Parviz, Wolf, Luu, Beaini: Long Range Graph Benchmark, 2022"
-_LICENCE = "CC BY-NC 4.0"
+def _entry(
+    word: str,
+    summary: str,
+    kind: Kind,
+    metric: Metric,
+    class_names: tuple[str, ...],
+    disk_bytes: int,
+    sources: tuple[Source, ...],
+) -> Entry:
+    return Entry(
+        name=f"peptides-{word}",
+        family="lrgb",
+        summary=summary,
+        level="graph",
+        kind=kind,
+        metric=metric,
+        num_outputs=len(class_names),
+        loader=load_peptides,
+        published=Published(
+            num_graphs=15_535,
+            num_nodes=2_344_859,
+            num_edges=4_773_974,
+            mean_nodes=150.94,
+            mean_edges=307.30,
+            mean_degree=2.04,
+            diameter=56.99,
+            num_features=9,
+            num_outputs=len(class_names),
+            num_folds=1,
+            split=(10_873, 2_331, 2_331),
+            source="README of the Long Range Graph Benchmark; split file",
+        ),
+        sources=sources,
+        disk_bytes=disk_bytes,
+        parameter_budget=500_000,
+        class_names=class_names,
+        origin="https://github.com/vijaydwivedi75/lrgb",
+        licence="CC BY-NC 4.0",
+        citation="Dwivedi, Rampášek, Galkin, Parviz, Wolf, Luu, Beaini: Long Range Graph "
+        "Benchmark, 2022",
+    )
 
+
+_FUNC_SOURCES = (
+    Source("graphs", (_FUNC_GRAPHS, _FUNC_SPLIT)),
+    Source("csv", (_FUNC_CSV, _FUNC_SPLIT), _RDKIT),
+    Source("archive", (_FUNC_ARCHIVE,)),
+)
+_STRUCT_SOURCES = (
+    Source("graphs", (_STRUCT_CSV, _FUNC_SPLIT, _FUNC_CSV, _FUNC_GRAPHS)),
+    Source("csv", (_STRUCT_CSV, _STRUCT_SPLIT), _RDKIT),
+    Source("csv", (_STRUCT_CSV, _FUNC_SPLIT), _RDKIT),
+    Source("archive", (_STRUCT_ARCHIVE,)),
+)
+_FUNC = "ten functions of a peptide from its molecule"
+_STRUCT = "eleven properties of a peptide's shape from its molecule"
 ENTRIES = (
-    Entry(
-        name="peptides-func",
-        family="lrgb",
-        summary="ten functions of a peptide from its molecule",
-        level="graph",
-        kind="multilabel",
-        metric=AVERAGE_PRECISION,
-        num_outputs=10,
-        loader=load_peptides,
-        published=replace(_PUBLISHED, num_outputs=10),
-        sources=(
-            Source("graphs", (_FUNC_GRAPHS, _FUNC_SPLIT)),
-            Source("csv", (_FUNC_CSV, _FUNC_SPLIT), _RDKIT),
-            Source("archive", (_FUNC_ARCHIVE,)),
-        ),
-        disk_bytes=6_500_000,
-        parameter_budget=500_000,
-        class_names=FUNCTIONS,
-        origin="https://github.com/vijaydwivedi75/lrgb",
-        licence=_LICENCE,
-        citation=_CITATION,
-    ),
-    Entry(
-        name="peptides-struct",
-        family="lrgb",
-        summary="eleven properties of a peptide's shape from its molecule",
-        level="graph",
-        kind="regression",
-        metric=MAE,
-        num_outputs=11,
-        loader=load_peptides,
-        published=replace(_PUBLISHED, num_outputs=11),
-        sources=(
-            Source("graphs", (_STRUCT_CSV, _FUNC_SPLIT, _FUNC_CSV, _FUNC_GRAPHS)),
-            Source("csv", (_STRUCT_CSV, _STRUCT_SPLIT), _RDKIT),
-            Source("csv", (_STRUCT_CSV, _FUNC_SPLIT), _RDKIT),
-            Source("archive", (_STRUCT_ARCHIVE,)),
-        ),
-        disk_bytes=8_000_000,
-        parameter_budget=500_000,
-        class_names=STRUCTURES,
-        origin="https://github.com/vijaydwivedi75/lrgb",
-        licence=_LICENCE,
-        citation=_CITATION,
-    ),
+    _entry("func", _FUNC, "multilabel", AVERAGE_PRECISION, FUNCTIONS, 6_500_000, _FUNC_SOURCES),
+    _entry("struct", _STRUCT, "regression", MAE, STRUCTURES, 8_000_000, _STRUCT_SOURCES),
 )

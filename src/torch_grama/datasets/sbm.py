@@ -172,64 +172,51 @@ def _pack(graphs: Iterator[_Graph], total: int, report: Report | None) -> Compac
     )
 
 
-_CITATION = (
-    "Dwivedi, Joshi, Luu, Laurent, Bengio, Bresson: Benchmarking Graph Neural Networks, 2020"
-)
+def _entry(
+    word: str,
+    summary: str,
+    counts: tuple[int, int, int],
+    mean_nodes: float,
+    mean_edges: float,
+    classes: int,
+    disk_bytes: int,
+    class_names: tuple[str, ...] = (),
+) -> Entry:
+    return Entry(
+        name=f"sbm-{word}",
+        family="sbm",
+        summary=summary,
+        level="node",
+        kind="classification",
+        metric=ACCURACY,
+        num_outputs=classes,
+        loader=load_sbm,
+        published=Published(
+            num_graphs=sum(counts),
+            mean_nodes=mean_nodes,
+            mean_edges=mean_edges,
+            num_features=1,
+            num_outputs=classes,
+            num_folds=1,
+            split=counts,
+            exact=False,
+            source=f"the official {word.upper()}, of which this is another draw",
+        ),
+        disk_bytes=disk_bytes,
+        options={"seed": (SEED, int)},
+        parameter_budget=500_000,
+        class_names=class_names,
+        origin="generated",
+        licence="none needed: generated",
+        citation="Dwivedi, Joshi, Luu, Laurent, Bengio, Bresson: Benchmarking Graph Neural "
+        "Networks, 2020",
+    )
 
+
+_PATTERN = "find the nodes of a planted pattern among communities"
+_CLUSTER = "find six communities from one known node each"
+_KINDS = ("community", "pattern")
 ENTRIES = (
-    Entry(
-        name="sbm-pattern",
-        family="sbm",
-        summary="find the nodes of a planted pattern among communities",
-        level="node",
-        kind="classification",
-        metric=ACCURACY,
-        num_outputs=2,
-        loader=load_sbm,
-        published=Published(
-            num_graphs=14_000,
-            mean_nodes=118.9,
-            mean_edges=6098.9,
-            num_features=1,
-            num_outputs=2,
-            num_folds=1,
-            split=PATTERN_COUNTS,
-            exact=False,
-            source="the official PATTERN, of which this is another draw",
-        ),
-        disk_bytes=24_700_000,
-        options={"seed": (SEED, int)},
-        parameter_budget=500_000,
-        class_names=("community", "pattern"),
-        origin="generated",
-        licence="none needed: generated",
-        citation=_CITATION,
-    ),
-    Entry(
-        name="sbm-cluster",
-        family="sbm",
-        summary="find six communities from one known node each",
-        level="node",
-        kind="classification",
-        metric=ACCURACY,
-        num_outputs=6,
-        loader=load_sbm,
-        published=Published(
-            num_graphs=12_000,
-            mean_nodes=117.2,
-            mean_edges=4303.9,
-            num_features=1,
-            num_outputs=6,
-            num_folds=1,
-            split=CLUSTER_COUNTS,
-            exact=False,
-            source="the official CLUSTER, of which this is another draw",
-        ),
-        disk_bytes=18_700_000,
-        options={"seed": (SEED, int)},
-        parameter_budget=500_000,
-        origin="generated",
-        licence="none needed: generated",
-        citation=_CITATION,
-    ),
+    _entry("pattern", _PATTERN, PATTERN_COUNTS, 118.9, 6098.9, 2, 24_700_000, _KINDS),
+    _entry("cluster", _CLUSTER, CLUSTER_COUNTS, 117.2, 4303.9, 6, 18_700_000),
 )

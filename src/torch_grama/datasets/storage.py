@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from torch_grama.datasets.compact import CompactFile, cached
-from torch_grama.datasets.download import RemoteFile, cache_folder, locate, obtain
+from torch_grama.datasets.download import cache_folder, locate, obtain
 from torch_grama.datasets.entry import DataFile, Entry, Source
 from torch_grama.datasets.errors import DatasetMissingError
 
@@ -123,14 +123,11 @@ class Storage:
         return self.root / "compact" / f"{key}.npz"
 
     def _fetch(self, entry: Entry, file: DataFile) -> Path:
-        name = PurePosixPath(file.path).name
-        label = name if file.md5 else f"{name} (no checksum is documented)"
-        remote = RemoteFile(name, file.urls, md5=file.md5, size=file.size)
+        label = file.name if file.md5 else f"{file.name} (no checksum is documented)"
         return obtain(
-            remote,
-            file.path,
+            file,
             self.root,
-            dataset=entry.name,
+            entry.name,
             progress=lambda done, total: self.report(label, done, total),
         )
 

@@ -93,12 +93,6 @@ def load_temporal(
     )
 
 
-def zero_mse(task: GraphTaskData) -> float:
-    r"""Mean squared error of predicting 0 on the test part, the reference to beat."""
-    errors = [task.graphs[int(number)]["y"].square().mean() for number in task.folds[0].test]
-    return float(torch.stack(errors).mean())
-
-
 def _read_chickenpox(path: Path) -> _Signal:
     content = read_json(path, ("edges", "FX"))
     with reading(path, "the file chickenpox.json"):

@@ -70,7 +70,6 @@ def read_csv_folder(folder: Path, options: Options) -> ParsedGraphs:
         level="node",
         labels=nodes.labels,
         splits=splits,
-        splits_path=folder / "splits.json",
         identity=fingerprint(["nodes", *nodes.names]),
         target=nodes.target,
         notes=notes,
@@ -81,33 +80,16 @@ def read_csv_folder(folder: Path, options: Options) -> ParsedGraphs:
 
 @dataclass(frozen=True)
 class NodeTable:
-    r"""The nodes of a graph.
+    r"""The nodes of a graph, one a line."""
 
-    Attributes:
-        path: The file.
-        names: The ``id`` of each node.
-        lines: The line of each node.
-        target: The label columns.
-        labels: Their targets.
-        parts: The words of the column ``split``, if there is one.
-        x: Their features.
-        feature_names: Names of the features.
-        notes: What was decided while reading, one sentence each.
-    """
-
-    path: Path
     names: Sequence[str]
-    lines: NDArray[np.int64]
+    where: Where
     target: tuple[str, ...]
     labels: Labels
     parts: Sequence[str] | None
     x: NDArray[np.float32]
     feature_names: tuple[str, ...]
     notes: tuple[str, ...]
-
-    def where(self, row: int) -> str:
-        """Says where a node stands."""
-        return f"'{self.path}', line {self.lines[row]}"
 
 
 def read_nodes(table: CsvTable, options: Options) -> NodeTable:
@@ -148,7 +130,7 @@ def read_nodes(table: CsvTable, options: Options) -> NodeTable:
         x, feature_names = np.ones((len(lines), 1), dtype=np.float32), ("constant",)
         notes = ("The nodes have no features: each got the constant 1.",)
     parts = plain.get("split") if options.targets else None
-    return NodeTable(table.path, names, lines, label_names, labels, parts, x, feature_names, notes)
+    return NodeTable(names, where, label_names, labels, parts, x, feature_names, notes)
 
 
 def _label_columns(table: CsvTable, options: Options) -> tuple[str, ...]:

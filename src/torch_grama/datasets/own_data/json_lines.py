@@ -86,14 +86,12 @@ def read_json_lines(path: Path, options: Options) -> ParsedGraphs:
     if options.targets and any(line.table.get("split") is not None for line in lines):
         parts = parts_from_words([_split_word(line) for line in lines], where)
         splits.append(split_from_parts(parts, labels, where, f"The key 'split' in '{path}'"))
-    beside = path / "splits.json" if path.is_dir() else path.with_name(f"{path.name}.splits.json")
     return ParsedGraphs(
         path=path,
         graphs=graphs,
         level="graph",
         labels=labels,
         splits=splits,
-        splits_path=beside,
         identity=fingerprint(["graphs", np.array([graph.num_nodes for graph in graphs]), *listed]),
         target=(label_key,),
         notes=tuple(notes),

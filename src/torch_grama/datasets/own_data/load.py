@@ -84,24 +84,11 @@ def load_path(
         DatasetMissingError: There is nothing at that path.
         DatasetError: The files cannot be used as they are; nothing has been written.
     """
-    given = {
-        "level": level,
-        "kind": kind,
-        "label": label,
-        "classes": classes,
-        "ignore": ignore,
-        "directed": directed,
-        "categorical": categorical,
-        "metric": metric,
-        "fractions": fractions,
-        "seed": seed,
-        "stratify": stratify,
-        "targets": targets,
-    }
+    given = locals()  # all arguments by their names
     read = {
         name: read_option(value, OPTION_KINDS[name], f"'{name}'")
         for name, value in given.items()
-        if value is not None
+        if name != "path" and value is not None
     }
     options = Options(**read)  # type: ignore[arg-type]  # each is of the kind it was read as
     path = Path(path)

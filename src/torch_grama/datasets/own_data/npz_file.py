@@ -81,7 +81,6 @@ def read_npz_file(path: Path, options: Options) -> ParsedGraphs:
         level="node",
         labels=labels,
         splits=_splits(path, arrays, labels, where) if options.targets else [],
-        splits_path=path.with_name(f"{path.name}.splits.json"),
         identity=fingerprint(["nodes", pairs, np.array(count)]),
         notes=(direction_note(f"'{path.name}'", edges.num_added, options.directed),),
     )

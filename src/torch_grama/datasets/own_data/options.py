@@ -37,22 +37,7 @@ _DEFAULT_METRICS: dict[OwnKind, str] = {
 
 @dataclass(frozen=True)
 class Options:
-    r"""The options of :func:`~torch_grama.datasets.own_data.load_path`, checked.
-
-    Attributes:
-        level: Whether nodes or graphs carry the target; :obj:`None` to read it off the data.
-        kind: The kind of target; :obj:`None` to read it off the labels.
-        label: Names of the label columns; empty for ``label`` or ``y``.
-        classes: The names of all classes, in the order of their numbers; empty to collect them.
-        ignore: Columns to leave out.
-        directed: Whether an edge leads one way only.
-        categorical: Whether features are category numbers, to be embedded.
-        metric: The metric; :obj:`None` for the usual one of the kind.
-        fractions: Parts of train, validation and test where splits are made.
-        seed: Seed of the splits that are made.
-        stratify: Whether each class is divided in the same proportions.
-        targets: Whether labels and splits are read; if not, there are none.
-    """
+    r"""The options of :func:`~torch_grama.datasets.own_data.load_path`, read and checked."""
 
     level: Level | None = None
     kind: OwnKind | None = None

@@ -32,7 +32,6 @@ class ParsedGraphs:
         level: Whether nodes or graphs carry the targets.
         labels: The targets of all nodes of all graphs, one after the other, or of all graphs.
         splits: The divisions that the files state; empty to have one made.
-        splits_path: Where a division that is made is kept.
         identity: A fingerprint of the nodes or graphs, whatever the options are.
         target: The names under which the targets stand in the files.
         notes: What was decided while reading, one sentence each.
@@ -45,12 +44,18 @@ class ParsedGraphs:
     level: Level
     labels: Labels
     splits: Sequence[Split]
-    splits_path: Path
     identity: str
     target: tuple[str, ...] = ("y",)
     notes: tuple[str, ...] = field(default=())
     feature_names: tuple[str, ...] = ()
     node_names: Sequence[str] = ()
+
+    @property
+    def splits_path(self) -> Path:
+        r"""Where a division that is made is kept: beside the files."""
+        if self.path.is_dir():
+            return self.path / "splits.json"
+        return self.path.with_name(f"{self.path.name}.splits.json")
 
     def to_task(self, options: Options) -> GraphTaskData:
         r"""Attaches the targets, makes missing splits and returns the data set."""

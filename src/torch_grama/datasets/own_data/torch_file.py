@@ -85,7 +85,6 @@ def read_torch_file(path: Path, options: Options) -> ParsedGraphs:
         level=level,
         labels=labels,
         splits=splits,
-        splits_path=path.with_name(f"{path.name}.splits.json"),
         identity=fingerprint(
             ["graphs", np.array(counts), *(graph["edge_index"].numpy() for graph in graphs)]
         ),
