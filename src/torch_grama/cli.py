@@ -40,8 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit status.
     """
-    # read as torch is loaded: a thread that waits leaves its core to whoever has work
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    # read as torch is loaded: a thread that waits soon leaves its core to whoever has work
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     parser = build_parser()
     arguments = parser.parse_args(argv)
     if not hasattr(arguments, "run"):
