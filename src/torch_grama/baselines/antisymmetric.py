@@ -12,6 +12,7 @@ from torch_geometric.nn import AntiSymmetricConv, GCNConv, MessagePassing
 from torch_geometric.nn.inits import reset
 from torch_geometric.utils import scatter
 
+from torch_grama.baselines.graph_model import Card
 from torch_grama.baselines.layer_stack import EncodedModel
 from torch_grama.baselines.products import sum_neighbors
 from torch_grama.nn.arguments import Activation, choose, resolve_activation
@@ -136,10 +137,9 @@ class SWAN(EncodedModel):
     antisymmetric. With :math:`\gamma = 0`, the linear map of all nodes together is antisymmetric.
 
     .. note::
-        The released code computes both matrices wrongly for edge weights other than one; they are
-        made from the equations here, also for directed graphs. On a graph whose nodes all have
-        the same degree, such as a ring, :math:`\tilde{\mathbf{A}}` is zero and :math:`\beta` has
-        no effect. The variant with learned matrices (SWAN-learn) is not provided.
+        The matrices are made from the equations also for directed graphs. On a graph whose nodes
+        all have the same degree, such as a ring, :math:`\tilde{\mathbf{A}}` is zero and
+        :math:`\beta` has no effect.
 
     Args:
         num_layers (int): Number of steps.
@@ -151,6 +151,18 @@ class SWAN(EncodedModel):
         gamma (float, optional): The strength of the diffusion.
         beta (float, optional): The weight of the third term.
     """
+
+    card = Card(
+        equation="x_i += epsilon tanh((W - W^T - gamma I) x_i + sum_j a_ij (V - V^T) x_j + beta "
+        "sum_j (p_ij - p_ji) (U + U^T) x_j + b), p = D^-1 A",
+        reference="Gravina et al., On Oversquashing in Graph Neural Networks Through the Lens of "
+        "Dynamical Systems, 2025",
+        cost="N F^2 + E F",
+        departures=(
+            "Both matrices follow the equations where the released code errs on edge weights.",
+            "The variant with learned matrices is not provided.",
+        ),
+    )
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from torch.nn import Parameter
 from torch_geometric.nn.models import MLP
 
 from torch_grama.baselines.graph_head import NodeOutput
-from torch_grama.baselines.graph_model import GraphModel
+from torch_grama.baselines.graph_model import Card, GraphModel
 from torch_grama.baselines.products import propagate, weigh_without_loops
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.graph_input import GraphInput
@@ -51,6 +51,18 @@ class CPGNN(GraphModel):
         pretrain_steps (int, optional): Steps of Adam on the MLP in :meth:`fit_labels`.
         pretrain_lr (float, optional): Their learning rate.
     """
+
+    card = Card(
+        equation="B <- B0 + A B H,  B0 = softmax(MLP(X)) - 1/C,  H learned from the labels",
+        reference="Zhu et al., Graph Neural Networks with Heterophily, 2021 (arXiv:2009.13566)",
+        cost="N C^2 + E C",
+        departures=(
+            "A training loop has to call fit_labels and auxiliary_loss, as the one here does; "
+            "without, H starts at random and the prior learns through the posterior alone.",
+            "The MLP is trained alone for a fixed number of steps; the released code keeps its "
+            "best validation epoch.",
+        ),
+    )
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.nn.inits import reset
 from torch_geometric.utils import add_remaining_self_loops, softmax
 
+from torch_grama.baselines.graph_model import Card
 from torch_grama.baselines.layer_stack import EncodedModel
 from torch_grama.baselines.products import sum_neighbors
 from torch_grama.nn.arguments import Activation, choose
@@ -31,15 +32,24 @@ class DGC(EncodedModel):
     graph convolution.
 
     .. note::
-        The paper names the terminal time :math:`T = K \epsilon` in place of the step size. It
-        diffuses the raw features and reads them out by one linear layer: ``pre_linear=False``
-        and ``readout_layers=1``. A linear encoder commutes with the diffusion.
+        The paper names the terminal time :math:`T = K \epsilon` in place of the step size. A linear
+        encoder commutes with the diffusion.
 
     Args:
         num_layers (int): Number :math:`K` of steps.
         step_size (float, optional): The step size :math:`\epsilon`.
         method (str, optional): ``"euler"`` or ``"rk4"``.
     """
+
+    card = Card(
+        equation="X <- X - epsilon (I - A_hat) X",
+        reference="Wang et al., Dissecting the Diffusion Process in Linear Graph Convolutional "
+        "Networks, 2021",
+        cost="E F",
+        departures=(
+            "Encoded features are diffused; pre_linear=False and readout_layers=1 is the paper's.",
+        ),
+    )
 
     def __init__(
         self,

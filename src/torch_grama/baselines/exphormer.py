@@ -14,6 +14,7 @@ from torch_geometric.utils import coalesce, remove_self_loops, to_dense_adj
 from torch_grama.baselines.batch_view import BatchView
 from torch_grama.baselines.branch_stack import BranchSum, StackModel
 from torch_grama.baselines.global_attention import EPSILON, check_heads, sum_over_edges
+from torch_grama.baselines.graph_model import Card
 from torch_grama.baselines.local_layers import build_local_layers
 
 
@@ -44,15 +45,29 @@ class Exphormer(StackModel):
         unless :obj:`expander_degree` is 0.
 
     .. note::
-        There is one expander a seed and a number of nodes, the same in every layer and epoch; the
-        paper's code draws one for each graph of the data set before training. Cost and memory are
-        linear in nodes and edges.
+        The expander is the same in every layer and epoch. Cost and memory are linear in nodes and
+        edges.
 
     Args:
         expander_degree (int, optional): Half the degree of the expander; zero for none.
         num_virtual_nodes (int, optional): Virtual nodes a graph.
         expander_seed (int, optional): Seed of the expander.
     """
+
+    card = Card(
+        equation="h = BN(x + gatedgcn(x)) + BN(x + a), a_i = sum_j w_ij v_j / sum_j w_ij, w = "
+        "exp(q k e) on edges, expander edges and virtual nodes, x' = BN(h + MLP(h))",
+        reference="Shirzad et al., Exphormer: Sparse Transformers for Graphs, 2023",
+        cost="N F^2 + (E + 2 d N) F, d the expander's degree",
+        equivariant=False,
+        takes_edge_attr=True,
+        departures=(
+            "One expander a seed and graph size; the paper's code draws one for each graph.",
+            "Equivariant with expander_degree=0 alone.",
+            "Positional encodings are part of the node features, encoded once for all models "
+            "alike.",
+        ),
+    )
 
     def __init__(
         self,

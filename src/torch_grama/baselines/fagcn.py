@@ -9,7 +9,7 @@ from torch_geometric.nn import FAConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from torch_grama.baselines.graph_head import GraphHead
-from torch_grama.baselines.graph_model import GraphModel
+from torch_grama.baselines.graph_model import Card, GraphModel
 from torch_grama.nn.graph_input import GraphInput
 
 
@@ -32,6 +32,14 @@ class FAGCN(GraphModel):
             attention.
         eps (float, optional): How much of the first state is kept.
     """
+
+    card = Card(
+        equation="h_i <- eps h_i^0 + sum_j tanh(g^T [h_i | h_j]) / sqrt(d_i d_j) h_j",
+        reference="Bo et al., Beyond Low-Frequency Information in Graph Convolutional Networks, "
+        "2021 (arXiv:2101.00797)",
+        cost="N F + E F",
+        source="torch_geometric.nn.FAConv",
+    )
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from torch.nn import Linear, Module, ModuleList
 from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.graph_head import NodeOutput
-from torch_grama.baselines.graph_model import GraphModel
+from torch_grama.baselines.graph_model import Card, GraphModel
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import mean_adjacency
@@ -43,6 +43,19 @@ class GBKGNN(GraphModel):
         dropout (float, optional): Dropout after each hidden layer.
         gate_loss_weight (float, optional): The weight :math:`\lambda`.
     """
+
+    card = Card(
+        equation="h_i <- W_f h_i + mean_j (s_ij W_s h_j + (1 - s_ij) W_d h_j)",
+        reference="Du et al., GBK-GNN: Gated Bi-Kernel Graph Neural Networks, 2022 "
+        "(arXiv:2110.15777)",
+        cost="N F^2 + E F",
+        departures=(
+            "A training loop has to add auxiliary_loss, which teaches the gates, as the one here "
+            "does; without, they learn from the task alone.",
+            "Follows the paper where the released code differs: neighbours in both sums, the sums "
+            "added, plain cross-entropy of the gate.",
+        ),
+    )
 
     def __init__(
         self,

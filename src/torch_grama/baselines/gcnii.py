@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import ModuleList
 from torch_geometric.nn import GCN2Conv
 
+from torch_grama.baselines.graph_model import Card
 from torch_grama.baselines.layer_stack import EncodedModel
 from torch_grama.nn.arguments import Activation, resolve_activation
 from torch_grama.nn.graph_input import GraphInput
@@ -26,8 +27,7 @@ class GCNII(EncodedModel):
 
     .. note::
         ``theta=None`` sets :math:`\beta_l = 1`, the form of the Long Range Graph Benchmark (there
-        with ``alpha=0.2``) and of the synthetic tasks. Dropout follows each
-        activation, where the paper drops out the input of each layer.
+        with ``alpha=0.2``) and of the synthetic tasks.
 
     Args:
         dropout (float, optional): Dropout after the encoder, each layer and in the readout.
@@ -36,6 +36,15 @@ class GCNII(EncodedModel):
         theta (float, optional): Damping of the weights, or :obj:`None`.
         residual (bool, optional): Whether the input of a layer is added to its output.
     """
+
+    card = Card(
+        equation="X' = act(((1 - alpha) A_hat X + alpha X_0)((1 - beta_l) I + beta_l W)), beta_l "
+        "= log(theta / l + 1)",
+        reference="Chen et al., Simple and Deep Graph Convolutional Networks, 2020",
+        cost="N F^2 + E F",
+        source="torch_geometric.nn.GCN2Conv",
+        departures=("Dropout follows each activation instead of preceding each layer.",),
+    )
 
     def __init__(
         self,

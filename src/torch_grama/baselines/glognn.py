@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import Linear, Parameter
 
 from torch_grama.baselines.graph_head import NodeOutput
-from torch_grama.baselines.graph_model import GraphModel, check_num_nodes
+from torch_grama.baselines.graph_model import Card, GraphModel, check_num_nodes
 from torch_grama.baselines.products import propagate
 from torch_grama.nn.arguments import check_positive
 from torch_grama.nn.engine.adjacency import Adjacency
@@ -41,8 +41,7 @@ class GloGNN(GraphModel):
     "All nodes" are the nodes of the same graph; the graphs of a batch do not see each other.
 
     .. note::
-        The branch :math:`\mathbf{A} \mathbf{W}_A` learns a vector for each node, so it needs
-        :obj:`num_nodes` and makes the model transductive. Without it the model is
+        The branch :math:`\mathbf{A} \mathbf{W}_A` needs :obj:`num_nodes`. Without it the model is
         :math:`\delta = 1`, works on any graph and does not depend on the numbering of the nodes.
 
     Args:
@@ -57,6 +56,19 @@ class GloGNN(GraphModel):
             :obj:`num_nodes` alone.
         num_hops (int, optional): The highest power :math:`K`.
     """
+
+    card = Card(
+        equation="H <- (1-g) Z* H + g H0,  Z* the ridge fit of H by all nodes, near powers of A",
+        reference="Li et al., Finding Global Homophily in Graph Neural Networks When Meeting "
+        "Heterophily, 2022 (arXiv:2205.07308)",
+        cost="N C^2 + C^3 + E C",
+        departures=(
+            "Without num_nodes the branch that reads rows of the adjacency matrix is left out.",
+            "With num_nodes it learns a vector for each node: it then serves one graph and "
+            "depends on the numbering of the nodes.",
+            "GloGNN++, which weighs the outputs by a learned diagonal, is not included.",
+        ),
+    )
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from torch_geometric.utils import degree, scatter
 
 from torch_grama.baselines.batch_view import BatchView, node_noise
 from torch_grama.baselines.branch_stack import BranchSum, StackModel
+from torch_grama.baselines.graph_model import Card
 from torch_grama.baselines.local_layers import build_local_layers
 from torch_grama.baselines.mamba_block import BidirectionalMamba
 from torch_grama.nn.arguments import check_positive
@@ -51,12 +52,8 @@ class GMN(StackModel):
         of nodes of the same degree does.
 
     .. note::
-        No code of the authors is public. Readings taken: the walks are drawn once a forward pass
-        and serve all layers; the encoder :math:`\phi` is as above; the scan over the tokens is
-        read at the end of each direction, where it has seen them all; the frame with its
-        feed-forward part is that of GPS; ties between degrees go by number. The walks come from
-        PyTorch's global generator in training, and are fixed by the number of a node within its
-        graph at test time. Memory is that of a model on :math:`m s + 1` times as many nodes.
+        Ties between degrees go by number. The walks come from PyTorch's global generator in
+        training. Memory is that of a model on :math:`m s + 1` times as many nodes.
 
     Args:
         local (str, optional): The message-passing branch, ``"gcn"``, ``"gat"``, ``"gine"``,
@@ -66,6 +63,24 @@ class GMN(StackModel):
         num_walks (int, optional): Walks a token :math:`M`.
         state_channels (int, optional): States a channel of the scans.
     """
+
+    card = Card(
+        equation="y_i = last(BiMamba(subgraphs of random walks from i, widest first)), u = "
+        "BiMamba(y sorted by degree), h = BN(x + u) + BN(x + gatedgcn(x)), x' = BN(h + MLP(h))",
+        reference="Behrouz and Hashemi, Graph Mamba: Towards Learning on Graphs with State Space "
+        "Models, 2024",
+        cost="T N F^2 + T S N F + E F, T tokens a node, S states a channel",
+        equivariant=False,
+        takes_edge_attr=True,
+        departures=(
+            "No code of the authors is public; this is a reading of the paper.",
+            "Subgraphs are encoded by one round of message passing and a mean; each direction of "
+            "the scan over them is read at its end.",
+            "Walks are drawn once a forward pass for all layers; at test time they are fixed by "
+            "the number of a node within its graph.",
+            "The frame around the scans, with its feed-forward part, is that of GPS.",
+        ),
+    )
 
     def __init__(
         self,

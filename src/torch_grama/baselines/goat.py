@@ -13,6 +13,7 @@ from torch_geometric.utils import degree, scatter, softmax
 
 from torch_grama.baselines.batch_view import BatchView
 from torch_grama.baselines.branch_stack import StackModel
+from torch_grama.baselines.graph_model import Card
 from torch_grama.baselines.hop_pairs import pairs_within
 from torch_grama.nn.arguments import check_positive
 from torch_grama.nn.norms import StepwiseBatchNorm
@@ -39,12 +40,9 @@ class GOAT(StackModel):
     ReLU, twice.
 
     .. note::
-        All nodes within :obj:`local_hops` take part where the paper samples some (20, 10 and 5 in
-        three hops), and positional codes are part of the node features rather than beside them.
-        The counts :math:`n_k` are those of the node's own graph at this step, so that the graphs
-        of a batch do not mix; the paper has one graph and counts from earlier steps. The paper's
-        model has one layer. The centres are data, like the running statistics of a batch norm:
-        training moves them, evaluation does not.
+        The paper samples 20, 10 and 5 nodes in three hops, and its model has one layer. The centres
+        are data, like the running statistics of a batch norm: training moves them, evaluation does
+        not.
 
     Args:
         hidden_channels (int): Width of the states, and of each head.
@@ -52,6 +50,20 @@ class GOAT(StackModel):
         local_hops (int, optional): Distance :math:`K` of the local attention; the number of pairs
             grows with its power.
     """
+
+    card = Card(
+        equation="x_i' = FFN([sum_j softmax_j(q_i k_j + b_d(ij)) v_j, sum_k softmax_k(q_i' W mu_k "
+        "+ log n_k) V mu_k]), j nearby, mu_k the centres of k-means",
+        reference="Kong et al., GOAT: A Global Transformer on Large-scale Graphs, 2023",
+        cost="N F^2 + E F + K N F, K centres",
+        departures=(
+            "All nodes within local_hops (1 by default); the paper samples from three hops.",
+            "Positional codes are part of the node features, not beside them.",
+            "Counts of the centres are those of the node's own graph at this step; the paper's "
+            "are of one graph and of earlier steps.",
+            "Centres start with a count of one, so that unused ones stay in place.",
+        ),
+    )
 
     def __init__(
         self,

@@ -8,6 +8,7 @@ from torch.nn import Module
 
 from torch_grama.baselines.branch_stack import BranchStack
 from torch_grama.baselines.global_attention import FullAttention, LinearAttention
+from torch_grama.baselines.graph_model import Card
 from torch_grama.baselines.local_layers import LOCAL_LAYERS
 from torch_grama.nn.arguments import choose
 
@@ -78,6 +79,17 @@ class Transformer(BranchStack):
         attention_dropout (float, optional): Dropout of the attention weights; the benchmark has
             0.5.
     """
+
+    card = Card(
+        equation="h = BN(x + attention(x)), x' = BN(h + MLP(h)), over all nodes of a graph",
+        reference="Dwivedi et al., Long Range Graph Benchmark, 2022",
+        cost="N F^2 + n N F, n nodes a graph",
+        source="torch.nn.MultiheadAttention",
+        departures=(
+            "Positional encodings are part of the node features, encoded once for all models "
+            "alike.",
+        ),
+    )
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ from torch.nn import Module
 
 from torch_grama.baselines.batch_view import BatchView, node_noise
 from torch_grama.baselines.branch_stack import BranchStack
+from torch_grama.baselines.graph_model import Card
 from torch_grama.baselines.local_layers import LOCAL_LAYERS
 from torch_grama.baselines.mamba_block import MambaBlock
 from torch_grama.nn.arguments import check_positive, choose
@@ -33,16 +34,29 @@ class GraphMamba(BranchStack):
         the same degree. Averaging over orders makes this smaller, not zero.
 
     .. note::
-        The orders of the test are fixed by the number of a node within its graph, so that a
-        trained model gives the same result every time; the paper's code draws them anew. The
-        random buckets that it has for large graphs are left out: one graph is one sequence.
-        Memory is linear in the nodes.
+        A trained model gives the same result every time. Memory is linear in the nodes.
 
     Args:
         local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gine-multi"`` or ``"gatedgcn"``.
         order (str, optional): ``"degree"``, or ``"random"`` to sort by the noise alone.
         num_orders (int, optional): Orders averaged at test time.
     """
+
+    card = Card(
+        equation="h = BN(x + gatedgcn(x)) + BN(x + Mamba(x sorted by degree + noise)), x' = BN(h "
+        "+ MLP(h))",
+        reference="Wang et al., Graph-Mamba: Towards Long-Range Graph Sequence Modeling with "
+        "Selective State Spaces, 2024",
+        cost="N F^2 + S N F + E F, S states a channel; five times the scan at test time",
+        equivariant=False,
+        takes_edge_attr=True,
+        departures=(
+            "The five orders of the test are fixed by the number of a node within its graph; the "
+            "paper's code draws them anew.",
+            "No random buckets for large graphs: one graph is one sequence.",
+            "The scan is plain PyTorch, parallel within chunks; no compiled kernel.",
+        ),
+    )
 
     def __init__(
         self,
@@ -88,13 +102,22 @@ class GPSMamba(BranchStack):
         The result depends on how the nodes are numbered: the nodes of each graph are scanned in
         the order in which they are stored.
 
-    .. note::
-        The paper names the baseline and does not say in which order, in which direction or with
-        which local branch it runs. Taken here: the stored order, one direction, GatedGCN.
-
     Args:
         local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gine-multi"`` or ``"gatedgcn"``.
     """
+
+    card = Card(
+        equation="h = BN(x + gatedgcn(x)) + BN(x + Mamba(x)), x' = BN(h + MLP(h))",
+        reference="Behrouz and Hashemi, Graph Mamba: Towards Learning on Graphs with State Space "
+        "Models, 2024 (baseline of that paper)",
+        cost="N F^2 + S N F + E F, S states a channel",
+        equivariant=False,
+        takes_edge_attr=True,
+        departures=(
+            "The paper says neither order, direction nor local branch: taken are the stored "
+            "order, one direction and GatedGCN.",
+        ),
+    )
 
     def __init__(
         self,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 from torch.nn import Module
@@ -48,6 +50,41 @@ SHARED_ARGUMENTS = {
 }
 """What arguments mean that many models take; the docstring of a model says what is its own."""
 
+
+@dataclass(frozen=True)
+class Card:
+    r"""What a comparison says of a model beside its numbers.
+
+    Attributes:
+        equation: Its update in one line of plain text.
+        reference: Authors, title, year.
+        cost: What one layer costs, in N nodes, E edges, F channels, such as ``N F^2 + E F``.
+        source: The PyG class that does the work, or ``torch_grama``.
+        equivariant: Whether renumbering the nodes renumbers the output and changes nothing else.
+        takes_edge_attr: Whether it uses edge attributes (it then takes ``edge_dim``).
+        takes_sequence: Whether it reads a sequence of features ``[N, L, C]``.
+        departures: What differs from its paper, and which reading was taken where the paper leaves
+            something open; one sentence each. Empty: none known.
+    """
+
+    equation: str
+    reference: str
+    cost: str
+    source: str = "torch_grama"
+    equivariant: bool = True
+    takes_edge_attr: bool = False
+    takes_sequence: bool = False
+    departures: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        r"""Returns the part that a docstring shows."""
+        lines = [f"{self.reference}. A layer costs ``{self.cost}``."]
+        if self.departures:
+            lines += ["", "Departures and readings:", ""]
+            lines += [f"- {sentence}" for sentence in self.departures]
+        return "\n".join(lines)
+
+
 SHAPES = r"""Shapes:
     - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)`, edge weights :math:`(E)`
       *(optional)*, edge attributes :math:`(E, D)` *(optional)*, batch vector :math:`(N)`
@@ -70,6 +107,7 @@ class GraphModel(Module):
             unknown.
     """
 
+    card: ClassVar[Card]
     takes_edge_weight: bool = True
     head: Module
 
@@ -151,7 +189,7 @@ class GraphModel(Module):
 
 
 def describe_arguments(model: type[Module]) -> str:
-    r"""Returns the docstring of a model with all its arguments, their defaults, and the shapes.
+    r"""Returns the docstring of a model with its card, all its arguments, and the shapes.
 
     What the class itself does not say of an argument is what the class it extends says of it, or
     else :obj:`SHARED_ARGUMENTS`.
@@ -170,7 +208,9 @@ def describe_arguments(model: type[Module]) -> str:
         if text:
             lines.append(f"    {text}")
     shapes = "" if "Shapes:" in after else SHAPES
-    parts = [before, "Args:\n" + "\n".join(lines), after, shapes]
+    card = model.__dict__.get("card")
+    told = "" if card is None else card.describe()
+    parts = [before, told, "Args:\n" + "\n".join(lines), after, shapes]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

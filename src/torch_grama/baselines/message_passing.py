@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from torch.nn import Linear, Module, ReLU, Sequential
 from torch_geometric.nn import ARMAConv, GATConv, GCNConv, GINConv, GINEConv, SAGEConv
 
+from torch_grama.baselines.graph_model import Card
 from torch_grama.baselines.layer_stack import LayerStack, first_and_later_widths
 from torch_grama.nn.arguments import Activation, check_positive, resolve_activation
 from torch_grama.nn.gated_gcn_conv import GatedGCNConv
@@ -53,9 +54,17 @@ class GCN(ConvStack):
     where :math:`\tilde{\mathbf{D}}` holds the row sums of :math:`\mathbf{A} + \mathbf{I}`.
 
     .. note::
-        The paper has two layers and no other readout than the last one. Here an encoder and a
-        readout MLP lie around the layers, as around those of all models it is compared with.
+        The paper has two layers and no other readout than the last one.
     """
+
+    card = Card(
+        equation="X' = act(A_hat X W + b)",
+        reference="Kipf and Welling, Semi-Supervised Classification with Graph Convolutional "
+        "Networks, 2017",
+        cost="N F^2 + E F",
+        source="torch_geometric.nn.GCNConv",
+        departures=("An encoder and a readout MLP lie around the layers, as in all models here.",),
+    )
 
     conv_class = GCNConv
 
@@ -69,9 +78,19 @@ class GraphSAGE(ConvStack):
         \frac{1}{|\mathcal{N}(i)|} \sum_{j \in \mathcal{N}(i)} \mathbf{x}_j + \mathbf{b} \Big).
 
     .. note::
-        The mean is over all neighbours; neighbour sampling, if any, is the loader's part. The
-        paper's division by the norm of the output is left out.
+        Neighbour sampling, if any, is the loader's part.
     """
+
+    card = Card(
+        equation="x_i' = act(W1 x_i + W2 mean_j x_j + b)",
+        reference="Hamilton et al., Inductive Representation Learning on Large Graphs, 2017",
+        cost="N F^2 + E F",
+        source="torch_geometric.nn.SAGEConv",
+        departures=(
+            "The mean is over all neighbours.",
+            "States are not divided by their norm.",
+        ),
+    )
 
     takes_edge_weight: bool = False
     conv_class = SAGEConv
@@ -88,14 +107,25 @@ class GAT(LayerStack):
         [ \mathbf{W} \mathbf{x}_i \, \Vert \, \mathbf{W} \mathbf{x}_j ] \right).
 
     .. note::
-        The activation is that of the other models (the paper's is ELU), and attention weights are
-        not dropped out.
+        The activation is that of the other models (the paper's is ELU).
 
     Args:
         heads (int, optional): Number of attention heads, whose outputs lie side by side.
         edge_dim (int, optional): Width of the edge attributes, which then take part in the
             attention.
     """
+
+    card = Card(
+        equation="x_i' = act(sum_j softmax_j(LeakyReLU(a [W x_i, W x_j])) W x_j + b)",
+        reference="Velickovic et al., Graph Attention Networks, 2018",
+        cost="N F^2 + E F",
+        source="torch_geometric.nn.GATConv",
+        takes_edge_attr=True,
+        departures=(
+            "An encoder and a readout MLP lie around the layers, as in all models here.",
+            "Attention weights are not dropped out.",
+        ),
+    )
 
     takes_edge_weight: bool = False
 
@@ -146,8 +176,7 @@ class GIN(LayerStack):
         \sum_{j \in \mathcal{N}(i)} \mathbf{x}_j \Big) \Big).
 
     .. note::
-        The paper's batch norm inside each MLP is left out (``norm="batch_norm"`` puts one after
-        it), and the readout is that of the other models, not the concatenation of all layers.
+        ``norm="batch_norm"`` puts a norm after each MLP.
 
     Args:
         mlp_layers (int, optional): Linear layers of each MLP.
@@ -155,6 +184,17 @@ class GIN(LayerStack):
         aggregation (str, optional): ``"sum"``, or ``"multi"`` for a linear map of sum, mean,
             maximum and minimum in its place.
     """
+
+    card = Card(
+        equation="x_i' = act(MLP((1 + eps) x_i + sum_j x_j))",
+        reference="Xu et al., How Powerful are Graph Neural Networks?, 2019",
+        cost="N F^2 + E F",
+        source="torch_geometric.nn.GINConv",
+        departures=(
+            "No batch norm inside the MLPs.",
+            "The readout sees the last layer, not all of them.",
+        ),
+    )
 
     takes_edge_weight: bool = False
 
@@ -199,9 +239,9 @@ class GINE(LayerStack):
         \sum_{j \in \mathcal{N}(i)} \mathrm{ReLU}(\mathbf{x}_j + \mathbf{e}_{ij}) \Big) \Big).
 
     .. note::
-        Edge attributes are encoded once, by one map that all layers share. With 5 layers of width
-        208, embedded atoms and bonds, and one linear layer as readout, this is the GINE of the
-        `Long Range Graph Benchmark <https://arxiv.org/abs/2206.08164>`_ (475,498 parameters).
+        With 5 layers of width 208, embedded atoms and bonds, and one linear layer as readout, this
+        is the GINE of the `Long Range Graph Benchmark <https://arxiv.org/abs/2206.08164>`_ (475,498
+        parameters).
 
     Args:
         pre_linear (bool, optional): Whether a linear map to the hidden width comes first; without,
@@ -211,6 +251,18 @@ class GINE(LayerStack):
         edge_dim (int, optional): Width of the edge attributes; without, every edge starts from one
             learned vector.
     """
+
+    card = Card(
+        equation="x_i' = act(MLP((1 + eps) x_i + sum_j ReLU(x_j + e_ij)))",
+        reference="Hu et al., Strategies for Pre-training Graph Neural Networks, 2020",
+        cost="N F^2 + E F",
+        source="torch_geometric.nn.GINEConv",
+        takes_edge_attr=True,
+        departures=(
+            "One map encodes the edge attributes for all layers.",
+            "Without edge attributes, every edge has one learned vector.",
+        ),
+    )
 
     takes_edge_weight: bool = False
 
@@ -267,11 +319,10 @@ class GatedGCN(LayerStack):
     where :math:`s` is the logistic function.
 
     .. note::
-        Dropout falls on the nodes alone, and :math:`\mathbf{C}` has no bias of its own, which
-        those of :math:`\mathbf{D}` and :math:`\mathbf{E}` make superfluous. With 5 layers of
-        width 138, embedded atoms and bonds, and one linear layer as readout, this is the GatedGCN
-        of the `Long Range Graph Benchmark <https://arxiv.org/abs/2206.08164>`_ (509,368
-        parameters there).
+        :math:`\mathbf{C}` has no bias of its own, which those of :math:`\mathbf{D}` and
+        :math:`\mathbf{E}` make superfluous. With 5 layers of width 138, embedded atoms and bonds,
+        and one linear layer as readout, this is the GatedGCN of the `Long Range Graph Benchmark
+        <https://arxiv.org/abs/2206.08164>`_ (509,368 parameters there).
 
     Args:
         norm (str, optional): ``"batch_norm"``, for nodes and edges, or :obj:`None`.
@@ -280,6 +331,20 @@ class GatedGCN(LayerStack):
         edge_dim (int, optional): Width of the edge attributes; without, every edge starts from one
             learned vector.
     """
+
+    card = Card(
+        equation="e' = C e + D x_i + E x_j; x_i' = x_i + act(BN(A x_i + sum_j s(e') B x_j / sum_j "
+        "s(e')))",
+        reference="Bresson and Laurent, Residual Gated Graph ConvNets, 2017, in the form of "
+        "Dwivedi et al., Benchmarking Graph Neural Networks, 2023",
+        cost="(N + E) F^2",
+        source="torch_grama.nn.GatedGCNConv",
+        takes_edge_attr=True,
+        departures=(
+            "Dropout falls on the nodes alone.",
+            "Without edge attributes, every edge starts from one learned vector.",
+        ),
+    )
 
     takes_edge_weight: bool = False
 
@@ -346,6 +411,14 @@ class ARMA(LayerStack):
             layer.
         shared_weights (bool, optional): Whether the steps of a stack share their weights.
     """
+
+    card = Card(
+        equation="X_k <- act(D^-1/2 A D^-1/2 X_k W_k + X V_k + b_k), T times; X' = mean_k X_k",
+        reference="Bianchi et al., Graph Neural Networks with Convolutional ARMA Filters, 2021",
+        cost="K T (N F^2 + E F)",
+        source="torch_geometric.nn.ARMAConv",
+        departures=("An encoder and a readout MLP lie around the layers, as in all models here.",),
+    )
 
     def __init__(
         self,

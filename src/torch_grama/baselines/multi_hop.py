@@ -11,7 +11,7 @@ from torch.nn import BatchNorm1d, Identity, Linear, ModuleList, Parameter
 from torch_geometric.nn import MixHopConv
 
 from torch_grama.baselines.graph_head import GraphHead
-from torch_grama.baselines.graph_model import GraphModel
+from torch_grama.baselines.graph_model import Card, GraphModel
 from torch_grama.baselines.hop_pairs import RingMatrices
 from torch_grama.baselines.products import propagate, weigh_without_loops
 from torch_grama.nn.engine.adjacency import Adjacency
@@ -35,8 +35,7 @@ class H2GCN(GraphModel):
     doubles its width with every round.
 
     .. note::
-        Edge weights are not used: the rings are sets. The second ring is found once for each graph
-        and kept (see :obj:`cached`).
+        The second ring is found once for each graph and kept (see :obj:`cached`).
 
     Args:
         hidden_channels (int): Width of :math:`\mathbf{R}^{(0)}`.
@@ -44,6 +43,13 @@ class H2GCN(GraphModel):
         dropout (float, optional): Dropout before the last layer.
         cached (bool, optional): Whether to remember the rings of each graph.
     """
+
+    card = Card(
+        equation="R^k = A_1 R^(k-1) | A_2 R^(k-1),  Y = W [R^0 | ... | R^K],  exact rings 1 and 2",
+        reference="Zhu et al., Beyond Homophily in Graph Neural Networks, 2020 (arXiv:2006.11468)",
+        cost="(E + E_2) F 2^k, with E_2 pairs at distance two",
+        departures=("Edge weights are not used: the rings are sets.",),
+    )
 
     def __init__(
         self,
@@ -96,6 +102,18 @@ class MixHop(GraphModel):
         powers (sequence of int, optional): The powers :math:`P`.
         head_layers (int, optional): Number of linear layers at the end.
     """
+
+    card = Card(
+        equation="H <- relu(BN(|_p A^p H W_p)),  p in {0, 1, 2}",
+        reference="Abu-El-Haija et al., MixHop: Higher-Order Graph Convolutional Architectures, "
+        "2019 (arXiv:1905.00067)",
+        cost="|P|^2 N F^2 + max(P) |P| E F",
+        source="torch_geometric.nn.MixHopConv",
+        departures=(
+            "hidden_channels is the width for each power.",
+            "The paper learns the share of each power by lasso; here all have the same width.",
+        ),
+    )
 
     def __init__(
         self,
@@ -155,6 +173,17 @@ class FSGNN(GraphModel):
         normalize (bool, optional): Whether both matrices are normalised symmetrically, as in the
             paper.
     """
+
+    card = Card(
+        equation="Y = ReLU(|_m softmax(a)_m L2(M_m X W_m)) W,  M_m in {I, A, A+I, A^2, ...}",
+        reference="Maurya et al., Improving Graph Neural Networks with Simple Architecture "
+        "Design, 2021 (arXiv:2105.07634)",
+        cost="N C F + E C",
+        departures=(
+            "Powers are normalised as in the paper; the evaluation of Platonov et al. used raw "
+            "powers (normalize=false).",
+        ),
+    )
 
     def __init__(
         self,

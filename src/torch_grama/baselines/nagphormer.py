@@ -13,6 +13,7 @@ from torch_geometric.nn.inits import reset
 from torch_grama.baselines.batch_view import BatchView
 from torch_grama.baselines.branch_stack import StackModel
 from torch_grama.baselines.global_attention import check_heads, reset_multihead
+from torch_grama.baselines.graph_model import Card
 from torch_grama.nn.arguments import check_positive
 
 # Nodes that attend at once; the fused kernels stop at 65,535 sequences.
@@ -37,14 +38,27 @@ class NAGphormer(StackModel):
         [\mathbf{z}_{i,0} \Vert \mathbf{z}_{i,k}] + b \right) \mathbf{z}_{i,k}.
 
     .. note::
-        Eigenvectors of the Laplacian are part of the node features where they are wanted. The hops
-        are made in every forward pass, whole graphs at a time; the paper makes them once and
-        trains on batches of nodes. The head is that of all models here.
+        The hops are made in every forward pass.
 
     Args:
         num_layers (int): Number of transformer layers.
         hops (int, optional): Number of hops :math:`K`.
     """
+
+    card = Card(
+        equation="z_i = transformer([x_i, (A_hat x)_i, ..., (A_hat^K x)_i]), x_i' = z_i0 + sum_k "
+        "softmax_k(a [z_i0, z_ik]) z_ik",
+        reference="Chen et al., NAGphormer: A Tokenized Graph Transformer for Node Classification "
+        "in Large Graphs, 2023",
+        cost="K N F^2 + K^2 N F, and once K E C, K hops, C input channels",
+        source="torch_grama, with torch.nn.MultiheadAttention",
+        departures=(
+            "Whole graphs at a time; the paper trains on batches of nodes with stored hops.",
+            "The head is a readout MLP of the hidden width; the paper's narrows to half of it.",
+            "Positional encodings are part of the node features, encoded once for all models "
+            "alike.",
+        ),
+    )
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from torch_geometric.nn import SGConv
 from torch_geometric.nn.models import MLP
 
 from torch_grama.baselines.graph_head import NodeOutput
-from torch_grama.baselines.graph_model import GraphModel
+from torch_grama.baselines.graph_model import Card, GraphModel
 from torch_grama.baselines.products import propagate
 from torch_grama.nn.arguments import check_positive, choose
 from torch_grama.nn.graph_input import GraphInput
@@ -84,6 +84,13 @@ class GPRGNN(GraphModel):
         start (str, optional): ``"ppr"`` or ``"random"``.
     """
 
+    card = Card(
+        equation="Y = sum_k gamma_k A^k MLP(X),  gamma learned",
+        reference="Chien et al., Adaptive Universal Generalized PageRank Graph Neural Network, "
+        "2021 (arXiv:2006.07988)",
+        cost="E C",
+    )
+
     def __init__(
         self,
         in_channels: int,
@@ -155,10 +162,6 @@ class JacobiConv(GraphModel):
         \theta'_k = \frac{(2k + a + b - 1)(a^2 - b^2)}{2k(k + a + b)(2k + a + b - 2)}, \\
         \theta''_k &= \frac{(k + a - 1)(k + b - 1)(2k + a + b)}{k(k + a + b)(2k + a + b - 2)}.
 
-    .. note::
-        The released code has the opposite sign at :math:`\theta'_k`. The sign here is that of
-        Jacobi polynomials; for :math:`a = b` there is no difference.
-
     Args:
         hidden_channels (int): Not used: the model is linear.
         num_layers (int): The degree :math:`K`.
@@ -168,6 +171,18 @@ class JacobiConv(GraphModel):
         b (float, optional): Second parameter of the polynomials, above -1.
         factor (float, optional): The bound :math:`\gamma'` of the learned factors.
     """
+
+    card = Card(
+        equation="Y_c = sum_k beta_kc P_k(A) (X W)_c,  P_k Jacobi polynomials with learned factors",
+        reference="Wang & Zhang, How Powerful are Spectral Graph Neural Networks, 2022 "
+        "(arXiv:2205.11172)",
+        cost="E C",
+        departures=(
+            "One learning rate and one dropout for all its parts; the released code has several.",
+            "The sign of the constant term is that of Jacobi polynomials; the released code has "
+            "the opposite one (no difference for a = b).",
+        ),
+    )
 
     def __init__(
         self,

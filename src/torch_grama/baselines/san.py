@@ -27,6 +27,7 @@ from torch_grama.baselines.global_attention import (
     reset_multihead,
     sum_over_edges,
 )
+from torch_grama.baselines.graph_model import Card
 from torch_grama.nn.arguments import choose
 
 
@@ -42,15 +43,27 @@ class SAN(StackModel):
     queries, keys and edge maps for the edges of the graph and for the pairs without an edge.
 
     .. note::
-        The learned encoding of the Laplacian's eigenvectors is
-        :class:`~torch_grama.baselines.san.LaplaceEncoder`; it comes before the model,
-        as part of the node features. Dropout follows :math:`\mathbf{W}_O` instead of preceding it.
-        Without edge attributes all edges share one learned vector.
+        The learned encoding, :class:`~torch_grama.baselines.LaplaceEncoder`, comes before the
+        model, as part of the node features. Without edge attributes all edges share one learned
+        vector.
 
     Args:
         gamma (float, optional): Weight :math:`\gamma` of the pairs without an edge; zero for
             attention along the edges alone. (default: :obj:`1e-6`, as in the benchmark)
     """
+
+    card = Card(
+        equation="a_i = sum_j w_ij v_j / sum_j w_ij, w = exp(q k e) on edges and gamma exp(q' k' "
+        "e') elsewhere, h = BN(x + W a), x' = BN(h + MLP(h))",
+        reference="Kreuzer et al., Rethinking Graph Transformers with Spectral Attention, 2021",
+        cost="N F^2 + n N F + E F, n nodes a graph",
+        takes_edge_attr=True,
+        departures=(
+            "The learned Laplacian encoding is a module of its own (LaplaceEncoder); without it "
+            "the encodings are those of all models here.",
+            "Dropout follows the output map of the attention instead of preceding it.",
+        ),
+    )
 
     def __init__(
         self,

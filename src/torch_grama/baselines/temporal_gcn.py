@@ -12,7 +12,7 @@ from torch.nn import Linear, Module, ModuleList, Parameter
 from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.graph_head import GraphHead
-from torch_grama.baselines.graph_model import GraphModel
+from torch_grama.baselines.graph_model import Card, GraphModel
 from torch_grama.baselines.products import propagate
 from torch_grama.nn.arguments import check_positive
 from torch_grama.nn.engine.adjacency import Adjacency
@@ -38,11 +38,6 @@ class TGCN(GraphModel):
     oldest first; the output is a linear layer of :math:`\mathrm{ReLU}(\mathbf{H}_L)`. Further
     layers read the states of the layer below as their sequence.
 
-    .. note::
-        The paper has two graph convolutions in a row before each gate; the library whose numbers
-        are quoted has one, as here. Its example carries the state from one window of the series to
-        the next and reads the lags as channels; here each window stands alone and is read in time.
-
     Args:
         in_channels (int): Width of one element of the sequence.
         num_layers (int): Number of recurrent layers.
@@ -53,6 +48,20 @@ class TGCN(GraphModel):
           :math:`(E)` *(optional)*
         - **output:** :math:`(N, C_{out})` or :math:`(B, C_{out})`
     """
+
+    card = Card(
+        equation="H_t = GRU(A X_t U, H_(t-1)),  y = W relu(H_L)",
+        reference="Zhao et al., T-GCN: A Temporal Graph Convolutional Network for Traffic "
+        "Prediction, 2019 (arXiv:1811.05320)",
+        cost="L (N F^2 + E C)",
+        takes_sequence=True,
+        departures=(
+            "One graph convolution before each gate, as in PyTorch Geometric Temporal; the paper "
+            "has two.",
+            "Each window starts from a zero state and is read in time; that library's example "
+            "carries the state from window to window and reads the lags as channels.",
+        ),
+    )
 
     def __init__(
         self,
@@ -96,12 +105,6 @@ class A3TGCN(TGCN):
     where :math:`\mathbf{a}` has one learned entry for each element of the sequence and
     :math:`\mathbf{H}_t` is the state of :class:`TGCN`.
 
-    .. note::
-        In that library every :math:`\mathbf{H}_t` starts from the same state instead of
-        :math:`\mathbf{H}_{t-1}`, and the attention is a vector; the quoted numbers come from
-        there. ``carry_state=True`` passes the state on, as the paper does. The paper's attention is
-        a small network of the states.
-
     Args:
         dropout (float, optional): Dropout of the mean state.
         seq_len (int, optional): Length :math:`L` of the sequence.
@@ -112,6 +115,20 @@ class A3TGCN(TGCN):
           :math:`(E)` *(optional)*
         - **output:** :math:`(N, C_{out})` or :math:`(B, C_{out})`
     """
+
+    card = Card(
+        equation="y = W relu(sum_t softmax(a)_t H_t),  H_t the state of T-GCN at lag t",
+        reference="Bai et al., A3T-GCN: Attention Temporal Graph Convolutional Network for "
+        "Traffic Forecasting, 2021 (arXiv:2006.11583)",
+        cost="L (N F^2 + E C)",
+        takes_sequence=True,
+        departures=(
+            "As in PyTorch Geometric Temporal, which made the quoted numbers: every state starts "
+            "from zero (carry_state=true passes it on, as the paper does) and the attention is "
+            "one learned weight a lag, where the paper has a small network.",
+            "Needs seq_len, the number of lags.",
+        ),
+    )
 
     def __init__(
         self,

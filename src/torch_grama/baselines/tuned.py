@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from torch_geometric.nn import GCNConv, SAGEConv
 
 from torch_grama.baselines.conv_layer import add_edge_states
+from torch_grama.baselines.graph_model import Card
 from torch_grama.baselines.layer_stack import LayerStack, first_and_later_widths
 from torch_grama.baselines.message_passing import attention_conv, gated_convs
 from torch_grama.nn.arguments import Activation
@@ -69,11 +70,24 @@ class TunedGCN(TunedStack):
         tasks (Luo et al., 2025): ``residual="identity"``, batch norm, dropout, often
         ``feed_forward=True``, edge attributes and positional encodings.
 
-        Encoded edge attributes are added to each message inside the sum, which is how we read the
-        second paper, without the factor :math:`\hat{a}_{ij}`; its released layer applies ReLU to
-        each message and leaves the factor out everywhere. Graphs are read out by their mean, where
-        the second paper takes the sum or the maximum for some data sets.
+        Encoded edge attributes are added inside the sum, which is how we read the second paper,
+        without the factor :math:`\hat{a}_{ij}`.
     """
+
+    card = Card(
+        equation="x_i' = Dropout(act(BN(sum_j a_ij W x_j + sum_j e_ij + b + R x_i)))",
+        reference="Luo et al., Classic GNNs are Strong Baselines, 2024, and Can Classic GNNs Be "
+        "Strong Baselines for Graph-level Tasks?, 2025",
+        cost="N F^2 + E F",
+        source="torch_geometric.nn.GCNConv",
+        takes_edge_attr=True,
+        departures=(
+            "Edge attributes are added to each message; the second paper's released layer applies "
+            "ReLU to it and drops the factor a_ij.",
+            "Graphs are read out by their mean unless pooling says otherwise; the recipe takes "
+            "sum or maximum for some data sets.",
+        ),
+    )
 
     conv_class = GCNConv
     reduce = "sum"
@@ -90,11 +104,23 @@ class TunedSAGE(TunedStack):
         \mathbf{e}_{ij}) + \mathbf{b} + \mathbf{R} \mathbf{x}_i \Big) \Big) \Big).
 
     .. note::
-        For the two recipes see :class:`TunedGCN`. The first paper's released code adds self-loops
-        to the graph also for GraphSAGE; here the mean is over the neighbours alone. The second
-        paper has no GraphSAGE; edge attributes are added in the same way as for the graph
-        convolutional network.
+        For the two recipes see :class:`TunedGCN`.
     """
+
+    card = Card(
+        equation="x_i' = Dropout(act(BN(W1 x_i + mean_j (W2 x_j + e_ij) + b + R x_i)))",
+        reference="Luo et al., Classic GNNs are Strong Baselines, 2024, and Can Classic GNNs Be "
+        "Strong Baselines for Graph-level Tasks?, 2025",
+        cost="N F^2 + E F",
+        source="torch_geometric.nn.SAGEConv",
+        takes_edge_attr=True,
+        departures=(
+            "The mean is over the neighbours; the released code adds self-loops to the graph.",
+            "The second paper has no GraphSAGE; edge attributes are added as for GCN.",
+            "Graphs are read out by their mean unless pooling says otherwise; the recipe takes "
+            "sum or maximum for some data sets.",
+        ),
+    )
 
     takes_edge_weight: bool = False
     conv_class = SAGEConv
@@ -114,13 +140,27 @@ class TunedGAT(LayerStack):
     with the attention of :class:`~torch_grama.baselines.GAT`.
 
     .. note::
-        For the two recipes see :class:`TunedGCN`. The second paper has no graph attention network.
+        For the two recipes see :class:`TunedGCN`.
 
     Args:
         heads (int, optional): Number of attention heads, whose outputs lie side by side.
         edge_dim (int, optional): Width of the edge attributes, which then take part in the
             attention.
     """
+
+    card = Card(
+        equation="x_i' = Dropout(act(BN(sum_j alpha_ij W x_j + b + R x_i)))",
+        reference="Luo et al., Classic GNNs are Strong Baselines, 2024, and Can Classic GNNs Be "
+        "Strong Baselines for Graph-level Tasks?, 2025",
+        cost="N F^2 + E F",
+        source="torch_geometric.nn.GATConv",
+        takes_edge_attr=True,
+        departures=(
+            "The second paper has no GAT; edge attributes take part in the attention.",
+            "Graphs are read out by their mean unless pooling says otherwise; the recipe takes "
+            "sum or maximum for some data sets.",
+        ),
+    )
 
     takes_edge_weight: bool = False
 
@@ -174,6 +214,20 @@ class TunedGatedGCN(LayerStack):
         edge_dim (int, optional): Width of the edge attributes; without, every edge starts from one
             learned vector.
     """
+
+    card = Card(
+        equation="x_i' = x_i + Dropout(act(BN(GatedGCN(x, e)_i)))",
+        reference="Luo et al., Classic GNNs are Strong Baselines, 2024, and Can Classic GNNs Be "
+        "Strong Baselines for Graph-level Tasks?, 2025",
+        cost="(N + E) F^2",
+        source="torch_grama.nn.GatedGCNConv",
+        takes_edge_attr=True,
+        departures=(
+            "Dropout falls on the nodes alone.",
+            "Graphs are read out by their mean unless pooling says otherwise; the recipe takes "
+            "sum or maximum for some data sets.",
+        ),
+    )
 
     takes_edge_weight: bool = False
 

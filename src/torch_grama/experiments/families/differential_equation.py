@@ -7,6 +7,7 @@ from functools import partial
 from torch_grama.baselines.antisymmetric import ADGN, SWAN
 from torch_grama.baselines.diffusion import DGC, GRAND
 from torch_grama.baselines.graphcon import GraphCON
+from torch_grama.experiments.families import entry_of
 from torch_grama.experiments.model_entry import ModelEntry
 
 FAMILY = "differential equation"
@@ -60,34 +61,12 @@ def _adgn(aggregation: str, term: str) -> ModelEntry:
 
 
 ENTRIES: dict[str, ModelEntry] = {
-    "dgc": _entry(
-        build=DGC,
-        equation="X <- X - epsilon (I - A_hat) X",
-        reference="Wang et al., Dissecting the Diffusion Process in Linear Graph Convolutional "
-        "Networks, 2021",
-        cost="E F",
-        source="torch_grama",
-        departures=(
-            "Encoded features are diffused; pre_linear=False and readout_layers=1 is the paper's.",
-        ),
-    ),
+    "dgc": entry_of(DGC, FAMILY),
     "grand": _grand(linear=False),
     "grand-linear": _grand(linear=True),
     "graphcon": _graphcon("gcn"),
     "graphcon-gat": _graphcon("gat"),
     "adgn": _adgn("sum", "sum_j V x_j"),
     "adgn-gcn": _adgn("gcn", "sum_j a_ij V x_j"),
-    "swan": _entry(
-        build=SWAN,
-        equation="x_i += epsilon tanh((W - W^T - gamma I) x_i + sum_j a_ij (V - V^T) x_j + beta "
-        "sum_j (p_ij - p_ji) (U + U^T) x_j + b), p = D^-1 A",
-        reference="Gravina et al., On Oversquashing in Graph Neural Networks Through the Lens of "
-        "Dynamical Systems, 2025",
-        cost="N F^2 + E F",
-        source="torch_grama",
-        departures=(
-            "Both matrices follow the equations where the released code errs on edge weights.",
-            "The variant with learned matrices is not provided.",
-        ),
-    ),
+    "swan": entry_of(SWAN, FAMILY),
 }
