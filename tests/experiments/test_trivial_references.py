@@ -93,3 +93,15 @@ def test_published_references_of_the_transfer_task():
     scores = trivial_references(load("transfer-ring-10"))
     assert scores["constant"] == pytest.approx(expected, rel=0.03)
     assert scores["copy"] == pytest.approx(2 / 20, rel=1e-6)
+
+
+@pytest.mark.parametrize("metric", ["mse", "mae"])
+def test_graphs_count_the_same_however_many_nodes_they_have(metric):
+    # as the metric of models does: an error of one on 4 nodes, of none on 100
+    sizes, targets = (100, 4, 100), (0.0, 1.0, 0.0)
+    graphs = [
+        Data(x=torch.full((n, 1), 7.0), edge_index=EDGES, y=torch.full((n, 1), y))
+        for n, y in zip(sizes, targets, strict=True)
+    ]
+    data = task(graphs, indices([0], [0], [1, 2]), "regression", metric, "node")
+    assert trivial_references(data)["constant"] == pytest.approx(0.5)

@@ -173,3 +173,35 @@ def test_learning_rate_goes_on_from_its_state(name):
 def test_warmup_must_end_before_the_run():
     with pytest.raises(ValueError, match=r"'schedule\.warmup_epochs' below 'max_epochs'"):
         build_rate(ScheduleSettings("cosine", warmup_epochs=10))
+
+
+@pytest.mark.parametrize("name", ["cosine", "onecycle"])
+def test_a_run_that_is_given_more_epochs_has_the_rates_of_a_longer_run(name):
+    def run(rate, epochs):
+        rates = []
+        for _ in range(epochs):
+            for _ in range(3):
+                rates.append(rate.value)
+                rate.end_step()
+            rate.end_epoch(1.0, 1.0)
+        return rates
+
+    settings = ScheduleSettings(name)
+    short, longer = (build_rate(settings, epochs, steps=3) for epochs in (4, 8))
+    run(short, 4)
+    longer.load_state_dict(short.state_dict())
+    whole = run(build_rate(settings, 8, steps=3), 8)
+    assert run(longer, 4) == pytest.approx(whole[12:])
+    assert min(whole[12:15]) > 0.01
+
+
+def test_plateau_needs_a_rate_above_its_floor():
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1e-5)
+    with pytest.raises(ValueError, match=r"above 'schedule\.min_lr'"):
+        LearningRate(ScheduleSettings("plateau", min_lr=1e-5), optimizer, 4, 3, False)
+
+
+def test_patience_must_outlast_the_time_between_validations():
+    with pytest.raises(ValueError, match="before it is validated"):
+        TrainerSettings(patience=5, check_val_every=10)
+    TrainerSettings(patience=10, check_val_every=10)

@@ -8,6 +8,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import degree
 
 from torch_grama.datasets.task_data import Fold, GraphTaskData
+from torch_grama.training.metrics import build_metric
 
 RIDGE = 1e-3
 
@@ -16,7 +17,8 @@ def trivial_references(data: GraphTaskData, fold: int = 0) -> dict[str, float]:
     r"""Scores the trivial predictors that make sense for a data set.
 
     They are fitted on the training part (a forecast's on all that comes before the test part, since
-    nothing is selected) and scored on the test part, by the data set's own metric:
+    nothing is selected) and scored on the test part, by the data set's own metric. As for models,
+    every graph of several counts the same in a regression of nodes:
 
     - ``constant``: the most frequent class, the mean (the median for an absolute error), or the
       share of each label;
@@ -47,24 +49,26 @@ def trivial_references(data: GraphTaskData, fold: int = 0) -> dict[str, float]:
     if data.kind == "forecast":
         lags = test.x.size(1)
         return {
-            "zero": _score(metric, torch.zeros_like(test.y), test.y),
-            "last value": _score(metric, test.x[:, -1], test.y),
-            f"AR({lags})": _score(metric, _autoregress(train, test), test.y),
+            "zero": _score(metric, torch.zeros_like(test.y), test),
+            "last value": _score(metric, test.x[:, -1], test),
+            f"AR({lags})": _score(metric, _autoregress(train, test), test),
         }
     center = train.y.median(0).values if metric == "mae" else train.y.mean(0)
-    scores = {"constant": _score(metric, center.expand_as(test.y), test.y)}
+    scores = {"constant": _score(metric, center.expand_as(test.y), test)}
     if data.level == "node":
         if test.x.dim() == 2 and test.x.size(1) == test.y.size(1):
-            scores["copy"] = _score(metric, test.x, test.y)
-        scores["degree table"] = _score(metric, _look_up_degree(train, test), test.y)
+            scores["copy"] = _score(metric, test.x, test)
+        scores["degree table"] = _score(metric, _look_up_degree(train, test), test)
     return scores
 
 
 class _Part:
-    """Inputs, targets and degrees of one split, one row a scored node or graph."""
+    """Inputs, targets and degrees of one split, one row a scored node or graph, and what each row
+    counts.
+    """
 
-    def __init__(self, x: Tensor, y: Tensor, degrees: Tensor) -> None:
-        self.x, self.y, self.degrees = x.double(), y, degrees
+    def __init__(self, x: Tensor, y: Tensor, degrees: Tensor, weight: Tensor) -> None:
+        self.x, self.y, self.degrees, self.weight = x.double(), y, degrees, weight
 
 
 def _split(data: GraphTaskData, fold: Fold) -> tuple[_Part, _Part]:
@@ -80,6 +84,7 @@ def _split(data: GraphTaskData, fold: Fold) -> tuple[_Part, _Part]:
                 torch.cat([row.x for row in rows]),
                 torch.cat([row.y for row in rows]),
                 torch.cat([row.degrees for row in rows]),
+                torch.cat([row.weight / len(row.weight) for row in rows]),
             )
         )
     return parts[0], parts[1]
@@ -89,12 +94,12 @@ def _rows(graph: Data, mask: Tensor | None, data: GraphTaskData) -> _Part:
     x, y = graph["x"], graph["y"]
     y = y if data.kind == "classification" else y.double()
     if data.level == "graph":
-        return _Part(torch.zeros(1, 1), y, torch.zeros(1, dtype=torch.long))
+        return _Part(torch.zeros(1, 1), y, torch.zeros(1, dtype=torch.long), torch.ones(len(y)))
     degrees = degree(graph["edge_index"][1], graph.num_nodes, dtype=torch.long)
     chosen = torch.ones(int(graph.num_nodes or 0), dtype=torch.bool) if mask is None else mask
     if getattr(graph, "label_mask", None) is not None:
         chosen = chosen & graph.label_mask
-    return _Part(x[chosen], y[chosen], degrees[chosen])
+    return _Part(x[chosen], y[chosen], degrees[chosen], torch.ones(int(chosen.sum())))
 
 
 def _autoregress(train: _Part, test: _Part) -> Tensor:
@@ -116,12 +121,7 @@ def _look_up_degree(train: _Part, test: _Part) -> Tensor:
     return table[test.degrees]
 
 
-def _score(metric: str, prediction: Tensor, target: Tensor) -> float:
-    known = ~target.isnan()
-    error = (prediction - target)[known]
-    if metric == "mae":
-        return float(error.abs().mean())
-    mean_square = float(error.square().mean())
-    if metric == "log10_mse":
-        return float(torch.tensor(mean_square, dtype=torch.float64).log10())
-    return mean_square
+def _score(metric: str, prediction: Tensor, test: _Part) -> float:
+    measured = build_metric(metric, "regression", test.y.size(1))
+    measured.update(prediction, test.y, test.weight)
+    return float(measured.compute())

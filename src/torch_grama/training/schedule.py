@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -97,8 +98,15 @@ class LearningRate:
                 f"Expected 'schedule.warmup_epochs' below 'max_epochs' (got "
                 f"{settings.warmup_epochs} and {max_epochs})"
             )
+        rate = float(optimizer.param_groups[0]["lr"])
+        if settings.name == "plateau" and rate <= settings.min_lr:
+            raise ValueError(
+                f"Expected 'optimizer.lr' above 'schedule.min_lr' with 'plateau', which ends the "
+                f"run at that rate (got {rate:g} and {settings.min_lr:g})"
+            )
         self._settings = settings
         self._optimizer = optimizer
+        self._steps = 0
         self._scheduler: LambdaLR | OneCycleLR | ReduceLROnPlateau
         if settings.name == "onecycle":
             peaks = [float(group["lr"]) for group in optimizer.param_groups]
@@ -137,6 +145,7 @@ class LearningRate:
 
     def end_step(self) -> None:
         r"""Moves a schedule that goes by optimiser steps."""
+        self._steps += 1
         scheduler = self._scheduler
         if isinstance(scheduler, OneCycleLR) and scheduler.last_epoch + 1 < scheduler.total_steps:
             scheduler.step()
@@ -162,14 +171,30 @@ class LearningRate:
             for name, value in self._scheduler.state_dict().items()
             if isinstance(value, bool | int | float)
         }
-        return {"scheduler": state, "rates": [float(g["lr"]) for g in self._optimizer.param_groups]}
+        rates = [float(group["lr"]) for group in self._optimizer.param_groups]
+        return {"scheduler": state, "rates": rates, "steps": self._steps}
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
         r"""Goes on where :meth:`state_dict` was taken."""
         scheduler, rates = state["scheduler"], state["rates"]
         assert isinstance(scheduler, dict)
         assert isinstance(rates, list)
-        vars(self._scheduler).update(scheduler)
+        # a run may have been given more epochs: the length is that of now
+        vars(self._scheduler).update({k: v for k, v in scheduler.items() if k != "total_steps"})
+        steps = state.get("steps", 0)
+        assert isinstance(steps, int)
+        self._steps = steps
+        if not isinstance(self._scheduler, ReduceLROnPlateau):
+            # the rate follows from the number of the step or epoch; a schedule by steps stays at
+            # its last one, however many came after
+            if isinstance(self._scheduler, OneCycleLR) and steps:
+                self._scheduler.last_epoch = min(steps, self._scheduler.total_steps - 1)
+            self._scheduler.last_epoch -= 1
+            with warnings.catch_warnings():
+                # that of the optimiser comes later
+                warnings.filterwarnings("ignore", message="Detected call of `lr_scheduler.step")
+                self._scheduler.step()
+            return
         for group, rate in zip(self._optimizer.param_groups, rates, strict=True):
             if isinstance(group["lr"], Tensor):
                 group["lr"].fill_(rate)

@@ -121,6 +121,11 @@ class TrainerSettings:
                 f"Expected 'trainer.check_val_every' to be at most 'trainer.max_epochs', or no "
                 f"epoch is validated (got {self.check_val_every} and {self.max_epochs})"
             )
+        if self.patience is not None and self.patience < self.check_val_every:
+            raise ValueError(
+                f"Expected 'trainer.patience' to be at least 'trainer.check_val_every', or the run "
+                f"ends before it is validated (got {self.patience} and {self.check_val_every})"
+            )
         if not self.num_neighbors or any(
             isinstance(count, bool) or count == 0 or count < -1 for count in self.num_neighbors
         ):
