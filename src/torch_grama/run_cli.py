@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TypeVar
 
@@ -97,7 +96,9 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     with LoadingProgress(silent=arguments.json) as progress:
         values = evaluate_run(arguments.folder, arguments.split, progress.report)
     if arguments.json:
-        print(json.dumps({"run": str(arguments.folder), "split": arguments.split, **values}))
+        from torch_grama.runs.result import to_json
+
+        print(to_json({"run": str(arguments.folder), "split": arguments.split, **values}))
     else:
         for name, value in values.items():
             print(f"{arguments.split} {name}  {value:.6g}")
@@ -119,7 +120,9 @@ def _info(arguments: argparse.Namespace) -> int:
 
     facts = describe_run(arguments.folder)
     if arguments.json:
-        print(json.dumps(facts, indent=2, ensure_ascii=False))
+        from torch_grama.runs.result import to_json
+
+        print(to_json(facts, indent=2))
         return 0
     facts.pop("config")
     facts.pop("versions", None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -158,7 +157,9 @@ def _print(arguments: argparse.Namespace, result: SweepResult) -> None:
     from torch_grama.sweeps.sweep_table import BEST, print_table
 
     if arguments.json:
-        print(json.dumps(result.to_dict(), ensure_ascii=False))
+        from torch_grama.runs.result import to_json
+
+        print(to_json(result.to_dict()))
         return
     print_table(result, sys.stdout)
     failed = sum(outcome.state == "failed" for outcome in result.outcomes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -194,7 +193,9 @@ def _print_config(config: RunConfig) -> None:
 
 def _print_result(arguments: argparse.Namespace, result: Result, folder: Path) -> None:
     if arguments.json:
-        print(json.dumps({**result.to_dict(), "run": str(folder)}, ensure_ascii=False))
+        from torch_grama.runs.result import to_json
+
+        print(to_json({**result.to_dict(), "run": str(folder)}))
         return
     rows = [
         ("data", f"{result.data}, fold {result.fold}"),
@@ -212,7 +213,9 @@ def _print_result(arguments: argparse.Namespace, result: Result, folder: Path) -
 
 def _print_summary(arguments: argparse.Namespace, summary: Summary, folder: Path) -> None:
     if arguments.json:
-        print(json.dumps({**summary.to_dict(), "run": str(folder)}, ensure_ascii=False))
+        from torch_grama.runs.result import to_json
+
+        print(to_json({**summary.to_dict(), "run": str(folder)}))
         return
     metric = summary.results[0].metric
     rows = []

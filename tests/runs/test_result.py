@@ -6,7 +6,7 @@ import math
 import pytest
 
 from torch_grama.experiments.environment import describe_environment, find_revision
-from torch_grama.runs.result import Result
+from torch_grama.runs.result import Result, deviation, to_json
 from torch_grama.runs.run_folder import RunError
 
 RESULT = Result(
@@ -69,3 +69,17 @@ def test_the_environment_names_versions_and_machine(tmp_path):
     package.mkdir(parents=True)
     assert find_revision(package) is None
     assert find_revision(tmp_path / "src" / "torch_grama") is None
+
+
+def test_json_has_no_bare_nan():
+    text = to_json({"a": [math.nan, (1.5, -math.inf)], "b": {"c": math.inf}})
+    assert json.loads(text, parse_constant=lambda word: pytest.fail(word)) == {
+        "a": ["nan", [1.5, "-inf"]],
+        "b": {"c": "inf"},
+    }
+
+
+def test_the_deviation_of_what_is_no_number_is_none():
+    assert deviation([1.0]) is None
+    assert deviation([1.0, 3.0]) == pytest.approx(2**0.5)
+    assert math.isnan(deviation([1.0, math.nan]))

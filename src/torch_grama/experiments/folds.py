@@ -14,7 +14,7 @@ from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.errors import ConfigError
 from torch_grama.experiments.run import load_config, run_experiment, save_config
 from torch_grama.runs.atomic_file import write_atomically
-from torch_grama.runs.result import Result
+from torch_grama.runs.result import Result, deviation
 from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.training.progress import Reporter, ReportName
 
@@ -150,7 +150,7 @@ def summarize(results: Sequence[Result]) -> Summary:
     return Summary(
         results=tuple(results),
         val=statistics.fmean(val),
-        val_deviation=statistics.stdev(val) if len(val) > 1 else None,
+        val_deviation=deviation(val),
         test=statistics.fmean(test) if complete else None,
-        test_deviation=statistics.stdev(test) if complete and len(test) > 1 else None,
+        test_deviation=deviation(test) if complete else None,
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
@@ -63,8 +64,7 @@ class Result:
         Args:
             path (Path): The file.
         """
-        content = json.dumps(_without_nan(self.to_dict()), indent=2, ensure_ascii=False)
-        write_atomically(path, f"{content}\n".encode())
+        write_atomically(path, f"{to_json(self.to_dict(), indent=2)}\n".encode())
 
     @classmethod
     def load(cls, path: Path) -> Result:
@@ -93,10 +93,33 @@ class Result:
             ) from error
 
 
+def to_json(value: object, indent: int | None = None) -> str:
+    r"""Returns plain data as JSON, which knows no NaN and no infinity: they are written as words.
+
+    Args:
+        value (object): Mappings, lists, texts and numbers.
+        indent (int, optional): Spaces a level; all in one line without. (default: :obj:`None`)
+    """
+    return json.dumps(_without_nan(value), indent=indent, ensure_ascii=False)
+
+
+def deviation(values: Sequence[float]) -> float | None:
+    r"""Returns the sample deviation; :obj:`None` for fewer than two values, NaN if one is no
+    finite number.
+
+    Args:
+        values (sequence of float): The values.
+    """
+    if len(values) < 2:
+        return None
+    return statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan
+
+
 def _without_nan(value: object) -> object:
-    """JSON knows no NaN and no infinity: they are written as words."""
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value

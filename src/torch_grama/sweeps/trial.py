@@ -14,7 +14,7 @@ from typing import Literal
 
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.metrics_file import read_metrics
-from torch_grama.runs.result import Result
+from torch_grama.runs.result import Result, deviation
 from torch_grama.runs.run_folder import RunError, RunFolder
 
 TrialState = Literal["finished", "stopped", "failed", "unfinished"]
@@ -93,8 +93,7 @@ class TrialOutcome:
     @property
     def deviation(self) -> float | None:
         r"""Sample deviation over the runs; :obj:`None` for less than two."""
-        values = [result.val for result in self.results.values()]
-        return statistics.stdev(values) if len(values) > 1 else None
+        return deviation([result.val for result in self.results.values()])
 
     @property
     def seconds(self) -> float:
