@@ -30,17 +30,11 @@ _DTYPES = ("bool", *_INTEGERS, "float16", "float32", "float64")
 
 @dataclass(frozen=True)
 class Column:
-    r"""One attribute of all graphs, concatenated.
+    r"""One attribute of all graphs, concatenated."""
 
-    Attributes:
-        level: Whether a row belongs to a node, to a stored edge or to a graph.
-        values: The rows, in the smallest type that holds them exactly.
-        dtype: Name of the type they have in a :class:`~torch_geometric.data.Data`.
-    """
-
-    level: ColumnLevel
-    values: Array
-    dtype: str
+    level: ColumnLevel  # whether a row belongs to a node, to a stored edge or to a graph
+    values: Array  # the rows, in the smallest type that holds them exactly
+    dtype: str  # name of the type they have in a :class:`~torch_geometric.data.Data`
 
 
 class CompactGraphs(Sequence[Data]):
@@ -330,16 +324,11 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class CompactFile:
-    r"""What a compact file holds.
+    r"""What a compact file holds."""
 
-    Attributes:
-        graphs: The graphs.
-        signature: What they were made from; a file with another signature is stale.
-        extras: Further arrays, such as the indices of a split.
-    """
-
-    graphs: CompactGraphs
-    signature: str = ""
+    graphs: CompactGraphs  # the graphs
+    signature: str = ""  # what they were made from; a file with another signature is stale
+    # further arrays, such as the indices of a split
     extras: Mapping[str, Array] = field(default_factory=dict)
 
 

@@ -15,7 +15,7 @@ from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
 from torch_grama.datasets.entry import ACCURACY, DataFile, Entry, Published, Source
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.raw_arrays import reading
-from torch_grama.datasets.splits import PARTS, index_fold
+from torch_grama.datasets.splits import PARTS, consecutive_parts, index_fold
 from torch_grama.datasets.storage import Report, Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 from torch_grama.datasets.transforms import LocalDegreeProfile, apply_transforms
@@ -76,8 +76,7 @@ def _build(source: Source, paths: list[Path], report: Report) -> CompactFile:
         np.concatenate(edges, axis=1),
         {"y": column("graph", labels)},
     )
-    ends = np.cumsum([0, *(len(names[part]) for part in PARTS)])
-    extras = {part: np.arange(ends[k], ends[k + 1]) for k, part in enumerate(PARTS)}
+    extras = consecutive_parts(len(names[part]) for part in PARTS)
     return CompactFile(graphs, extras=extras)
 
 

@@ -25,7 +25,7 @@ from torch_grama.datasets.entry import (
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.molecules import ATOMS, BONDS, featurise, pack_bonds
 from torch_grama.datasets.raw_arrays import Array, load_pickle, read_npz, read_tensors, reading
-from torch_grama.datasets.splits import PARTS, index_fold
+from torch_grama.datasets.splits import PARTS, consecutive_parts, index_fold
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import GraphTaskData, Kind, Metric
 
@@ -171,8 +171,7 @@ def _read_csv(path: Path, is_func: bool) -> tuple[list[str], NDArray[np.float32]
 def _from_archive(path: Path) -> CompactFile:
     """The archive for PyG: three files of tuples (x, edge_attr, edge_index, y)."""
     pieces: list[list[Tensor]] = [[], [], [], []]
-    split: dict[str, Array] = {}
-    start = 0
+    counts: list[int] = []
     with reading(path, "an archive with train.pt, val.pt and test.pt"), zipfile.ZipFile(path) as z:
         names = {Path(name).name: name for name in z.namelist()}
         for part in PARTS:
@@ -183,8 +182,7 @@ def _from_archive(path: Path) -> CompactFile:
             for graph in graphs:
                 for piece, value in zip(pieces, graph, strict=True):
                     piece.append(value)
-            split[part] = np.arange(start, start + len(graphs))
-            start += len(graphs)
+            counts.append(len(graphs))
         x, edge_attr, edge_index, y = pieces
         edges = torch.cat(edge_index, dim=1).numpy()
         attr = torch.cat(edge_attr).numpy()
@@ -201,7 +199,7 @@ def _from_archive(path: Path) -> CompactFile:
             torch.cat(y).numpy().astype(np.float32),
             str(path),
         )
-        return CompactFile(packed, extras=split)
+        return CompactFile(packed, extras=consecutive_parts(counts))
 
 
 def _entry(

@@ -25,17 +25,11 @@ DEFAULT_FRACTIONS: Fractions = (0.6, 0.2, 0.2)
 
 @dataclass(frozen=True)
 class Split:
-    r"""Three disjoint sets of indices, each in ascending order.
+    r"""Three disjoint sets of indices, each in ascending order."""
 
-    Attributes:
-        train: Indices to learn from.
-        val: Indices for model selection.
-        test: Indices to report on.
-    """
-
-    train: NDArray[np.int64]
-    val: NDArray[np.int64]
-    test: NDArray[np.int64]
+    train: NDArray[np.int64]  # indices to learn from
+    val: NDArray[np.int64]  # indices for model selection
+    test: NDArray[np.int64]  # indices to report on
 
     def to_node_fold(self, num_nodes: int) -> Fold:
         r"""Returns the division as boolean masks over the nodes of one graph."""
@@ -136,11 +130,15 @@ def _hash(items: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
 PARTS = ("train", "val", "test")
 
 
+def consecutive_parts(counts: Iterable[int]) -> dict[str, Array]:
+    r"""Graph numbers of a set that lists training, validation and test graphs in this order."""
+    ends = np.cumsum([0, *counts])
+    return {part: np.arange(ends[k], ends[k + 1]) for k, part in enumerate(PARTS)}
+
+
 def consecutive_fold(counts: tuple[int, int, int]) -> Fold:
     r"""The division of a set that lists training, validation and test graphs one after another."""
-    graphs = torch.arange(sum(counts))
-    train, val, _ = counts
-    return Fold(graphs[:train], graphs[train : train + val], graphs[train + val :])
+    return Fold(*(torch.from_numpy(part) for part in consecutive_parts(counts).values()))
 
 
 def index_fold(parts: Mapping[str, Array], num_graphs: int, where: str) -> Fold:

@@ -21,50 +21,31 @@ _DRAW_TOLERANCE = 0.06
 
 @dataclass(frozen=True)
 class Statistics:
-    r"""Measured numbers of a data set.
+    r"""Measured numbers of a data set."""
 
-    Attributes:
-        num_graphs: Number of graphs.
-        num_nodes: Nodes of all graphs together.
-        num_edges: Entries of ``edge_index`` of all graphs together.
-        num_pairs: Undirected edges of all graphs together, each counted once; :obj:`None` if a
-            graph is directed.
-        num_features: Columns of the node features.
-        num_edge_features: Columns of the edge features.
-        num_outputs: Classes, labels or targets.
-        num_folds: Number of divisions.
-        split: Size of the parts of the first.
-        edge_homophily: Share of edges between nodes of one class, for node classification on
-            one graph.
-    """
-
-    num_graphs: int
-    num_nodes: int
-    num_edges: int
+    num_graphs: int  # number of graphs
+    num_nodes: int  # nodes of all graphs together
+    num_edges: int  # entries of ``edge_index`` of all graphs together
+    # undirected edges of all graphs together, each counted once; :obj:`None` if a graph is
+    # directed
     num_pairs: int | None
-    num_features: int
-    num_edge_features: int
-    num_outputs: int
-    num_folds: int
-    split: tuple[int, int, int]
+    num_features: int  # columns of the node features
+    num_edge_features: int  # columns of the edge features
+    num_outputs: int  # classes, labels or targets
+    num_folds: int  # number of divisions
+    split: tuple[int, int, int]  # size of the parts of the first
+    # share of edges between nodes of one class, for node classification on one graph
     edge_homophily: float | None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    r"""One measured number beside the published one.
+    r"""One measured number beside the published one."""
 
-    Attributes:
-        name: What is counted.
-        measured: The number here, in words.
-        published: The published number, in words; empty where none is stated.
-        agrees: Whether they agree; :obj:`None` where nothing is published or measured.
-    """
-
-    name: str
-    measured: str
-    published: str
-    agrees: bool | None
+    name: str  # what is counted
+    measured: str  # the number here, in words
+    published: str  # the published number, in words; empty where none is stated
+    agrees: bool | None  # whether they agree; :obj:`None` where nothing is published or measured
 
 
 def measure(task: GraphTaskData) -> Statistics:

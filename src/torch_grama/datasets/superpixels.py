@@ -11,8 +11,8 @@ from torch import Tensor
 
 from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
 from torch_grama.datasets.entry import ACCURACY, DataFile, Entry, Published, Source
-from torch_grama.datasets.raw_arrays import Array, read_tensors, reading
-from torch_grama.datasets.splits import PARTS, index_fold
+from torch_grama.datasets.raw_arrays import read_tensors, reading
+from torch_grama.datasets.splits import consecutive_parts, index_fold
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 
@@ -45,20 +45,17 @@ def _build(path: Path) -> CompactFile:
     else:
         content = read_tensors(path, str(path))
     pieces: dict[str, list[Tensor]] = {name: [] for name in ("x", "edge_index", "edge_attr", "y")}
-    extras: dict[str, Array] = {}
-    start = 0
     with reading(path, "three lists of graphs with x, pos, edge_index, edge_attr and y"):
         if not isinstance(content, list | tuple):
             raise TypeError(f"a {type(content).__name__}")
-        for part, graphs in zip(PARTS, content, strict=True):
+        train, val, test = content
+        for graphs in (train, val, test):
             for graph in graphs:
                 x, pos = graph["x"], graph["pos"]
                 pieces["x"].append(torch.cat([x.reshape(len(x), -1), pos], dim=1).float())
                 pieces["edge_index"].append(graph["edge_index"])
                 pieces["edge_attr"].append(graph["edge_attr"].reshape(-1, 1).float())
                 pieces["y"].append(torch.as_tensor(graph["y"]).reshape(1).long())
-            extras[part] = np.arange(start, start + len(graphs))
-            start += len(graphs)
         packed = CompactGraphs(
             np.array([len(rows) for rows in pieces["x"]]),
             np.array([pairs.size(1) for pairs in pieces["edge_index"]]),
@@ -69,7 +66,7 @@ def _build(path: Path) -> CompactFile:
                 "y": column("graph", torch.cat(pieces["y"])),
             },
         )
-    return CompactFile(packed, extras=extras)
+    return CompactFile(packed, extras=consecutive_parts(map(len, content)))
 
 
 def _entry(

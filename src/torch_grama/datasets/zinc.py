@@ -14,7 +14,7 @@ from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
 from torch_grama.datasets.entry import MAE, DataFile, Entry, Published, Source
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.raw_arrays import Array, load_pickle, read_npz, reading
-from torch_grama.datasets.splits import PARTS, index_fold
+from torch_grama.datasets.splits import PARTS, consecutive_parts, index_fold
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 
@@ -100,8 +100,7 @@ def _pack(parts: list[dict[str, Array]], where: str) -> CompactFile:
         )
     except DatasetError as error:
         raise DatasetError(f"'{where}' does not fit together: {error}") from error
-    ends = np.cumsum([0, *(len(part["num_nodes"]) for part in parts)])
-    extras = {part: np.arange(ends[k], ends[k + 1]) for k, part in enumerate(PARTS)}
+    extras = consecutive_parts(len(part["num_nodes"]) for part in parts)
     return CompactFile(graphs.fold_undirected(), extras=extras)
 
 

@@ -98,23 +98,10 @@ def read_nodes(table: CsvTable, options: Options) -> NodeTable:
     if not options.targets:  # a label column is no feature, whether there is one or not
         label_names = tuple(name for name in label_names if name in table.columns)
     wanted = ["id", *label_names, *(["split"] if "split" in table.columns else [])]
-    plain: dict[str, list[str]] = {name: [] for name in wanted}
-    positions = {name: table.position(name) for name in wanted}
-    columns = {
-        position: FeatureColumn(name, table.path)
-        for position, name in enumerate(table.columns)
-        if name not in plain and name not in options.ignore
-    }
-    portions: list[NDArray[np.int64]] = []
-    for portion in table.portions():
-        portions.append(portion.lines)
-        for name, cells in plain.items():
-            cells.extend(portion.columns[positions[name]])
-        for position, column in columns.items():
-            column.add(portion.columns[position], portion.lines)
-    if not portions:
+    plain, lines, columns = table.read(wanted, options.ignore, lambda cells, _: cells)
+    if not len(lines):
         raise DatasetError(f"'{table.path}' has no rows below line 1: list at least one node.")
-    names, lines = plain["id"], np.concatenate(portions)
+    names = plain["id"]
     _check_names(table.path, names, lines)
 
     def where(row: int) -> str:
@@ -125,7 +112,7 @@ def read_nodes(table: CsvTable, options: Options) -> NodeTable:
     else:
         labels = no_labels(len(names), options)
     if columns:
-        x, feature_names, notes = join_columns(list(columns.values()))
+        x, feature_names, notes = join_columns(columns)
     else:
         x, feature_names = np.ones((len(lines), 1), dtype=np.float32), ("constant",)
         notes = ("The nodes have no features: each got the constant 1.",)
@@ -178,29 +165,19 @@ def read_edges(
     table: CsvTable, names: Sequence[str], data: Data, options: Options
 ) -> tuple[str, ...]:
     r"""Puts the edges into a graph."""
-    ends = table.position("source"), table.position("target")
-    taken = {"source", "target", *options.ignore}
-    columns = {
-        position: FeatureColumn(name, table.path)
-        for position, name in enumerate(table.columns)
-        if name not in taken
-    }
     number = {name: position for position, name in enumerate(names)}
-    listed = [np.zeros((2, 0), dtype=np.int64)]
-    portions = [np.zeros(0, dtype=np.int64)]
-    for portion in table.portions():
-        found = [_find(number, portion.columns[end], portion.lines, table.path) for end in ends]
-        listed.append(np.array(found, dtype=np.int64))
-        portions.append(portion.lines)
-        for position, column in columns.items():
-            column.add(portion.columns[position], portion.lines)
-    lines = np.concatenate(portions)
-    edges = complete_edges(np.concatenate(listed, axis=1), len(names), options.directed)
+    ends, lines, columns = table.read(
+        ("source", "target"),
+        options.ignore,
+        lambda cells, at: _find(number, cells, at, table.path),
+    )
+    listed = np.array([ends["source"], ends["target"]], dtype=np.int64)
+    edges = complete_edges(listed, len(names), options.directed)
     data.edge_index = torch.from_numpy(edges.index)
     notes = [direction_note(f"'{table.path.name}'", edges.num_added, options.directed)]
     rows = torch.from_numpy(edges.rows)
-    weights = [column for column in columns.values() if column.name == "weight"]
-    features = [column for column in columns.values() if column.name != "weight"]
+    weights = [column for column in columns if column.name == "weight"]
+    features = [column for column in columns if column.name != "weight"]
     if len(lines) and weights:
         data.edge_weight = torch.from_numpy(_weight(table, weights[0], lines))[rows]
     if len(lines) and features:

@@ -6,9 +6,10 @@ import csv
 import difflib
 import io
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +17,15 @@ from numpy.typing import NDArray
 from torch_grama.datasets.errors import DatasetError
 
 _ROWS_AT_A_TIME = 20_000
+_Cell = TypeVar("_Cell")
 
 
 @dataclass(frozen=True)
 class Portion:
-    r"""Some consecutive rows of a table.
+    r"""Some consecutive rows of a table."""
 
-    Attributes:
-        lines: The line of the file on which each row ends.
-        columns: The cells of each column, without spaces around them.
-    """
-
-    lines: NDArray[np.int64]
-    columns: Sequence[Sequence[str]]
+    lines: NDArray[np.int64]  # the line of the file on which each row ends
+    columns: Sequence[Sequence[str]]  # the cells of each column, without spaces around them
 
 
 class CsvTable:
@@ -69,6 +66,29 @@ class CsvTable:
             yield from self._quoted_portions()
         else:
             yield from self._plain_portions(body)
+
+    def read(
+        self,
+        wanted: Sequence[str],
+        ignore: Sequence[str],
+        convert: Callable[[Sequence[str], NDArray[np.int64]], Sequence[_Cell]],
+    ) -> tuple[dict[str, list[_Cell]], NDArray[np.int64], list[FeatureColumn]]:
+        r"""Reads the wanted columns, the line of each row, and the other columns as features."""
+        positions = {name: self.position(name) for name in wanted}
+        cells: dict[str, list[_Cell]] = {name: [] for name in wanted}
+        lines = [np.zeros(0, dtype=np.int64)]
+        features = {
+            position: FeatureColumn(name, self.path)
+            for position, name in enumerate(self.columns)
+            if name not in wanted and name not in ignore
+        }
+        for portion in self.portions():
+            lines.append(portion.lines)
+            for name, column in cells.items():
+                column.extend(convert(portion.columns[positions[name]], portion.lines))
+            for position, feature in features.items():
+                feature.add(portion.columns[position], portion.lines)
+        return cells, np.concatenate(lines), list(features.values())
 
     def _plain_portions(self, body: str) -> Iterator[Portion]:
         """Cuts whole blocks of lines into cells at once: ten times as fast as row by row."""

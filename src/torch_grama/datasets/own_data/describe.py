@@ -17,6 +17,7 @@ from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData
 
 _WIDTH = 100
 _SHOWN = 8
+_ONE_WAY = "one way only: the graph is directed, and no message flows back."
 
 
 def describe(data: GraphTaskData) -> str:
@@ -137,19 +138,13 @@ def _splits_line(folds: Sequence[Fold]) -> str:
 
 
 def _warnings(data: GraphTaskData, facts: Survey) -> list[str]:
-    found = []
-    if facts.one_way:
-        what = _count(facts.one_way, "edge leads", "edges lead")
-        found.append(f"{what} one way only: the graph is directed, and no message flows back.")
-    if facts.loops:
-        what = _count(facts.loops, "edge leads", "edges lead")
-        found.append(f"{what} from a node to itself.")
-    if facts.duplicates:
-        what = _count(facts.duplicates, "edge repeats", "edges repeat")
-        found.append(f"{what} another one; each counts again.")
-    if facts.isolated:
-        what = _count(facts.isolated, "node has", "nodes have")
-        found.append(f"{what} no neighbours.")
+    odd = (
+        (facts.one_way, "edge leads", "edges lead", _ONE_WAY),
+        (facts.loops, "edge leads", "edges lead", "from a node to itself."),
+        (facts.duplicates, "edge repeats", "edges repeat", "another one; each counts again."),
+        (facts.isolated, "node has", "nodes have", "no neighbours."),
+    )
+    found = [f"{_count(number, one, many)} {rest}" for number, one, many, rest in odd if number]
     low, high = facts.columns
     constant = torch.nonzero(low == high).flatten().tolist()
     if constant and int(facts.nodes.sum()) > 1:
@@ -196,31 +191,19 @@ def _listed(words: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Survey:
-    r"""Counts over all graphs of a data set.
+    r"""Counts over all graphs of a data set."""
 
-    Attributes:
-        nodes: Number of nodes of each graph.
-        edges: Number of entries of ``edge_index`` of each graph.
-        loops: Distinct edges from a node to itself.
-        duplicates: Entries beyond the first of the same edge.
-        one_way: Distinct edges whose reverse is missing.
-        isolated: Nodes without an edge to or from another node.
-        degrees: Least, mean and greatest number of entries that arrive at a node, without loops.
-        weighted: Whether the edges have a weight.
-        targets: ``y`` of all graphs, one after the other.
-        columns: Least and greatest value of each column of ``x``.
-    """
-
-    nodes: NDArray[np.int64]
-    edges: NDArray[np.int64]
-    loops: int
-    duplicates: int
-    one_way: int
-    isolated: int
+    nodes: NDArray[np.int64]  # number of nodes of each graph
+    edges: NDArray[np.int64]  # number of entries of ``edge_index`` of each graph
+    loops: int  # distinct edges from a node to itself
+    duplicates: int  # entries beyond the first of the same edge
+    one_way: int  # distinct edges whose reverse is missing
+    isolated: int  # nodes without an edge to or from another node
+    # least, mean and greatest number of entries that arrive at a node, without loops
     degrees: tuple[int, float, int]
-    weighted: bool
-    targets: Tensor
-    columns: tuple[Tensor, Tensor]
+    weighted: bool  # whether the edges have a weight
+    targets: Tensor  # ``y`` of all graphs, one after the other
+    columns: tuple[Tensor, Tensor]  # least and greatest value of each column of ``x``
 
 
 def survey(data: GraphTaskData) -> Survey:

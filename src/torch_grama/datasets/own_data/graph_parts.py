@@ -19,17 +19,12 @@ from torch_grama.datasets.splits import Split
 
 @dataclass(frozen=True)
 class Edges:
-    r"""The directed entries of a graph.
+    r"""The directed entries of a graph."""
 
-    Attributes:
-        index: Source and target of each entry ``[2, E]``.
-        rows: The listed edge behind each entry ``[E]``; features and weights are taken from it.
-        num_added: How many entries were added as the reverse of a listed edge.
-    """
-
-    index: NDArray[np.int64]
+    index: NDArray[np.int64]  # source and target of each entry ``[2, E]``
+    # the listed edge behind each entry ``[E]``; features and weights are taken from it
     rows: NDArray[np.int64]
-    num_added: int
+    num_added: int  # how many entries were added as the reverse of a listed edge
 
 
 def check_edges(

@@ -20,21 +20,13 @@ Where = Callable[[int], str]
 
 @dataclass(frozen=True)
 class Labels:
-    r"""The targets of all items.
+    r"""The targets of all items."""
 
-    Attributes:
-        kind: The kind of target.
-        y: Class numbers ``[M]`` (-1 without label), or float32 ``[M, T]`` (NaN without label).
-        labelled: Which items have a label ``[M]``.
-        num_outputs: Number of classes, flags or targets.
-        class_names: What classes or flags are called; empty for a regression.
-    """
-
-    kind: OwnKind
-    y: Tensor
-    labelled: NDArray[np.bool_]
-    num_outputs: int
-    class_names: tuple[str, ...] = ()
+    kind: OwnKind  # the kind of target
+    y: Tensor  # class numbers ``[M]`` (-1 without label), or float32 ``[M, T]`` (NaN without label)
+    labelled: NDArray[np.bool_]  # which items have a label ``[M]``
+    num_outputs: int  # number of classes, flags or targets
+    class_names: tuple[str, ...] = ()  # what classes or flags are called; empty for a regression
 
 
 def labels_from_numbers(

@@ -24,31 +24,18 @@ from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData,
 
 @dataclass(frozen=True)
 class ParsedGraphs:
-    r"""Graphs and targets of one of the formats, checked.
+    r"""Graphs and targets of one of the formats, checked."""
 
-    Attributes:
-        path: The file or folder.
-        graphs: The graphs, without their targets.
-        level: Whether nodes or graphs carry the targets.
-        labels: The targets of all nodes of all graphs, one after the other, or of all graphs.
-        splits: The divisions that the files state; empty to have one made.
-        identity: A fingerprint of the nodes or graphs, whatever the options are.
-        target: The names under which the targets stand in the files.
-        notes: What was decided while reading, one sentence each.
-        feature_names: Names of the columns of ``x``.
-        node_names: Names of the nodes of a single graph.
-    """
-
-    path: Path
-    graphs: Sequence[Data]
-    level: Level
-    labels: Labels
-    splits: Sequence[Split]
-    identity: str
-    target: tuple[str, ...] = ("y",)
-    notes: tuple[str, ...] = field(default=())
-    feature_names: tuple[str, ...] = ()
-    node_names: Sequence[str] = ()
+    path: Path  # the file or folder
+    graphs: Sequence[Data]  # the graphs, without their targets
+    level: Level  # whether nodes or graphs carry the targets
+    labels: Labels  # the targets of all nodes of all graphs, one after the other, or of all graphs
+    splits: Sequence[Split]  # the divisions that the files state; empty to have one made
+    identity: str  # a fingerprint of the nodes or graphs, whatever the options are
+    target: tuple[str, ...] = ("y",)  # the names under which the targets stand in the files
+    notes: tuple[str, ...] = field(default=())  # what was decided while reading, one sentence each
+    feature_names: tuple[str, ...] = ()  # names of the columns of ``x``
+    node_names: Sequence[str] = ()  # names of the nodes of a single graph
 
     @property
     def splits_path(self) -> Path:
