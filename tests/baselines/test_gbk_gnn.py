@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 from baseline_checks import randomize
-from het_cases import draw_weighted_graph
+from directed_graphs import draw_weighted_graph
 
 from torch_grama.baselines import GBKGNN
 

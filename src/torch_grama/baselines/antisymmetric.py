@@ -14,7 +14,7 @@ from torch_geometric.utils import scatter
 
 from torch_grama.baselines.graph_model import Card
 from torch_grama.baselines.layer_stack import EncodedModel
-from torch_grama.baselines.products import sum_neighbors
+from torch_grama.baselines.products import sum_neighbors, weigh_without_loops
 from torch_grama.nn.arguments import Activation, choose, resolve_activation
 from torch_grama.nn.graph_input import GraphInput
 
@@ -275,7 +275,7 @@ def symmetric_edges(graph: GraphInput, dtype: torch.dtype) -> EdgeWeights:
         graph (GraphInput): The graph.
         dtype (torch.dtype): The type of the weights.
     """
-    weight = _weights_without_loops(graph, dtype)
+    weight = weigh_without_loops(graph.edge_index, graph.edge_weight, dtype)
     edge_index = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
     weight = torch.cat([weight, weight]) / 2
     degree = scatter(weight, edge_index[1], dim_size=graph.num_nodes, reduce="sum")
@@ -293,19 +293,12 @@ def antisymmetric_edges(graph: GraphInput, dtype: torch.dtype) -> EdgeWeights:
         graph (GraphInput): The graph.
         dtype (torch.dtype): The type of the weights.
     """
-    weight = _weights_without_loops(graph, dtype)
+    weight = weigh_without_loops(graph.edge_index, graph.edge_weight, dtype)
     target = graph.edge_index[1]
     degree = scatter(weight, target, dim_size=graph.num_nodes, reduce="sum")
     weight = _power(degree, -1.0)[target] * weight
     edge_index = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
     return edge_index, torch.cat([weight, -weight])
-
-
-def _weights_without_loops(graph: GraphInput, dtype: torch.dtype) -> Tensor:
-    source, target = graph.edge_index[0], graph.edge_index[1]
-    # a mask in place of a shorter list: the number of edges stays known without a look at them
-    keep: Tensor = (source != target).to(dtype)
-    return keep if graph.edge_weight is None else keep * graph.edge_weight.to(dtype)
 
 
 def _power(degree: Tensor, exponent: float) -> Tensor:

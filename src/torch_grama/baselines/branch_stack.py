@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Dropout, Linear, Module, ModuleList, ReLU, Sequential
-from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.batch_view import BatchView
 from torch_grama.baselines.graph_head import GraphHead
@@ -155,11 +154,6 @@ class BranchSum(Module):
             Dropout(dropout),
         )
         self.norm = StepwiseBatchNorm(channels)
-
-    def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
-        for part in (*self.branch_norms, self.mlp, self.norm):
-            reset(part)
 
     def forward(self, x: Tensor, branches: Sequence[Tensor]) -> Tensor:
         r"""Returns the new states.

@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Dropout, LayerNorm, Linear, Module, ModuleList
 from torch_geometric.nn import GraphConv
-from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.layer_stack import EncodedModel
 from torch_grama.nn.arguments import Activation, check_positive, choose, resolve_activation
@@ -132,10 +131,6 @@ class _ActionNetwork(Module):
         self.convs = ModuleList([_conv(*pair, aggregation) for pair in pairwise(widths)])
         self.act = act
         self.dropout = Dropout(dropout)
-
-    def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
-        reset(self.convs)
 
     def forward(self, x: Tensor, graph: GraphInput) -> Tensor:
         r"""Returns the logits."""

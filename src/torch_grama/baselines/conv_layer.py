@@ -146,11 +146,6 @@ class FeedForward(Module):
         self.act = resolve_activation(act)
         self.dropout = Dropout(dropout)
 
-    def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
-        for child in self.children():
-            reset(child)
-
     def forward(self, x: Tensor) -> Tensor:
         r"""Returns states of the same size."""
         if self.norm1 is not None:
@@ -182,10 +177,6 @@ class EdgeAddition(Module):
         super().__init__()
         self.conv = conv
         self.reduce = reduce
-
-    def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
-        reset(self.conv)
 
     def forward(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor, **keywords: Tensor | None

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import Linear, Module, Parameter
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
-from torch_geometric.nn.inits import reset
 from torch_geometric.utils import add_remaining_self_loops, softmax
 
-from torch_grama.baselines.graph_model import Card
+from torch_grama.baselines.graph_model import Card, check_heads
 from torch_grama.baselines.layer_stack import EncodedModel
 from torch_grama.baselines.products import sum_neighbors
 from torch_grama.nn.arguments import Activation, choose
@@ -183,19 +182,10 @@ class _EdgeAttention(Module):
 
     def __init__(self, channels: int, heads: int) -> None:
         super().__init__()
-        if heads < 1 or channels % heads != 0:
-            raise ValueError(
-                f"Expected 'heads' to divide hidden_channels (got heads={heads}, "
-                f"hidden_channels={channels})"
-            )
+        check_heads(channels, heads)
         self.heads = heads
         self.key_lin = Linear(channels, channels)
         self.query_lin = Linear(channels, channels)
-
-    def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
-        reset(self.key_lin)
-        reset(self.query_lin)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         r"""Returns one weight an edge."""

@@ -13,8 +13,8 @@ from torch_geometric.utils import coalesce, remove_self_loops, to_dense_adj
 
 from torch_grama.baselines.batch_view import BatchView
 from torch_grama.baselines.branch_stack import BranchSum, StackModel
-from torch_grama.baselines.global_attention import EPSILON, check_heads, sum_over_edges
-from torch_grama.baselines.graph_model import Card
+from torch_grama.baselines.global_attention import EPSILON, sum_over_edges
+from torch_grama.baselines.graph_model import Card, check_heads
 from torch_grama.baselines.local_layers import build_local_layers
 
 

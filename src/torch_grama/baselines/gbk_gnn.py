@@ -8,7 +8,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Linear, Module, ModuleList
-from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.graph_head import NodeOutput
 from torch_grama.baselines.graph_model import Card, GraphModel
@@ -131,11 +130,6 @@ class GatedBiKernelConv(Module):
         self.root_lin = Linear(in_channels, out_channels)
         self.same_lin = Linear(in_channels, out_channels, bias=False)
         self.different_lin = Linear(in_channels, out_channels, bias=False)
-
-    def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
-        for child in self.children():
-            reset(child)
 
     def forward(self, x: Tensor, mean: Adjacency) -> tuple[Tensor, Tensor]:
         r"""Returns states :math:`(N, F')` and logits :math:`(E)`.

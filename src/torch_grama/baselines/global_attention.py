@@ -10,16 +10,8 @@ from torch.nn import Module, MultiheadAttention
 from torch_geometric.utils import scatter
 
 from torch_grama.baselines.batch_view import BatchView
+from torch_grama.baselines.graph_model import check_heads
 from torch_grama.nn.gps_layer import MaskedPerformer, reset_what_is_left_out
-
-
-def check_heads(channels: int, heads: int) -> None:
-    r"""Raises a :class:`ValueError` unless the heads share the channels evenly."""
-    if heads < 1 or channels % heads != 0:
-        raise ValueError(
-            f"Expected 'hidden_channels' to be a multiple of 'heads' "
-            f"(got hidden_channels={channels}, heads={heads})"
-        )
 
 
 def reset_multihead(attention: MultiheadAttention) -> None:

@@ -242,3 +242,12 @@ def check_num_nodes(num_nodes: int, x: Tensor) -> None:
             f"Expected the graph of num_nodes={num_nodes} nodes that the model was built for "
             f"(got {x.size(0)} nodes); it learns a vector for each node and serves one graph alone"
         )
+
+
+def check_heads(channels: int, heads: int) -> None:
+    r"""Raises a :class:`ValueError` unless the heads share the channels evenly."""
+    if heads < 1 or channels % heads != 0:
+        raise ValueError(
+            f"Expected 'heads' to divide hidden_channels (got heads={heads}, "
+            f"hidden_channels={channels})"
+        )

@@ -7,12 +7,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import GELU, Dropout, LayerNorm, Linear, Module, ModuleList, Sequential
 from torch_geometric.nn import TransformerConv
-from torch_geometric.nn.inits import reset
 from torch_geometric.utils import add_self_loops
 
 from torch_grama.baselines.batch_view import BatchView
 from torch_grama.baselines.branch_stack import StackModel
-from torch_grama.baselines.global_attention import check_heads
+from torch_grama.baselines.graph_model import check_heads
 
 
 class GT(StackModel):
@@ -106,10 +105,6 @@ class _Layer(Module):
             Linear(channels, channels),
             Dropout(dropout),
         )
-
-    def reset_parameters(self) -> None:
-        for child in self.children():
-            reset(child)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_state: Tensor | None) -> Tensor:
         normed = self.attention_norm(x)

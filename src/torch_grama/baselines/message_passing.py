@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from torch.nn import Linear, Module, ReLU, Sequential
 from torch_geometric.nn import ARMAConv, GATConv, GCNConv, GINConv, GINEConv, SAGEConv
 
-from torch_grama.baselines.graph_model import Card
+from torch_grama.baselines.graph_model import Card, check_heads
 from torch_grama.baselines.layer_stack import LayerStack, first_and_later_widths
 from torch_grama.nn.arguments import Activation, check_positive, resolve_activation
 from torch_grama.nn.gated_gcn_conv import GatedGCNConv
@@ -157,11 +157,7 @@ def attention_conv(
     in_channels: int, channels: int, heads: int, edge_dim: int | None = None
 ) -> GATConv:
     r"""Returns an attention whose heads together have the given width."""
-    if heads < 1 or channels % heads != 0:
-        raise ValueError(
-            f"Expected 'heads' to divide hidden_channels (got heads={heads}, "
-            f"hidden_channels={channels})"
-        )
+    check_heads(channels, heads)
     return GATConv(  # type: ignore[abstract]
         in_channels, channels // heads, heads=heads, edge_dim=edge_dim
     )

@@ -12,8 +12,8 @@ from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.batch_view import BatchView
 from torch_grama.baselines.branch_stack import StackModel
-from torch_grama.baselines.global_attention import check_heads, reset_multihead
-from torch_grama.baselines.graph_model import Card
+from torch_grama.baselines.global_attention import reset_multihead
+from torch_grama.baselines.graph_model import Card, check_heads
 from torch_grama.nn.arguments import check_positive
 
 # Nodes that attend at once; the fused kernels stop at 65,535 sequences.

@@ -22,12 +22,11 @@ from torch_grama.baselines.batch_view import BatchView
 from torch_grama.baselines.branch_stack import BranchSum, StackModel
 from torch_grama.baselines.global_attention import (
     EPSILON,
-    check_heads,
     exponentiate,
     reset_multihead,
     sum_over_edges,
 )
-from torch_grama.baselines.graph_model import Card
+from torch_grama.baselines.graph_model import Card, check_heads
 from torch_grama.nn.arguments import choose
 
 
