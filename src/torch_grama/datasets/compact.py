@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
-from torch_grama.datasets.atomic_file import write_atomically
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.raw_arrays import DAMAGE, Array
+from torch_grama.runs.atomic_file import write_atomically
 
 ColumnLevel = Literal["node", "edge", "graph"]
 EdgeLayout = Literal["directed", "interleaved", "sorted"]

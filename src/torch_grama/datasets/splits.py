@@ -13,11 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from torch_grama.datasets.atomic_file import write_atomically
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.file_lock import file_lock
 from torch_grama.datasets.raw_arrays import Array
 from torch_grama.datasets.task_data import Fold
+from torch_grama.runs.atomic_file import write_atomically
 
 Fractions = tuple[float, float, float]
 DEFAULT_FRACTIONS: Fractions = (0.6, 0.2, 0.2)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
-from torch_grama.datasets.atomic_file import write_atomically
+from torch_grama.runs.atomic_file import write_atomically
 
 _PARTS = ("train", "val", "test")
 
