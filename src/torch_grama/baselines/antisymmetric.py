@@ -46,6 +46,15 @@ class ADGN(EncodedModel):
         gamma (float, optional): The strength of the diffusion.
     """
 
+    card = Card(
+        equation="x_i += epsilon tanh((W - W^T - gamma I) x_i + sum_j V x_j + b)",
+        reference="Gravina et al., Anti-Symmetric DGN: a stable architecture for Deep Graph "
+        "Networks, 2023",
+        cost="N F^2 + E F",
+        source="torch_geometric.nn.AntiSymmetricConv",
+        departures=("The readout is that of all models here.",),
+    )
+
     def __init__(
         self,
         in_channels: int,

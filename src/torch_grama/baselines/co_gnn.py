@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import Dropout, LayerNorm, Linear, Module, ModuleList
 from torch_geometric.nn import GraphConv
 
+from torch_grama.baselines.graph_model import Card
 from torch_grama.baselines.layer_stack import EncodedModel
 from torch_grama.nn.arguments import Activation, check_positive, choose, resolve_activation
 from torch_grama.nn.graph_input import GraphInput
@@ -36,9 +37,7 @@ class CoGNN(EncodedModel):
     :math:`1 / (\mathrm{softplus}(\mathbf{t}^{\top} \mathbf{h}_i) + \tau_0)`.
 
     .. note::
-        In evaluation every node takes the likelier action, so that results can be repeated; the
-        released code draws samples there too. Action networks and layer norm are shared by all
-        layers, as in the released code. Edge attributes are left aside.
+        Action networks and layer norm are shared by all layers, as in the released code.
 
     Args:
         num_layers (int): Number of layers of the environment network.
@@ -49,6 +48,18 @@ class CoGNN(EncodedModel):
         action_layers (int, optional): Number of their layers.
         min_sharpness (float, optional): The smallest inverse temperature :math:`\tau_0`.
     """
+
+    card = Card(
+        equation="x_i' = h_i + act(W1 h_i + W2 mean_j listen_i broadcast_j h_j + b), "
+        "h = LayerNorm(x)",
+        reference="Finkelshtein et al., Cooperative Graph Neural Networks, 2024",
+        cost="N F^2 + E F",
+        source="torch_geometric.nn.GraphConv and torch_grama",
+        departures=(
+            "In evaluation every node takes the likelier action; the released code draws samples.",
+            "Edge attributes are left aside.",
+        ),
+    )
 
     def __init__(
         self,

@@ -102,11 +102,9 @@ class GRAND(EncodedModel):
     time: a layer is a step of the solver.
 
     .. note::
-        The paper solves the equation with an adaptive method and tunes the time; here the steps
-        are fixed and the time is ``num_layers * step_size``. Attention is that of the released
-        code, with the root in the denominator that the paper's formula lacks. Keys and queries
-        start at random, not at a small constant. Rewiring and positional features are not part of
-        this model.
+        The time is ``num_layers * step_size``, which the paper tunes. Attention is that of the
+        released code, with the root in the denominator that the paper's formula lacks. Rewiring and
+        positional features are not part of this model.
 
     Args:
         num_layers (int): Number of steps.
@@ -117,6 +115,16 @@ class GRAND(EncodedModel):
         source (bool, optional): Whether the source term with the learned :math:`\beta`, which
             starts at zero, is added.
     """
+
+    card = Card(
+        equation="dX/dt = alpha (A(X) - I) X, A row-stochastic attention on the edges",
+        reference="Chamberlain et al., GRAND: Graph Neural Diffusion, 2021",
+        cost="4 (N F^2 + E F)",
+        departures=(
+            "Fixed Runge-Kutta steps instead of an adaptive solver; a layer is a step.",
+            "Keys and queries start at random instead of at a small constant.",
+        ),
+    )
 
     takes_edge_weight: bool = False
 

@@ -14,7 +14,7 @@ from torch_geometric.utils import add_remaining_self_loops, coalesce, to_dense_a
 
 from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.graph_memo import GraphMemo
-from torch_grama.baselines.graph_model import GraphModel
+from torch_grama.baselines.graph_model import Card, GraphModel
 from torch_grama.nn.arguments import choose
 from torch_grama.nn.graph_input import GraphInput
 
@@ -39,6 +39,17 @@ class DIGL(GraphModel):
         residual (bool, optional): Whether a layer adds its input.
         cached (bool, optional): Whether diffused graphs are remembered.
     """
+
+    card = Card(
+        equation="H <- H + relu(BN(S H W)),  S = a (I - (1-a) A)^-1 sparsified",
+        reference="Gasteiger et al., Diffusion Improves Graph Learning, 2019 (arXiv:1911.05485)",
+        cost="N F^2 + E_S F, and N^3 once a graph",
+        source="torch_geometric.transforms.GDC, torch_geometric.nn.GCNConv",
+        departures=(
+            "The convolutions have batch norm and a skip connection, which the paper leaves to the "
+            "model that is combined with it.",
+        ),
+    )
 
     def __init__(
         self,

@@ -28,15 +28,27 @@ class GPS(BranchStack):
         \mathbf{x}' = \mathrm{BN}(\mathbf{h} + \mathrm{MLP}(\mathbf{h})).
 
     .. note::
-        Positional encodings are part of the node features here. The Performer has PyG's ReLU
-        kernel instead of the softmax kernel of the paper's code. The first linear map takes
-        encoded features to the hidden width also where they have it already.
+        The Performer has PyG's ReLU kernel instead of the softmax kernel of the paper's code. The
+        first linear map takes encoded features to the hidden width also where they have it already.
 
     Args:
         local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gine-multi"`` or ``"gatedgcn"``.
         attention (str, optional): ``"multihead"``, or ``"performer"`` for large graphs.
         attention_dropout (float, optional): Dropout of the attention.
     """
+
+    card = Card(
+        equation="h = BN(x + gatedgcn(x)) + BN(x + multihead(x)), x' = BN(h + MLP(h))",
+        reference="Rampasek et al., Recipe for a General, Powerful, Scalable Graph Transformer, "
+        "2022",
+        cost="N F^2 + n N F + E F, n nodes a graph",
+        source="torch_grama, with torch.nn.MultiheadAttention and the PyG operators",
+        takes_edge_attr=True,
+        departures=(
+            "Positional encodings are part of the node features, encoded once for all models "
+            "alike.",
+        ),
+    )
 
     def __init__(
         self,

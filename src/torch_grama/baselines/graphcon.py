@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import Linear
 from torch_geometric.nn import GATConv, GCNConv
 
+from torch_grama.baselines.graph_model import Card
 from torch_grama.baselines.layer_stack import EncodedModel
 from torch_grama.nn.arguments import Activation, check_positive, choose, resolve_activation
 from torch_grama.nn.graph_input import GraphInput
@@ -45,6 +46,14 @@ class GraphCON(EncodedModel):
         gamma (float, optional): The squared frequency.
         residual (bool, optional): Whether the linear term is added.
     """
+
+    card = Card(
+        equation="Y += dt (act(GCN(X) + R X) - gamma X - alpha Y); X += dt Y",
+        reference="Rusch et al., Graph-Coupled Oscillator Networks, 2022",
+        cost="N F^2 + E F",
+        source="torch_geometric.nn.GCNConv",
+        departures=("The linear term R X of the released code, which the paper's equation lacks.",),
+    )
 
     def __init__(
         self,

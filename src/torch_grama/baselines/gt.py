@@ -11,7 +11,7 @@ from torch_geometric.utils import add_self_loops
 
 from torch_grama.baselines.batch_view import BatchView
 from torch_grama.baselines.branch_stack import StackModel
-from torch_grama.baselines.graph_model import check_heads
+from torch_grama.baselines.graph_model import Card, check_heads
 
 
 class GT(StackModel):
@@ -30,13 +30,26 @@ class GT(StackModel):
     PyG's :class:`~torch_geometric.nn.TransformerConv` without its skip connection.
 
     .. note::
-        Edge attributes, which the paper does not have, are added to keys and values as
-        :class:`~torch_geometric.nn.TransformerConv` does; the loop at a node has zeros. The head is
-        that of all models here, where the paper has one linear map.
+        Edge attributes are added as :class:`~torch_geometric.nn.TransformerConv` does; the loop at
+        a node has zeros.
 
     Args:
         separate (bool, optional): Whether a node is kept apart from its neighbours.
     """
+
+    card = Card(
+        equation="h_i = x_i + W sum_j a_ij v_j, a_ij = softmax_j(q_i k_j / sqrt(d)) over the "
+        "edges, z = LN(x), x' = h + FFN(LN(h))",
+        reference="Platonov et al., A critical look at the evaluation of GNNs under heterophily, "
+        "2023",
+        cost="N F^2 + E F",
+        source="torch_geometric.nn.TransformerConv",
+        takes_edge_attr=True,
+        departures=(
+            "Edge attributes, which the paper does not have, are added to keys and values.",
+            "The head is a readout MLP; the paper's is one linear map.",
+        ),
+    )
 
     def __init__(
         self,

@@ -9,11 +9,16 @@ from torch.nn import GELU, Dropout, LayerNorm, Linear, ModuleList, Parameter, Se
 from torch_geometric.nn.models import MLP as PyGMLP
 
 from torch_grama.baselines.graph_head import GraphHead, NodeOutput
-from torch_grama.baselines.graph_model import GraphModel, check_num_nodes
+from torch_grama.baselines.graph_model import Card, GraphModel, check_num_nodes
 from torch_grama.baselines.products import propagate, weigh_without_loops
 from torch_grama.nn.arguments import check_positive, choose
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import gcn_adjacency, sum_adjacency
+
+PLATONOV = (
+    "Platonov et al., A critical look at the evaluation of GNNs under heterophily, 2023 "
+    "(arXiv:2302.11640)"
+)
 
 
 class MLP(GraphModel):
@@ -33,6 +38,13 @@ class MLP(GraphModel):
         - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)` *(not used)*
         - **output:** :math:`(N, C_{out})` or :math:`(B, C_{out})`
     """
+
+    card = Card(
+        equation="y_i = W_L relu(... relu(W_1 x_i))",
+        reference=PLATONOV,
+        cost="N F^2",
+        source="torch_geometric.nn.MLP",
+    )
 
     def __init__(
         self,
@@ -90,6 +102,8 @@ class ResNet(GraphModel):
         num_hops (int, optional): The power :math:`K`.
         num_nodes (int, optional): Number of nodes of the one graph, for ``"adjacency"`` alone.
     """
+
+    card = Card(equation="h_i <- h_i + FFN(LN(h_i))", reference=PLATONOV, cost="N F^2")
 
     def __init__(
         self,

@@ -35,6 +35,13 @@ class SGC(GraphModel):
             fixed power.
     """
 
+    card = Card(
+        equation="Y = A^K X W + b",
+        reference="Wu et al., Simplifying Graph Convolutional Networks, 2019 (arXiv:1902.07153)",
+        cost="E C",
+        source="torch_geometric.nn.SGConv",
+    )
+
     def __init__(
         self,
         in_channels: int,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 
 from torch_grama.baselines.co_gnn import CoGNN
 from torch_grama.baselines.gcnii import GCNII
@@ -11,23 +11,6 @@ from torch_grama.experiments.families import entry_of
 from torch_grama.experiments.model_entry import ModelEntry
 
 FAMILY = "message passing"
-_entry = partial(ModelEntry, family=FAMILY)
-
-
-def _cooperative(aggregation: str) -> ModelEntry:
-    return _entry(
-        build=CoGNN,
-        equation=f"x_i' = h_i + act(W1 h_i + W2 {aggregation}_j listen_i broadcast_j h_j + b), "
-        "h = LayerNorm(x)",
-        reference="Finkelshtein et al., Cooperative Graph Neural Networks, 2024",
-        cost="N F^2 + E F",
-        source="torch_geometric.nn.GraphConv and torch_grama",
-        departures=(
-            "In evaluation every node takes the likelier action; the released code draws samples.",
-            "Edge attributes are left aside.",
-        ),
-        defaults={"aggregation": aggregation},
-    )
 
 
 ENTRIES: dict[str, ModelEntry] = {
@@ -39,6 +22,10 @@ ENTRIES: dict[str, ModelEntry] = {
     "gatedgcn": entry_of(GatedGCN, FAMILY),
     "gcnii": entry_of(GCNII, FAMILY),
     "arma": entry_of(ARMA, FAMILY),
-    "co-gnn-mean": _cooperative("mean"),
-    "co-gnn-sum": _cooperative("sum"),
+    "co-gnn-mean": replace(entry_of(CoGNN, FAMILY), defaults={"aggregation": "mean"}),
+    "co-gnn-sum": replace(
+        entry_of(CoGNN, FAMILY),
+        equation=CoGNN.card.equation.replace("mean_j", "sum_j"),
+        defaults={"aggregation": "sum"},
+    ),
 }

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-from types import MappingProxyType
+from dataclasses import replace
 
 from torch.nn import Module
 
@@ -15,8 +13,6 @@ from torch_grama.experiments.families import entry_of
 from torch_grama.experiments.model_entry import ModelEntry
 
 FAMILY = "multi-hop"
-_entry = partial(ModelEntry, family=FAMILY)
-DIGL_REFERENCE = "Gasteiger et al., Diffusion Improves Graph Learning, 2019 (arXiv:1911.05485)"
 
 
 def build_digl(
@@ -55,24 +51,14 @@ def build_digl(
     )
 
 
-def _digl(diffusion: str, defaults: Mapping[str, object] = MappingProxyType({})) -> ModelEntry:
-    return _entry(
-        build=build_digl,
-        equation=f"H <- H + relu(BN(S H W)),  S = {diffusion} sparsified",
-        reference=DIGL_REFERENCE,
-        cost="N F^2 + E_S F, and N^3 once a graph",
-        source="torch_geometric.transforms.GDC, torch_geometric.nn.GCNConv",
-        departures=(
-            "The convolutions have batch norm and a skip connection, which the paper leaves to the "
-            "model that is combined with it.",
-        ),
-        defaults=defaults,
-    )
-
-
 ENTRIES: dict[str, ModelEntry] = {
-    "digl": _digl("a (I - (1-a) A)^-1"),
-    "digl-heat": _digl("exp(t (A - I))", {"diffusion": "heat"}),
+    "digl": replace(entry_of(DIGL, FAMILY), build=build_digl),
+    "digl-heat": replace(
+        entry_of(DIGL, FAMILY),
+        build=build_digl,
+        equation="H <- H + relu(BN(S H W)),  S = exp(t (A - I)) sparsified",
+        defaults={"diffusion": "heat"},
+    ),
     "drew-gatedgcn": entry_of(DRewGatedGCN, FAMILY),
     "drew-gcn": entry_of(DRewGCN, FAMILY),
     "drew-gin": entry_of(DRewGIN, FAMILY),

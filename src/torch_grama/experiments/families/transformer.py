@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 
 from torch_grama.baselines.exphormer import Exphormer
 from torch_grama.baselines.goat import GOAT
@@ -14,52 +14,30 @@ from torch_grama.experiments.families import entry_of
 from torch_grama.experiments.model_entry import ModelEntry
 
 FAMILY = "graph transformer"
-_entry = partial(ModelEntry, family=FAMILY)
 
-_ENCODINGS = (
-    "Positional encodings are part of the node features, encoded once for all models alike."
-)
 _PERFORMER = "The Performer has PyG's ReLU kernel; the paper's code has the softmax kernel."
-_COSTS = {"multihead": "N F^2 + n N F + E F, n nodes a graph", "performer": "N F^2 + E F"}
 
 
 def _gps(local: str, attention: str = "multihead") -> ModelEntry:
-    return _entry(
-        build=GPS,
+    entry = replace(
+        entry_of(GPS, FAMILY),
         equation=f"h = BN(x + {local}(x)) + BN(x + {attention}(x)), x' = BN(h + MLP(h))",
-        reference="Rampasek et al., Recipe for a General, Powerful, Scalable Graph Transformer, "
-        "2022",
-        cost=_COSTS[attention],
-        source="torch_grama, with torch.nn.MultiheadAttention and the PyG operators",
         takes_edge_attr=local != "gcn",
-        departures=(_ENCODINGS, _PERFORMER) if attention == "performer" else (_ENCODINGS,),
         defaults={"local": local, "attention": attention},
     )
-
-
-def _gt(separate: bool) -> ModelEntry:
-    message = "W [z_i, sum_j a_ij v_j]" if separate else "W sum_j a_ij v_j"
-    return _entry(
-        build=GT,
-        equation=f"h_i = x_i + {message}, a_ij = softmax_j(q_i k_j / sqrt(d)) over the edges, "
-        "z = LN(x), x' = h + FFN(LN(h))",
-        reference="Platonov et al., A critical look at the evaluation of GNNs under heterophily, "
-        "2023",
-        cost="N F^2 + E F",
-        source="torch_geometric.nn.TransformerConv",
-        takes_edge_attr=True,
-        departures=(
-            "Edge attributes, which the paper does not have, are added to keys and values.",
-            "The head is a readout MLP; the paper's is one linear map.",
-        ),
-        defaults={"separate": separate},
-    )
+    if attention == "multihead":
+        return entry
+    return replace(entry, cost="N F^2 + E F", departures=(*entry.departures, _PERFORMER))
 
 
 ENTRIES: dict[str, ModelEntry] = {
     "transformer": entry_of(Transformer, FAMILY),
-    "gt": _gt(separate=False),
-    "gt-sep": _gt(separate=True),
+    "gt": replace(entry_of(GT, FAMILY), defaults={"separate": False}),
+    "gt-sep": replace(
+        entry_of(GT, FAMILY),
+        equation=GT.card.equation.replace("W sum_j a_ij v_j", "W [z_i, sum_j a_ij v_j]"),
+        defaults={"separate": True},
+    ),
     "san": entry_of(SAN, FAMILY),
     "gps": _gps("gatedgcn"),
     "gps-performer": _gps("gatedgcn", "performer"),
