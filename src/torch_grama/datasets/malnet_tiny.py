@@ -128,6 +128,12 @@ def _read_edges(content: bytes, where: str) -> NDArray[np.int32]:
         return pairs.astype(np.int32).T
 
 
+def _remote(place: str) -> DataFile:
+    return DataFile(f"{_FOLDER}/{PurePosixPath(place).name}", (f"{_SITE}/{place}",))
+
+
+_ARCHIVES = ("graph-data/malnet-graphs-tiny.tar.gz", "split-info/split_info_tiny.zip")
+_FOLDERS = ("malnet-graphs-tiny", "split_info_tiny/type")
 ENTRIES = (
     Entry(
         name="malnet-tiny",
@@ -149,26 +155,8 @@ ENTRIES = (
             source="Freitas et al., 2021; averages as listed for GraphGPS",
         ),
         sources=(
-            Source(
-                "archive",
-                (
-                    DataFile(
-                        f"{_FOLDER}/malnet-graphs-tiny.tar.gz",
-                        (f"{_SITE}/graph-data/malnet-graphs-tiny.tar.gz",),
-                    ),
-                    DataFile(
-                        f"{_FOLDER}/split_info_tiny.zip",
-                        (f"{_SITE}/split-info/split_info_tiny.zip",),
-                    ),
-                ),
-            ),
-            Source(
-                "folder",
-                (
-                    DataFile(f"{_FOLDER}/malnet-graphs-tiny"),
-                    DataFile(f"{_FOLDER}/split_info_tiny/type"),
-                ),
-            ),
+            Source("archive", tuple(_remote(place) for place in _ARCHIVES)),
+            Source("folder", tuple(DataFile(f"{_FOLDER}/{name}") for name in _FOLDERS)),
         ),
         disk_bytes=150_000_000,
         class_names=TYPES,

@@ -136,6 +136,7 @@ _TABLES = {
     "split/scaffold/valid.csv.gz": 1,
     "split/scaffold/test.csv.gz": 1,
 }
+_SNAP = "https://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download"
 
 
 def load_molhiv(entry: Entry, storage: Storage) -> GraphTaskData:
@@ -203,18 +204,7 @@ ENTRIES = (
         ),
         sources=(
             Source("tables", tuple(DataFile(f"ogbg_molhiv/{name}") for name in _TABLES)),
-            Source(
-                "archive",
-                (
-                    DataFile(
-                        "ogbg_molhiv/hiv.zip",
-                        (
-                            "https://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/"
-                            "hiv.zip",
-                        ),
-                    ),
-                ),
-            ),
+            Source("archive", (DataFile("ogbg_molhiv/hiv.zip", (f"{_SNAP}/hiv.zip",)),)),
         ),
         disk_bytes=4_000_000,
         class_names=("inactive", "active"),

@@ -37,6 +37,9 @@ _INDEX = tuple(
     )
     for part in PARTS
 )
+_ARCHIVE = DataFile(
+    "zinc12k/molecules.zip", ("https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1",)
+)
 
 
 def load_zinc(entry: Entry, storage: Storage) -> GraphTaskData:
@@ -160,16 +163,7 @@ ENTRIES = (
             source="Benchmarking Graph Neural Networks",
         ),
         sources=(
-            Source(
-                "archive",
-                (
-                    DataFile(
-                        "zinc12k/molecules.zip",
-                        ("https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1",),
-                    ),
-                    *_INDEX,
-                ),
-            ),
+            Source("archive", (_ARCHIVE, *_INDEX)),
             Source("graphs", (DataFile("zinc12k/zinc12k_graphs.npz"),)),
         ),
         disk_bytes=367_000_000,
