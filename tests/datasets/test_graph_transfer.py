@@ -34,10 +34,7 @@ def test_target_lies_at_the_stated_distance(topology, distance) -> None:
 
 
 def test_crossed_ring_of_the_protocol() -> None:
-    expected = {
-        3: "01 12 23 34 45 05 14 25",
-        5: "01 12 23 34 45 56 67 78 89 09 18 27 36 29 38 47",
-    }
+    expected = {3: "01 12 23 34 45 05 14 25", 5: "01 12 23 34 45 56 67 78 89 09 18 27 36 29 38 47"}
     for distance, words in expected.items():
         graph = generate_transfer("crossed-ring", distance, counts=(1, 0, 0))[0]
         pairs = {f"{min(u, v)}{max(u, v)}" for u, v in graph.edge_index.t().tolist()}
@@ -169,11 +166,7 @@ def test_names() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        (("star", 5), "topology"),
-        (("line", 5, "mail"), "variant"),
-        (("line", 1), "distance"),
-    ],
+    [(("star", 5), "topology"), (("line", 5, "mail"), "variant"), (("line", 1), "distance")],
 )
 def test_wrong_arguments(arguments, message) -> None:
     with pytest.raises(ValueError, match=message):

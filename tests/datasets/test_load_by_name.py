@@ -27,8 +27,7 @@ def test_a_name(tmp_path: Path) -> None:
     assert first.graphs.fingerprint() == second.graphs.fingerprint()
     assert first.name == "transfer-ring-4-carry"
     assert np.array_equal(
-        first.graphs.columns["x"].values,
-        load("transfer-ring-4-carry").graphs.columns["x"].values,
+        first.graphs.columns["x"].values, load("transfer-ring-4-carry").graphs.columns["x"].values
     )
 
 

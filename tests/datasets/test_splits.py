@@ -220,12 +220,7 @@ def test_a_division_that_cannot_be_is_refused(
 def test_a_folder_that_cannot_be_written_to_still_gives_a_division(tmp_path: Path) -> None:
     path = tmp_path / "missing" / "splits.json"
     split, trouble = stored_split(
-        path,
-        "key",
-        lambda: make_split(np.arange(20)),
-        num_items=20,
-        items="data",
-        targets="labels",
+        path, "key", lambda: make_split(np.arange(20)), num_items=20, items="data", targets="labels"
     )
     assert split.train.tolist() == make_split(np.arange(20)).train.tolist()
     assert trouble is not None

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from torch_geometric.data import Data
 
-from torch_grama.datasets.task_data import (
-    FeatureEncoding,
-    Fold,
-    GraphTaskData,
-    Kind,
-    Level,
-    Metric,
-)
+from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Kind, Level, Metric
 
 if TYPE_CHECKING:
     from torch_grama.datasets.storage import Storage

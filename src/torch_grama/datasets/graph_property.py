@@ -35,9 +35,7 @@ _COLUMN: dict[Labels, dict[str, str]] = {
 
 
 def generate_property(
-    seed: int = SEED,
-    sizes: tuple[tuple[int, int], ...] = SIZES,
-    report: Report | None = None,
+    seed: int = SEED, sizes: tuple[tuple[int, int], ...] = SIZES, report: Report | None = None
 ) -> CompactGraphs:
     r"""Generates the graphs of the property benchmark with all their targets.
 
@@ -107,11 +105,7 @@ def shortest_paths(adjacency: NDArray[np.bool_]) -> NDArray[np.int16]:
 
 
 def load_property(
-    entry: Entry,
-    storage: Storage,
-    *,
-    labels: Labels = "published",
-    seed: int = SEED,
+    entry: Entry, storage: Storage, *, labels: Labels = "published", seed: int = SEED
 ) -> GraphTaskData:
     """Generates the graphs once and hands out the column the task's name stands for."""
     task, _ = parse_name(entry.name)

@@ -104,11 +104,7 @@ def generate_transfer(
 
 
 def load_transfer(
-    entry: Entry,
-    storage: Storage,
-    *,
-    variant: Variant = "paper",
-    seed: int = SEED,
+    entry: Entry, storage: Storage, *, variant: Variant = "paper", seed: int = SEED
 ) -> GraphTaskData:
     """Generates a transfer task; the name of the entry says topology and distance."""
     topology, distance, _ = parse_name(entry.name)

@@ -14,14 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
-from torch_grama.datasets.entry import (
-    AVERAGE_PRECISION,
-    MAE,
-    DataFile,
-    Entry,
-    Published,
-    Source,
-)
+from torch_grama.datasets.entry import AVERAGE_PRECISION, MAE, DataFile, Entry, Published, Source
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.molecules import ATOMS, BONDS, featurise, pack_bonds
 from torch_grama.datasets.raw_arrays import Array, load_pickle, read_npz, read_tensors, reading
@@ -149,10 +142,7 @@ def _read_csv(path: Path, is_func: bool) -> tuple[list[str], NDArray[np.float32]
     expected = "a gzipped CSV file with the columns smiles and " + (
         "labels" if is_func else ", ".join(STRUCTURES)
     )
-    with (
-        reading(path, expected),
-        gzip.open(path, "rt", encoding="utf-8", newline="") as stream,
-    ):
+    with reading(path, expected), gzip.open(path, "rt", encoding="utf-8", newline="") as stream:
         for row in csv.DictReader(stream):
             smiles.append(row["smiles"])
             if is_func:

@@ -196,10 +196,7 @@ def _layout(graph: Data) -> NDArray[np.float64]:
             hops = dict(nx.all_pairs_shortest_path_length(part))
             start = _scale_down(np.array([[hops[u][v] for v in nodes] for u in nodes]))
             placed = nx.kamada_kawai_layout(
-                part,
-                dist=hops,
-                pos=dict(zip(nodes, start, strict=True)),
-                scale=len(nodes) ** 0.5,
+                part, dist=hops, pos=dict(zip(nodes, start, strict=True)), scale=len(nodes) ** 0.5
             )
             points = _lay_down(np.array([placed[node] for node in nodes]))
         # Separate parts stand side by side.

@@ -35,9 +35,7 @@ class _Graph:
 
 
 def generate_pattern(
-    seed: int = SEED,
-    counts: tuple[int, int, int] = PATTERN_COUNTS,
-    report: Report | None = None,
+    seed: int = SEED, counts: tuple[int, int, int] = PATTERN_COUNTS, report: Report | None = None
 ) -> CompactGraphs:
     r"""Generates graphs that hide a pattern, training graphs first.
 
@@ -85,9 +83,7 @@ def generate_pattern(
 
 
 def generate_cluster(
-    seed: int = SEED,
-    counts: tuple[int, int, int] = CLUSTER_COUNTS,
-    report: Report | None = None,
+    seed: int = SEED, counts: tuple[int, int, int] = CLUSTER_COUNTS, report: Report | None = None
 ) -> CompactGraphs:
     r"""Generates graphs of six communities, one node of each being known, training graphs first.
 

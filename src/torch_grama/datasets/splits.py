@@ -197,13 +197,7 @@ def fingerprint(parts: Iterable[NDArray[np.generic] | str]) -> str:
 
 
 def stored_split(
-    path: Path,
-    key: str,
-    make: Callable[[], Split],
-    *,
-    num_items: int,
-    items: str,
-    targets: str,
+    path: Path, key: str, make: Callable[[], Split], *, num_items: int, items: str, targets: str
 ) -> tuple[Split, str | None]:
     r"""Returns the division that is stored under a key, or makes and stores it."""
     divisions = _read(path, items)

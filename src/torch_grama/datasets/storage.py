@@ -82,10 +82,7 @@ class Storage:
             raise DatasetMissingError(f"{error} {hint}") if hint else error from error
 
     def prepared(
-        self,
-        entry: Entry,
-        version: int,
-        build: Callable[[Source, list[Path]], CompactFile],
+        self, entry: Entry, version: int, build: Callable[[Source, list[Path]], CompactFile]
     ) -> CompactFile:
         r"""Returns a data set in its compact form, preparing it once.
 

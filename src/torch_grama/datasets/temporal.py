@@ -83,9 +83,7 @@ def load_temporal(
         raise DatasetError(
             f"Expected a 'ratio' that leaves graphs in every part (got {counts} of {count})"
         )
-    notes = [
-        f"Validation is the last {val} of {train} training steps; the source has none.",
-    ]
+    notes = [f"Validation is the last {val} of {train} training steps; the source has none."]
     if shape.scaled:
         notes.append("Scaling used all steps, those of the test included, as published.")
     return entry.task(

@@ -15,6 +15,7 @@ from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.own_data.csv_table import CsvTable, FeatureColumn, join_columns
 from torch_grama.datasets.own_data.graph_parts import (
     check_features,
+    check_node_level,
     complete_edges,
     direction_note,
     parts_from_words,
@@ -47,11 +48,7 @@ def read_csv_folder(folder: Path, options: Options) -> ParsedGraphs:
                 f"'{folder}' has no file '{name}': put it beside the other one, with the columns "
                 f"{'id and label' if name == 'nodes.csv' else 'source and target'}."
             )
-    if options.level == "graph":
-        raise DatasetError(
-            f"'{folder}' holds one graph whose nodes carry the labels: ask for level 'node', or "
-            f"write many graphs as JSON lines."
-        )
+    check_node_level(folder, options)
     node_table, edge_table = CsvTable(folder / "nodes.csv"), CsvTable(folder / "edges.csv")
     for name in options.ignore:
         if name not in edge_table.columns:
@@ -167,9 +164,7 @@ def read_edges(
     r"""Puts the edges into a graph."""
     number = {name: position for position, name in enumerate(names)}
     ends, lines, columns = table.read(
-        ("source", "target"),
-        options.ignore,
-        lambda cells, at: _find(number, cells, at, table.path),
+        ("source", "target"), options.ignore, lambda cells, at: _find(number, cells, at, table.path)
     )
     listed = np.array([ends["source"], ends["target"]], dtype=np.int64)
     edges = complete_edges(listed, len(names), options.directed)

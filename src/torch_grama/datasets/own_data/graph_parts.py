@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -122,6 +123,15 @@ def check_features(
     return torch.from_numpy(numbers.astype(np.int64))
 
 
+def check_node_level(path: Path, options: Options) -> None:
+    r"""Refuses targets of graphs where the nodes of one graph carry them."""
+    if options.level == "graph":
+        raise DatasetError(
+            f"'{path}' holds one graph whose nodes carry the labels: ask for level 'node', or "
+            f"write many graphs as JSON lines."
+        )
+
+
 def check_alike(graphs: Sequence[Data], where: Where) -> None:
     r"""Refuses graphs that do not all have the same features."""
     for number, graph in enumerate(graphs):
@@ -140,15 +150,7 @@ def _column(names: tuple[str, ...], column: int) -> str:
     return f"'{names[column]}'" if names else str(column)
 
 
-_WORDS = {
-    "train": 0,
-    "training": 0,
-    "val": 1,
-    "valid": 1,
-    "validation": 1,
-    "test": 2,
-    "testing": 2,
-}
+_WORDS = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "test": 2, "testing": 2}
 _NAMES = ("train", "val", "test")
 
 

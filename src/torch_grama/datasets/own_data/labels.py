@@ -69,8 +69,7 @@ def labels_from_numbers(
             )
         labelled &= table[:, 0] != -1
         return _class_numbers(table[:, 0], labelled, where, options)
-    if not labelled.any():
-        raise DatasetError(f"{where(0)} and all that follow have no label: fill in the labels.")
+    _require_labels(bool(labelled.any()), where)
     if kind == "regression":
         return Labels("regression", y, labelled, y.size(1))
     for item in np.flatnonzero(labelled & ~np.isin(table, (0.0, 1.0)).all(axis=1))[:1]:
@@ -102,8 +101,7 @@ def labels_from_tags(
         )
     names = options.classes or tuple(sorted({tag for item in tags for tag in item or ()}))
     number = {name: column for column, name in enumerate(names)}
-    if not names:
-        raise DatasetError(f"{where(0)} and all that follow have no label: fill in the labels.")
+    _require_labels(bool(names), where)
     y = np.zeros((len(tags), len(names)), dtype=np.float32)
     for position, item in enumerate(tags):
         if item is None:
@@ -119,8 +117,7 @@ def labels_from_tags(
 def _class_numbers(
     values: NDArray[np.float64], labelled: NDArray[np.bool_], where: Where, options: Options
 ) -> Labels:
-    if not labelled.any():
-        raise DatasetError(f"{where(0)} and all that follow have no label: fill in the labels.")
+    _require_labels(bool(labelled.any()), where)
     present = values[labelled]
     distinct = len(np.unique(present))
     # A class without items is odd, many are a mistake in one of the numbers.
@@ -134,6 +131,11 @@ def _class_numbers(
     y = torch.from_numpy(np.where(labelled, values, -1).astype(np.int64))
     names = options.classes or tuple(str(number) for number in range(count))
     return Labels("classification", y, labelled, count, names)
+
+
+def _require_labels(found: bool, where: Where) -> None:
+    if not found:
+        raise DatasetError(f"{where(0)} and all that follow have no label: fill in the labels.")
 
 
 def _flag_names(count: int, options: Options) -> tuple[str, ...]:
@@ -167,8 +169,7 @@ def labels_from_text(cells: Sequence[str], where: Where, options: Options) -> La
     decimal point are a quantity.
     """
     labelled = np.array([cell != "" for cell in cells], dtype=bool)
-    if not labelled.any():
-        raise DatasetError(f"{where(0)} and all that follow have no label: fill in the labels.")
+    _require_labels(bool(labelled.any()), where)
     if options.kind == "multilabel":
         raise DatasetError(
             f"{where(0)} has one label where several flags were asked for: name all of their "

@@ -13,16 +13,12 @@ from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.own_data.graph_parts import (
     check_edges,
     check_features,
+    check_node_level,
     complete_edges,
     direction_note,
     splits_from_masks,
 )
-from torch_grama.datasets.own_data.labels import (
-    Labels,
-    Where,
-    labels_from_numbers,
-    no_labels,
-)
+from torch_grama.datasets.own_data.labels import Labels, Where, labels_from_numbers, no_labels
 from torch_grama.datasets.own_data.options import Options
 from torch_grama.datasets.own_data.parsed import ParsedGraphs
 from torch_grama.datasets.splits import Split, fingerprint
@@ -41,11 +37,7 @@ def read_npz_file(path: Path, options: Options) -> ParsedGraphs:
     optionally ``train_masks``, ``val_masks`` and ``test_masks`` ``[K, N]`` or ``[N]``. Pickled
     objects are not read.
     """
-    if options.level == "graph":
-        raise DatasetError(
-            f"'{path}' holds one graph whose nodes carry the labels: ask for level 'node', or "
-            f"write many graphs as JSON lines."
-        )
+    check_node_level(path, options)
     arrays = _load(path)
     for name in _REQUIRED:
         if name not in arrays and (options.targets or name != "node_labels"):

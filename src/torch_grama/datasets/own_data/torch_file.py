@@ -24,12 +24,7 @@ from torch_grama.datasets.own_data.graph_parts import (
     split_from_parts,
     splits_from_masks,
 )
-from torch_grama.datasets.own_data.labels import (
-    Labels,
-    Where,
-    labels_from_numbers,
-    no_labels,
-)
+from torch_grama.datasets.own_data.labels import Labels, Where, labels_from_numbers, no_labels
 from torch_grama.datasets.own_data.options import Options
 from torch_grama.datasets.own_data.parsed import ParsedGraphs
 from torch_grama.datasets.splits import Split, fingerprint

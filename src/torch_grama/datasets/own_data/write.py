@@ -69,10 +69,7 @@ def write_csv_folder(
             words[np.asarray(mask)] = part
         nodes["split"] = words.tolist()
     source, target = edge_lists(data)
-    edges = {
-        "source": [names[node] for node in source],
-        "target": [names[node] for node in target],
-    }
+    edges = {"source": [names[node] for node in source], "target": [names[node] for node in target]}
     if data.edge_weight is not None:
         edges["weight"] = _texts(data.edge_weight)[:, 0].tolist()
     if data.edge_attr is not None:
