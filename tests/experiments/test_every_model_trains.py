@@ -1,5 +1,7 @@
 """Every model of the catalogue learns a small task in the loop that trains GRAMA."""
 
+import dataclasses
+
 import pytest
 import torch
 from sample_data import ring_with_chords
@@ -8,8 +10,10 @@ from torch_geometric.data import Data
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric
 from torch_grama.experiments.assembly import assemble_model, reads_series_alone
 from torch_grama.experiments.catalogue import MODELS
-from torch_grama.experiments.config import ModelConfig
+from torch_grama.experiments.config import DataConfig, ModelConfig, RunConfig
 from torch_grama.experiments.data_facts import DataFacts
+from torch_grama.experiments.run import run_experiment
+from torch_grama.runs import RunError, RunFolder
 from torch_grama.training import (
     GraphDataModule,
     GraphTask,
@@ -103,3 +107,18 @@ def test_it_learns_classes_of_nodes(word, tmp_path):
 def test_it_learns_classes_of_graphs(word, tmp_path):
     losses = train(word, graph_task(reads_series_alone(word)), tmp_path)
     assert losses[-1] < 0.95 * losses[0]
+
+
+def test_a_run_that_was_never_validated_is_not_finished(tmp_path):
+    data = graph_task(series=False)
+    for number in data.folds[0].val.tolist():
+        data.graphs[number].y = torch.tensor([0])  # one class has no ranking
+    data = dataclasses.replace(data, metric=Metric("roc_auc", True))
+    settings = dataclasses.replace(SETTINGS, max_epochs=2, check_val_every=1)
+    config = RunConfig(DataConfig("graphs"), ModelConfig("gcn", 8, {"num_layers": 2}))
+    config = dataclasses.replace(config, trainer=settings)
+    folder = RunFolder(tmp_path / "run")
+    for resume in (False, True):
+        with pytest.raises(RunError, match="never was a number"):
+            run_experiment(config, folder.path, resume=resume, report="quiet", data=data)
+        assert not folder.is_finished

@@ -143,6 +143,12 @@ def run_experiment(
             raise ConfigError(str(error)) from error
         if not outcome.is_finished:
             raise RunInterrupted(run.path, outcome.exit_code)
+        if outcome.best_epoch < 0:
+            raise RunError(
+                f"Validation {outcome.metric} of '{run.path}' never was a number, so that no epoch "
+                f"could be selected and the run is not finished: use a validation part on which "
+                f"the metric exists (a ranking needs both classes), or another metric"
+            )
         result = _conclude(config, task, data, outcome)
         result.save(run.result)
     return result
