@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from torch_grama.datasets.atomic_file import publish, write_atomically
+from torch_grama.runs.atomic_file import publish, write_atomically
 
 
 def test_writes_and_replaces(tmp_path: Path) -> None:
