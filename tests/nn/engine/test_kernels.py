@@ -138,11 +138,13 @@ def test_sums_are_added_in_place(batch, base, dtype) -> None:
 
 @cases
 @pytest.mark.usefixtures("_chunk")
-def test_steps_of_horner_add_the_offset_of_each_graph(batch) -> None:
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_steps_of_horner_add_the_offset_of_each_graph(batch, dtype) -> None:
     groups = problem(batch)[0]
-    terms, offset, weight = draw(2, N, C), draw(groups.num_graphs, 1, C), draw(C, C)
+    sizes = (2, N, C), (groups.num_graphs, 1, C), (C, C)
+    terms, offset, weight = (draw(*size).to(dtype) for size in sizes)
     nodes = torch.arange(N)
-    csr = Adjacency(nodes, nodes.flip(0), torch.ones(N, dtype=torch.float64), N).csr
+    csr = Adjacency(nodes, nodes.flip(0), torch.ones(N, dtype=dtype), N).csr
     own = offset[torch.zeros(N, dtype=torch.long) if batch is None else batch, 0]
     expected = terms[0] + terms[1].flip(0) @ weight + own
 

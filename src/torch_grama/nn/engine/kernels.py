@@ -201,14 +201,29 @@ def sparse_product(matrix: CSR, x: Tensor) -> Tensor:
     if x.device.type != "cpu":
         return matrix.matrix @ x
     if x.dtype == torch.float32:
-        # a weighted sum of rows for each bag: the same product, in torch's fastest kernel for it
-        starts = matrix.row_start[:-1]
-        return F.embedding_bag(
-            matrix.column, x.contiguous(), starts, mode="sum", per_sample_weights=matrix.value
-        )
+        return _sum_rows(matrix.row_start, matrix.column, matrix.value, x.contiguous())
     # many times faster on a CPU than the plain product
     product: Tensor = torch.sparse.mm(matrix.matrix, x.contiguous(), "sum")
     return product
+
+
+def _sum_rows(row_start: Tensor, column: Tensor, value: Tensor, x: Tensor) -> Tensor:
+    # a weighted sum of rows for each bag: the same product, in torch's fastest kernel for it
+    return F.embedding_bag(column, x, row_start[:-1], mode="sum", per_sample_weights=value)
+
+
+def _product_chunks(matrix: CSR, x: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    r"""Yields rows of :func:`sparse_product`, on a CPU a few that are read from its caches next."""
+    if x.device.type != "cpu" or not x.dtype == matrix.value.dtype == torch.float32:
+        yield slice(None), sparse_product(matrix, x)
+        return
+    x = x.contiguous()
+    size = max(_CHUNK_BYTES // max(x.size(1) * x.element_size(), 1), 1)
+    for first in range(0, x.size(0), size):
+        row_start = matrix.row_start[first : first + size + 1]
+        edges = slice(int(row_start[0]), int(row_start[-1]))
+        part = row_start - edges.start, matrix.column[edges], matrix.value[edges]
+        yield slice(first, first + size), _sum_rows(*part, x)
 
 
 def linear_steps(
@@ -238,11 +253,11 @@ def linear_steps(
             )
         else:
             # neighbours first: the product with the weight then writes where the result belongs
-            arrived = sparse_product(matrix, before)
-            if bias is None:
-                torch.mm(arrived, weight, out=residual)
-            else:
-                torch.addmm(bias, arrived, weight, out=residual)
+            for rows, arrived in _product_chunks(matrix, before):
+                if bias is None:
+                    torch.mm(arrived, weight, out=residual[rows])
+                else:
+                    torch.addmm(bias, arrived, weight, out=residual[rows])
             if root_weight is not None:
                 residual.addmm_(before, root_weight)
             weights = response[:, : step + 1].flip(-1)
@@ -273,7 +288,8 @@ def horner_steps(
             sent = state @ weight
             fast.sparse_product(matrix, sent, term, base=term, bias=constant, groups=groups)
         else:
-            term.addmm_(sparse_product(matrix, state), weight)
+            for rows, arrived in _product_chunks(matrix, state):
+                term[rows].addmm_(arrived, weight)
             if constant is not None:
                 for nodes, graphs, batch in _chunks(term.unsqueeze(0), groups):
                     term[nodes] += constant[graphs if batch is None else batch]
