@@ -125,7 +125,7 @@ def test_a_half_written_result_is_named_and_not_kept(places, capsys):
     broken.write_text('{"data": "mi')
     assert call(places, "--keep", "--json") == 0
     out, err = capsys.readouterr()
-    assert f"not kept: {broken}" in err
+    assert f"not kept: '{broken}'" in err
     assert next(f for f in json.loads(out) if f["model"] == "grama-gcn")["runs"] == 1
     assert not list(results.rglob("fold1*.json"))
 
