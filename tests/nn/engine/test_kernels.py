@@ -21,8 +21,8 @@ CHUNKS = {
     "node by node": (1, N * L * C),
     "three nodes": (3 * L * C * 8, N * L * C),
     "all": (1 << 20, N * L * C),
-    "three nodes of a graph": (3 * L * C * 8, 0),
-    "graph by graph": (1 << 20, 0),
+    "three nodes, by graph": (3 * L * C * 8, 0),
+    "all, by graph": (1 << 20, 0),
 }
 
 
@@ -31,6 +31,7 @@ def _chunk(request, monkeypatch: pytest.MonkeyPatch) -> None:
     num_bytes, large_graph = request.param
     monkeypatch.setattr(kernels, "_CHUNK_BYTES", num_bytes)
     monkeypatch.setattr(kernels, "_LARGE_GRAPH", large_graph)
+    monkeypatch.setattr(kernels, "_BATCHES_PRODUCTS", bool(large_graph))
 
 
 def draw(*size: int) -> Tensor:
@@ -107,10 +108,11 @@ def test_inner_products(batch, act) -> None:
 
 @cases
 @acts
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.usefixtures("_chunk")
-def test_means(batch, act) -> None:
+def test_means(batch, act, dtype) -> None:
     groups, _, x = problem(batch)
-    x = x.detach()
+    x = x.detach().to(dtype)
 
     out = kernels.pool(x, groups, act)
 

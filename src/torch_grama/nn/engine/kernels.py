@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 import os
+from bisect import bisect, bisect_left
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import pairwise
 from types import ModuleType
 
 import torch
@@ -27,9 +27,10 @@ from torch_grama.nn.engine.sequence import Activation, Groups, identity
 _SWITCH = "TRITON_INTERPRET"
 # Of a sequence, at a time.
 _CHUNK_BYTES = 2 << 20
-# Elements of a graph's sequence from which on it is worked on by itself: one product in place of
-# one a node, which only MKL does in one go.
-_LARGE_GRAPH = 20_000 if torch.backends.mkl.is_available() else 2_000
+# Products of many nodes, each with its own weights, in one go; elsewhere one after the other.
+_BATCHES_PRODUCTS = torch.backends.mkl.is_available()
+# Elements of a graph's sequence from which on it has a product of its own, in place of its nodes.
+_LARGE_GRAPH = 20_000 if _BATCHES_PRODUCTS else 2_000
 # Products of one node under which torch's batched product leaves its fast library for a loop.
 _FEW_PRODUCTS = 400
 # From here on, host tensors lie in memory that is used again.
@@ -59,11 +60,11 @@ def combine(
     if fast is not None:
         fast.combine(out, weights, sequence, other_weights, other, groups, act)
         return out
-    for nodes, graphs, batch in _chunks(sequence, groups):
+    for nodes, batch, graphs in _chunks(sequence, groups):
         part = out[:, nodes]
-        _combine_into(part, weights[graphs], act(sequence[:, nodes]), batch, adds=False)
+        _combine_into(part, weights, act(sequence[:, nodes]), batch, graphs, adds=False)
         if other_weights is not None and other is not None:
-            _combine_into(part, other_weights[graphs], act(other[:, nodes]), batch, adds=True)
+            _combine_into(part, other_weights, act(other[:, nodes]), batch, graphs, adds=True)
     return out
 
 
@@ -138,14 +139,17 @@ def sequence_gradient(
     if share is not None:
         share = share / groups.node_counts(sequence.size(1))
         by_position = share.transpose(0, 1).to(sequence.dtype)  # [L, B, F]
-    for nodes, graphs, batch in _chunks(sequence, groups):
+    for nodes, batch, graphs in _chunks(sequence, groups):
         x = sequence[:, nodes]
-        if weights is None or gradient is None:
-            part = torch.zeros_like(x)
+        if by_position is None:
+            part = x.new_zeros(x.size())
+        elif batch is None:
+            part = by_position.repeat(1, x.size(1), 1)
         else:
-            part = _combine(weights[graphs].transpose(1, 2), gradient[:, nodes], batch)
-        if by_position is not None:
-            part += by_position[:, graphs if batch is None else batch]
+            part = by_position.index_select(1, batch)
+        if weights is not None and gradient is not None:
+            backwards = weights.transpose(1, 2)
+            _combine_into(part, backwards, gradient[:, nodes], batch, graphs, adds=True)
         if newest is not None:
             part[-1] += newest[nodes]
         _write_activation_gradient(out[:, nodes], act, x, part)
@@ -161,10 +165,11 @@ def gram(gradient: Tensor, sequence: Tensor, groups: Groups, act: Activation = i
     dtype = torch.promote_types(sequence.dtype, torch.float32)
     size = groups.num_graphs, gradient.size(0), sequence.size(0)
     out = torch.zeros(size, dtype=dtype, device=sequence.device)
-    for nodes, graphs, batch in _chunks(sequence, groups):
+    for nodes, batch, graphs in _chunks(sequence, groups):
         g, x = gradient[:, nodes].to(dtype), act(sequence[:, nodes]).to(dtype)
-        if batch is None:
-            out[graphs][0].addmm_(g.flatten(1), x.flatten(1).t())
+        if batch is None or (graphs and not _BATCHES_PRODUCTS):
+            for graph, own in graphs or [(0, slice(None))]:
+                out[graph].addmm_(g[:, own].flatten(1), x[:, own].flatten(1).t())
         else:
             # [N, R, F] x [N, F, L] -> [N, R, L] -> [B, R, L]
             out.index_add_(0, batch, g.transpose(0, 1) @ x.permute(1, 2, 0))
@@ -180,10 +185,18 @@ def pool(sequence: Tensor, groups: Groups, act: Activation = identity, mean: boo
     dtype = torch.promote_types(sequence.dtype, torch.float32)
     size = sequence.size(0), groups.num_graphs, sequence.size(2)
     total = torch.zeros(size, dtype=dtype, device=sequence.device)
-    for nodes, graphs, batch in _chunks(sequence, groups):
+    for nodes, batch, _ in _chunks(sequence, groups):
         x = act(sequence[:, nodes])
         if batch is None:
-            total[:, graphs] += x.sum(dim=1, keepdim=True, dtype=dtype)
+            total += x.sum(dim=1, keepdim=True, dtype=dtype)
+        elif x.device.type == "cpu" and x.dtype == torch.float32:
+            # a bag for each position and graph; those without nodes here are empty
+            length, count, channels = x.size()
+            starts = groups.starts[:-1].sub(nodes.start).clamp_(0, count)
+            starts = starts + count * torch.arange(length).unsqueeze(1)
+            rows = torch.arange(length * count)
+            sums = F.embedding_bag(rows, x.reshape(-1, channels), starts.flatten(), mode="sum")
+            total += sums.view_as(total)
         else:
             total.index_add_(1, batch, x.to(dtype))
     total = total.transpose(0, 1)
@@ -291,8 +304,8 @@ def horner_steps(
             for rows, arrived in _product_chunks(matrix, state):
                 term[rows].addmm_(arrived, weight)
             if constant is not None:
-                for nodes, graphs, batch in _chunks(term.unsqueeze(0), groups):
-                    term[nodes] += constant[graphs if batch is None else batch]
+                for nodes, batch, _ in _chunks(term.unsqueeze(0), groups):
+                    term[nodes] += constant if batch is None else constant.index_select(0, batch)
         state = term
 
 
@@ -316,23 +329,25 @@ def _write_activation_gradient(out: Tensor, act: Activation, x: Tensor, gradient
         out.copy_(torch.autograd.grad(y, x, gradient.to(y.dtype))[0])
 
 
-def _chunks(sequence: Tensor, groups: Groups) -> Iterator[tuple[slice, slice, Tensor | None]]:
-    r"""Yields nodes, their graphs, and the graph of each, or None where it is one."""
+def _chunks(
+    sequence: Tensor, groups: Groups
+) -> Iterator[tuple[slice, Tensor | None, list[tuple[int, slice]]]]:
+    r"""Yields nodes, the graph of each, and where these are large, each graph and its nodes."""
     length, num_nodes, channels = sequence.size()
-    size, ends = num_nodes, [num_nodes]
+    size, starts = num_nodes, []
     if sequence.device.type == "cpu":
         size = _CHUNK_BYTES // max(length * channels * sequence.element_size(), 1)
+        if groups.batch is not None and sequence.numel() >= _LARGE_GRAPH * groups.num_graphs:
+            starts = groups.starts.tolist()
     size = max(size, 1)
-    if groups.batch is not None:
-        if sequence.device.type != "cpu" or sequence.numel() < _LARGE_GRAPH * groups.num_graphs:
-            for start in range(0, num_nodes, size):
-                nodes = slice(start, start + size)
-                yield nodes, slice(None), groups.batch[nodes]
-            return
-        ends = groups.starts[1:].tolist()
-    for graph, (first, end) in enumerate(pairwise([0, *ends])):
-        for start in range(first, end, size):
-            yield slice(start, min(start + size, end)), slice(graph, graph + 1), None
+    for first in range(0, num_nodes, size):
+        nodes = slice(first, first + size)
+        last = min(first + size, num_nodes)
+        graphs = []
+        for graph in range(max(bisect(starts, first) - 1, 0), bisect_left(starts, last)):
+            begin, end = max(starts[graph], first), min(starts[graph + 1], last)
+            graphs.append((graph, slice(begin - first, end - first)))
+        yield nodes, None if groups.batch is None else groups.batch[nodes], graphs
 
 
 def _combine(weights: Tensor, x: Tensor, batch: Tensor | None) -> Tensor:
@@ -355,11 +370,17 @@ def _combine(weights: Tensor, x: Tensor, batch: Tensor | None) -> Tensor:
 
 
 def _combine_into(
-    out: Tensor, weights: Tensor, x: Tensor, batch: Tensor | None, adds: bool
+    out: Tensor,
+    weights: Tensor,
+    x: Tensor,
+    batch: Tensor | None,
+    graphs: list[tuple[int, slice]],
+    adds: bool,
 ) -> None:
-    if batch is None and out.dtype == weights.dtype == x.dtype:
-        rows = out.flatten(1)
-        torch.addmm(rows, weights[0], x.flatten(1), beta=int(adds), out=rows)
+    if (batch is None or graphs) and out.dtype == weights.dtype == x.dtype:
+        for graph, nodes in graphs or [(0, slice(None))]:
+            rows = out[:, nodes].flatten(1)
+            torch.addmm(rows, weights[graph], x[:, nodes].flatten(1), beta=int(adds), out=rows)
     elif adds:
         out += _combine(weights, x, batch)
     else:
