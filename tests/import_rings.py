@@ -180,9 +180,9 @@ def _judge(found: Import, package: Path) -> Iterator[str]:
 
 
 def _room_of(name: str) -> str:
-    """The folder below the package, or ``cli`` for the modules of the command."""
+    """The folder below the package; what runs the package belongs to ``cli``."""
     name = name.removesuffix(".py")
-    return "cli" if name == "__main__" or name.endswith("_cli") else name
+    return "cli" if name == "__main__" else name
 
 
 def _may_enter(room: str, target: str) -> bool:

@@ -57,8 +57,8 @@ def test_every_name_says_something(folder):
             "from torch_grama.training import task\nimport torch_grama.baselines",
         ),
         ("report/tables.py", "import matplotlib\nfrom torch_grama.experiments import result"),
-        ("cli.py", "import argparse\nfrom torch_grama import __version__, report, data_cli"),
-        ("data_cli.py", "def show():\n    import rich\n    from torch_grama.datasets import load"),
+        ("cli/__init__.py", "import argparse\nfrom torch_grama import __version__, report, cli"),
+        ("cli/data.py", "def show():\n    import rich\n    from torch_grama.datasets import load"),
         ("__init__.py", "from torch_grama.nn import GRAMA\nfrom .nn import GRAMABlock"),
     ],
 )
@@ -79,7 +79,7 @@ def test_checker_lets_pass(tmp_path, file, text):
         ("nn/block.py", "from torch_grama import GRAMA", "must not import torch_grama"),
         ("nn/block.py", "def f():\n    import torch_grama.report", "nn/block.py:2: "),
         ("training/task.py", "import torch_grama.experiments", "'training' must not import"),
-        ("experiments/run.py", "from torch_grama import data_cli", "torch_grama.data_cli"),
+        ("experiments/run.py", "from torch_grama.cli import data", "torch_grama.cli"),
         ("__init__.py", "from torch_grama.analysis import poles", "'torch_grama' must not import"),
         (
             "nn/block.py",
@@ -112,7 +112,7 @@ def test_checker_lets_pass(tmp_path, file, text):
         ("analysis/poles.py", "import torch_geometric", "must not load torch_geometric at import"),
         ("datasets/molecules.py", "import rdkit", "'datasets' must not load rdkit at import"),
         ("datasets/line.py", "def f():\n    import ray", "'datasets' must not load ray"),
-        ("cli.py", "import rich", "'cli' must not load rich at import"),
+        ("cli/data.py", "import rich", "'cli' must not load rich at import"),
         ("__init__.py", "import torch", "'torch_grama' must not load torch at import"),
     ],
 )

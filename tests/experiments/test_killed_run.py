@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSI
 
 def start(*words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "torch_grama.cli", "train", *words],
+        [sys.executable, "-m", "torch_grama", "train", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -123,7 +123,7 @@ def test_a_full_disk_is_one_sentence(tmp_path):
     code = (
         "import resource, signal, sys\n"
         "from torch_grama.cli import main\n"
-        "import torch_grama.experiments, torch_grama.train_cli\n"
+        "import torch_grama.experiments, torch_grama.cli.train\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))\n"
         "sys.exit(main(sys.argv[1:]))"

@@ -62,7 +62,7 @@ def environment() -> dict[str, str]:
 def start(*arguments: str) -> subprocess.Popen[str]:
     """Starts the command."""
     return subprocess.Popen(
-        [sys.executable, "-m", "torch_grama.cli", *arguments],
+        [sys.executable, "-m", "torch_grama", *arguments],
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -52,7 +52,7 @@ def command(tmp_path):
 def start(command: list[str]) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(PROJECT / "src"), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
-        [sys.executable, "-m", "torch_grama.cli", *command],
+        [sys.executable, "-m", "torch_grama", *command],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -11,7 +11,7 @@ import pytest
 import torch_grama
 from torch_grama.cli import CommandParser, build_parser, main
 
-PROJECT = Path(__file__).parents[1]
+PROJECT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"]])
@@ -106,7 +106,7 @@ def test_known_commands_and_other_choices_are_left_alone(capsys, parser):
 @pytest.mark.slow
 def test_the_command_as_a_process():
     result = subprocess.run(
-        [sys.executable, "-m", "torch_grama.cli", "--version"],
+        [sys.executable, "-m", "torch_grama", "--version"],
         capture_output=True,
         text=True,
         env=os.environ | {"PYTHONPATH": str(PROJECT / "src")},

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from torch_grama.errors_cli import guarded
-from torch_grama.loading_cli import LoadingProgress
+from torch_grama.cli.errors import guarded
+from torch_grama.cli.loading import LoadingProgress
 
 if TYPE_CHECKING:
     from torch_grama.analysis import Analysis

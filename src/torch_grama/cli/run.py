@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TypeVar
 
-from torch_grama.errors_cli import guarded
-from torch_grama.loading_cli import LoadingProgress
+from torch_grama.cli.errors import guarded
+from torch_grama.cli.loading import LoadingProgress
 
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 

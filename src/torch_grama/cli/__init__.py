@@ -8,17 +8,17 @@ import sys
 from collections.abc import Sequence
 
 from torch_grama import __version__
-from torch_grama.analyze_cli import add_analyze_commands
-from torch_grama.data_cli import add_data_commands
-from torch_grama.demo_cli import add_demo_commands
-from torch_grama.models_cli import add_models_commands
-from torch_grama.report_cli import add_report_commands
-from torch_grama.reproduce_cli import add_reproduce_commands
-from torch_grama.results_cli import add_results_commands
-from torch_grama.run_cli import add_run_commands
-from torch_grama.sweep_cli import add_sweep_commands
-from torch_grama.train_cli import add_train_commands
-from torch_grama.watch_cli import add_watch_commands
+from torch_grama.cli.analyze import add_analyze_commands
+from torch_grama.cli.data import add_data_commands
+from torch_grama.cli.demo import add_demo_commands
+from torch_grama.cli.models import add_models_commands
+from torch_grama.cli.report import add_report_commands
+from torch_grama.cli.reproduce import add_reproduce_commands
+from torch_grama.cli.results import add_results_commands
+from torch_grama.cli.run import add_run_commands
+from torch_grama.cli.sweep import add_sweep_commands
+from torch_grama.cli.train import add_train_commands
+from torch_grama.cli.watch import add_watch_commands
 
 _EPILOG = """\
 from a folder with nodes.csv and edges.csv to predictions:
@@ -101,7 +101,3 @@ class CommandParser(argparse.ArgumentParser):
                 f"(got {value!r})",
             )
         super()._check_value(action, value)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

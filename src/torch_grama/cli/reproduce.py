@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from torch_grama.errors_cli import guarded
+from torch_grama.cli.errors import guarded
 
 if TYPE_CHECKING:
+    from torch_grama.cli.suite_columns import ColumnFacts
     from torch_grama.report.comparison import Comparison
     from torch_grama.report.held_results import HeldNumber
-    from torch_grama.suite_columns_cli import ColumnFacts
     from torch_grama.sweeps.reproduction import PlannedRun
     from torch_grama.sweeps.run_many import Outcome
     from torch_grama.sweeps.suite import Suite
@@ -186,8 +186,8 @@ def _list(suites: Sequence[Suite], as_json: bool) -> int:
 
 def _run(suite: Suite, arguments: argparse.Namespace, known: dict[str, ColumnFacts]) -> int:
     """Does what is missing; what it learns of the columns is left in `known`."""
+    from torch_grama.cli.suite_columns import look_at_column
     from torch_grama.experiments.run import RunInterrupted
-    from torch_grama.suite_columns_cli import look_at_column
     from torch_grama.sweeps.config_files import RESULTS, find_project_folder
     from torch_grama.sweeps.reproduction import plan_runs
 
@@ -295,9 +295,9 @@ def _run_other(suite: Suite, results: Path) -> int:
 def _table(
     suite: Suite, arguments: argparse.Namespace, known: dict[str, ColumnFacts]
 ) -> Comparison:
+    from torch_grama.cli.suite_columns import count_runs, is_of_others, look_at_column
     from torch_grama.report.comparison import Column
     from torch_grama.report.suite_table import build_table
-    from torch_grama.suite_columns_cli import count_runs, is_of_others, look_at_column
 
     held = gather_numbers(arguments.runs, arguments.results)
     # a run of a budget shows the columns of that budget; --show alone shows all

@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-sys.path.insert(0, str(Path(__file__).parent / "report"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from result_files import write_result
 
-from torch_grama import suite_columns_cli
-from torch_grama.cli import main
+from torch_grama.cli import main, suite_columns
 from torch_grama.sweeps.suite import find_suite
 
-PROJECT = Path(__file__).parents[1]
+PROJECT = Path(__file__).parents[2]
 TINY = {
     "title": "Tiny",
     "about": "a test",
@@ -153,7 +152,7 @@ def test_absent_data_is_said_once_and_nothing_is_fetched_for_a_table(places, tmp
     suite = {**TINY, "data": [{"name": "malnet-tiny", "metric": "accuracy"}]}
     (tmp_path / "configs" / "tiny" / "suite.yaml").write_text(yaml.safe_dump(suite))
     suite = find_suite("tiny", tmp_path / "configs")
-    facts = suite_columns_cli.look_at_column(suite, suite.data[0], may_fetch=False)
+    facts = suite_columns.look_at_column(suite, suite.data[0], may_fetch=False)
     assert (facts.absent, facts.references) == ("data not here", {})
     assert capsys.readouterr().err == ""
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from torch_grama.errors_cli import guarded
-from torch_grama.reproduce_cli import RUNS, gather_numbers
+from torch_grama.cli.errors import guarded
+from torch_grama.cli.reproduce import RUNS, gather_numbers
 
 if TYPE_CHECKING:
     from torch_grama.report.held_results import HeldNumber

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from torch_grama.cli.errors import guarded
 from torch_grama.datasets.errors import DatasetError
-from torch_grama.errors_cli import guarded
 from torch_grama.experiments import ConfigError, RunError, RunInterrupted
 from torch_grama.training import CheckpointError
 
@@ -64,6 +64,6 @@ def test_help_does_not_wait_for_torch(words):
         [sys.executable, "-c", code, *words],
         check=True,
         capture_output=True,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1] / "src")},
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")},
         timeout=60,
     )

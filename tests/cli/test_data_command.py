@@ -10,11 +10,10 @@ import torch
 from torch_geometric.data import Data
 
 import torch_grama
-from torch_grama import data_cli
-from torch_grama.cli import main
+from torch_grama.cli import data, main
+from torch_grama.cli.loading import LoadingProgress
 from torch_grama.datasets import graph_property
 from torch_grama.datasets.catalogue import CATALOGUE
-from torch_grama.loading_cli import LoadingProgress
 
 
 @pytest.fixture(autouse=True)
@@ -238,7 +237,7 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     [("carry", "carry"), ("3", "3"), ("", ""), ("[a, 'b c']", ["a", "b c"]), ("[]", [])],
 )
 def test_values_of_options(text: str, value: object) -> None:
-    assert data_cli._parse_options([f"some-key={text}"]) == {"some_key": value}
+    assert data._parse_options([f"some-key={text}"]) == {"some_key": value}
 
 
 def test_help_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:

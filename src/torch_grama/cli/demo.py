@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from torch_grama.errors_cli import guarded
+from torch_grama.cli.errors import guarded
 from torch_grama.sweeps.worker_processes import prepare_workers
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TypeVar
 
-from torch_grama.errors_cli import guarded
+from torch_grama.cli.errors import guarded
 
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 
