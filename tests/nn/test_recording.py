@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from torch_grama import GRAMA, Running, capture
+from torch_grama.nn.recording import Recording
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.cuda, needs_cuda])]
@@ -64,3 +65,26 @@ def test_it_says_what_it_cannot_take():
     cached = capture(GRAMA(5, 16, 3, running=Running(cached=True)).eval(), x, edges)
     with pytest.raises(ValueError, match="whose matrix is cached"):
         cached(x, edges.flip(0))
+
+
+@pytest.mark.cuda
+@needs_cuda
+def test_a_record_outlives_an_earlier_one():
+    # sums of this length are cut into parts, which cuBLAS joins in a workspace
+    left, right = torch.randn(2, 104, 30_000, device="cuda")
+    expected = left @ right.t()
+
+    def record():
+        recording = Recording(lambda: left @ right.t(), torch.device("cuda"))
+        for _ in range(3):
+            assert torch.allclose(recording(), expected, atol=1e-2)
+        return recording
+
+    first, second = record(), record()
+    del first
+    torch.cuda.empty_cache()
+    # what is freed is taken by others
+    others = [torch.zeros(2**23, device="cuda") for _ in range(32)]
+    for _ in range(3):
+        assert torch.allclose(second(), expected, atol=1e-2)
+    assert all(not other.any() for other in others)

@@ -85,9 +85,14 @@ def test_a_recorded_run_equals_one_that_is_not(tmp_path, device, make, gradient_
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.usefixtures("padded_on_cpu")
 def test_bf16_is_recorded_too(tmp_path, device):
-    accelerator = {"accelerator": "auto" if device == "cpu" else device, "precision": "bf16"}
-    plain = run(tmp_path / "plain", False, graph_task(), **accelerator)
-    recorded = run(tmp_path / "recorded", True, graph_task(), **accelerator)
+    # Adam would turn the rounding of small gradients into steps of full length
+    changes = {
+        "accelerator": "auto" if device == "cpu" else device,
+        "precision": "bf16",
+        "optimizer": OptimizerSettings("sgd", lr=0.01),
+    }
+    plain = run(tmp_path / "plain", False, graph_task(), **changes)
+    recorded = run(tmp_path / "recorded", True, graph_task(), **changes)
     assert_same_run(plain, recorded, 2e-2)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
@@ -52,14 +53,26 @@ class Recording(Generic[_Result]):
             self._warm_ups -= 1
             return run_aside(self._run)
         graph = torch.cuda.CUDAGraph()
-        # what autocast kept of an earlier call is not part of the record
-        torch.clear_autocast_cache()
+        _forget_earlier_calls()
         with torch.cuda.graph(graph, pool=self._pool):
             self._result = self._run()
         # recording runs nothing: the call itself is the first replay
         self._graph = graph
         graph.replay()
         return self._result
+
+
+def _forget_earlier_calls() -> None:
+    """Lets go of what a record must not share with calls before it."""
+    # what autocast kept
+    torch.clear_autocast_cache()
+    # a dead graph of autograd, which would have gradients added on the stream of its own time
+    gc.collect()
+    # the workspaces of cuBLAS: torch keeps one a stream, takes it away with the first record that
+    # used it (https://github.com/pytorch/pytorch/issues/193402), and others would go on writing to
+    # it; a record that finds none makes one in its own memory
+    torch.cuda.synchronize()
+    torch._C._cuda_clearCublasWorkspaces()
 
 
 def run_aside(run: Callable[[], _Result]) -> _Result:
