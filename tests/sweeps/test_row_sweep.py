@@ -4,8 +4,9 @@ import yaml
 from torch_grama.cli import main
 from torch_grama.experiments.settings import read_file
 from torch_grama.runs.run_folder import RunError
-from torch_grama.sweeps.reproduction import PlannedRun, plan_runs
+from torch_grama.sweeps.reproduction import plan_runs
 from torch_grama.sweeps.row_sweep import narrow_space, tune_row
+from torch_grama.sweeps.search_settings import Repeat
 from torch_grama.sweeps.space import Space
 from torch_grama.sweeps.suite import read_suite
 
@@ -52,17 +53,15 @@ def test_another_model_is_not_asked_for_what_it_lacks():
 
 
 def test_nothing_is_searched_where_nothing_applies(tmp_path):
-    run = PlannedRun("d", "gcn", 0, 0, tmp_path / "gcn" / "run", {**ROW, "model.name": "gcn"})
     only = space(space={"model.seq_len": {"grid": [2, 3]}})
-    assert tune_row([run], only) is None
+    assert tune_row(tmp_path / "gcn", {**ROW, "model.name": "gcn"}, Repeat(), only) is None
     assert not (tmp_path / "gcn").exists()
 
 
 def test_runs_that_were_not_tuned_are_not_mixed_in(tmp_path):
-    run = PlannedRun("d", "gcn", 0, 0, tmp_path / "gcn" / "run", {**ROW, "model.name": "gcn"})
-    run.folder.mkdir(parents=True)
+    (tmp_path / "fold0-seed0").mkdir()
     with pytest.raises(RunError, match="not tuned"):
-        tune_row([run], space())
+        tune_row(tmp_path, {**ROW, "model.name": "gcn"}, Repeat(), space())
 
 
 def test_settings_that_were_chosen_are_used(tmp_path):

@@ -247,6 +247,7 @@ def _run(suite: Suite, arguments: argparse.Namespace, known: dict[str, ColumnFac
 
 def _tune(suite: Suite, runs: Sequence[PlannedRun], arguments: argparse.Namespace) -> None:
     from torch_grama.sweeps.row_sweep import tune_row
+    from torch_grama.sweeps.search_settings import Repeat
     from torch_grama.sweeps.space import read_space
 
     path = arguments.space or suite.folder.parent / "spaces" / f"{suite.space}.yaml"
@@ -254,21 +255,30 @@ def _tune(suite: Suite, runs: Sequence[PlannedRun], arguments: argparse.Namespac
     rows: dict[Path, list[PlannedRun]] = {}
     for run in runs:
         rows.setdefault(run.folder.parent, []).append(run)
-    for own in rows.values():
+    for folder, own in rows.items():
         report: SweepReport = "quiet" if arguments.quiet else "auto"
-        best = tune_row(own, space, address=arguments.ray_address, report=report)
+        repeat = Repeat(
+            tuple(sorted({run.fold for run in own})), tuple(sorted({run.seed for run in own}))
+        )
+        best = tune_row(folder, own[0].settings, repeat, space, arguments.ray_address, report)
         if not arguments.quiet:
             found = best or f"nothing of {path} applies"
             print(f"{own[0].data} {own[0].model}: {found}", file=sys.stderr)
 
 
 def _outcomes(missing: Sequence[PlannedRun], arguments: argparse.Namespace) -> Iterator[Outcome]:
-    from torch_grama.sweeps.run_many import run_in_processes, run_on_cluster, run_one_by_one
+    from torch_grama.sweeps.ray_tasks import run_on_ray
+    from torch_grama.sweeps.reproduction import run_planned
+    from torch_grama.sweeps.run_many import run_in_processes, run_one_by_one
 
     if arguments.ray or arguments.ray_address:
-        return run_on_cluster(
-            missing, arguments.ray_address, arguments.cpus_per_run, arguments.gpus_per_run
+        outcomes = run_on_ray(
+            [(run_planned, (run,)) for run in missing],
+            arguments.ray_address,
+            arguments.cpus_per_run,
+            arguments.gpus_per_run,
         )
+        return ((missing[place], outcome) for place, outcome in outcomes)
     if arguments.jobs > 1:
         return run_in_processes(missing, arguments.jobs)
     return run_one_by_one(missing, "quiet" if arguments.quiet else "auto")

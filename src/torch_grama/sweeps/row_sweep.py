@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from torch_grama.experiments.settings import known_options, mapping_of
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.run_folder import RunError
-from torch_grama.sweeps.reproduction import BEST, PlannedRun
 from torch_grama.sweeps.search_settings import Repeat
 from torch_grama.sweeps.space import Space
 from torch_grama.sweeps.sweep_progress import SweepReport
+from torch_grama.sweeps.sweep_table import BEST
 from torch_grama.sweeps.tune import SPACE, run_sweep
 
 SWEEP = "sweep"
@@ -24,9 +24,10 @@ _DEPTH = "model.num_layers"
 
 
 def tune_row(
-    runs: Sequence[PlannedRun],
+    folder: Path,
+    settings: Mapping[str, object],
+    repeat: Repeat,
     space: Space,
-    *,
     address: str | None = None,
     report: SweepReport = "auto",
 ) -> Path | None:
@@ -38,7 +39,9 @@ def tune_row(
     a sweep that was interrupted goes on.
 
     Args:
-        runs (sequence of PlannedRun): The runs of the row.
+        folder (Path): Where the runs of the row will lie.
+        settings (mapping): The settings of the row, under dotted names.
+        repeat (Repeat): The folds and seeds.
         space (Space): What to search; see :func:`narrow_space`.
         address (str, optional): Address of a Ray cluster; left out, a local Ray is started.
             (default: :obj:`None`)
@@ -51,26 +54,24 @@ def tune_row(
     Raises:
         RunError: The row was run with other settings already, or no trial came to its end.
     """
-    folder = runs[0].folder.parent
     if (folder / BEST).is_file():
         return folder / BEST
-    if any(run.folder.exists() for run in runs):
+    if any(path.name != SWEEP for path in folder.glob("*/")):
         raise RunError(
             f"'{folder}' has runs that were not tuned: delete the folder, or name another place "
             f"with `--runs`"
         )
-    narrowed = narrow_space(space, runs[0].settings)
+    narrowed = narrow_space(space, settings)
     if not narrowed.domains:
         return None
     place = folder / SWEEP
-    narrowed = replace(
-        narrowed,
-        repeat=Repeat(
-            tuple(sorted({run.fold for run in runs})), tuple(sorted({run.seed for run in runs}))
-        ),
+    result = run_sweep(
+        replace(narrowed, repeat=repeat),
+        place,
+        resume=(place / SPACE).is_file(),
+        address=address,
+        report=report,
     )
-    resume = (place / SPACE).is_file()
-    result = run_sweep(narrowed, place, resume=resume, address=address, report=report)
     if result.best is None:
         raise RunError(
             f"No trial of '{place}' came to its end: each says why in its 'failure.json'; delete "

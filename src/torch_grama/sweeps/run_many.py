@@ -1,4 +1,4 @@
-"""Many runs, one after the other, side by side in processes, or on Ray."""
+"""Many runs, one after the other or side by side in processes."""
 
 from __future__ import annotations
 
@@ -81,28 +81,6 @@ def run_in_processes(runs: Sequence[PlannedRun], jobs: int) -> Iterator[Outcome]
                 raise
         # after a death, each of the runs that were left is tried alone once
         together = not died if together else True
-
-
-def run_on_cluster(
-    runs: Sequence[PlannedRun], address: str | None, cpus: float, gpus: float
-) -> Iterator[Outcome]:
-    r"""Does the runs as tasks of Ray.
-
-    Args:
-        runs (sequence of PlannedRun): The runs; their folders must be on a disk that all machines
-            of the cluster see.
-        address (str, optional): Address of a cluster; :obj:`None` starts one on this machine.
-        cpus (float): Cores a run.
-        gpus (float): GPUs a run; a fraction shares one.
-
-    Yields:
-        Each run with its result, or with what it failed of.
-    """
-    from torch_grama.sweeps.ray_tasks import run_on_ray
-
-    calls = [(run_planned, (run,)) for run in runs]
-    for index, outcome in run_on_ray(calls, address, cpus, gpus):
-        yield runs[index], outcome
 
 
 def _attempt(run: PlannedRun, report: ReportName) -> Result | Exception:
