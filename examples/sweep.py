@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from torch_grama.experiments import evaluate_run
-from torch_grama.sweeps import Space, run_sweep
+from torch_grama.search import Space, run_sweep
 
 
 def write_graph(folder: Path, num_nodes: int = 300) -> Path:

@@ -23,7 +23,8 @@ RINGS = {
     "analysis": 1,
     "training": 2,
     "experiments": 3,
-    "sweeps": 4,
+    "search": 4,
+    "reproduce": 4,
     "report": 4,
     "cli": 5,
 }

@@ -83,8 +83,8 @@ def test_checker_lets_pass(tmp_path, file, text):
         ("__init__.py", "from torch_grama.analysis import poles", "'torch_grama' must not import"),
         (
             "nn/block.py",
-            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch_grama.sweeps",
-            "nn/block.py:3: 'nn' must not import torch_grama.sweeps",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch_grama.search",
+            "nn/block.py:3: 'nn' must not import torch_grama.search",
         ),
         (
             "nn/block.py",
@@ -94,7 +94,10 @@ def test_checker_lets_pass(tmp_path, file, text):
         # sideways
         ("analysis/poles.py", "import torch_grama.datasets", "'analysis' must not import"),
         ("datasets/line.py", "from torch_grama.baselines import GCN", "'datasets' must not import"),
-        ("report/tables.py", "from ..sweeps import space", "'report' must not import"),
+        ("report/tables.py", "from ..search import space", "'report' must not import"),
+        ("search/tune.py", "from ..reproduce import suite", "'search' must not import"),
+        ("reproduce/suite.py", "from ..search import space", "'reproduce' must not import"),
+        ("reproduce/suite.py", "import torch_grama.report", "'reproduce' must not import"),
         # inward, to a room that is closed
         ("report/tables.py", "from torch_grama.nn import GRAMA", "'report' must not import"),
         ("report/tables.py", "from torch_grama import GRAMA", "'report' must not import"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from markdown_text import code, plain, table
-from torch_grama.sweeps.suite import Budget, Suite, list_suites
+from torch_grama.reproduce.suite import Budget, Suite, list_suites
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from torch_grama.cli import main
-from torch_grama.sweeps import demo_runs
+from torch_grama.reproduce import demo_runs
 
 SUITE = {
     "title": "Tiny",

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,9 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from result_files import write_result
 
-from torch_grama.cli import main, suite_columns
-from torch_grama.sweeps.suite import find_suite
+from torch_grama.cli import main
+from torch_grama.reproduce import columns
+from torch_grama.reproduce.suite import find_suite
 
 PROJECT = Path(__file__).parents[2]
 TINY = {
@@ -134,14 +134,13 @@ def test_a_page_goes_to_its_file_and_not_to_the_terminal(places, tmp_path, capsy
 @pytest.mark.slow
 def test_data_is_looked_at_once(places, monkeypatch):
     loads = []
-    module = import_module("torch_grama.datasets.load")  # the package has a function of that name
-    load = module.load_with
+    load = columns.load_with
 
     def count(name, *arguments):
         loads.append(name)
         return load(name, *arguments)
 
-    monkeypatch.setattr(module, "load_with", count)
+    monkeypatch.setattr(columns, "load_with", count)
     assert main(["reproduce", "tiny", *places, "--models", "gcn", "--seeds", "0", "--quiet"]) == 0
     before = len(loads)
     assert main(["reproduce", "tiny", *places, "--models", "gcn", "--seeds", "0", "--quiet"]) == 0
@@ -152,7 +151,7 @@ def test_absent_data_is_said_once_and_nothing_is_fetched_for_a_table(places, tmp
     suite = {**TINY, "data": [{"name": "malnet-tiny", "metric": "accuracy"}]}
     (tmp_path / "configs" / "tiny" / "suite.yaml").write_text(yaml.safe_dump(suite))
     suite = find_suite("tiny", tmp_path / "configs")
-    facts = suite_columns.look_at_column(suite, suite.data[0], may_fetch=False)
+    facts = columns.look_at_column(suite, suite.data[0], may_fetch=False)
     assert (facts.absent, facts.references) == ("data not here", {})
     assert capsys.readouterr().err == ""
 

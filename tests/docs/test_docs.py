@@ -28,7 +28,7 @@ PYTHON = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.MUL
 BASH = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 YAML = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 KEEPS_SETTINGS = {"train", "sweep"}
-PACKAGES = ("nn", "analysis", "datasets", "baselines", "training", "experiments", "sweeps")
+PACKAGES = ("nn", "analysis", "datasets", "baselines", "training", "experiments", "search")
 NOT_DESCRIBED = {"functional", "CATALOGUE", "MODELS"}  # a module and two tables of their own
 
 
@@ -99,7 +99,7 @@ def test_command_is_understood(page, words):
 @pytest.mark.parametrize("page", [p for p in PAGES if "```yaml" in text_of(p)], ids=name_of)
 def test_yaml_is_understood(page, tmp_path):
     from torch_grama.experiments.settings import read_file
-    from torch_grama.sweeps.space import read_space
+    from torch_grama.search.space import read_space
 
     for number, block in enumerate(YAML.findall(text_of(page))):
         path = tmp_path / f"{number}.yaml"

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from torch_grama.cli.errors import guarded
-from torch_grama.sweeps.worker_processes import prepare_workers
+from torch_grama.reproduce.worker_processes import prepare_workers
 
 if TYPE_CHECKING:
     from torch_grama.report.demo_page import DemoText
     from torch_grama.report.error_table import ErrorTable
-    from torch_grama.sweeps.reproduction import PlannedRun
+    from torch_grama.reproduce.reproduction import PlannedRun
 
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 
@@ -94,7 +94,7 @@ def _demo(arguments: argparse.Namespace) -> int:
     from torch_grama.report.error_figure import draw_errors
     from torch_grama.report.error_table import build_error_table, format_error_table
     from torch_grama.report.held_results import gather
-    from torch_grama.sweeps.demo_runs import (
+    from torch_grama.reproduce.demo_runs import (
         BUDGETS,
         LABELS,
         demo_references,
@@ -126,8 +126,8 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 def _train(runs: Sequence[PlannedRun], labels: dict[str, str], jobs: int) -> int:
     """Does what is missing, with progress bars on a terminal and lines elsewhere."""
-    from torch_grama.sweeps.progress_board import ProgressBoard
-    from torch_grama.sweeps.run_many import run_in_processes, run_one_by_one
+    from torch_grama.reproduce.progress_board import ProgressBoard
+    from torch_grama.reproduce.run_many import run_in_processes, run_one_by_one
 
     missing = [run for run in runs if not run.is_finished]
     print(f"{len(runs)} runs, {len(runs) - len(missing)} of them done", file=sys.stderr)

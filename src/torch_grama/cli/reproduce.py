@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, TypeVar
 from torch_grama.cli.errors import guarded
 
 if TYPE_CHECKING:
-    from torch_grama.cli.suite_columns import ColumnFacts
     from torch_grama.report.comparison import Comparison
     from torch_grama.report.held_results import HeldNumber
-    from torch_grama.sweeps.reproduction import PlannedRun
-    from torch_grama.sweeps.run_many import Outcome
-    from torch_grama.sweeps.suite import Suite
-    from torch_grama.sweeps.sweep_progress import SweepReport
+    from torch_grama.reproduce.columns import ColumnFacts
+    from torch_grama.reproduce.reproduction import PlannedRun
+    from torch_grama.reproduce.run_many import Outcome
+    from torch_grama.reproduce.suite import Suite
+    from torch_grama.search.sweep_progress import SweepReport
 
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 
@@ -122,8 +122,8 @@ def _from(least: int) -> Callable[[str], int]:
 def _reproduce(arguments: argparse.Namespace) -> int:
     from torch_grama.report.comparison_formats import FORMATS
     from torch_grama.report.comparison_text import to_text
-    from torch_grama.sweeps.config_files import CONFIGS, find_project_folder
-    from torch_grama.sweeps.suite import find_suite, list_suites
+    from torch_grama.reproduce.config_files import CONFIGS, find_project_folder
+    from torch_grama.reproduce.suite import find_suite, list_suites
 
     if arguments.format not in FORMATS:
         print(
@@ -186,10 +186,10 @@ def _list(suites: Sequence[Suite], as_json: bool) -> int:
 
 def _run(suite: Suite, arguments: argparse.Namespace, known: dict[str, ColumnFacts]) -> int:
     """Does what is missing; what it learns of the columns is left in `known`."""
-    from torch_grama.cli.suite_columns import look_at_column
     from torch_grama.experiments.run import RunInterrupted
-    from torch_grama.sweeps.config_files import RESULTS, find_project_folder
-    from torch_grama.sweeps.reproduction import plan_runs
+    from torch_grama.reproduce.columns import look_at_column
+    from torch_grama.reproduce.config_files import RESULTS, find_project_folder
+    from torch_grama.reproduce.reproduction import plan_runs
 
     if not suite.budgets:
         return _run_other(suite, Path(arguments.results or "results").absolute())
@@ -197,7 +197,9 @@ def _run(suite: Suite, arguments: argparse.Namespace, known: dict[str, ColumnFac
         # a wrong name is told before hours of runs, not after them
         find_project_folder(RESULTS, arguments.results)
     for entry in suite.columns(arguments.data, arguments.budget or "smoke"):
-        known[entry.label] = look_at_column(suite, entry, may_fetch=True)
+        facts = known[entry.label] = look_at_column(suite, entry, may_fetch=True)
+        if facts.reason:
+            print(f"grama: {entry.label} is left out: {facts.reason}", file=sys.stderr)
     absent = [label for label, facts in known.items() if facts.absent]
     folds = {label: facts.num_folds for label, facts in known.items() if not facts.absent}
 
@@ -246,9 +248,9 @@ def _run(suite: Suite, arguments: argparse.Namespace, known: dict[str, ColumnFac
 
 
 def _tune(suite: Suite, runs: Sequence[PlannedRun], arguments: argparse.Namespace) -> None:
-    from torch_grama.sweeps.row_sweep import tune_row
-    from torch_grama.sweeps.search_settings import Repeat
-    from torch_grama.sweeps.space import read_space
+    from torch_grama.search.row_sweep import tune_row
+    from torch_grama.search.search_settings import Repeat
+    from torch_grama.search.space import read_space
 
     path = arguments.space or suite.folder.parent / "spaces" / f"{suite.space}.yaml"
     space = read_space(path)
@@ -267,9 +269,9 @@ def _tune(suite: Suite, runs: Sequence[PlannedRun], arguments: argparse.Namespac
 
 
 def _outcomes(missing: Sequence[PlannedRun], arguments: argparse.Namespace) -> Iterator[Outcome]:
-    from torch_grama.sweeps.ray_tasks import run_on_ray
-    from torch_grama.sweeps.reproduction import run_planned
-    from torch_grama.sweeps.run_many import run_in_processes, run_one_by_one
+    from torch_grama.reproduce.reproduction import run_planned
+    from torch_grama.reproduce.run_many import run_in_processes, run_one_by_one
+    from torch_grama.search.ray_tasks import run_on_ray
 
     if arguments.ray or arguments.ray_address:
         outcomes = run_on_ray(
@@ -286,7 +288,7 @@ def _outcomes(missing: Sequence[PlannedRun], arguments: argparse.Namespace) -> I
 
 def _run_other(suite: Suite, results: Path) -> int:
     """Experiments that are not made of training runs."""
-    if any(entry.suite for entry in suite.data):
+    if suite.is_summary:
         names = sorted({entry.suite for entry in suite.data})
         print(f"grama: taken from {', '.join(names)}; reproduce these", file=sys.stderr)
         return 0
@@ -305,9 +307,10 @@ def _run_other(suite: Suite, results: Path) -> int:
 def _table(
     suite: Suite, arguments: argparse.Namespace, known: dict[str, ColumnFacts]
 ) -> Comparison:
-    from torch_grama.cli.suite_columns import count_runs, is_of_others, look_at_column
     from torch_grama.report.comparison import Column
+    from torch_grama.report.held_results import HeldNumber, RunResult
     from torch_grama.report.suite_table import build_table
+    from torch_grama.reproduce.columns import look_at_column
 
     held = gather_numbers(arguments.runs, arguments.results)
     # a run of a budget shows the columns of that budget; --show alone shows all
@@ -317,9 +320,12 @@ def _table(
     references: dict[str, dict[str, HeldNumber]] = {}
     for entry in entries:
         facts = known.get(entry.label) or look_at_column(suite, entry, may_fetch=False)
-        columns.append(Column(entry.label, entry.metric, facts.absent, count_runs(suite, entry)))
-        for name, number in facts.references.items():
-            references.setdefault(name, {})[entry.label] = number
+        columns.append(Column(entry.label, entry.metric, facts.absent, suite.count_runs(entry)))
+        for name, score in facts.references.items():
+            run = RunResult(score, score, 0, 0, 0, 0, 0.0, "", Path())
+            references.setdefault(name, {})[entry.label] = HeldNumber(
+                suite.name, "", entry.label, name, entry.metric, (run,)
+            )
     if arguments.show:
         _check_rows(suite, arguments.models, held)
     return build_table(
@@ -333,7 +339,7 @@ def _table(
         references,
         arguments.budget,
         suite.notes,
-        arguments.models or (suite.models if is_of_others(suite) else ()),
+        arguments.models or (suite.models if suite.is_summary else ()),
     )
 
 
@@ -341,7 +347,7 @@ def _check_rows(suite: Suite, models: Sequence[str], held: Sequence[HeldNumber])
     """Refuses rows that neither the paper nor a result has and that name no model."""
     from torch_grama.experiments.catalogue import MODELS
     from torch_grama.report.paper_numbers import read_paper_numbers
-    from torch_grama.sweeps.row_settings import settings_of_row
+    from torch_grama.reproduce.row_settings import settings_of_row
 
     there = {number.model for table in suite.tables for number in read_paper_numbers(table)}
     there |= {number.model for number in held}
@@ -359,7 +365,7 @@ def gather_numbers(runs: Path, results: str | None) -> list[HeldNumber]:
     """
     from torch_grama.report.held_results import ResultFileError, gather
     from torch_grama.report.runtime_numbers import read_runtime
-    from torch_grama.sweeps.config_files import RESULTS, FolderMissingError, find_project_folder
+    from torch_grama.reproduce.config_files import RESULTS, FolderMissingError, find_project_folder
 
     folders = [runs]
     try:

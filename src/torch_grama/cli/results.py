@@ -148,7 +148,7 @@ def _keep(runs: Path, results: Path) -> None:
 def _renew(readme: Path, results: str | None) -> int:
     from torch_grama.report.held_results import gather
     from torch_grama.report.readme_table import build_readme_table, replace_table
-    from torch_grama.sweeps.config_files import RESULTS, find_project_folder
+    from torch_grama.reproduce.config_files import RESULTS, find_project_folder
 
     held, _ = gather([find_project_folder(RESULTS, results)])
     text = readme.read_text(encoding="utf-8")

@@ -11,8 +11,8 @@ from torch_grama.cli.errors import guarded
 from torch_grama.cli.loading import LoadingProgress
 
 if TYPE_CHECKING:
-    from torch_grama.sweeps.space import Space
-    from torch_grama.sweeps.sweep_table import SweepResult
+    from torch_grama.search.space import Space
+    from torch_grama.search.sweep_table import SweepResult
 
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 
@@ -95,7 +95,7 @@ def add_sweep_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
 
 def _sweep(arguments: argparse.Namespace) -> int:
     from torch_grama.runs.run_folder import RunError
-    from torch_grama.sweeps.tune import check_folder, run_sweep
+    from torch_grama.search.tune import check_folder, run_sweep
 
     if arguments.space.is_dir() and not arguments.resume:
         raise RunError(
@@ -133,8 +133,8 @@ def _read(arguments: argparse.Namespace) -> Space:
     from dataclasses import replace
 
     from torch_grama.experiments.settings import read_arguments
-    from torch_grama.sweeps.space import read_space
-    from torch_grama.sweeps.tune import SPACE
+    from torch_grama.search.space import read_space
+    from torch_grama.search.tune import SPACE
 
     path = arguments.space / SPACE if arguments.space.is_dir() else arguments.space
     space = read_space(path)
@@ -154,7 +154,7 @@ def _read(arguments: argparse.Namespace) -> Space:
 
 
 def _print(arguments: argparse.Namespace, result: SweepResult) -> None:
-    from torch_grama.sweeps.sweep_table import BEST, print_table
+    from torch_grama.search.sweep_table import BEST, print_table
 
     if arguments.json:
         from torch_grama.runs.result import to_json

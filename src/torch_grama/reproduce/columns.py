@@ -1,0 +1,56 @@
+"""What must be known of a column of an experiment: its folds, its trivial predictors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from torch_grama.datasets.catalogue import find
+from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.load import load_with
+from torch_grama.datasets.storage import Storage
+from torch_grama.experiments.trivial_references import trivial_references
+from torch_grama.reproduce.suite import Suite, SuiteData
+
+ABSENT = "data not here"
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    r"""What is known of a column once its data was looked at.
+
+    Attributes:
+        absent: Why its data cannot be used, in a few words, or empty.
+        reason: The same in full, where data was to be fetched and could not be.
+        num_folds: The number of folds.
+        references: The test scores of its trivial predictors by name.
+    """
+
+    absent: str = ""
+    reason: str = ""
+    num_folds: int = 0
+    references: Mapping[str, float] = field(default_factory=dict)
+
+
+def look_at_column(suite: Suite, entry: SuiteData, may_fetch: bool) -> ColumnFacts:
+    r"""Loads the data of a column once and takes from it what runs and tables need.
+
+    Args:
+        suite (Suite): The experiment.
+        entry (SuiteData): Its column.
+        may_fetch (bool): Whether files that are not here may be fetched. Without, data of which
+            files are missing counts as absent.
+    """
+    if not suite.budgets and not entry.suite:
+        return ColumnFacts()  # measured on graphs made for it
+    if not may_fetch:
+        sources = find(entry.name).sources
+        if sources and not Storage().find_source(sources):
+            return ColumnFacts(ABSENT)
+    if entry.suite:
+        return ColumnFacts()
+    try:
+        data = load_with(entry.name, Storage(), entry.options)
+    except DatasetError as error:
+        return ColumnFacts(ABSENT, str(error))
+    return ColumnFacts("", "", len(data.folds), trivial_references(data))

@@ -1,0 +1,175 @@
+"""Which runs an experiment of the paper consists of, and which of them are missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch_grama.experiments.catalogue import MODELS
+from torch_grama.experiments.make_config import make_config
+from torch_grama.experiments.run import RunInterrupted, run_experiment
+from torch_grama.experiments.settings import read_file
+from torch_grama.reproduce.row_settings import settings_of_row
+from torch_grama.reproduce.suite import Suite, SuiteData
+from torch_grama.runs.result import Result
+from torch_grama.runs.run_folder import RunFolder
+from torch_grama.training.progress import ReportName
+
+FAILURE = "failure.json"
+BEST = "best.yaml"
+MODEL = "model."
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    r"""One run of an experiment.
+
+    Attributes:
+        data: The label of its column.
+        model: The name of its row.
+        fold: The fold.
+        seed: The seed.
+        folder: Where it lies.
+        settings: All that is set, under dotted names.
+    """
+
+    data: str
+    model: str
+    fold: int
+    seed: int
+    folder: Path
+    settings: Mapping[str, object]
+
+    @property
+    def is_finished(self) -> bool:
+        r"""Whether its result is there."""
+        return RunFolder(self.folder).is_finished
+
+    @property
+    def name(self) -> str:
+        r"""Its name in messages."""
+        return f"{self.data} {self.model} fold {self.fold} seed {self.seed}"
+
+
+def plan_runs(
+    suite: Suite,
+    budget: str,
+    root: Path,
+    models: Sequence[str] = (),
+    data: Sequence[str] = (),
+    repeats: Sequence[int] = (),
+    absent: Collection[str] = (),
+    num_folds: Mapping[str, int] | None = None,
+) -> list[PlannedRun]:
+    r"""Lists the runs of an experiment.
+
+    A row takes its settings from ``<data>-<model>.yaml`` in the folder of the suite; one without
+    such a file from the defaults of the suite, what the data and the suite's ``rows`` set, and its
+    own name. The budget replaces what it names, but for the sizes of a model that has a file.
+    Settings that a sweep chose for the row, ``best.yaml`` beside its runs, win over all of these.
+
+    Args:
+        suite (Suite): The experiment.
+        budget (str): ``"smoke"``, ``"short"`` or ``"paper"``.
+        root (Path): The folder of all reproductions.
+        models (sequence of str, optional): The rows. (default: those of budget or suite)
+        data (sequence of str, optional): The columns. (default: likewise)
+        repeats (sequence of int, optional): The folds or seeds. (default: as many as the budget
+            says, from 0)
+        absent (collection of str, optional): Columns whose data is not here; they are left out.
+            (default: none)
+        num_folds (mapping, optional): Number of folds of a column, where it has fewer than the
+            repeats; further repeats take other seeds. (default: :obj:`None`)
+
+    Raises:
+        SuiteError: If there is no such budget or column.
+        ValueError: If a row names no model.
+    """
+    suite.check_budget(budget)
+    limits = suite.budgets[budget]
+    columns = suite.columns(data, budget)
+    rows = models or limits.models or suite.models
+    indices = list(repeats) or list(range(limits.runs))
+    runs = []
+    for column in columns:
+        if column.label in absent:
+            continue
+        for row in rows:
+            settings = resolve_row(suite, column, row, limits.changes)
+            place = root / suite.name / budget / column.label / row
+            if (place / BEST).is_file():
+                settings = dict(read_file(place / BEST))
+            for index in indices:
+                fold, seed = (index, 0) if suite.repeat == "fold" else (0, index)
+                folds = (num_folds or {}).get(column.label)
+                if folds is not None and fold >= folds:
+                    fold, seed = fold % folds, fold // folds
+                runs.append(
+                    PlannedRun(
+                        column.label,
+                        row,
+                        fold,
+                        seed,
+                        place / f"fold{fold}-seed{seed}",
+                        {**settings, "data.fold": fold, "seed": seed},
+                    )
+                )
+    return runs
+
+
+def resolve_row(
+    suite: Suite, column: SuiteData, row: str, changes: Mapping[str, object]
+) -> dict[str, object]:
+    r"""Puts together the settings of a row of a suite.
+
+    Args:
+        suite (Suite): The experiment.
+        column (SuiteData): The data.
+        row (str): The name of the row.
+        changes (mapping): What the budget sets.
+    """
+    path = config_path(suite, column.label, row)
+    if path.is_file():
+        settings = dict(read_file(path))
+        settings |= {k: v for k, v in changes.items() if not k.startswith(MODEL)}
+    else:
+        named = settings_of_row(row, MODELS)
+        own = suite.rows.get(row, {})
+        settings = {**suite.defaults, **column.changes, **own, **changes, **named}
+        if "model.seq_len" in settings:
+            settings.pop("model.num_layers", None)
+    settings["data.name"] = column.name
+    settings |= {f"data.options.{key}": value for key, value in column.options.items()}
+    return settings
+
+
+def config_path(suite: Suite, data: str, row: str) -> Path:
+    r"""Returns where the configuration of one number lies, whether or not it is there."""
+    return suite.folder / f"{data}-{row}.yaml"
+
+
+def run_planned(run: PlannedRun, report: ReportName = "quiet") -> Result:
+    r"""Does one run: from the start, from its last checkpoint, or not at all if it is finished.
+
+    A run that fails leaves a file ``failure.json`` that says why; the next attempt starts anew. One
+    that was asked to stop leaves none.
+
+    Args:
+        run (PlannedRun): The run.
+        report (str, optional): How progress is shown. (default: :obj:`"quiet"`)
+    """
+    folder = RunFolder(run.folder)
+    failure = run.folder.with_name(f"{run.folder.name}.{FAILURE}")
+    try:
+        config = make_config(run.settings)
+        result = run_experiment(config, run.folder, resume=folder.is_run, report=report)
+    except RunInterrupted:
+        raise
+    except Exception as error:
+        run.folder.parent.mkdir(parents=True, exist_ok=True)
+        failure.write_text(json.dumps({"error": f"{type(error).__name__}: {error}"}) + "\n")
+        raise
+    failure.unlink(missing_ok=True)
+    return result

@@ -1,0 +1,289 @@
+"""An experiment of the paper: which models run on which data, how often and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from torch_grama.nn.arguments import choose, list_nearest_first
+
+SUITE_FILE = "suite.yaml"
+REPEATS = {"fold": "one run a fold", "seed": "one run a seed, all on the first fold"}
+BUDGETS = ("smoke", "short", "paper")
+SPACE = "search"
+"""The space of a suite that names none."""
+
+
+class SuiteError(ValueError):
+    r"""A suite file that cannot be used; the message names the file and the key."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    r"""How much an experiment may cost.
+
+    Attributes:
+        runs: Runs a cell.
+        changes: Settings under dotted names that replace those of the configuration.
+        data: The data sets to run; empty: all of the suite.
+        models: The models to run; empty: all of the suite.
+    """
+
+    runs: int
+    changes: Mapping[str, object] = field(default_factory=dict)
+    data: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SuiteData:
+    r"""A column of a suite.
+
+    Attributes:
+        label: What results and configurations are filed under.
+        name: The name or path of the data set.
+        metric: Its metric.
+        options: Options of the data set.
+        changes: Settings under dotted names for rows without a configuration of their own.
+        suite: The suite that holds its numbers, for a summary of others.
+    """
+
+    label: str
+    name: str
+    metric: str
+    options: Mapping[str, object] = field(default_factory=dict)
+    changes: Mapping[str, object] = field(default_factory=dict)
+    suite: str = ""
+
+
+@dataclass(frozen=True)
+class Suite:
+    r"""One experiment of the paper.
+
+    Attributes:
+        name: The word for it.
+        title: Its heading.
+        about: One sentence on what it shows.
+        tables: Files of the paper's numbers to compare with.
+        data: The columns.
+        models: The rows that are run when none are named.
+        repeat: ``"fold"`` or ``"seed"``.
+        budgets: What ``smoke``, ``short`` and ``paper`` mean here.
+        defaults: Settings under dotted names for rows without a configuration of their own.
+        rows: Further ones for single rows, by their names.
+        space: The file in ``configs/spaces`` that its rows are tuned with, without its suffix.
+        notes: Sentences to print below the table.
+        folder: Where the configurations of its rows lie.
+    """
+
+    name: str
+    title: str
+    about: str
+    tables: tuple[str, ...]
+    data: tuple[SuiteData, ...]
+    models: tuple[str, ...]
+    repeat: str
+    budgets: Mapping[str, Budget]
+    defaults: Mapping[str, object]
+    rows: Mapping[str, Mapping[str, object]]
+    space: str
+    notes: tuple[str, ...]
+    folder: Path
+
+    def columns(self, data: Sequence[str] = (), budget: str | None = None) -> list[SuiteData]:
+        r"""Returns the columns that are asked for: those named, else those of a budget, else all.
+
+        Args:
+            data (sequence of str, optional): Labels. (default: none)
+            budget (str, optional): The name of a budget. (default: :obj:`None`)
+
+        Raises:
+            SuiteError: If there is none of such a label.
+        """
+        limits = self.budgets.get(budget) if budget else None
+        labels = data or (limits.data if limits else ())
+        return [self.find_data(label) for label in labels] or list(self.data)
+
+    def check_budget(self, budget: str) -> None:
+        r"""Refuses a budget that the suite does not have; one without budgets takes any word.
+
+        Raises:
+            SuiteError: If there is none of that name.
+        """
+        if self.budgets and budget not in self.budgets:
+            raise SuiteError(
+                f"Expected '--budget' of '{self.name}' to be one of {', '.join(self.budgets)} "
+                f"(got {budget!r})"
+            )
+
+    @property
+    def is_summary(self) -> bool:
+        r"""Whether it only gathers the numbers of others."""
+        return any(entry.suite for entry in self.data)
+
+    def count_runs(self, entry: SuiteData) -> dict[str, int]:
+        r"""Returns how many runs each budget asks for in a column.
+
+        Args:
+            entry (SuiteData): The column, which may belong to another experiment.
+        """
+        owner = find_suite(entry.suite, self.folder.parent) if entry.suite else self
+        return {name: budget.runs for name, budget in owner.budgets.items()}
+
+    def find_data(self, label: str) -> SuiteData:
+        r"""Returns a column by its label.
+
+        Raises:
+            SuiteError: If there is none of that label.
+        """
+        for entry in self.data:
+            if entry.label == label:
+                return entry
+        labels = [entry.label for entry in self.data]
+        raise SuiteError(
+            f"Expected data of '{self.name}', one of {list_nearest_first(label, labels)} "
+            f"(got {label!r})"
+        )
+
+
+KEYS = {
+    *("title", "about", "tables", "data", "models", "repeat", "budgets", "defaults", "rows"),
+    *("space", "notes"),
+}
+BUDGET_KEYS = {"runs", "set", "data", "models"}
+
+
+def read_suite(folder: Path) -> Suite:
+    r"""Reads the suite that a folder of configurations describes.
+
+    Args:
+        folder (Path): ``configs/<suite>``, with a file ``suite.yaml``.
+
+    Raises:
+        SuiteError: If the file is missing or something in it cannot be used.
+    """
+    path = folder / SUITE_FILE
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SuiteError(f"{path}: cannot be read ({error})") from error
+    values = _mapping(values, path, "the file")
+    _check_keys(values, KEYS, path, "")
+    data = tuple(
+        _read_data(entry, path) for entry in _sequence(values.get("data", []), path, "data")
+    )
+    try:
+        repeat = str(values.get("repeat", "seed"))
+        choose("repeat", repeat, REPEATS)
+    except ValueError as error:
+        raise SuiteError(f"{path}: {error}") from error
+    budgets = _mapping(values.get("budgets", {}), path, "budgets")
+    _check_keys(budgets, set(BUDGETS), path, "budgets.")
+    rows = _mapping(values.get("rows", {}), path, "rows")
+    return Suite(
+        name=folder.name,
+        title=str(values.get("title", folder.name)),
+        about=str(values.get("about", "")),
+        tables=_words(values.get("tables", []), path, "tables"),
+        data=data,
+        models=_words(values.get("models", []), path, "models"),
+        repeat=repeat,
+        budgets={n: _read_budget(n, budgets[n], path) for n in BUDGETS if n in budgets},
+        defaults=_flatten(_mapping(values.get("defaults", {}), path, "defaults")),
+        rows={row: _flatten(_mapping(rows[row], path, f"rows.{row}")) for row in rows},
+        space=str(values.get("space", SPACE)),
+        notes=_words(values.get("notes", []), path, "notes"),
+        folder=folder,
+    )
+
+
+def list_suites(configs: Path) -> list[Suite]:
+    r"""Reads every suite of a folder of configurations, by name."""
+    return [read_suite(path.parent) for path in sorted(configs.glob(f"*/{SUITE_FILE}"))]
+
+
+def find_suite(name: str, configs: Path) -> Suite:
+    r"""Reads a suite by name.
+
+    Raises:
+        SuiteError: If there is none of that name.
+    """
+    folder = configs / name
+    if not (folder / SUITE_FILE).is_file():
+        names = [path.parent.name for path in configs.glob(f"*/{SUITE_FILE}")]
+        raise SuiteError(
+            f"Expected an experiment, one of {list_nearest_first(name, sorted(names))} "
+            f"(got {name!r})"
+        )
+    return read_suite(folder)
+
+
+def _read_data(entry: object, path: Path) -> SuiteData:
+    values = _mapping(entry, path, "an entry of 'data'")
+    _check_keys(values, {"label", "name", "metric", "options", "set", "suite"}, path, "data.")
+    for key in ("name", "metric"):
+        if not isinstance(values.get(key), str):
+            raise SuiteError(f"{path}: expected every entry of 'data' to have a '{key}'")
+    name = str(values["name"])
+    options = _mapping(values.get("options", {}), path, "data.options")
+    return SuiteData(
+        str(values.get("label", name)),
+        name,
+        str(values["metric"]),
+        options,
+        _flatten(_mapping(values.get("set", {}), path, "data.set")),
+        str(values.get("suite", "")),
+    )
+
+
+def _read_budget(name: str, entry: object, path: Path) -> Budget:
+    values = _mapping(entry, path, f"budgets.{name}")
+    _check_keys(values, BUDGET_KEYS, path, f"budgets.{name}.")
+    runs = values.get("runs", 1)
+    if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
+        raise SuiteError(f"{path}: expected 'budgets.{name}.runs' to be at least 1 (got {runs!r})")
+    return Budget(
+        runs,
+        _flatten(_mapping(values.get("set", {}), path, f"budgets.{name}.set")),
+        _words(values.get("data", []), path, f"budgets.{name}.data"),
+        _words(values.get("models", []), path, f"budgets.{name}.models"),
+    )
+
+
+def _check_keys(values: Mapping[str, object], known: set[str], path: Path, prefix: str) -> None:
+    for key in values:
+        if key not in known:
+            raise SuiteError(
+                f"{path}: unknown key '{prefix}{key}'; expected one of "
+                f"{list_nearest_first(key, sorted(known))}"
+            )
+
+
+def _mapping(value: object, path: Path, what: str) -> Mapping[str, object]:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise SuiteError(f"{path}: expected {what} to be a mapping (got {value!r})")
+    return value
+
+
+def _sequence(value: object, path: Path, what: str) -> list[object]:
+    if not isinstance(value, list):
+        raise SuiteError(f"{path}: expected '{what}' to be a list (got {value!r})")
+    return value
+
+
+def _words(value: object, path: Path, what: str) -> tuple[str, ...]:
+    return tuple(str(item) for item in _sequence(value, path, what))
+
+
+def _flatten(values: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    """Nested keys become dotted ones: {'a': {'b': 1}} -> {'a.b': 1}."""
+    flat: dict[str, object] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= _flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

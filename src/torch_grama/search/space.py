@@ -1,0 +1,252 @@
+"""A space of settings to search, as a YAML file describes it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import yaml
+
+from torch_grama.experiments.errors import ConfigError
+from torch_grama.experiments.settings import flatten
+from torch_grama.nn.arguments import list_nearest_first
+from torch_grama.search.domain import Domain
+from torch_grama.search.search_settings import (
+    Repeat,
+    ResourceSettings,
+    SchedulerSettings,
+    SearcherSettings,
+)
+
+Point = dict[str, object]
+"""One combination of values, under the dotted names of the space."""
+
+KEYS = ("about", "base", "space", "repeat", "metric", "searcher", "scheduler", "resources")
+_MOST_DRAWS = 10_000
+"""A range so narrow that rounding leaves few values is given up after so many draws."""
+
+
+@dataclass(frozen=True)
+class Space:
+    r"""What a sweep searches, and how.
+
+    Attributes:
+        base: Settings of every trial, under dotted names.
+        domains: Dotted name to the values it may take.
+        repeat: The runs of one trial.
+        searcher: How points are chosen.
+        scheduler: Whether poor trials end early.
+        resources: What a trial may use.
+        metric: What is compared: ``"val"``, always on validation.
+        about: A sentence for the reader of the file.
+    """
+
+    base: Mapping[str, object]
+    domains: Mapping[str, Domain]
+    repeat: Repeat = field(default_factory=Repeat)
+    searcher: SearcherSettings = field(default_factory=SearcherSettings)
+    scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
+    resources: ResourceSettings = field(default_factory=ResourceSettings)
+    metric: str = "val"
+    about: str = ""
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, object]) -> Space:
+        r"""Makes a space of what a file holds.
+
+        Args:
+            content (mapping): Keys ``base``, ``space``, ``repeat``, ``searcher``, ``scheduler``,
+                ``resources``, ``metric`` and ``about``; all but ``space`` may be missing.
+
+        Raises:
+            ConfigError: A key is unknown (the nearest is named), or a value cannot be.
+        """
+        for key in content:
+            if key not in KEYS:
+                raise ConfigError(
+                    f"There is no key '{key}' in a space; expected one of "
+                    f"{list_nearest_first(str(key), KEYS)}"
+                )
+        base, axes = (_mapping(content.get(key) or {}, key) for key in ("base", "space"))
+        domains = {
+            name: Domain.parse(name, domain) for name, domain in _flatten_domains(axes).items()
+        }
+        settings = flatten(base)
+        for name in domains:
+            if name in settings:
+                raise ConfigError(
+                    f"Expected '{name}' under 'base' or under 'space', not under both"
+                )
+        return cls(
+            base=settings,
+            domains=domains,
+            repeat=Repeat.parse(content.get("repeat")),
+            searcher=SearcherSettings.parse(content.get("searcher")),
+            scheduler=SchedulerSettings.parse(content.get("scheduler")),
+            resources=ResourceSettings.parse(content.get("resources")),
+            metric=_metric(content.get("metric", "val")),
+            about=str(content.get("about", "")).strip(),
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        r"""Returns it in the layout of a file."""
+        content: dict[str, object] = {
+            "about": self.about,
+            "base": dict(self.base),
+            "space": {name: domain.to_dict() for name, domain in self.domains.items()},
+            "repeat": self.repeat.to_dict(),
+            "metric": self.metric,
+            "searcher": self.searcher.to_dict(),
+            "scheduler": self.scheduler.to_dict(),
+            "resources": self.resources.to_dict(),
+        }
+        return {key: value for key, value in content.items() if value not in ("", {})}
+
+    def with_settings(self, settings: Mapping[str, object]) -> Space:
+        r"""Returns the space with some settings fixed; those of the space are searched no more.
+
+        Args:
+            settings (mapping): Dotted names and values.
+        """
+        domains = {name: domain for name, domain in self.domains.items() if name not in settings}
+        return replace(self, base={**self.base, **settings}, domains=domains)
+
+    @property
+    def size(self) -> float:
+        r"""Number of points; infinite where a range of real numbers is searched."""
+        sizes = [domain.size for domain in self.domains.values()]
+        return math.prod(math.inf if size is None else size for size in sizes)
+
+    @property
+    def searcher_name(self) -> str:
+        r"""The searcher: the one that is set, or ``"grid"`` where all values are listed."""
+        if self.searcher.name is not None:
+            return self.searcher.name
+        return (
+            "grid" if all(domain.kind == "grid" for domain in self.domains.values()) else "random"
+        )
+
+    @property
+    def num_trials(self) -> int:
+        r"""Number of trials of the whole sweep."""
+        if self.searcher_name == "grid":
+            return int(self.size)
+        return int(min(self.searcher.num_trials or 20, self.size))
+
+    def grid(self) -> Iterator[Point]:
+        r"""Yields every combination, the last setting changing fastest.
+
+        Raises:
+            ConfigError: A setting has a range instead of a list of values.
+        """
+        for name, domain in self.domains.items():
+            if not domain.is_list:
+                raise ConfigError(
+                    f"Expected a list of values for '{name}' in a grid (got a range, "
+                    f"'{domain.kind}'): list them, or take `--searcher random`"
+                )
+        lists = [domain.values for domain in self.domains.values()]
+        for values in itertools.product(*lists):
+            yield dict(zip(self.domains, values, strict=True))
+
+    def draw(self, count: int, seed: int = 0) -> Iterator[Point]:
+        r"""Yields points drawn at random, no two the same and always the same for one seed.
+
+        Args:
+            count (int): How many; fewer where there are no more.
+            seed (int, optional): Where randomness starts. (default: :obj:`0`)
+        """
+        generator = random.Random(seed)
+        seen: set[str] = set()
+        fruitless = 0
+        while len(seen) < min(count, self.size) and fruitless < _MOST_DRAWS:
+            point = {name: domain.draw(generator) for name, domain in self.domains.items()}
+            key = json.dumps(point, sort_keys=True)
+            fruitless += 1
+            if key not in seen:
+                fruitless = 0
+                seen.add(key)
+                yield point
+
+    def points(self) -> list[Point]:
+        r"""Returns the points of a grid or a random search.
+
+        Raises:
+            ConfigError: A grid has a range.
+        """
+        if self.searcher_name == "grid":
+            return list(self.grid())
+        return list(self.draw(self.num_trials, self.searcher.seed))
+
+
+def read_space(path: str | Path) -> Space:
+    r"""Reads a space from a YAML file.
+
+    Args:
+        path (str or Path): The file.
+
+    Raises:
+        ConfigError: The file cannot be read, or something in it cannot be; the message names it.
+    """
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"'{path}' cannot be read ({reason}): give a YAML file") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark is not None else ""
+        raise ConfigError(f"'{path}'{line} is no valid YAML of plain data: correct it") from error
+    if not isinstance(content, dict) or "space" not in content:
+        raise ConfigError(
+            f"'{path}' describes no space: write 'base:' with settings and 'space:' with lines "
+            f"such as `optimizer.lr: {{grid: [0.01, 0.001]}}`"
+        )
+    try:
+        return Space.from_dict(content)
+    except ConfigError as error:
+        raise ConfigError(f"{error} (in '{path}')") from error
+
+
+def format_space(space: Space) -> str:
+    r"""Returns a space as the text of a YAML file.
+
+    Args:
+        space (Space): The space.
+    """
+    text: str = yaml.safe_dump(space.to_dict(), sort_keys=False, allow_unicode=True)
+    return text
+
+
+def _flatten_domains(content: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    """Dotted names; what has the name of a kind, or holds no mapping, is a domain."""
+    found: dict[str, object] = {}
+    for key, value in content.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping) and any(
+            isinstance(inner, Mapping) for inner in value.values()
+        ):
+            found |= _flatten_domains(value, f"{name}.")
+        else:
+            found[{"model": "model.name", "data": "data.name"}.get(name, name)] = value
+    return found
+
+
+def _mapping(value: object, key: str) -> Mapping[str, object]:
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise ConfigError(f"Expected '{key}' to be a section with settings (got {value!r})")
+    return value
+
+
+def _metric(value: object) -> str:
+    if value == "val" or (isinstance(value, str) and value.startswith("val/")):
+        return value
+    raise ConfigError(
+        f"Expected 'metric' to be 'val', or 'val/' and the metric of the data (got {value!r}): a "
+        f"sweep compares on validation and leaves the test part unread"
+    )

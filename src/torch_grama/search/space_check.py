@@ -1,0 +1,172 @@
+"""Checks every value of a space before the first trial starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torch_grama.datasets import GraphTaskData
+from torch_grama.datasets.load import is_path
+from torch_grama.datasets.storage import Report
+from torch_grama.experiments.config import RunConfig
+from torch_grama.experiments.data_facts import DataFacts, load_data
+from torch_grama.experiments.defaults import resolve_config
+from torch_grama.experiments.errors import ConfigError
+from torch_grama.experiments.run import build_task
+from torch_grama.experiments.settings import check_settings, mapping_of
+from torch_grama.search.domain import Domain
+from torch_grama.search.space import Point, Space
+
+_SETTINGS_OF_REPEAT = {"data.fold": "folds", "seed": "seeds"}
+
+
+@dataclass(frozen=True)
+class CheckedSpace:
+    r"""A space whose every value can be.
+
+    Attributes:
+        space: The space; values are of the types of their settings.
+        metric: Name of the metric.
+        higher_is_better: The direction in which it improves.
+        span: Most epochs of a run.
+    """
+
+    space: Space
+    metric: str
+    higher_is_better: bool
+    span: int
+
+
+def check_space(space: Space, report: Report | None = None) -> CheckedSpace:
+    r"""Checks every value of a space: its setting exists, it can be read, and a model can be built
+    with it.
+
+    Combinations are not tried: one that cannot be is a failed trial.
+
+    Args:
+        space (Space): The space.
+        report (callable, optional): Told while data is loaded. (default: :obj:`None`)
+
+    Raises:
+        ConfigError: A name is unknown (the nearest is named), or a value cannot be.
+        DatasetError: The data is not there or cannot be used.
+    """
+    space = _check_values(space)
+    if space.searcher_name == "grid":
+        next(space.grid())  # says where a range stands in a grid
+        if space.searcher.num_trials is not None:
+            replace(space.searcher, name="grid")
+    first = _first_point(space)
+    config = RunConfig.from_settings(check_settings(("in the space", {**space.base, **first})))
+    if is_path(config.data.name):
+        # workers may have another working folder
+        space = replace(
+            space, base={**space.base, "data.name": str(Path(config.data.name).resolve())}
+        )
+    data = load_data(config.data, report)
+    _check_metric(space, data)
+    _check_folds(space, data)
+    facts = DataFacts.of(data)
+    span = 0
+    data_varies = any(name.startswith("data.") for name in space.domains)
+    last = {name: domain.values[-1] for name, domain in space.domains.items()}
+    for change in _one_at_a_time(space):
+        config = _resolve(space, first | change, facts)
+        span = max(span, config.trainer.max_epochs)
+        if not data_varies:
+            try:
+                build_task(config, facts, data)
+            except ConfigError as error:
+                # it may be the combination: with other values beside it, it may be right
+                try:
+                    build_task(_resolve(space, last | change, facts), facts, data)
+                except ConfigError:
+                    raise error from None
+    return CheckedSpace(space, data.metric.name, data.metric.higher_is_better, span)
+
+
+def _resolve(space: Space, point: Point, facts: DataFacts) -> RunConfig:
+    return resolve_config(check_settings(("in the space", {**space.base, **point})), facts)
+
+
+def _check_values(space: Space) -> Space:
+    """The space with values of the types of their settings."""
+    for name in space.domains:
+        if name in ("data.name", "data.root", "test"):
+            raise ConfigError(
+                f"Expected one data set and no test part in a sweep (got '{name}' in the space): "
+                f"values on different data cannot be compared; set it under 'base'"
+            )
+    for name, word in _SETTINGS_OF_REPEAT.items():
+        if getattr(space.repeat, word) and (name in space.base or name in space.domains):
+            raise ConfigError(
+                f"Expected '{name}' either as a setting or by 'repeat.{word}', not both"
+            )
+    if "test" in space.base:
+        raise ConfigError(
+            "Expected no 'test' in the base of a sweep, which leaves the test part unread: train "
+            "the best settings afterwards, or measure a run with `grama evaluate`"
+        )
+    base = check_settings(("in the base of the space", space.base))
+    first = _first_point(space)
+    domains: dict[str, Domain] = {}
+    for name, domain in space.domains.items():
+        read = []
+        for value in _values(domain):
+            settings = {**space.base, **first, name: value}
+            checked = check_settings(("in the space", settings))
+            read.append(_as_written(checked.get(name)))
+        if domain.is_list and mapping_of(name) is None:
+            domains[name] = Domain.parse(name, {domain.kind: read})
+        else:
+            domains[name] = domain
+    return replace(space, base=_with_options(base, space.base), domains=domains)
+
+
+def _with_options(checked: Mapping[str, object], written: Mapping[str, object]) -> Point:
+    """Entries of a mapping stay under their own names, so that a space can change one."""
+    free = {name: value for name, value in written.items() if mapping_of(name) is not None}
+    mappings = {mapping_of(name) for name in free}
+    kept = {name: value for name, value in checked.items() if name not in mappings}
+    return {name: _as_written(value) for name, value in {**kept, **free}.items()}
+
+
+def _as_written(value: object) -> object:
+    """A file has lists where a setting has tuples."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _values(domain: Domain) -> tuple[object, ...]:
+    if domain.is_list:
+        return domain.values
+    low, high = domain.values
+    if domain.kind == "int":
+        return low, high
+    return low, domain.round((float(str(low)) + float(str(high))) / 2), high
+
+
+def _first_point(space: Space) -> Point:
+    return {name: domain.values[0] for name, domain in space.domains.items()}
+
+
+def _one_at_a_time(space: Space) -> list[Point]:
+    changes = [{name: value} for name, domain in space.domains.items() for value in _values(domain)]
+    return changes or [{}]
+
+
+def _check_metric(space: Space, data: GraphTaskData) -> None:
+    if space.metric not in ("val", f"val/{data.metric.name}"):
+        raise ConfigError(
+            f"Expected 'metric' to be 'val' or 'val/{data.metric.name}', the metric of "
+            f"'{data.name}' (got '{space.metric}')"
+        )
+
+
+def _check_folds(space: Space, data: GraphTaskData) -> None:
+    wrong = [fold for fold in space.repeat.folds if fold >= len(data.folds)]
+    if wrong:
+        raise ConfigError(
+            f"Expected 'repeat.folds' to be below {len(data.folds)}, the number of folds of "
+            f"'{data.name}' (got {wrong[0]})"
+        )

@@ -1,0 +1,189 @@
+"""What a worker does with one trial: its runs, one after the other."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import statistics
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypedDict
+
+import torch
+
+from torch_grama.datasets import GraphTaskData
+from torch_grama.experiments.config import DataConfig, RunConfig
+from torch_grama.experiments.data_facts import load_data
+from torch_grama.experiments.make_config import make_config
+from torch_grama.experiments.run import load_config, run_experiment
+from torch_grama.experiments.settings import check_settings
+from torch_grama.runs.result import Result
+from torch_grama.runs.run_folder import RunError, RunFolder
+from torch_grama.search.space import Point
+from torch_grama.search.trial import Failure, TrialFolder
+from torch_grama.training.progress import EpochReport, SilentReporter
+
+Report = Callable[[dict[str, object]], None]
+"""Told ``step`` and ``val`` now and then; may raise ``SystemExit`` to end the trial."""
+
+_LOCK_SECONDS = 60.0
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
+
+
+class TrialChoice(TypedDict):
+    r"""What distinguishes a trial: its name and its settings, under dotted names."""
+
+    name: str
+    point: Point
+
+
+@dataclass(frozen=True)
+class TrialPlan:
+    r"""What all trials of a sweep share.
+
+    Attributes:
+        folder: Where trials lie.
+        base: Settings of every trial, under dotted names.
+        runs: Name of each run and the settings that make it.
+        span: Most epochs of a run.
+        milestones: Steps at which the scheduler judges; each is reported.
+        interval: Least seconds between other reports.
+        threads: Threads that a trial computes with.
+    """
+
+    folder: Path
+    base: Mapping[str, object]
+    runs: Mapping[str, Mapping[str, object]]
+    span: int
+    milestones: tuple[int, ...] = ()
+    interval: float = 1.0
+    threads: int = 1
+
+
+def run_trial(plan: TrialPlan, name: str, point: Mapping[str, object], report: Report) -> None:
+    r"""Runs what is missing of a trial.
+
+    An error is a result too: it is noted in the folder and nothing is raised.
+
+    Args:
+        plan (TrialPlan): What all trials share.
+        name (str): Name of the trial.
+        point (mapping): Its settings, under dotted names.
+        report (callable): Told how far it is.
+    """
+    torch.set_num_threads(plan.threads)
+    trial = TrialFolder(plan.folder / name, list(plan.runs))
+    trial.begin(point)
+    finished: list[float] = []
+    current = ""
+    try:
+        for number, (current, changes) in enumerate(plan.runs.items()):
+            watcher = _Watcher(plan, number, tuple(finished), report)
+            settings = {**plan.base, **point, **changes}
+            finished.append(_run(trial.runs[current], settings, watcher).val)
+    except Exception as error:  # whatever it is, it is the result of these settings
+        trial.record_failure(_describe(error, current))
+        _free_memory()
+        report({"failed": True})
+        return
+    value = statistics.fmean(finished)
+    report({"step": len(plan.runs) * plan.span, "val": value, "finished": True})
+
+
+def _run(run: RunFolder, settings: Mapping[str, object], watcher: _Watcher) -> Result:
+    _wait_until_free(run)
+    if run.is_run:
+        config = load_config(run.path)
+    else:
+        # a run that died before its settings were written has nothing to resume
+        shutil.rmtree(run.path, ignore_errors=True)
+        config = make_config(settings, data=_load(settings))
+    return run_experiment(
+        config,
+        run.path,
+        resume=run.is_run,
+        test=False,
+        report=watcher,
+        data=_load(settings),
+    )
+
+
+class _Watcher(SilentReporter):
+    """Tells the sweep how a run goes: at the milestones, and otherwise now and then."""
+
+    def __init__(
+        self, plan: TrialPlan, number: int, finished: tuple[float, ...], report: Report
+    ) -> None:
+        super().__init__()
+        self._plan = plan
+        self._start = number * plan.span
+        self._is_last = number == len(plan.runs) - 1
+        self._finished = finished
+        self._report = report
+        self._told = 0.0
+        self._step = self._start
+
+    def epoch(self, report: EpochReport) -> None:
+        before, self._step = self._step, self._start + report.epoch + 1
+        if math.isnan(report.best_value):
+            return
+        if self._is_last and report.epoch + 1 == report.max_epochs:
+            return  # told with the result, when the trial can no longer be stopped
+        passed = any(before < milestone <= self._step for milestone in self._plan.milestones)
+        now = time.monotonic()
+        if passed or now - self._told >= self._plan.interval:
+            self._told = now
+            value = statistics.fmean([*self._finished, report.best_value])
+            self._report({"step": self._step, "val": value})
+
+
+_cached: dict[str, GraphTaskData] = {}
+
+
+def _load(settings: Mapping[str, object]) -> GraphTaskData:
+    """The data of the settings; a worker keeps the last it loaded, for its next trial."""
+    config = RunConfig.from_settings(check_settings(("in the sweep", settings))).data
+    key = json.dumps({**asdict(config), "fold": 0}, sort_keys=True)
+    if key not in _cached:
+        _cached.clear()
+        _cached[key] = load_data(config)
+    data = _cached[key]
+    _check_fold(config, data)
+    return data
+
+
+def _check_fold(config: DataConfig, data: GraphTaskData) -> None:
+    if config.fold >= len(data.folds):
+        load_data(config)  # says so in its own words
+
+
+def _wait_until_free(run: RunFolder) -> None:
+    """A worker of a sweep that was killed may live a moment longer."""
+    end = time.monotonic() + _LOCK_SECONDS
+    while run.path.is_dir():
+        try:
+            with run.lock():
+                return
+        except RunError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.5)
+
+
+def _describe(error: Exception, run: str) -> Failure:
+    kind = type(error).__name__
+    text = str(error)
+    is_memory = isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and any(word in text.lower() for word in _OUT_OF_MEMORY)
+    )
+    trace = "".join(traceback.format_exception(error))
+    return Failure("out of memory" if is_memory else kind, text, run, trace)
+
+
+def _free_memory() -> None:
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()

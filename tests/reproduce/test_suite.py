@@ -1,0 +1,106 @@
+from pathlib import Path
+
+import pytest
+
+from torch_grama.datasets.catalogue import CATALOGUE
+from torch_grama.experiments.data_facts import load_data
+from torch_grama.experiments.make_config import make_config
+from torch_grama.report.metric_scale import SCALES
+from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
+from torch_grama.reproduce.reproduction import plan_runs
+from torch_grama.reproduce.suite import SuiteError, find_suite, list_suites, read_suite
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+SUITES = list_suites(CONFIGS)
+EXPERIMENTS = {
+    *("transfer", "property", "lrgb", "malnet", "hetero", "hetero-extended", "benchmarks"),
+    *("temporal", "runtime", "ablation-selective", "ablation-depth", "ablation-width", "summary"),
+}
+
+
+def write(tmp_path, text):
+    (tmp_path / "suite.yaml").write_text(text)
+    return tmp_path
+
+
+def test_every_experiment_of_the_paper_is_there():
+    assert {suite.name for suite in SUITES} == EXPERIMENTS
+
+
+@pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
+def test_suites_name_what_exists(suite):
+    assert suite.title
+    assert suite.about
+    assert set(suite.tables) <= set(list_paper_tables())
+    labels = [entry.label for entry in suite.data]
+    assert len(set(labels)) == len(labels)
+    for entry in suite.data:
+        assert entry.name in CATALOGUE
+        assert entry.metric in SCALES
+        if entry.suite:
+            assert find_suite(entry.suite, CONFIGS).find_data(entry.label).metric == entry.metric
+    for budget in suite.budgets.values():
+        assert set(budget.data) <= set(labels)
+        assert set(budget.models) <= set(suite.models)
+
+
+@pytest.mark.parametrize("name", sorted(EXPERIMENTS - {"runtime", "summary"}))
+def test_columns_are_those_of_the_paper(name):
+    suite = find_suite(name, CONFIGS)
+    printed = {number.data for table in suite.tables for number in read_paper_numbers(table)}
+    assert printed <= {entry.label for entry in suite.data}
+    assert set(suite.budgets) == {"smoke", "short", "paper"}
+    assert suite.budgets["smoke"].runs == 1
+
+
+@pytest.mark.parametrize("name", ["transfer", "property"])
+def test_every_row_on_generated_data_makes_a_configuration(name, tmp_path):
+    suite = find_suite(name, CONFIGS)
+    runs = plan_runs(suite, "paper", tmp_path, repeats=[0])
+    assert len(runs) == len(suite.data) * len(suite.models)
+    columns = {entry.label: entry for entry in suite.data}
+    for run in runs:
+        config = make_config(run.settings)
+        assert load_data(config.data).name.startswith(columns[run.data].name)
+
+
+def test_nested_and_dotted_settings_are_the_same(tmp_path):
+    suite = read_suite(
+        write(
+            tmp_path,
+            "defaults: {model: {hidden_channels: 8}, optimizer.lr: 0.1}\n"
+            "budgets: {smoke: {runs: 2, set: {trainer: {max_epochs: 1}}}}\n",
+        )
+    )
+    assert suite.defaults == {"model.hidden_channels": 8, "optimizer.lr": 0.1}
+    assert suite.budgets["smoke"].changes == {"trainer.max_epochs": 1}
+    assert suite.budgets["smoke"].runs == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("titel: x", r"unknown key 'titel'; expected one of 'title'"),
+        ("budgets: {smok: {}}", r"unknown key 'budgets.smok'; expected one of 'smoke'"),
+        ("budgets: {smoke: {run: 1}}", "unknown key 'budgets.smoke.run'; expected one of 'runs'"),
+        ("budgets: {smoke: {runs: 0}}", "at least 1"),
+        ("data: [{name: cora}]", "to have a 'metric'"),
+        ("data: cora", "'data' to be a list"),
+        ("repeat: folds", "'fold', 'seed'"),
+        ("- 1", "to be a mapping"),
+        ("a: [", "cannot be read"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, text, message):
+    with pytest.raises(SuiteError, match=message) as caught:
+        read_suite(write(tmp_path, text))
+    assert "suite.yaml" in str(caught.value)
+
+
+def test_a_missing_file_and_unknown_names(tmp_path):
+    with pytest.raises(SuiteError, match="cannot be read"):
+        read_suite(tmp_path)
+    with pytest.raises(SuiteError, match=r"one of 'hetero', .*got 'hetro'"):
+        find_suite("hetro", CONFIGS)
+    with pytest.raises(SuiteError, match=r"one of 'minesweeper', .*got 'minesweepr'"):
+        find_suite("hetero", CONFIGS).find_data("minesweepr")

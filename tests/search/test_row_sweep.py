@@ -1,0 +1,118 @@
+import pytest
+import yaml
+
+from torch_grama.cli import main
+from torch_grama.experiments.settings import read_file
+from torch_grama.reproduce.reproduction import plan_runs
+from torch_grama.reproduce.suite import read_suite
+from torch_grama.runs.run_folder import RunError
+from torch_grama.search.row_sweep import narrow_space, tune_row
+from torch_grama.search.search_settings import Repeat
+from torch_grama.search.space import Space
+
+SPACE = {
+    "base": {"model": {"name": "grama", "act": "relu"}, "optimizer.lr": 0.5},
+    "space": {
+        "model.backbone": {"grid": ["gcn", "gps"]},
+        "model.seq_len": {"grid": [2, 3]},
+        "model.dropout": {"grid": [0.0, 0.5]},
+        "optimizer.lr": {"grid": [0.1, 0.01]},
+    },
+}
+ROW = {
+    "data.name": "transfer-ring-3",
+    "data.fold": 0,
+    "seed": 0,
+    "model.num_layers": 3,
+    "optimizer.lr": 0.003,
+    "trainer.max_epochs": 2,
+}
+
+
+def space(**change: object) -> Space:
+    content = {**SPACE, "base": {"model": {"name": "grama", "act": "relu"}}, **change}
+    return Space.from_dict(content)
+
+
+def test_a_row_keeps_its_model_and_the_space_wins_over_the_rest():
+    narrowed = narrow_space(space(), {**ROW, "model.name": "grama", "model.backbone": "gps"})
+    assert set(narrowed.domains) == {"model.seq_len", "model.dropout", "optimizer.lr"}
+    assert narrowed.base["model.backbone"] == "gps"
+    assert narrowed.base["trainer.max_epochs"] == 2
+    assert narrowed.base["model.act"] == "relu"
+    # neither a depth beside its parts, nor what is searched, nor what a sweep repeats over
+    assert not {"model.num_layers", "optimizer.lr", "data.fold", "seed"} & narrowed.base.keys()
+
+
+def test_another_model_is_not_asked_for_what_it_lacks():
+    narrowed = narrow_space(space(), {**ROW, "model.name": "gcn"})
+    assert set(narrowed.domains) == {"model.dropout", "optimizer.lr"}
+    assert narrowed.base["model.name"] == "gcn"
+    assert narrowed.base["model.num_layers"] == 3
+    assert "model.backbone" not in narrowed.base
+
+
+def test_nothing_is_searched_where_nothing_applies(tmp_path):
+    only = space(space={"model.seq_len": {"grid": [2, 3]}})
+    assert tune_row(tmp_path / "gcn", {**ROW, "model.name": "gcn"}, Repeat(), only) is None
+    assert not (tmp_path / "gcn").exists()
+
+
+def test_runs_that_were_not_tuned_are_not_mixed_in(tmp_path):
+    (tmp_path / "fold0-seed0").mkdir()
+    with pytest.raises(RunError, match="not tuned"):
+        tune_row(tmp_path, {**ROW, "model.name": "gcn"}, Repeat(), space())
+
+
+def test_settings_that_were_chosen_are_used(tmp_path):
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    data = {"name": "transfer-ring-3", "metric": "mse"}
+    (folder / "suite.yaml").write_text(
+        yaml.safe_dump({"data": [data], "models": ["gcn"], "budgets": {"smoke": {"runs": 2}}})
+    )
+    suite = read_suite(folder)
+    place = tmp_path / "runs" / "tiny" / "smoke" / "transfer-ring-3" / "gcn"
+    place.mkdir(parents=True)
+    (place / "best.yaml").write_text("model: {name: gcn, num_layers: 7}\nseed: 9\n")
+    runs = plan_runs(suite, "smoke", tmp_path / "runs")
+    assert [run.settings["model.num_layers"] for run in runs] == [7, 7]
+    assert [run.settings["seed"] for run in runs] == [0, 1]
+
+
+@pytest.mark.slow
+def test_reproduce_tunes_on_validation_then_runs(tmp_path, capsys):
+    folder = tmp_path / "configs" / "tiny"
+    folder.mkdir(parents=True)
+    suite = {
+        "title": "Tiny",
+        "data": [{"name": "transfer-ring-3", "metric": "mse"}],
+        "models": ["gcn"],
+        "space": "small",
+        "defaults": {"model.hidden_channels": 3, "model.num_layers": 1},
+        "budgets": {"smoke": {"set": {"trainer": {"max_epochs": 1, "batch_size": 500}}}},
+    }
+    (folder / "suite.yaml").write_text(yaml.safe_dump(suite))
+    spaces = tmp_path / "configs" / "spaces"
+    spaces.mkdir()
+    (spaces / "small.yaml").write_text("space: {model.hidden_channels: {grid: [2, 5]}}\n")
+    (tmp_path / "kept").mkdir()
+    command = ["reproduce", "tiny", "--sweep", "--configs", str(tmp_path / "configs"), "--quiet"]
+    command += ["--runs", str(tmp_path / "runs"), "--results", str(tmp_path / "kept")]
+    assert main(command) == 0
+    capsys.readouterr()
+    row = tmp_path / "runs" / "tiny" / "smoke" / "transfer-ring-3" / "gcn"
+    chosen = read_file(row / "best.yaml")["model.hidden_channels"]
+    assert chosen in (2, 5)
+    assert read_file(row / "fold0-seed0" / "config.yaml")["model.hidden_channels"] == chosen
+    trials = [yaml.safe_load(p.read_text()) for p in row.glob("sweep/trials/*/*/result.json")]
+    assert len(trials) == 2
+    assert all(trial["test"] is None for trial in trials)  # selection never saw the test part
+    best = min(trials, key=lambda trial: trial["val"])
+    run = yaml.safe_load((row / "fold0-seed0" / "result.json").read_text())
+    assert run["val"] == best["val"]
+    assert run["test"] is not None
+
+    stamp = (row / "best.yaml").stat().st_mtime_ns
+    assert main(command) == 0
+    assert (row / "best.yaml").stat().st_mtime_ns == stamp

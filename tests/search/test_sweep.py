@@ -1,0 +1,280 @@
+"""Sweeps on one Ray: trials, failures, early ends, resuming and searching."""
+
+import csv
+import json
+import math
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import yaml
+from sweep_cases import run, small_base, write_communities, write_heights
+
+from torch_grama.experiments.make_config import make_config
+from torch_grama.experiments.run import run_experiment
+from torch_grama.runs.result import Result
+from torch_grama.runs.run_folder import RunError
+from torch_grama.search.ray_session import ray_session
+from torch_grama.search.ray_tasks import run_on_ray
+from torch_grama.search.space import Space, format_space
+from torch_grama.search.sweep_table import SweepResult
+from torch_grama.search.trial import TrialFolder, name_trial
+from torch_grama.search.trial_run import TrialPlan, run_trial
+from torch_grama.search.tune import run_sweep
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ray():
+    """One Ray for all: starting it takes seconds."""
+    with ray_session() as resources:
+        assert resources["CPU"] >= 1
+        yield
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    return write_communities(tmp_path_factory.mktemp("data") / "communities")
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory) -> Path:
+    return write_heights(tmp_path_factory.mktemp("data") / "heights")
+
+
+def grid_space(data: Path) -> Space:
+    # an order above the length of the sequence cannot be: that trial fails
+    return Space.from_dict(
+        {
+            "base": {
+                "data": str(data),
+                "model": {"hidden_channels": 4, "num_blocks": 1},
+                "trainer": {"max_epochs": 3, "accelerator": "cpu"},
+            },
+            "space": {
+                "model.seq_len": {"grid": [2, 3]},
+                "model.ar_order": {"grid": [2, 3]},
+            },
+            "repeat": {"seeds": [0, 5]},
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory, data) -> SweepResult:
+    return run_sweep(grid_space(data), tmp_path_factory.mktemp("sweep") / "grid", report="quiet")
+
+
+def stamps(folder: Path) -> dict[str, tuple[int, int]]:
+    """Every result of a sweep with its time and its place on the disk."""
+    return {
+        str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.stat().st_ino)
+        for path in folder.rglob("result.json")
+    }
+
+
+def test_every_trial_has_its_runs_and_the_table_is_sorted(swept):
+    states = [outcome.state for outcome in swept.outcomes]
+    assert states == ["finished"] * 3 + ["failed"]
+    values = [outcome.value for outcome in swept.outcomes[:3]]
+    assert values == sorted(values, reverse=True)
+    assert swept.best is swept.outcomes[0]
+    for outcome in swept.outcomes[:3]:
+        assert set(outcome.results) == {"seed-0", "seed-5"}
+        assert outcome.value == sum(result.val for result in outcome.results.values()) / 2
+        assert outcome.epochs == 6
+    rows = list(csv.DictReader((swept.folder / "sweep.csv").open()))
+    assert [row["trial"] for row in rows] == [outcome.name for outcome in swept.outcomes]
+    assert [float(row["val/accuracy"]) for row in rows[:3]] == values
+    assert not (swept.folder / ".ray").exists()
+
+
+def test_a_failure_is_a_result(swept):
+    failed = swept.outcomes[-1]
+    assert failed.point == {"model.seq_len": 2, "model.ar_order": 3}
+    assert failed.failure is not None
+    assert failed.failure.kind == "ConfigError"
+    note = json.loads((swept.folder / "trials" / failed.name / "failure.json").read_text())
+    assert "ar_order" in note["message"]
+    assert "Traceback" in note["traceback"]
+    assert note["run"] == "seed-0"
+
+
+def test_a_trial_equals_a_run_outside_the_sweep(swept, tmp_path):
+    assert swept.best is not None
+    run = swept.folder / "trials" / swept.best.name / "seed-5"
+    alone = make_config(yaml.safe_load((run / "config.yaml").read_text()))
+    result = run_experiment(alone, tmp_path / "run", report="quiet")
+    stored = Result.load(run / "result.json")
+    assert (stored.val, stored.best_epoch, stored.parameters) == (
+        *(result.val, result.best_epoch, result.parameters),
+    )
+
+
+def test_the_test_part_is_not_read(swept):
+    for path in swept.folder.rglob("result.json"):
+        content = json.loads(path.read_text())
+        assert content["test"] is None
+        assert "test" not in content["losses"]
+
+
+def test_the_best_settings_are_ready_to_train(swept):
+    path = swept.folder / "best.yaml"
+    config = make_config(path)
+    assert config.test
+    assert config.seed == 0
+    assert swept.best is not None
+    assert {f"model.{name}": config.model.options[name] for name in ("seq_len", "ar_order")} == (
+        swept.best.point
+    )
+    assert swept.best_run is not None
+    assert swept.best_run.is_dir()
+
+
+def test_resuming_runs_what_is_missing_alone(swept, data):
+    before = stamps(swept.folder)
+    with pytest.raises(RunError, match="holds a sweep: go on with `--resume`"):
+        run_sweep(grid_space(data), swept.folder, report="quiet")
+    again = run_sweep(grid_space(data), swept.folder, resume=True, report="quiet")
+    assert stamps(swept.folder) == before
+    assert [outcome.name for outcome in again.outcomes] == [o.name for o in swept.outcomes]
+    # one run is taken away, and a value is added to the space
+    assert swept.best is not None
+    lost = swept.folder / "trials" / swept.best.name / "seed-5" / "result.json"
+    lost_value = Result.load(lost).val
+    lost.unlink()
+    larger = grid_space(data).to_dict()
+    larger["space"]["model.ar_order"] = {"grid": [2, 3, 1]}
+    larger["resources"] = {"concurrency": 1}
+    note = swept.folder / "trials" / swept.outcomes[-1].name / "failure.json"
+    noted = note.stat().st_mtime_ns
+    more = run_sweep(
+        Space.from_dict(larger), swept.folder, resume=True, retry_failed=True, report="quiet"
+    )
+    assert note.stat().st_mtime_ns > noted
+    after = stamps(swept.folder)
+    kept = {name: stamp for name, stamp in before.items() if name != _key(lost, swept)}
+    assert {name: after[name] for name in kept} == kept
+    assert len(after) == len(before) + 4
+    assert Result.load(lost).val == lost_value
+    assert len(more.outcomes) == 6
+
+
+def _key(path: Path, swept: SweepResult) -> str:
+    return str(path.relative_to(swept.folder))
+
+
+def test_asha_ends_poor_trials_early(tmp_path, numbers):
+    space = Space.from_dict(
+        {
+            "base": small_base(numbers, epochs=16) | {"schedule.name": "constant"},
+            "space": {"optimizer.lr": {"grid": [0.1, 1e-7, 2e-7, 3e-7]}},
+            "scheduler": {"name": "asha", "grace_epochs": 2, "reduction": 2},
+            "resources": {"concurrency": 1},
+        }
+    )
+    result = run_sweep(space, tmp_path / "asha", report="quiet")
+    first, *others = result.outcomes
+    assert (first.state, first.point) == ("finished", {"optimizer.lr": 0.1})
+    assert first.epochs == 16
+    assert {outcome.state for outcome in others} == {"stopped"}
+    assert all(2 <= outcome.epochs < 16 for outcome in others)
+    assert all(outcome.value > first.value for outcome in others)
+
+
+def test_optuna_goes_on_where_it_was(tmp_path, numbers):
+    base = small_base(numbers)
+    base["model"] = {"hidden_channels": 4}
+    space = Space.from_dict(
+        {
+            "base": base,
+            "space": {
+                "optimizer.lr": {"log_uniform": [1e-4, 0.1]},
+                "model.act": {"choice": ["relu", "gelu"]},
+                "model.num_layers": {"int": [1, 3]},
+            },
+            "searcher": {"name": "optuna", "num_trials": 4},
+            "resources": {"concurrency": 1},
+        }
+    )
+    # an earlier session: one trial is finished, of another only the settings are known
+    folder = tmp_path / "optuna"
+    folder.mkdir()
+    (folder / "space.yaml").write_text(format_space(space))
+    points = list(space.draw(2))
+    plan = TrialPlan(folder / "trials", space.base, space.repeat.runs(), span=3)
+    run_trial(plan, name_trial(points[0]), points[0], lambda result: None)
+    TrialFolder(folder / "trials" / name_trial(points[1]), ["run"]).begin(points[1])
+    before = stamps(folder)
+    assert len(before) == 1
+    result = run_sweep(space, folder, resume=True, report="quiet")
+    after = stamps(folder)
+    assert {name: after[name] for name in before} == before
+    assert [outcome.state for outcome in result.outcomes] == ["finished"] * 4
+    assert {name_trial(point) for point in points} < {outcome.name for outcome in result.outcomes}
+    for outcome in result.outcomes:
+        assert 1e-4 <= outcome.point["optimizer.lr"] <= 0.1
+        assert outcome.point["model.num_layers"] in (1, 2, 3)
+
+
+def test_the_command_joins_a_cluster(tmp_path, numbers):
+    import ray
+
+    path, out = tmp_path / "space.yaml", tmp_path / "joined"
+    content = {"base": small_base(numbers), "space": {"optimizer.lr": {"grid": [0.1, 0.01]}}}
+    path.write_text(yaml.safe_dump(content | {"resources": {"concurrency": 1}}))
+    address = ray.get_runtime_context().gcs_address
+    result = run("sweep", str(path), "--out", str(out), "--ray-address", address, "--json")
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert [trial["state"] for trial in found["trials"]] == ["finished"] * 2
+    assert ray.is_initialized()
+    assert ray.cluster_resources()["CPU"] >= 1  # the cluster outlives those who joined it
+
+
+def _die_once(folder: str) -> str:
+    mark = Path(folder) / "died"
+    if not mark.exists():
+        mark.write_text("")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "survived"
+
+
+class _Odd(Exception):
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+def _raise_odd() -> None:
+    raise _Odd(1, 2)
+
+
+def test_calls_on_ray_return_raise_and_survive(tmp_path):
+    import sys
+
+    import ray.cloudpickle
+
+    # workers do not find this file
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    calls = [
+        (math.sqrt, (4.0,)),
+        (math.sqrt, (-1.0,)),
+        (sorted, ([3, 1, 2],), {"reverse": True}),
+        (_die_once, (str(tmp_path),)),
+        (_raise_odd, ()),
+    ]
+    found = dict(run_on_ray(calls))
+    ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    assert found[0] == 2.0
+    assert isinstance(found[1], ValueError)
+    assert found[2] == [3, 2, 1]
+    assert found[3] == "survived"
+    assert isinstance(found[4], Exception)
+    assert "1 and 2" in str(found[4])
+
+
+def test_a_call_that_takes_more_than_there_is_is_refused():
+    with pytest.raises(ValueError, match="Expected at most"):
+        list(run_on_ray([(math.sqrt, (4.0,))], cpus_per_call=10_000))
