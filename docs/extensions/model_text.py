@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from markdown_text import code, plain, table
-from torch_grama.experiments.model_list import ModelFacts, list_models
+from torch_grama.experiments.models import ModelFacts, list_models
 
 HEADER = ["Word", "Update", "Parameters", "A layer costs", "Edge attributes", "Reference"]
 WIDTH, DEPTH = 64, 8

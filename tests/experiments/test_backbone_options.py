@@ -10,18 +10,18 @@ import yaml
 from sample_data import ring_with_chords
 from torch_geometric.nn import GCNConv, GINEConv
 
-from torch_grama.experiments.catalogue import build_model
-from torch_grama.experiments.families.backbone_options import (
+from torch_grama.experiments.backbone_options import (
     VARIANTS,
     build_variant,
     variant_options,
 )
-from torch_grama.experiments.families.grama import (
+from torch_grama.experiments.grama import (
     _OLD_BACKBONES,
     _OLD_OPTIONS,
     build_grama,
     explain_old,
 )
+from torch_grama.experiments.models import build_model
 from torch_grama.nn import (
     GRAMA,
     Coefficients,

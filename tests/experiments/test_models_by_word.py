@@ -10,26 +10,9 @@ from sample_data import ring_with_chords
 
 from torch_grama.baselines.graph_model import takes_num_nodes
 from torch_grama.experiments.assembly import reads_series_alone
-from torch_grama.experiments.catalogue import (
-    MODELS,
-    build_model,
-    canonical_name,
-    find_model,
-    model_options,
-)
-from torch_grama.experiments.families import (
-    differential_equation,
-    forecasting,
-    grama,
-    heterophily,
-    message_passing,
-    multi_hop,
-    state_space,
-    transformer,
-    tuned,
-)
-from torch_grama.experiments.families.grama import divide_depth
-from torch_grama.experiments.model_list import list_models
+from torch_grama.experiments.catalogue import FAMILIES, MODELS, canonical_name, find_model
+from torch_grama.experiments.grama import divide_depth
+from torch_grama.experiments.models import build_model, list_models, model_options
 from torch_grama.nn import GRAMA, Readout
 from torch_grama.nn.backbone import BACKBONES
 from torch_grama.report.held_results import CHANGED
@@ -100,18 +83,7 @@ def test_every_entry_says_what_it_is(word):
 
 
 def test_no_word_stands_for_two_models():
-    families = [
-        grama,
-        message_passing,
-        tuned,
-        differential_equation,
-        heterophily,
-        transformer,
-        multi_hop,
-        state_space,
-        forecasting,
-    ]
-    assert sum(len(family.ENTRIES) for family in families) == len(MODELS)
+    assert sum(map(len, FAMILIES.values())) == len(MODELS)
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)

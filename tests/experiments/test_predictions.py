@@ -11,8 +11,8 @@ from torch_geometric.data import Data
 
 from torch_grama.datasets import FeatureEncoding, GraphTaskData, Metric
 from torch_grama.experiments import RunError, make_config, predict_run, run_experiment
+from torch_grama.experiments.config import ConfigError
 from torch_grama.experiments.data_facts import DataFacts
-from torch_grama.experiments.errors import ConfigError
 from torch_grama.experiments.predictions import Predictions, make_table
 
 TINY = {

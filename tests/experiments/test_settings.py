@@ -3,11 +3,9 @@
 import pytest
 import yaml
 
-from torch_grama.experiments.config import RunConfig
-from torch_grama.experiments.errors import ConfigError
+from torch_grama.experiments.config import ConfigError, RunConfig
 from torch_grama.experiments.settings import (
     check_settings,
-    describe_type,
     flatten,
     known_options,
     option_parser,
@@ -191,9 +189,3 @@ def test_the_help_lists_every_option():
     text = option_parser("grama").format_help()
     for name in known_options("grama"):
         assert f"--{name}" in text
-
-
-def test_types_in_words():
-    assert describe_type(int) == "a whole number"
-    assert describe_type(float | None) == "a number or null"
-    assert describe_type(list[str]) == "list[str]"

@@ -1,14 +1,14 @@
 import pytest
 import torch
 
-from torch_grama.experiments import threads
-from torch_grama.experiments.threads import threads_for
+from torch_grama.experiments import run
+from torch_grama.experiments.run import threads_for
 
 
 @pytest.fixture(autouse=True)
 def two_at_start(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(threads, "_AT_START", 2)
+    monkeypatch.setattr(run, "_THREADS_AT_START", 2)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     yield

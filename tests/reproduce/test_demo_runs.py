@@ -1,6 +1,6 @@
 import pytest
 
-from torch_grama.experiments.make_config import make_config
+from torch_grama.experiments.defaults import make_config
 from torch_grama.experiments.run import save_config
 from torch_grama.reproduce.demo_runs import (
     LABELS,

@@ -4,7 +4,7 @@ import pytest
 
 from torch_grama.datasets.catalogue import CATALOGUE
 from torch_grama.experiments.data_facts import load_data
-from torch_grama.experiments.make_config import make_config
+from torch_grama.experiments.defaults import make_config
 from torch_grama.report.metric_scale import SCALES
 from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
 from torch_grama.reproduce.reproduction import plan_runs

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from sweep_cases import run, small_base, write_communities, write_heights
 
-from torch_grama.experiments.make_config import make_config
+from torch_grama.experiments.defaults import make_config
 from torch_grama.experiments.run import run_experiment
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from sweep_cases import small_base, write_communities
 
-from torch_grama.experiments.errors import ConfigError
+from torch_grama.experiments.config import ConfigError
 from torch_grama.search.space import Space, format_space
 from torch_grama.search.space_check import check_space
 from torch_grama.search.trial import name_trial

@@ -34,8 +34,12 @@ class DIGL(GraphModel):
 
     Args:
         dropout (float, optional): Dropout after each layer.
-        diffusion (GraphDiffusion or str, optional): The transform, or the word for one with default
-            settings: ``"ppr"`` or ``"heat"``.
+        diffusion (GraphDiffusion or str, optional): The transform, or the word for one with the
+            settings that follow: ``"ppr"`` or ``"heat"``.
+        alpha (float, optional): Return probability of ``"ppr"``.
+        t (float, optional): Diffusion time of ``"heat"``.
+        avg_degree (int, optional): Keep the largest entries, so many for each node on average.
+        top_k (int, optional): Keep so many entries for each node instead.
         residual (bool, optional): Whether a layer adds its input.
         cached (bool, optional): Whether diffused graphs are remembered.
     """
@@ -61,15 +65,18 @@ class DIGL(GraphModel):
         readout: str = "node",
         dropout: float = 0.0,
         diffusion: GraphDiffusion | str = "ppr",
+        alpha: float = 0.15,
+        t: float = 5.0,
+        avg_degree: int = 16,
+        top_k: int | None = None,
         residual: bool = True,
         batch_norm: bool = True,
         cached: bool = True,
     ) -> None:
         super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
-        transform = (
-            diffusion if isinstance(diffusion, GraphDiffusion) else GraphDiffusion(diffusion)
-        )
-        self.memo = GraphMemo(transform) if cached else GraphMemo(transform, max_pairs=0)
+        if isinstance(diffusion, str):
+            diffusion = GraphDiffusion(diffusion, alpha, t, avg_degree, top_k)
+        self.memo = GraphMemo(diffusion) if cached else GraphMemo(diffusion, max_pairs=0)
         self.residual = residual
         self.lin = Linear(in_channels, hidden_channels)
         self.convs = ModuleList(

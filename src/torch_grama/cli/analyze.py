@@ -67,7 +67,7 @@ def add_analyze_commands(subparsers: argparse._SubParsersAction[Parser]) -> None
 def _analyze(arguments: argparse.Namespace) -> int:
     from torch_grama.analysis import AnalysisSettings
     from torch_grama.experiments.analyze_run import ANALYSIS, analyze_run
-    from torch_grama.experiments.errors import ConfigError
+    from torch_grama.experiments.config import ConfigError
 
     given = {"max_graphs": arguments.max_graphs, "num_samples": arguments.samples}
     try:

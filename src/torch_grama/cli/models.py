@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from torch_grama.experiments.model_list import ModelFacts
+    from torch_grama.experiments.models import ModelFacts
 
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 
@@ -40,7 +40,7 @@ def _models(arguments: argparse.Namespace) -> int:
     import sys
 
     from torch_grama.experiments.catalogue import canonical_name, find_model
-    from torch_grama.experiments.model_list import list_models
+    from torch_grama.experiments.models import list_models
 
     names = [canonical_name(name) for name in arguments.names]
     try:

@@ -140,7 +140,7 @@ def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int
 
 
 def _resume(arguments: argparse.Namespace, given: Mapping[str, str]) -> int:
-    from torch_grama.experiments.errors import ConfigError
+    from torch_grama.experiments.config import ConfigError
     from torch_grama.experiments.folds import is_folds_folder, resume_folds
     from torch_grama.experiments.run import load_config, run_experiment
     from torch_grama.runs.result import Result

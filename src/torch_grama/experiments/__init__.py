@@ -1,13 +1,18 @@
 """One configuration into one run folder; the only room that knows models and data sets by name."""
 
-from torch_grama.experiments.catalogue import MODELS, build_model
-from torch_grama.experiments.config import DataConfig, ModelConfig, RunConfig, TaskConfig
-from torch_grama.experiments.errors import ConfigError
+from torch_grama.experiments.catalogue import MODELS
+from torch_grama.experiments.config import (
+    ConfigError,
+    DataConfig,
+    ModelConfig,
+    RunConfig,
+    TaskConfig,
+)
+from torch_grama.experiments.defaults import make_config
 from torch_grama.experiments.export import export_run, load_exported
 from torch_grama.experiments.finished_run import describe_run, evaluate_run, load_run
 from torch_grama.experiments.folds import resume_folds, run_folds
-from torch_grama.experiments.make_config import make_config
-from torch_grama.experiments.model_list import list_models
+from torch_grama.experiments.models import build_model, list_models
 from torch_grama.experiments.predictions import Predictions, predict_run
 from torch_grama.experiments.run import RunInterrupted, load_config, run_experiment
 from torch_grama.runs.result import Result

@@ -7,18 +7,13 @@ from collections.abc import Mapping
 import torch
 from torch.nn import Module
 
-from torch_grama.baselines.graph_model import takes_num_nodes
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
-from torch_grama.experiments.catalogue import (
-    DEFAULT_MODEL,
-    build_model,
-    find_model,
-    model_options,
-)
-from torch_grama.experiments.config import ModelConfig
+from torch_grama.experiments.backbone_options import reads_edge_attr, reads_edge_weights
+from torch_grama.experiments.catalogue import DEFAULT_MODEL, find_model
+from torch_grama.experiments.config import ConfigError, ModelConfig
 from torch_grama.experiments.data_facts import DataFacts
-from torch_grama.experiments.errors import ConfigError
-from torch_grama.experiments.families.backbone_options import reads_edge_attr, reads_edge_weights
+from torch_grama.experiments.models import build_model
+from torch_grama.experiments.options import options_of
 from torch_grama.nn import AtomEncoder, BondEncoder, CategoricalEncoder, PositionEncoder
 from torch_grama.training.input_stage import InputStage, Standardize
 
@@ -42,6 +37,7 @@ def assemble_model(
         ConfigError: An option has a value that it cannot have, or the data has no features.
     """
     entry = find_model(config.name)
+    known = options_of(entry.build)
     width = config.hidden_channels
     if width < 1:
         raise ConfigError(f"Expected 'model.hidden_channels' to be at least 1 (got {width})")
@@ -61,7 +57,7 @@ def assemble_model(
     flatten = facts.seq_len > 0 and not entry.takes_sequence
     if flatten:
         in_channels *= facts.seq_len
-    elif facts.seq_len > 0 and "seq_len" in model_options(config.name):
+    elif facts.seq_len > 0 and "seq_len" in known:
         given = options.get("seq_len")
         if given not in (None, facts.seq_len):
             raise ConfigError(
@@ -82,32 +78,23 @@ def assemble_model(
     edge_dim, edge_encoder = 0, None
     if uses_attr:
         edge_dim, edge_encoder = _encode(facts.edge_encoding, width, BondEncoder)
-    weight_as_attr = (
-        facts.has_edge_weight
-        and uses_attr
-        and not reads_edge_weights(backbone, variant, edge_dim > 0)
+    takes_weight = getattr(entry.build, "takes_edge_weight", True) and reads_edge_weights(
+        backbone, variant, edge_dim > 0
     )
-    if takes_num_nodes(entry.build) and facts.num_graphs == 1:
+    weight_as_attr = facts.has_edge_weight and uses_attr and not takes_weight
+    if edge_dim + weight_as_attr > 0:
+        options["edge_dim"] = edge_dim + weight_as_attr
+    if "num_nodes" in known and facts.num_graphs == 1:
         options["num_nodes"] = round(facts.mean_nodes)
     input_dropout = float(str(options.pop("input_dropout", 0.0)))
     num_layers = options.pop("num_layers", None)
     depth = num_layers if num_layers is None else int(str(num_layers))
-
-    def build() -> Module:
-        if uses_attr and edge_dim + weight_as_attr > 0:
-            options["edge_dim"] = edge_dim + weight_as_attr
-        try:
-            return build_model(
-                config.name, in_channels, width, out_channels, depth, facts.level, **options
-            )
-        except (ValueError, TypeError) as error:
-            raise ConfigError(f"{error} (the model '{config.name}')") from error
-
-    model = build()
-    has_no_place = getattr(model, "takes_edge_weight", True) is False
-    if facts.has_edge_weight and has_no_place and uses_attr:
-        weight_as_attr = True
-        model = build()
+    try:
+        model = build_model(
+            config.name, in_channels, width, out_channels, depth, facts.level, **options
+        )
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{error} (the model '{config.name}')") from error
     return InputStage(
         model,
         node_encoder,
@@ -115,7 +102,7 @@ def assemble_model(
         pe_encoder,
         flatten,
         drop_edge_attr=not uses_attr,
-        drop_edge_weight=has_no_place and not weight_as_attr,
+        drop_edge_weight=not getattr(model, "takes_edge_weight", True) and not weight_as_attr,
         weight_as_attr=weight_as_attr,
         input_dropout=input_dropout,
         node_scale=_scale(facts.node_encoding.num_columns, standardize and node_encoder is None),
@@ -152,15 +139,6 @@ def measure_scales(stage: InputStage, data: GraphTaskData, fold: int) -> None:
         stage.node_scale.fit(x)
     if stage.output_scale is not None:
         stage.output_scale.fit(y)
-
-
-def count_parameters(model: Module) -> int:
-    r"""Returns the number of learnable parameters.
-
-    Args:
-        model (Module): The model.
-    """
-    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
 def _scale(channels: int, wanted: bool) -> Standardize | None:

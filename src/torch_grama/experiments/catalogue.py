@@ -2,51 +2,289 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from torch.nn import Module
 
-from torch_grama.experiments.constructor_options import ConstructorOption, constructor_options
-from torch_grama.experiments.families import (
-    differential_equation,
-    forecasting,
-    grama,
-    heterophily,
-    message_passing,
-    multi_hop,
-    state_space,
-    transformer,
-    tuned,
-)
-from torch_grama.experiments.model_entry import ModelEntry
-from torch_grama.experiments.shared_options import apply_shared_options, shared_options
+from torch_grama import baselines as models
+from torch_grama.baselines.graph_model import Card, GraphModel
+from torch_grama.experiments.grama import build_grama, explain_old
 from torch_grama.nn.arguments import list_nearest_first
 
 DEFAULT_MODEL = "grama"
 """The word of the model that is taken when none is named."""
 
+# Words that an error names; all of them would fill the screen.
+_SHOWN = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelEntry(Card):
+    r"""One model that can be built by word: its card, and how it is built.
+
+    Attributes:
+        build: The class, or a function, that makes it. Called as ``build(in_channels,
+            hidden_channels, out_channels, num_layers, readout=..., **options)``; the module is
+            called as ``model(x, edge_index, edge_weight, edge_attr, batch, batch_size)``.
+        family: The heading under which it is listed.
+        defaults: Options that this word sets, such as the variant it stands for.
+        changed_in: The version in which its weights or settings changed last, if they did.
+        explain_old: Says in a sentence what to write in place of an option, or of its value, that
+            was valid in an earlier version; :obj:`None` for any other.
+    """
+
+    build: Callable[..., Module]
+    family: str = ""
+    defaults: Mapping[str, object] = field(default_factory=dict)
+    changed_in: str = ""
+    explain_old: Callable[[str, object], str | None] = lambda option, value: None
+
+
+def _word(build: type[GraphModel], card: Card | None = None, **defaults: object) -> ModelEntry:
+    r"""A class with the options that the word stands for, and the card where it is not its own."""
+    return ModelEntry(**vars(card or build.card), build=build, defaults=defaults)
+
+
+_GRAMA = Card(
+    equation="f_t = a sum_i phi_i f_(t-i) + sum_j theta_j d_(t-j) + d_t,  d_t = g GNN(f_(t-1))",
+    reference="Eliasof et al., Graph Adaptive Autoregressive Moving Average Models, ICML 2025",
+    cost="that of the backbone + N F",
+    source="torch_grama.nn.GRAMA",
+    takes_edge_attr=True,
+    takes_sequence=True,
+    departures=(
+        "A learned gain g on the backbone and a learned share a of the past, which start at 1 / R "
+        "and 1 - g for R recurrences; gain=null is the paper's form.",
+        "The division of the coefficients by their sum is guarded.",
+        "Queries and keys of the coefficients are 16 wide and read states of unit scale.",
+    ),
+)
+
+
+def _grama(
+    backbone: str, update: str = "", cost: str = "", source: str = "", **options: object
+) -> ModelEntry:
+    card = _GRAMA
+    if update:
+        card = replace(
+            _GRAMA,
+            equation=_GRAMA.equation.replace("GNN(f_(t-1))", update),
+            cost=cost,
+            source=f"{_GRAMA.source}, {source}",
+            takes_edge_attr=backbone != "gcn",
+        )
+    return ModelEntry(
+        **vars(card),
+        build=build_grama,
+        defaults={"backbone": backbone} | ({"backbone_options": options} if options else {}),
+        changed_in="0.2.0",
+        explain_old=explain_old,
+    )
+
+
+def _gps(local: str, attention: str = "multihead") -> ModelEntry:
+    card = replace(
+        models.GPS.card,
+        equation=f"h = BN(x + {local}(x)) + BN(x + {attention}(x)), x' = BN(h + MLP(h))",
+        takes_edge_attr=local != "gcn",
+    )
+    if attention == "performer":
+        kernel = "The Performer has PyG's ReLU kernel; the paper's code has the softmax kernel."
+        card = replace(card, cost="N F^2 + E F", departures=(*card.departures, kernel))
+    return _word(models.GPS, card, local=local, attention=attention)
+
+
+def _variant(build: type[GraphModel], changes: Mapping[str, Any], **defaults: object) -> ModelEntry:
+    return _word(build, replace(build.card, **changes), **defaults)
+
+
+_FIXED_DEPTH = ("Its depth is part of its name: num_layers is not read.",)
+
+FAMILIES: dict[str, dict[str, ModelEntry]] = {
+    "GRAMA": {
+        "grama": _grama("gatedgcn"),
+        "grama-gcn": _grama("gcn", "D^-1/2 A D^-1/2 f_(t-1) W", "N F^2 + E F", "GCNConv"),
+        "grama-gatedgcn": _grama(
+            "gatedgcn",
+            "(A f_i + sum_j gate_ij B f_j / sum_j gate_ij)",
+            "N F^2 + E F^2",
+            "torch_grama.nn.GatedGCNConv",
+        ),
+        "grama-gin": _grama("gin", "BN(MLP(f_i + sum_j f_j))", "N F^2 + E F", "GINConv, GINEConv"),
+        "grama-neighbor-sum": _grama(
+            "neighbor-sum",
+            "BN(sum_j ReLU(W f_j + b + e_ij))",
+            "N F^2 + E F",
+            "torch_grama.nn.NeighborSumConv",
+        ),
+        "grama-gps": _grama(
+            "gps",
+            "MLP(Conv(f_(t-1)) + Attention(f_(t-1)))",
+            "N F^2 + E F + N^2 F",
+            "torch_grama.nn.GPSLayer",
+        ),
+        "grama-gps-performer": _grama(
+            "gps",
+            "MLP(Conv(f_(t-1)) + Performer(f_(t-1)))",
+            "N F^2 + E F",
+            "torch_grama.nn.GPSLayer",
+            attention="performer",
+        ),
+    },
+    "message passing": {
+        "gcn": _word(models.GCN),
+        "sage": _word(models.GraphSAGE),
+        "gat": _word(models.GAT),
+        "gin": _word(models.GIN),
+        "gine": _word(models.GINE),
+        "gatedgcn": _word(models.GatedGCN),
+        "gcnii": _word(models.GCNII),
+        "arma": _word(models.ARMA),
+        "co-gnn-mean": _word(models.CoGNN, aggregation="mean"),
+        "co-gnn-sum": _variant(
+            models.CoGNN,
+            {"equation": models.CoGNN.card.equation.replace("mean_j", "sum_j")},
+            aggregation="sum",
+        ),
+    },
+    "tuned": {
+        "tuned-gcn": _word(models.TunedGCN),
+        "tuned-sage": _word(models.TunedSAGE),
+        "tuned-gat": _word(models.TunedGAT),
+        "tuned-gatedgcn": _word(models.TunedGatedGCN),
+    },
+    "differential equation": {
+        "dgc": _word(models.DGC),
+        "grand": _word(models.GRAND, linear=False),
+        "grand-linear": _variant(
+            models.GRAND,
+            {
+                "equation": models.GRAND.card.equation.replace("A(X)", "A(X(0))"),
+                "cost": "4 E F",
+            },
+            linear=True,
+        ),
+        "graphcon": _word(models.GraphCON, coupling="gcn"),
+        "graphcon-gat": _variant(
+            models.GraphCON,
+            {
+                "equation": models.GraphCON.card.equation.replace("GCN", "GAT"),
+                "source": "torch_geometric.nn.GATConv",
+                "departures": (
+                    *models.GraphCON.card.departures,
+                    "Heads are averaged; the released code averages neighbouring channels of each.",
+                ),
+            },
+            coupling="gat",
+        ),
+        "adgn": _word(models.ADGN, aggregation="sum"),
+        "adgn-gcn": _variant(
+            models.ADGN,
+            {"equation": models.ADGN.card.equation.replace("sum_j V x_j", "sum_j a_ij V x_j")},
+            aggregation="gcn",
+        ),
+        "swan": _word(models.SWAN),
+    },
+    "heterophily": {
+        "cpgnn": _word(models.CPGNN),
+        "fagcn": _word(models.FAGCN),
+        "fsgnn": _word(models.FSGNN),
+        "gbk-gnn": _word(models.GBKGNN),
+        "glognn": _word(models.GloGNN),
+        "gpr-gnn": _word(models.GPRGNN),
+        "h2gcn": _word(models.H2GCN),
+        "jacobiconv": _word(models.JacobiConv),
+        "mlp": _word(models.MLP),
+        "mlp-1": _variant(
+            models.MLP,
+            {
+                "equation": "y_i = W x_i + b",
+                "cost": "N C_in C_out",
+                "departures": _FIXED_DEPTH,
+            },
+            depth=1,
+        ),
+        "mlp-2": _variant(
+            models.MLP,
+            {"equation": "y_i = W_2 relu(W_1 x_i + b_1) + b_2", "departures": _FIXED_DEPTH},
+            depth=2,
+        ),
+        "resnet": _word(models.ResNet),
+        "resnet-adj": _variant(
+            models.ResNet,
+            {
+                "equation": "ResNet on [x_i | row i of the adjacency matrix]",
+                "cost": "N F^2, and E F once",
+                "equivariant": False,
+                "departures": (
+                    "Needs num_nodes; it learns a vector for each node, serves one graph and "
+                    "depends on the numbering of the nodes.",
+                ),
+            },
+            graph_features="adjacency",
+        ),
+        "resnet-sgc": _variant(
+            models.ResNet,
+            {"equation": "ResNet on [x_i | (A^5 X)_i]", "cost": "N F^2, and 5 E C once"},
+            graph_features="sgc",
+        ),
+        "sgc": _word(models.SGC),
+        "sgc-1": _variant(
+            models.SGC, {"equation": "Y = A X W + b", "departures": _FIXED_DEPTH}, depth=1
+        ),
+    },
+    "graph transformer": {
+        "transformer": _word(models.Transformer),
+        "gt": _word(models.GT, separate=False),
+        "gt-sep": _variant(
+            models.GT,
+            {
+                "equation": models.GT.card.equation.replace(
+                    "W sum_j a_ij v_j", "W [z_i, sum_j a_ij v_j]"
+                )
+            },
+            separate=True,
+        ),
+        "san": _word(models.SAN),
+        "gps": _gps("gatedgcn"),
+        "gps-performer": _gps("gatedgcn", "performer"),
+        "gps-gcn": _gps("gcn"),
+        "gps-gcn-performer": _gps("gcn", "performer"),
+        "gps-gat": _gps("gat"),
+        "gps-gat-performer": _gps("gat", "performer"),
+        "gps-gine": _gps("gine"),
+        "exphormer": _word(models.Exphormer),
+        "nagphormer": _word(models.NAGphormer),
+        "goat": _word(models.GOAT),
+    },
+    "multi-hop": {
+        "digl": _word(models.DIGL),
+        "digl-heat": _variant(
+            models.DIGL,
+            {"equation": "H <- H + relu(BN(S H W)),  S = exp(t (A - I)) sparsified"},
+            diffusion="heat",
+        ),
+        "drew-gatedgcn": _word(models.DRewGatedGCN),
+        "drew-gcn": _word(models.DRewGCN),
+        "drew-gin": _word(models.DRewGIN),
+        "mixhop": _word(models.MixHop),
+    },
+    "graph state-space model": {
+        "graph-mamba": _word(models.GraphMamba),
+        "gps-mamba": _word(models.GPSMamba),
+        "gmn": _word(models.GMN),
+    },
+    "forecasting": {"a3t-gcn": _word(models.A3TGCN), "t-gcn": _word(models.TGCN)},
+}
+
 MODELS: dict[str, ModelEntry] = {
-    **grama.ENTRIES,
-    **message_passing.ENTRIES,
-    **tuned.ENTRIES,
-    **differential_equation.ENTRIES,
-    **heterophily.ENTRIES,
-    **transformer.ENTRIES,
-    **multi_hop.ENTRIES,
-    **state_space.ENTRIES,
-    **forecasting.ENTRIES,
+    word: replace(entry, family=family)
+    for family, entries in FAMILIES.items()
+    for word, entry in entries.items()
 }
 """Word to entry, in the order in which they are listed."""
-
-# What a data set decides, or what cannot be written as data.
-GIVEN_BY_DATA = (
-    "in_channels",
-    "out_channels",
-    "readout",
-    "edge_dim",
-    "num_nodes",
-)
 
 
 def canonical_name(name: str) -> str:
@@ -56,25 +294,6 @@ def canonical_name(name: str) -> str:
         name (str): The word.
     """
     return name.strip().lower().replace("_", "-")
-
-
-def model_options(name: str) -> dict[str, ConstructorOption]:
-    r"""Returns the options that a model takes, with their types and defaults.
-
-    Args:
-        name (str): The word.
-
-    Raises:
-        ValueError: There is no such model; the nearest are listed first.
-    """
-    entry = find_model(name)
-    options = constructor_options(entry.build, GIVEN_BY_DATA)
-    options |= {word: option for word, option in shared_options().items() if word not in options}
-    for word, value in entry.defaults.items():
-        known = options.get(word)
-        if known is not None:
-            options[word] = ConstructorOption(word, known.annotation, value, known.help)
-    return options
 
 
 def find_model(name: str) -> ModelEntry:
@@ -94,84 +313,3 @@ def find_model(name: str) -> ModelEntry:
         f"Expected 'model' to be one of the {len(MODELS)} words that `grama models` prints, such "
         f"as {', '.join(nearest)} (got {name!r})"
     )
-
-
-# Words that an error names; all of them would fill the screen.
-_SHOWN = 5
-
-
-def build_model(
-    name: str,
-    in_channels: int,
-    hidden_channels: int,
-    out_channels: int,
-    num_layers: int | None = None,
-    readout: Literal["node", "graph"] = "node",
-    **options: object,
-) -> Module:
-    r"""Builds a model by word.
-
-    Args:
-        name (str): A word that ``grama models`` lists.
-        in_channels (int): Width of the node features.
-        hidden_channels (int): Width inside.
-        out_channels (int): Width of the output.
-        num_layers (int, optional): Depth; for GRAMA the number of blocks times recurrences, in
-            place of which :obj:`seq_len` and :obj:`num_blocks` may be given. (default: 8 for
-            GRAMA, 4 for others)
-        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
-        **options: Options of the model, and those that every model takes
-            (:func:`~torch_grama.experiments.shared_options.apply_shared_options`).
-
-    Raises:
-        ValueError: The word or an option is unknown, or a value cannot be.
-
-    Example:
-        >>> build_model("grama", 7, 32, 2, num_layers=8, backbone="gcn")
-        GRAMA(7, 32, 2, seq_len=4, num_blocks=2, backbone=GCNConv)
-    """
-    entry = find_model(name)
-    check_option_names(name, options)
-    if entry.takes_edge_attr is False:
-        options.pop("edge_dim", None)
-    settings: dict[str, object] = {**entry.defaults, **options}
-    own = constructor_options(entry.build)
-    shared = {
-        word: settings.pop(word) for word in shared_options() if word in settings.keys() - own
-    }
-    if num_layers is None and _needs_depth(entry):
-        num_layers = DEFAULT_DEPTH
-    model = entry.build(
-        in_channels, hidden_channels, out_channels, num_layers, readout=readout, **settings
-    )
-    return apply_shared_options(model, **shared)  # type: ignore[arg-type]
-
-
-DEFAULT_DEPTH = 4
-"""Layers of a model for which no depth is given."""
-
-
-def check_option_names(name: str, options: Mapping[str, object]) -> None:
-    r"""Refuses options that a model does not have.
-
-    Args:
-        name (str): The word of the model.
-        options (mapping): The options.
-
-    Raises:
-        ValueError: An option is unknown; those of the model are listed, the nearest first.
-    """
-    known, explain_old = model_options(name), find_model(name).explain_old
-    for option, value in options.items():
-        if (advice := explain_old(option, value)) is not None:
-            raise ValueError(advice)
-        if option not in known and option not in GIVEN_BY_DATA:
-            raise ValueError(
-                f"The model '{name}' has no option '{option}'; its options are "
-                f"{list_nearest_first(option, known)}"
-            )
-
-
-def _needs_depth(entry: ModelEntry) -> bool:
-    option = constructor_options(entry.build).get("num_layers")
-    return option is not None and not isinstance(option.default, int | None)

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Literal, TypeVar
 
-from torch_grama.experiments.constructor_options import Value
-from torch_grama.experiments.errors import ConfigError
+from torch_grama.experiments.options import Value
 from torch_grama.training.losses import LossName
 from torch_grama.training.optimizer import OptimizerSettings
 from torch_grama.training.schedule import ScheduleSettings
@@ -17,6 +16,10 @@ Settings = Mapping[str, object]
 """Values under dotted names, such as ``optimizer.lr``."""
 
 Part = TypeVar("Part")
+
+
+class ConfigError(ValueError):
+    r"""A configuration names something that does not exist, or gives a value that cannot be."""
 
 
 @dataclass(frozen=True)

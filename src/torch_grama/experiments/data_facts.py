@@ -20,8 +20,7 @@ from torch_grama.datasets import (
 from torch_grama.datasets.storage import Report
 from torch_grama.datasets.task_data import Kind, Level
 from torch_grama.datasets.transforms import Transform
-from torch_grama.experiments.config import DataConfig
-from torch_grama.experiments.errors import ConfigError
+from torch_grama.experiments.config import ConfigError, DataConfig
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.run_folder import RunError
 

@@ -12,10 +12,10 @@ from torch import Tensor
 from torch.nn import Module
 
 from torch_grama.datasets.task_data import FeatureEncoding
-from torch_grama.experiments.assembly import count_parameters
 from torch_grama.experiments.catalogue import find_model
 from torch_grama.experiments.data_facts import DataFacts
 from torch_grama.experiments.finished_run import LoadedRun, load_run
+from torch_grama.experiments.models import count_parameters
 from torch_grama.experiments.run import build_task, load_config
 from torch_grama.nn.arguments import choose
 from torch_grama.runs.atomic_file import write_atomically

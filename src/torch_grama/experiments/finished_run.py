@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Literal
 
 from torch_grama.datasets.storage import Report
-from torch_grama.experiments.assembly import count_parameters
 from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
+from torch_grama.experiments.models import count_parameters
 from torch_grama.experiments.run import build_task, describe_model, load_config
 from torch_grama.runs.metrics_file import read_metrics
 from torch_grama.runs.result import Result

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torch_grama.datasets import GraphTaskData
-from torch_grama.experiments.config import RunConfig
-from torch_grama.experiments.errors import ConfigError
+from torch_grama.experiments.config import ConfigError, RunConfig
 from torch_grama.experiments.run import load_config, run_experiment, save_config
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.result import Result, deviation

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch_grama.datasets import DatasetError, GraphTaskData
 from torch_grama.datasets.load import is_path
 from torch_grama.datasets.storage import Report
+from torch_grama.experiments.config import ConfigError
 from torch_grama.experiments.data_facts import DataFacts, load_data
-from torch_grama.experiments.errors import ConfigError
 from torch_grama.experiments.finished_run import LoadedRun, load_run
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.run_folder import RunError

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from contextlib import ExitStack
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import torch
@@ -11,16 +13,14 @@ import yaml
 
 from torch_grama.datasets import GraphTaskData
 from torch_grama.datasets.storage import Report
-from torch_grama.experiments.assembly import assemble_model, count_parameters, measure_scales
+from torch_grama.experiments.assembly import assemble_model, measure_scales
 from torch_grama.experiments.catalogue import DEFAULT_MODEL, MODELS, canonical_name
 from torch_grama.experiments.coefficient_callback import CoefficientCallback
-from torch_grama.experiments.config import RunConfig
+from torch_grama.experiments.config import ConfigError, RunConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.environment import describe_environment, is_older
-from torch_grama.experiments.errors import ConfigError
-from torch_grama.experiments.named_reporter import NamedReporter
+from torch_grama.experiments.models import count_parameters
 from torch_grama.experiments.settings import ENVIRONMENT, check_settings, read_file
-from torch_grama.experiments.threads import threads_for
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError, RunFolder
@@ -35,7 +35,12 @@ from torch_grama.training import (
     fit,
 )
 from torch_grama.training.evaluate import choose_device
-from torch_grama.training.progress import ReportName
+from torch_grama.training.progress import FitStart, ReportName, build_reporter
+
+# Numbers in the output of a layer up to which a second thread wins next to nothing, and loses much
+# where the cores have other work.
+_SMALL = 1 << 17
+_THREADS_AT_START = torch.get_num_threads()
 
 
 class RunInterrupted(Exception):
@@ -136,7 +141,7 @@ def run_experiment(
                 run.path,
                 settings,
                 resume=resume,
-                report=NamedReporter(report, describe_model(config)),
+                report=_NamedReporter(build_reporter(report), describe_model(config)),
                 callbacks=watchers,
             )
         except ValueError as error:
@@ -259,6 +264,17 @@ def describe_model(config: RunConfig) -> str:
     return name if backbone is None or str(backbone) in name else f"{name} ({backbone})"
 
 
+class _NamedReporter:
+    """Passes everything on to another reporter, and says the model's word for its class."""
+
+    def __init__(self, reporter: Reporter, model: str) -> None:
+        self.epoch, self.note, self.end = reporter.epoch, reporter.note, reporter.end
+        self._begin, self._model = reporter.begin, model
+
+    def begin(self, start: FitStart) -> None:
+        self._begin(dataclasses.replace(start, model=self._model))
+
+
 def _conclude(
     config: RunConfig, task: GraphTask, data: GraphTaskData, outcome: FitOutcome
 ) -> Result:
@@ -292,3 +308,22 @@ def _conclude(
 def _has_test_part(data: GraphTaskData, fold: int) -> bool:
     part = data.folds[fold].test
     return bool(part.any()) if part.dtype == torch.bool else part.numel() > 0
+
+
+@contextmanager
+def threads_for(num_nodes: int, channels: int) -> Iterator[None]:
+    r"""Computes with one thread where layers are small, unless ``OMP_NUM_THREADS`` or
+    ``torch.set_num_threads`` has said how many; afterwards with as many as before.
+
+    Args:
+        num_nodes (int): Nodes of a batch.
+        channels (int): Width of the layers.
+    """
+    before = torch.get_num_threads()
+    is_free = before == _THREADS_AT_START and "OMP_NUM_THREADS" not in os.environ
+    if is_free and num_nodes * channels <= _SMALL:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentError
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from inspect import Parameter
 from pathlib import Path
 
 import yaml
-from jsonargparse import ArgumentParser, Namespace
+from jsonargparse import ArgumentParser
 
-from torch_grama.experiments.catalogue import (
-    DEFAULT_MODEL,
-    canonical_name,
-    find_model,
-    model_options,
-)
-from torch_grama.experiments.config import DataConfig, TaskConfig
-from torch_grama.experiments.constructor_options import (
-    ConstructorOption,
-    constructor_options,
-    describe_type,
-)
-from torch_grama.experiments.errors import ConfigError
+from torch_grama.experiments.catalogue import DEFAULT_MODEL, canonical_name, find_model
+from torch_grama.experiments.config import ConfigError, DataConfig, TaskConfig
+from torch_grama.experiments.models import model_options
+from torch_grama.experiments.options import Option, options_of, read_value
 from torch_grama.training.optimizer import OptimizerSettings
 from torch_grama.training.schedule import ScheduleSettings
 from torch_grama.training.trainer_settings import TrainerSettings
@@ -35,7 +25,7 @@ _SHORT = {"data": "data.name", "model": "model.name"}
 _MAPPINGS = ("data.options", "model.backbone_options")
 
 
-def known_options(model: str = DEFAULT_MODEL) -> dict[str, ConstructorOption]:
+def known_options(model: str = DEFAULT_MODEL) -> dict[str, Option]:
     r"""Returns every option of a run with the given model, by its dotted name.
 
     Args:
@@ -48,30 +38,28 @@ def known_options(model: str = DEFAULT_MODEL) -> dict[str, ConstructorOption]:
         of_model = model_options(model)
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    width = of_model.pop("hidden_channels", None)
-    text = width.help if width is not None else ""
+    width = Option(int, 64, of_model.pop("hidden_channels").help)
     sections = {
-        "data": constructor_options(DataConfig),
+        "data": options_of(DataConfig),
         "model": {
-            "name": ConstructorOption("name", str, DEFAULT_MODEL, "Word of the model."),
-            "hidden_channels": ConstructorOption("hidden_channels", int, 64, text),
+            "name": Option(str, DEFAULT_MODEL, "Word of the model."),
+            "hidden_channels": width,
             **of_model,
         },
-        "task": constructor_options(TaskConfig),
-        "optimizer": constructor_options(OptimizerSettings),
-        "schedule": constructor_options(ScheduleSettings),
-        "trainer": constructor_options(TrainerSettings, skip=["seed"]),
+        "task": options_of(TaskConfig),
+        "optimizer": options_of(OptimizerSettings),
+        "schedule": options_of(ScheduleSettings),
+        "trainer": options_of(TrainerSettings, skip=["seed"]),
     }
-    found = {
-        f"{section}.{name}": option
-        for section, options in sections.items()
-        for name, option in options.items()
+    return {
+        **{
+            f"{section}.{name}": option
+            for section, options in sections.items()
+            for name, option in options.items()
+        },
+        "seed": Option(int, 0, "Where all randomness starts."),
+        "test": Option(bool, True, "Whether the test part is read, once, at the end."),
     }
-    found["seed"] = ConstructorOption("seed", int, 0, "Where all randomness starts.")
-    found["test"] = ConstructorOption(
-        "test", bool, True, "Whether the test part is read, once, at the end."
-    )
-    return found
 
 
 def option_parser(model: str = DEFAULT_MODEL) -> ArgumentParser:
@@ -198,7 +186,6 @@ def check_settings(*layers: tuple[str, Mapping[str, object]]) -> dict[str, objec
     model = canonical_name(str(words[-1])) if words else DEFAULT_MODEL
     known = known_options(model)
     explain_old = find_model(model).explain_old
-    parser = option_parser(model)
     checked: dict[str, object] = {}
     for source, settings in layers:
         for name, value in settings.items():
@@ -214,10 +201,14 @@ def check_settings(*layers: tuple[str, Mapping[str, object]]) -> dict[str, objec
             elif name not in known:
                 raise _unknown(name, value, known, source, model)
             else:
-                checked[name] = _read(parser, known[name], name, value, source)
+                try:
+                    checked[name] = read_value(known[name].annotation, value)
+                except ValueError as error:
+                    raise ConfigError(
+                        f"Expected '{name}' to be {error} (got {value!r}, {source})"
+                    ) from error
     if words:
         checked["model.name"] = model
-        find_model(model)
     return checked
 
 
@@ -229,23 +220,6 @@ def mapping_of(name: str) -> str | None:
         name (str): A dotted name.
     """
     return next((mapping for mapping in _MAPPINGS if name.startswith(f"{mapping}.")), None)
-
-
-def _read(
-    parser: ArgumentParser, option: ConstructorOption, name: str, value: object, source: str
-) -> object:
-    try:
-        if isinstance(value, str):
-            parsed = parser.parse_args([f"--{name}={value}"], defaults=False)
-        else:
-            parsed = parser.parse_object(_nest(name, value), defaults=False)
-    except (ArgumentError, SystemExit) as error:
-        raise ConfigError(
-            f"Expected '{name}' to be {describe_type(option.annotation, value)} (got {value!r}, "
-            f"{source})"
-        ) from error
-    result: object = parsed[name]
-    return result.as_dict() if isinstance(result, Namespace) else result
 
 
 def _unknown(
@@ -271,13 +245,6 @@ def _unknown(
         f"There is no setting '{name}'{of_model} ({source}); did you mean '{near[0]}'? "
         f"`grama train --help-all` prints all"
     )
-
-
-def _nest(name: str, value: object) -> dict[str, object]:
-    for part in reversed(name.split(".")):
-        value = {part: value}
-    assert isinstance(value, dict)
-    return value
 
 
 def _guess(value: object) -> object:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torch_grama.experiments.catalogue import MODELS
-from torch_grama.experiments.make_config import make_config
+from torch_grama.experiments.defaults import make_config
 from torch_grama.experiments.run import RunInterrupted, run_experiment
 from torch_grama.experiments.settings import read_file
 from torch_grama.reproduce.row_settings import settings_of_row

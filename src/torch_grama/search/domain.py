@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from torch_grama.experiments.errors import ConfigError
+from torch_grama.experiments.config import ConfigError
 from torch_grama.nn.arguments import list_nearest_first
 
 DomainKind = Literal["grid", "choice", "uniform", "log_uniform", "int"]

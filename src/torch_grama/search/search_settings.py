@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, Self, get_args
 
-from torch_grama.experiments.errors import ConfigError
+from torch_grama.experiments.config import ConfigError
 from torch_grama.nn.arguments import choose, list_nearest_first
 
 SearcherName = Literal["grid", "random", "optuna"]

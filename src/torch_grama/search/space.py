@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from torch_grama.experiments.errors import ConfigError
+from torch_grama.experiments.config import ConfigError
 from torch_grama.experiments.settings import flatten
 from torch_grama.nn.arguments import list_nearest_first
 from torch_grama.search.domain import Domain

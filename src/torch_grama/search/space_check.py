@@ -9,10 +9,9 @@ from pathlib import Path
 from torch_grama.datasets import GraphTaskData
 from torch_grama.datasets.load import is_path
 from torch_grama.datasets.storage import Report
-from torch_grama.experiments.config import RunConfig
+from torch_grama.experiments.config import ConfigError, RunConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.defaults import resolve_config
-from torch_grama.experiments.errors import ConfigError
 from torch_grama.experiments.run import build_task
 from torch_grama.experiments.settings import check_settings, mapping_of
 from torch_grama.search.domain import Domain

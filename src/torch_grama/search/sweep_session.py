@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torch_grama.experiments.errors import ConfigError
+from torch_grama.experiments.config import ConfigError
 from torch_grama.search.ray_tasks import check_room
 from torch_grama.search.search_settings import ResourceSettings
 from torch_grama.search.space import Point

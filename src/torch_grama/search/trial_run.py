@@ -18,7 +18,7 @@ import torch
 from torch_grama.datasets import GraphTaskData
 from torch_grama.experiments.config import DataConfig, RunConfig
 from torch_grama.experiments.data_facts import load_data
-from torch_grama.experiments.make_config import make_config
+from torch_grama.experiments.defaults import make_config
 from torch_grama.experiments.run import load_config, run_experiment
 from torch_grama.experiments.settings import check_settings
 from torch_grama.runs.result import Result

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 from torch_grama.datasets.storage import Report
-from torch_grama.experiments.errors import ConfigError
+from torch_grama.experiments.config import ConfigError
 from torch_grama.experiments.run import RunInterrupted
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.run_folder import RunError, RunFolder

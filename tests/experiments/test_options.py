@@ -8,11 +8,7 @@ from typing import Literal
 import pytest
 from torch import nn
 
-from torch_grama.experiments.constructor_options import (
-    argument_texts,
-    constructor_options,
-    reduce_to_data,
-)
+from torch_grama.experiments.options import describe_type, options_of, read_value, reduce_to_data
 from torch_grama.nn import GRAMA
 
 
@@ -38,7 +34,7 @@ def test_types_are_reduced_to_data(annotation, expected):
 
 
 def test_modules_and_callables_are_never_options():
-    options = constructor_options(GRAMA)
+    options = options_of(GRAMA)
     assert "running" not in options
     assert options["backbone"].annotation is str
     assert options["gain"].annotation == float | Literal["auto"] | None
@@ -65,14 +61,44 @@ class Settings:
 
 
 def test_a_dataclass_and_its_attributes():
-    assert argument_texts(Settings) == {"size": "How large, in metres.", "name": "A word for it."}
-    options = constructor_options(Settings, skip=["size"])
-    assert list(options) == ["name"]
+    options = options_of(Settings)
+    assert {name: option.help for name, option in options.items()} == {
+        "size": "How large, in metres.",
+        "name": "A word for it.",
+    }
+    assert list(options_of(Settings, skip=["size"])) == ["name"]
     assert options["name"].default == "x"
 
 
 def test_open_ended_arguments_are_no_options():
     def build(width: int, *rest: int, **more: int) -> None: ...
 
-    assert list(constructor_options(build)) == ["width"]
-    assert argument_texts(build) == {}
+    assert list(options_of(build)) == ["width"]
+    assert options_of(build)["width"].help == ""
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "expected"),
+    [(float, "1e-2", 0.01), (float, 2, 2.0), (int | None, None, None), (bool, "false", False),
+     (dict[str, int], {"a": 1}, {"a": 1}), (tuple[float, float], "[1, 2]", (1.0, 2.0))],
+)  # fmt: skip
+def test_values_become_what_their_type_says(annotation, value, expected):
+    found = read_value(annotation, value)
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "message"),
+    [(int, 2.5, "a whole number"), (float, True, "a number"), (float, None, "a number"),
+     (Literal["ab", "cd"], "cb", "one of 'cd', 'ab'|one of 'ab', 'cd'")],
+)  # fmt: skip
+def test_values_that_cannot_be_are_refused_in_words(annotation, value, message):
+    with pytest.raises(ValueError, match=message):
+        read_value(annotation, value)
+
+
+def test_types_in_words():
+    assert describe_type(int) == "a whole number"
+    assert describe_type(float | None) == "a number or null"
+    assert describe_type(list[str]) == "list[str]"

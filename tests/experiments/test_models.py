@@ -6,7 +6,8 @@ from sample_data import ring_with_chords
 
 from torch_grama.baselines.graph_head import NodeOutput
 from torch_grama.experiments.assembly import reads_series_alone
-from torch_grama.experiments.catalogue import MODELS, build_model, model_options
+from torch_grama.experiments.catalogue import MODELS
+from torch_grama.experiments.models import build_model, model_options
 from torch_grama.experiments.settings import check_settings
 from torch_grama.training.input_stage import InputStage
 

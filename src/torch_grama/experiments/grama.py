@@ -8,20 +8,8 @@ from typing import Any, Literal
 
 from torch.nn import Linear, Module
 
-from torch_grama.experiments.families.backbone_options import build_variant, reads_edge_attr
-from torch_grama.experiments.model_entry import ModelEntry
-from torch_grama.experiments.shared_options import Pooling
+from torch_grama.experiments.backbone_options import build_variant, reads_edge_attr
 from torch_grama.nn import GRAMA, Coefficients, Readout, Running
-
-FAMILY = "GRAMA"
-_REFERENCE = "Eliasof et al., Graph Adaptive Autoregressive Moving Average Models, ICML 2025"
-_EQUATION = "f_t = a sum_i phi_i f_(t-i) + sum_j theta_j d_(t-j) + d_t,  d_t = g {}"
-_DEPARTURES = (
-    "A learned gain g on the backbone and a learned share a of the past, which start at 1 / R "
-    "and 1 - g for R recurrences; gain=null is the paper's form.",
-    "The division of the coefficients by their sum is guarded.",
-    "Queries and keys of the coefficients are 16 wide and read states of unit scale.",
-)
 
 # The library's own defaults, so that a model by word is the model of the same arguments.
 _MODEL: Mapping[str, Any] = {
@@ -32,6 +20,7 @@ _READOUT: Any = Readout()
 _RUNNING: Any = Running()
 
 Backbone = Literal["gcn", "gatedgcn", "gin", "gps", "neighbor-sum"]
+Pooling = Literal["mean", "sum", "max", "sum-max-mean"]
 
 
 def build_grama(
@@ -232,58 +221,3 @@ def divide_depth(
             f"one of them out, or correct one"
         )
     return seq_len or recurrences, blocks, recurrences
-
-
-def _entry(
-    backbone: Backbone,
-    update: str,
-    cost: str,
-    source: str,
-    attr: bool = True,
-    **backbone_options: object,
-) -> ModelEntry:
-    defaults: dict[str, object] = {"backbone": backbone}
-    if backbone_options:
-        defaults["backbone_options"] = backbone_options
-    return ModelEntry(
-        build=build_grama,
-        family=FAMILY,
-        equation=_EQUATION.format(update),
-        reference=_REFERENCE,
-        cost=cost,
-        source=f"torch_grama.nn.GRAMA{source}",
-        takes_edge_attr=attr,
-        takes_sequence=True,
-        departures=_DEPARTURES,
-        defaults=defaults,
-        changed_in="0.2.0",
-        explain_old=explain_old,
-    )
-
-
-_GATED = "(A f_i + sum_j gate_ij B f_j / sum_j gate_ij)"
-_GPS = ", torch_grama.nn.GPSLayer"
-
-ENTRIES: dict[str, ModelEntry] = {
-    "grama": _entry("gatedgcn", "GNN(f_(t-1))", "that of the backbone + N F", ""),
-    "grama-gcn": _entry("gcn", "D^-1/2 A D^-1/2 f_(t-1) W", "N F^2 + E F", ", GCNConv", attr=False),
-    "grama-gatedgcn": _entry("gatedgcn", _GATED, "N F^2 + E F^2", ", torch_grama.nn.GatedGCNConv"),
-    "grama-gin": _entry("gin", "BN(MLP(f_i + sum_j f_j))", "N F^2 + E F", ", GINConv, GINEConv"),
-    "grama-neighbor-sum": _entry(
-        "neighbor-sum",
-        "BN(sum_j ReLU(W f_j + b + e_ij))",
-        "N F^2 + E F",
-        ", torch_grama.nn.NeighborSumConv",
-    ),
-    "grama-gps": _entry(
-        "gps", "MLP(Conv(f_(t-1)) + Attention(f_(t-1)))", "N F^2 + E F + N^2 F", _GPS
-    ),
-    "grama-gps-performer": _entry(
-        "gps",
-        "MLP(Conv(f_(t-1)) + Performer(f_(t-1)))",
-        "N F^2 + E F",
-        _GPS,
-        attention="performer",
-    ),
-}
-"""Model words of this family."""

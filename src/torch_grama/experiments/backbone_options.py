@@ -8,11 +8,7 @@ from typing import Literal
 from torch.nn import Module
 from torch_geometric.nn import GCNConv
 
-from torch_grama.experiments.constructor_options import (
-    constructor_options,
-    describe_type,
-    is_of_type,
-)
+from torch_grama.experiments.options import describe_type, options_of, read_value
 from torch_grama.nn import (
     GatedGCNConv,
     GPSLayer,
@@ -55,7 +51,11 @@ def build_variant(
                 f"The backbone '{backbone}' has no option '{name}'; its options are "
                 f"{list_nearest_first(name, known)}"
             )
-        if not is_of_type(value, known[name]):
+        try:
+            is_typed = read_value(known[name], value) == value
+        except ValueError:
+            is_typed = False
+        if not is_typed:
             raise ValueError(
                 f"Expected 'backbone_options.{name}' to be {describe_type(known[name], value)} "
                 f"(got {value!r})"
@@ -70,8 +70,7 @@ def variant_options(backbone: str) -> dict[str, object]:
     Args:
         backbone (str): Its name.
     """
-    skip = ["channels", "num_recurrences", "has_edge_attr"]
-    options = constructor_options(VARIANTS[backbone], skip)
+    options = options_of(VARIANTS[backbone], ["channels", "num_recurrences", "has_edge_attr"])
     return {name: option.annotation for name, option in options.items()}
 
 
