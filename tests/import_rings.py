@@ -51,7 +51,8 @@ LAZY_LIBRARIES = {
     "analysis": {"torchmetrics"},
     "datasets": {"rdkit", "ogb", "matplotlib", "rich"},
     "training": {"rich"},
-    "report": {"jinja2", "markupsafe", "yaml"},
+    "report": {"jinja2", "markupsafe"},
+    "runs": {"yaml"},
     "cli": {"jinja2", "matplotlib", "rich", "yaml"},
 }
 # What single files may load besides.

@@ -8,8 +8,8 @@ from chromium import open_browser, read_console, read_requests
 from run_folders import write_run
 
 from torch_grama.report.page import write_page
-from torch_grama.report.run_files import read_run_files
 from torch_grama.report.watch_server import WatchServer
+from torch_grama.runs.run_files import read_run_files
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,7 @@ from torch_grama.report.page_settings import setting_table
 from torch_grama.report.paper_numbers import read_paper_numbers
 from torch_grama.report.reach_figures import error_figures, influence_figures, smoothness_figure
 from torch_grama.report.reach_table import reach_rows
-from torch_grama.report.run_files import read_run_files
+from torch_grama.runs.run_files import read_run_files
 
 
 @pytest.fixture

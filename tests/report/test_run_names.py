@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from torch_grama.report.run_files import RunFiles
 from torch_grama.report.run_names import name_apart
+from torch_grama.runs.run_files import RunFiles
 
 
 def names(root, *places):

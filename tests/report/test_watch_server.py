@@ -16,9 +16,9 @@ import pytest
 from run_folders import write_run
 
 from torch_grama.cli import main
-from torch_grama.report.safe_files import UnsafeFileError
 from torch_grama.report.watch_server import WatchServer
 from torch_grama.report.watched_runs import WatchedRuns, format_age
+from torch_grama.runs.safe_files import UnsafeFileError
 
 EVIL = "<script>alert(1)<|script>\"'&"
 

@@ -49,9 +49,9 @@ def add_report_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
 
 def _report(arguments: argparse.Namespace) -> int:
     from torch_grama.report.page import PageError, write_page
-    from torch_grama.report.run_files import read_run_files
-    from torch_grama.report.run_search import expand_folders
-    from torch_grama.report.safe_files import UnsafeFileError, format_size
+    from torch_grama.runs.run_files import read_run_files
+    from torch_grama.runs.run_search import expand_folders
+    from torch_grama.runs.safe_files import UnsafeFileError, format_size
 
     try:
         runs = [read_run_files(folder) for folder in expand_folders(arguments.folders)]

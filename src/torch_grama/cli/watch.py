@@ -47,8 +47,8 @@ def _watch(arguments: argparse.Namespace) -> int:
     import jinja2  # noqa: F401 - missing parts are told before the server starts
     import yaml  # noqa: F401
 
-    from torch_grama.report.safe_files import UnsafeFileError
     from torch_grama.report.watch_server import WatchServer
+    from torch_grama.runs.safe_files import UnsafeFileError
 
     if not 0 <= arguments.port <= 65535:
         return _refuse(f"Expected '--port' between 0 and 65535 (got {arguments.port})")

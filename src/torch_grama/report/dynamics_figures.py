@@ -27,7 +27,7 @@ from torch_grama.report.number_lists import (
     round_off,
     row_of,
 )
-from torch_grama.report.run_files import RunFiles, as_number, thin
+from torch_grama.runs.run_files import RunFiles, as_number, thin
 
 # Graphs whose poles or coefficients are drawn one by one.
 _MAX_GRAPHS = 32

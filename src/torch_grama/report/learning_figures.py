@@ -17,7 +17,7 @@ from torch_grama.report.figure_parts import (
 )
 from torch_grama.report.metric_scale import scale_of
 from torch_grama.report.number_lists import known
-from torch_grama.report.run_files import RunFiles
+from torch_grama.runs.run_files import RunFiles
 
 TRAIN, VAL = "train/loss", "val/loss"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from torch_grama.report.run_files import as_number
+from torch_grama.runs.run_files import as_number
 
 Row = list[float | None]
 Matrix = list[Row]

@@ -9,7 +9,7 @@ from torch_grama.report.dynamics_figures import block_name
 from torch_grama.report.figure_parts import number
 from torch_grama.report.metric_scale import scale_of
 from torch_grama.report.number_lists import known, mapping_of, mappings_of, row_of
-from torch_grama.report.run_files import RunFiles, as_number, clip
+from torch_grama.runs.run_files import RunFiles, as_number, clip
 
 # Coefficients that sum to one have a pole at 1 up to rounding.
 _ROUNDING = 1e-6

@@ -10,7 +10,7 @@ from torch_grama.report.held_results import is_old
 from torch_grama.report.metric_scale import scale_of
 from torch_grama.report.page_cards import name_model
 from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
-from torch_grama.report.run_files import RunFiles
+from torch_grama.runs.run_files import RunFiles
 
 # Tables about one model's settings or its speed; the first of the others wins where two agree.
 _OTHER_QUESTIONS = ("ablation", "runtime")

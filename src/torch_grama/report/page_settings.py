@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from torch_grama.report.run_files import RunFiles
+from torch_grama.runs.run_files import RunFiles
 
 
 @dataclass(frozen=True)

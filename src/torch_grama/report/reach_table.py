@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch_grama.report.figure_parts import number
 from torch_grama.report.number_lists import mapping_of
 from torch_grama.report.reach_figures import series_of
-from torch_grama.report.run_files import RunFiles, as_number
+from torch_grama.runs.run_files import RunFiles, as_number
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from torch_grama.report.run_files import RunFiles, clip
+from torch_grama.runs.run_files import RunFiles, clip
 
 # Folders of reproductions differ within their last five parts.
 _MAX_PARTS = 6

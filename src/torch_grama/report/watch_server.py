@@ -12,9 +12,9 @@ from typing import cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from torch_grama.report.page import PageError, make_policy, read_asset, render
-from torch_grama.report.run_files import FILES, LIMITS
-from torch_grama.report.safe_files import UnsafeFileError, open_inside
 from torch_grama.report.watched_runs import WatchedRuns
+from torch_grama.runs.run_files import FILES, LIMITS
+from torch_grama.runs.safe_files import UnsafeFileError, open_inside
 
 LOOPBACK = "127.0.0.1"
 _MAX_COMPARED = 24

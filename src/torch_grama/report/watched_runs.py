@@ -12,9 +12,9 @@ from urllib.parse import quote
 
 from torch_grama.report.page import Page, build_page
 from torch_grama.report.page_cards import Card, summarize_run
-from torch_grama.report.run_files import FILES, read_run_files
-from torch_grama.report.run_search import find_runs, is_run
-from torch_grama.report.safe_files import UnsafeFileError
+from torch_grama.runs.run_files import FILES, read_run_files
+from torch_grama.runs.run_search import find_runs, is_run
+from torch_grama.runs.safe_files import UnsafeFileError
 
 # A run whose files changed within this many seconds counts as running.
 _FRESH = 120.0

@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torch_grama.report.safe_files import (
+from torch_grama.runs.metrics_file import whole_rows
+from torch_grama.runs.run_folder import ANALYSIS, COEFFICIENTS, CONFIG, FACTS, METRICS, RESULT
+from torch_grama.runs.safe_files import (
     UnsafeFileError,
     format_size,
     open_inside,
     read_json,
     read_yaml,
 )
-from torch_grama.runs.metrics_file import whole_rows
-from torch_grama.runs.run_folder import ANALYSIS, COEFFICIENTS, CONFIG, FACTS, METRICS, RESULT
 
 FILES = (CONFIG, RESULT, METRICS, ANALYSIS, COEFFICIENTS, FACTS)
 

@@ -6,7 +6,7 @@ import os
 import pytest
 from run_folders import CONFIG, write_run
 
-from torch_grama.report.run_files import (
+from torch_grama.runs.run_files import (
     LIMITS,
     MAX_POINTS,
     as_number,
@@ -14,8 +14,8 @@ from torch_grama.report.run_files import (
     read_run_files,
     thin,
 )
-from torch_grama.report.run_search import expand_folders, find_runs
-from torch_grama.report.safe_files import UnsafeFileError, format_size, open_inside, read_yaml
+from torch_grama.runs.run_search import expand_folders, find_runs
+from torch_grama.runs.safe_files import UnsafeFileError, format_size, open_inside, read_yaml
 
 
 def test_a_whole_run(tmp_path):
