@@ -15,7 +15,7 @@ from torch_grama.report.example_picture import example_picture
 from torch_grama.report.figure_parts import number, plain, scale_for
 from torch_grama.report.learning_figures import learning_figures
 from torch_grama.report.number_lists import cube_of, matrix_of, row_of
-from torch_grama.report.page_cards import block_rows, format_seconds, summarize_run
+from torch_grama.report.page_cards import block_rows, summarize_run
 from torch_grama.report.page_comparison import compare_runs
 from torch_grama.report.page_settings import setting_table
 from torch_grama.report.paper_numbers import read_paper_numbers
@@ -250,13 +250,6 @@ def test_settings_that_differ_come_first(tmp_path):
 )
 def test_numbers_for_people(value, text):
     assert number(value) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(3.21, "3.2 s"), (75, "1 min 15 s"), (7300, "2 h 01 min")]
-)
-def test_time_spans(seconds, text):
-    assert format_seconds(seconds) == text
 
 
 def test_only_a_wide_span_of_positive_values_is_logarithmic():

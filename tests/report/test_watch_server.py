@@ -18,7 +18,7 @@ from run_folders import write_run
 from torch_grama.cli import main
 from torch_grama.report.watch_server import WatchServer
 from torch_grama.report.watched_runs import WatchedRuns, format_age
-from torch_grama.runs.safe_files import UnsafeFileError
+from torch_grama.runs.safe_files import RunError
 
 EVIL = "<script>alert(1)<|script>\"'&"
 
@@ -270,7 +270,7 @@ def test_it_listens_on_the_loopback_alone(server):
 
 
 def test_a_folder_without_runs_says_how_to_make_one(tmp_path):
-    with pytest.raises(UnsafeFileError, match="There is no folder"):
+    with pytest.raises(RunError, match="There is no folder"):
         WatchedRuns(tmp_path / "none")
     assert WatchedRuns(tmp_path).list_runs() == ([], 0)
 

@@ -4,18 +4,21 @@ import json
 import os
 
 import pytest
-from run_folders import CONFIG, write_run
+from run_folders import write_run
 
 from torch_grama.runs.run_files import (
-    LIMITS,
     MAX_POINTS,
+    RunFiles,
     as_number,
+    expand_folders,
+    find_runs,
     flatten,
+    name_apart,
     read_run_files,
     thin,
 )
-from torch_grama.runs.run_search import expand_folders, find_runs
-from torch_grama.runs.safe_files import UnsafeFileError, format_size, open_inside, read_yaml
+from torch_grama.runs.run_folder import RunError
+from torch_grama.runs.safe_files import LIMITS, open_inside
 
 
 def test_a_whole_run(tmp_path):
@@ -38,9 +41,9 @@ def test_an_unfinished_run_tells_what_its_settings_tell(tmp_path):
 
 
 def test_no_run_is_an_error(tmp_path):
-    with pytest.raises(UnsafeFileError, match="holds no run"):
+    with pytest.raises(RunError, match="holds no run"):
         read_run_files(tmp_path)
-    with pytest.raises(UnsafeFileError, match="There is no folder"):
+    with pytest.raises(RunError, match="There is no folder"):
         read_run_files(tmp_path / "nowhere")
 
 
@@ -114,7 +117,7 @@ def test_what_is_no_file_is_refused_without_waiting(tmp_path, kind):
 def test_names_that_lead_out_are_refused(tmp_path, name):
     (tmp_path / "outside.txt").write_text("secret")
     (tmp_path / "run" / "a").mkdir(parents=True)
-    with pytest.raises(UnsafeFileError):
+    with pytest.raises(RunError):
         open_inside(tmp_path / "run", name, 10)
 
 
@@ -165,11 +168,6 @@ def test_settings_are_bounded():
     assert max(map(len, flat.values())) == 300
 
 
-def test_yaml_of_a_run_is_read(tmp_path):
-    (tmp_path / "config.yaml").write_text(CONFIG)
-    assert read_yaml(tmp_path, "config.yaml", 10_000)["seed"] == 3
-
-
 @pytest.mark.parametrize(("length", "most"), [(0, 5), (3, 5), (5, 5), (100, 7), (1000, 600)])
 def test_thinning_keeps_both_ends(length, most):
     kept = thin(length, most)
@@ -185,13 +183,6 @@ def test_thinning_keeps_both_ends(length, most):
 )
 def test_what_counts_as_a_number(value, number):
     assert as_number(value) == number
-
-
-@pytest.mark.parametrize(
-    ("size", "text"), [(5, "5 bytes"), (1500, "1.5 kB"), (50_000_000, "50 MB"), (3e9, "3.0 GB")]
-)
-def test_sizes_in_words(size, text):
-    assert format_size(size) == text
 
 
 def test_runs_are_found_at_any_depth_but_not_through_links(tmp_path):
@@ -216,3 +207,22 @@ def test_result_files_are_data_alone(tmp_path):
     (folder / "result.json").write_text(json.dumps({"data": ["x"], "model": {"a": 1}, "test": []}))
     run = read_run_files(folder)
     assert (run.word("data"), run.number("test")) == ("minesweeper", None)
+
+
+def names(root, *places):
+    runs = [RunFiles(root / place, (root / place).name) for place in places]
+    return [run.name for run in name_apart(runs)]
+
+
+@pytest.mark.parametrize(
+    ("places", "expected"),
+    [
+        (["a", "b"], ["a", "b"]),
+        (["gcn/fold0", "grama/fold0"], ["gcn/fold0", "grama/fold0"]),
+        (["gcn/fold0", "grama/fold0", "own"], ["gcn/fold0", "grama/fold0", "own"]),
+        (["x/gcn/fold0", "y/gcn/fold0"], ["x/gcn/fold0", "y/gcn/fold0"]),
+        (["gcn/fold0", "gcn/fold0"], ["fold0", "fold0"]),  # one run, named twice
+    ],
+)
+def test_outer_folders_are_added_where_names_agree(tmp_path, places, expected):
+    assert names(tmp_path, *places) == expected

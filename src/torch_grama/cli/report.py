@@ -49,18 +49,18 @@ def add_report_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
 
 def _report(arguments: argparse.Namespace) -> int:
     from torch_grama.report.page import PageError, write_page
-    from torch_grama.runs.run_files import read_run_files
-    from torch_grama.runs.run_search import expand_folders
-    from torch_grama.runs.safe_files import UnsafeFileError, format_size
+    from torch_grama.runs.run_files import expand_folders, read_run_files
+    from torch_grama.runs.run_folder import RunError
+    from torch_grama.runs.words import format_bytes
 
     try:
         runs = [read_run_files(folder) for folder in expand_folders(arguments.folders)]
         path = write_page(runs, arguments.out, arguments.title)
-    except (PageError, UnsafeFileError) as error:
+    except (PageError, RunError) as error:
         print(f"grama: {str(error).rstrip('.')}.", file=sys.stderr)
         return 2
     for run in runs:
         for note in run.notes:
             print(f"grama: {run.name}: {note}", file=sys.stderr)
-    print(f"{path}  {format_size(path.stat().st_size)}")
+    print(f"{path}  {format_bytes(path.stat().st_size)}")
     return 0

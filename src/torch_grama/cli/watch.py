@@ -48,13 +48,13 @@ def _watch(arguments: argparse.Namespace) -> int:
     import yaml  # noqa: F401
 
     from torch_grama.report.watch_server import WatchServer
-    from torch_grama.runs.safe_files import UnsafeFileError
+    from torch_grama.runs.run_folder import RunError
 
     if not 0 <= arguments.port <= 65535:
         return _refuse(f"Expected '--port' between 0 and 65535 (got {arguments.port})")
     try:
         server = WatchServer(arguments.folder, arguments.port)
-    except UnsafeFileError as error:
+    except RunError as error:
         return _refuse(str(error))
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):

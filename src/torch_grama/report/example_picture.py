@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from torch_grama.report.number_lists import cube_of, mapping_of, matrix_of, row_of
-from torch_grama.runs.run_files import RunFiles, clip
+from torch_grama.runs.run_files import RunFiles
+from torch_grama.runs.words import clip
 
 _MAX_NODES = 400
 _MAX_EDGES = 4000

@@ -23,8 +23,7 @@ from torch_grama.report.page_comparison import compare_runs
 from torch_grama.report.page_settings import setting_table
 from torch_grama.report.reach_figures import error_figures, influence_figures, smoothness_figure
 from torch_grama.report.reach_table import reach_rows
-from torch_grama.report.run_names import name_apart
-from torch_grama.runs.run_files import RunFiles
+from torch_grama.runs.run_files import RunFiles, name_apart
 
 if TYPE_CHECKING:
     from jinja2 import Template

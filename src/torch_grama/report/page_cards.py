@@ -9,7 +9,8 @@ from torch_grama.report.dynamics_figures import block_name
 from torch_grama.report.figure_parts import number
 from torch_grama.report.metric_scale import scale_of
 from torch_grama.report.number_lists import known, mapping_of, mappings_of, row_of
-from torch_grama.runs.run_files import RunFiles, as_number, clip
+from torch_grama.runs.run_files import RunFiles, as_number
+from torch_grama.runs.words import clip, format_seconds
 
 # Coefficients that sum to one have a pole at 1 up to rounding.
 _ROUNDING = 1e-6
@@ -137,16 +138,6 @@ def name_model(run: RunFiles) -> str:
     name = run.word("model", "model unknown")
     backbone = run.settings.get("model.backbone", "")
     return name if not backbone or backbone in name else f"{name} ({backbone})"
-
-
-def format_seconds(seconds: float) -> str:
-    r"""A time span as a person says it."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{seconds:.1f} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
 def _metric_of_facts(run: RunFiles) -> str:

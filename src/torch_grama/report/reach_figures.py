@@ -25,7 +25,8 @@ from torch_grama.report.number_lists import (
     round_off,
     row_of,
 )
-from torch_grama.runs.run_files import RunFiles, as_number, clip
+from torch_grama.runs.run_files import RunFiles, as_number
+from torch_grama.runs.words import clip
 
 _FLOOR = 1e-12
 _MAX_CLASSES = 60

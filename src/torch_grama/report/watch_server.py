@@ -13,8 +13,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from torch_grama.report.page import PageError, make_policy, read_asset, render
 from torch_grama.report.watched_runs import WatchedRuns
-from torch_grama.runs.run_files import FILES, LIMITS
-from torch_grama.runs.safe_files import UnsafeFileError, open_inside
+from torch_grama.runs.run_folder import RunError
+from torch_grama.runs.safe_files import LIMITS, open_inside
 
 LOOPBACK = "127.0.0.1"
 _MAX_COMPARED = 24
@@ -42,7 +42,7 @@ class WatchServer(ThreadingHTTPServer):
         port (int, optional): The port; 0 for any that is free. (default: :obj:`0`)
 
     Raises:
-        UnsafeFileError: There is no such folder.
+        RunError: There is no such folder.
         OSError: The port is taken.
     """
 
@@ -121,7 +121,7 @@ class WatchHandler(BaseHTTPRequestHandler):
             split = urlsplit(self.path)
             path = unquote(split.path, errors="strict")
             self._route(path, split.query)
-        except (UnsafeFileError, FileNotFoundError, PageError):
+        except (RunError, FileNotFoundError, PageError):
             self.send_error(HTTPStatus.NOT_FOUND)
         except ValueError:  # an address that cannot be read
             self.send_error(HTTPStatus.BAD_REQUEST)
@@ -161,15 +161,15 @@ class WatchHandler(BaseHTTPRequestHandler):
     def _send_report(self, names: Sequence[str]) -> None:
         folders = [self._watch.runs.find(name) for name in dict.fromkeys(names)]
         if not folders:
-            raise UnsafeFileError("There is no such run")
+            raise RunError("There is no such run")
         page = self._watch.runs.page(folders)
         policy = f"{page.policy}; frame-ancestors 'none'"
         self._send(page.html.encode(), "text/html; charset=utf-8", policy)
 
     def _send_file(self, run: str, name: str) -> None:
         folder = self._watch.runs.find(run)
-        if name not in FILES:
-            raise UnsafeFileError("There is no such file")
+        if name not in LIMITS:
+            raise RunError("There is no such file")
         with open_inside(folder, name, LIMITS[name]) as stream:
             content = stream.read(LIMITS[name] + 1)
         # as text, so that no browser takes it for a page

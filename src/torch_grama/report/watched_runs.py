@@ -12,15 +12,15 @@ from urllib.parse import quote
 
 from torch_grama.report.page import Page, build_page
 from torch_grama.report.page_cards import Card, summarize_run
-from torch_grama.runs.run_files import FILES, read_run_files
-from torch_grama.runs.run_search import find_runs, is_run
-from torch_grama.runs.safe_files import UnsafeFileError
+from torch_grama.runs.run_files import find_runs, is_run, read_run_files
+from torch_grama.runs.run_folder import RunError
+from torch_grama.runs.safe_files import LIMITS
 
 # A run whose files changed within this many seconds counts as running.
 _FRESH = 120.0
 _MAX_LISTED = 300
 _MAX_PAGES = 4
-_FILES = (*FILES, "checkpoints/last.ckpt")
+_FILES = (*LIMITS, "checkpoints/last.ckpt")
 
 Signature = tuple[tuple[int, int], ...]
 
@@ -51,13 +51,13 @@ class WatchedRuns:
         root (str or Path): The folder.
 
     Raises:
-        UnsafeFileError: There is no such folder.
+        RunError: There is no such folder.
     """
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root).resolve()
         if not self.root.is_dir():
-            raise UnsafeFileError(f"There is no folder '{root}'; name the folder that holds runs")
+            raise RunError(f"There is no folder '{root}'; name the folder that holds runs")
         self._cards: dict[Path, tuple[Signature, Card]] = {}
         self._pages: OrderedDict[tuple[Path, ...], tuple[tuple[Signature, ...], Page]]
         self._pages = OrderedDict()
@@ -71,7 +71,7 @@ class WatchedRuns:
         for folder in found[:_MAX_LISTED]:
             try:
                 listed.append(self._listed(folder))
-            except UnsafeFileError:  # it went away meanwhile
+            except RunError:  # it went away meanwhile
                 continue
         order = {"running": 0, "finished": 1, "stopped": 1}
         listed.sort(key=lambda run: order[run.state])
@@ -85,18 +85,18 @@ class WatchedRuns:
                 the root itself.
 
         Raises:
-            UnsafeFileError: It leads out of the root, or there is no run.
+            RunError: It leads out of the root, or there is no run.
         """
         names = [] if path in ("", ".") else path.split("/")
         if any(name in ("", ".", "..") or "\0" in name or "\\" in name for name in names):
-            raise UnsafeFileError("There is no such run")
+            raise RunError("There is no such run")
         try:
             folder = self.root.joinpath(*names).resolve()
             if folder.is_relative_to(self.root) and folder.is_dir() and is_run(folder):
                 return folder
         except (OSError, ValueError, RuntimeError):  # a name that no file can have
             pass
-        raise UnsafeFileError("There is no such run")
+        raise RunError("There is no such run")
 
     def page(self, folders: Sequence[Path]) -> Page:
         r"""The report of runs, built anew when one of their files changed.
@@ -105,7 +105,7 @@ class WatchedRuns:
             folders (sequence of Path): What :meth:`find` returned.
 
         Raises:
-            UnsafeFileError: A run is gone.
+            RunError: A run is gone.
             PageError: The page would be too large.
         """
         key = tuple(folders)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 from torch_grama.runs.atomic_file import write_atomically
 
 _WHOLE = ("epoch", "step")
+_MAX_LINE = 20_000
 
 
 class MetricsFile:
@@ -62,13 +64,40 @@ def read_metrics(path: Path) -> list[dict[str, str]]:
         path (Path): The file.
     """
     try:
-        with path.open(encoding="utf-8", newline="") as stream:
-            rows = list(csv.reader(stream))
-    except (OSError, ValueError, csv.Error):
+        with path.open("rb") as stream:
+            head, rows = parse_metrics(stream)
+    except (OSError, csv.Error):
         return []
-    return [dict(zip(rows[0], row, strict=True)) for row in whole_rows(rows)[1:]]
+    return [dict(zip(head, row, strict=True)) for row in rows]
 
 
-def whole_rows(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    r"""Returns the head and all rows as long as it: one that is being written may be short."""
-    return [row for row in rows if len(row) == len(rows[0])]
+def parse_metrics(stream: IO[bytes], most: int | None = None) -> tuple[list[str], list[list[str]]]:
+    r"""Returns the head of a table and the rows that are as long as it: one that is being written
+    may be short.
+
+    Args:
+        stream (binary file): The table, which anyone may have written.
+        most (int, optional): Of a table with more rows, every second, fourth and so on is
+            returned. (default: all)
+
+    Raises:
+        csv.Error: It is no table.
+    """
+    with io.TextIOWrapper(stream, "utf-8", "replace", newline="") as text:
+        reader = csv.reader(_lines(text))
+        head = next(reader, [])
+        rows: list[list[str]] = []
+        stride = 1
+        for number, row in enumerate(reader):
+            if number % stride == 0 and len(row) == len(head):
+                rows.append(row)
+            if most is not None and len(rows) > most:
+                rows, stride = rows[::2], 2 * stride
+    return head, rows
+
+
+def _lines(text: io.TextIOWrapper) -> Iterator[str]:
+    while line := text.readline(_MAX_LINE + 1):
+        if len(line) > _MAX_LINE:
+            raise csv.Error(f"a line has more than {_MAX_LINE:,} letters")
+        yield line

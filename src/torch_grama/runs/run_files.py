@@ -1,4 +1,4 @@
-"""What the files of a run say, read without trust and without torch."""
+"""What the files of a run say, read without trust and without torch; and where runs lie."""
 
 from __future__ import annotations
 
@@ -6,38 +6,35 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
-from torch_grama.runs.metrics_file import whole_rows
-from torch_grama.runs.run_folder import ANALYSIS, COEFFICIENTS, CONFIG, FACTS, METRICS, RESULT
-from torch_grama.runs.safe_files import (
-    UnsafeFileError,
-    format_size,
-    open_inside,
-    read_json,
-    read_yaml,
+from torch_grama.runs.metrics_file import parse_metrics
+from torch_grama.runs.run_folder import (
+    ANALYSIS,
+    COEFFICIENTS,
+    CONFIG,
+    FACTS,
+    METRICS,
+    RESULT,
+    RunError,
 )
+from torch_grama.runs.safe_files import LIMITS, open_inside, read_mapping
+from torch_grama.runs.words import clip, format_bytes
 
-FILES = (CONFIG, RESULT, METRICS, ANALYSIS, COEFFICIENTS, FACTS)
-
-# The largest sizes that are read, in bytes.
-LIMITS = {
-    CONFIG: 256_000,
-    RESULT: 1_000_000,
-    FACTS: 4_000_000,
-    METRICS: 64_000_000,
-    ANALYSIS: 16_000_000,
-    COEFFICIENTS: 64_000_000,
-}
 # Points of a curve and epochs of the coefficients that are kept; a longer history is thinned.
 MAX_POINTS = 600
 MAX_EPOCHS = 60
-_MAX_SETTINGS = 400
-_MAX_TEXT = 300
+_MAX_ROWS = 40_000
 _MAX_COLUMNS = 40
-_MAX_LINE = 20_000
+_MAX_SETTINGS = 400
+# How deep and how many runs are looked for: folders of reproductions are five deep, and differ
+# within their last five parts.
+_MAX_DEPTH = 6
+_MAX_RUNS = 2000
 
 
 @dataclass(frozen=True)
@@ -98,24 +95,29 @@ def read_run_files(folder: str | Path, *, brief: bool = False) -> RunFiles:
             large. (default: :obj:`False`)
 
     Raises:
-        UnsafeFileError: There is no folder, or no file of a run in it.
+        RunError: There is no folder, or no file of a run in it.
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise UnsafeFileError(f"There is no folder '{folder}'; name the folder of a run")
+        raise RunError(f"There is no folder '{folder}'; name the folder of a run")
     notes: list[str] = []
-    config = _try(lambda: read_yaml(folder, CONFIG, LIMITS[CONFIG]), notes)
-    result = _try(lambda: read_json(folder, RESULT, LIMITS[RESULT]), notes)
-    facts = _try(lambda: read_json(folder, FACTS, LIMITS[FACTS]), notes)
+
+    def read(name: str) -> dict[str, object]:
+        try:
+            return read_mapping(folder, name)
+        except FileNotFoundError:
+            return {}
+        except RunError as error:
+            notes.append(f"{error}.")
+            return {}
+
+    config, result, facts = map(read, (CONFIG, RESULT, FACTS))
     columns, count = _read_metrics(folder, notes)
-    analysis: dict[str, object] = {}
-    coefficients: list[dict[str, object]] = []
-    if not brief:
-        analysis = _try(lambda: read_json(folder, ANALYSIS, LIMITS[ANALYSIS]), notes)
-        coefficients = _read_coefficients(folder, notes)
+    analysis = {} if brief else read(ANALYSIS)
+    coefficients = [] if brief else _read_coefficients(folder, notes)
     files = _list_files(folder)
     if not files and not notes:
-        raise UnsafeFileError(
+        raise RunError(
             f"'{folder}' holds no run: expected {CONFIG} or {RESULT} in it, as `grama train` "
             f"writes them"
         )
@@ -139,6 +141,52 @@ def read_run_files(folder: str | Path, *, brief: bool = False) -> RunFiles:
     )
 
 
+def is_run(folder: Path) -> bool:
+    r"""Whether there is a file of a run in a folder."""
+    return any(os.path.lexists(folder / name) for name in (CONFIG, RESULT))
+
+
+def find_runs(folder: Path) -> list[Path]:
+    r"""All folders below that hold a run, newest first; links are not followed.
+
+    Args:
+        folder (Path): Where to look; it may be a run itself.
+    """
+    return sorted(islice(_walk(folder, 0), _MAX_RUNS), key=_changed, reverse=True)
+
+
+def expand_folders(folders: Sequence[Path]) -> list[Path]:
+    r"""Runs stay as they are; a folder of runs, such as one of folds, becomes its runs.
+
+    Args:
+        folders (sequence of Path): As named by the user.
+    """
+    expanded: list[Path] = []
+    for folder in folders:
+        inside = [] if is_run(folder) else sorted(find_runs(folder))
+        expanded += inside or [folder]
+    return list(dict.fromkeys(expanded))
+
+
+def name_apart(runs: Sequence[RunFiles]) -> list[RunFiles]:
+    r"""Puts as many outer folders before a name as it takes to tell the runs apart, as in
+    ``gcn/fold0-seed0`` and ``grama-gcn/fold0-seed0``; a name that is alone stays as it is.
+
+    Args:
+        runs (sequence of RunFiles): The runs of one page.
+    """
+    groups: dict[str, set[tuple[str, ...]]] = {}
+    for run in runs:
+        groups.setdefault(run.name, set()).add(run.folder.resolve().parts)
+    lengths = {name: _count_parts(places) for name, places in groups.items()}
+    return [
+        replace(run, name=clip("/".join(run.folder.resolve().parts[-lengths[run.name] :]), 120))
+        if lengths[run.name] > 1
+        else run
+        for run in runs
+    ]
+
+
 def as_number(value: object) -> float | None:
     r"""A finite number, or :obj:`None`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -148,12 +196,6 @@ def as_number(value: object) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
-
-
-def clip(text: object, length: int = _MAX_TEXT) -> str:
-    r"""A text of bounded length."""
-    text = str(text)
-    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def flatten(value: Mapping[str, object], prefix: str = "") -> dict[str, str]:
@@ -183,68 +225,31 @@ def _as_text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
-        parts = [_as_text(item) for item in value[:50]]
-        return clip(", ".join(parts))
+        return clip(", ".join(map(_as_text, value[:50])))
     return clip(value)
-
-
-def _try(read: Callable[[], dict[str, object]], notes: list[str]) -> dict[str, object]:
-    try:
-        return read()
-    except FileNotFoundError:
-        return {}
-    except UnsafeFileError as error:
-        notes.append(f"{error}.")
-        return {}
 
 
 def _read_metrics(folder: Path, notes: list[str]) -> tuple[dict[str, list[float | None]], int]:
     try:
-        with (
-            open_inside(folder, METRICS, LIMITS[METRICS]) as stream,
-            io.TextIOWrapper(stream, "utf-8", "replace", newline="") as text,
-        ):
-            rows = _rows(text)
+        with open_inside(folder, METRICS, LIMITS[METRICS]) as stream:
+            head, rows = parse_metrics(stream, _MAX_ROWS)
+        if head and "epoch" not in head[:_MAX_COLUMNS]:
+            raise RunError(f"'{METRICS}' has no column 'epoch' and is not drawn")
     except FileNotFoundError:
         return {}, 0
-    except UnsafeFileError as error:
-        notes.append(f"{error}.")
+    except (RunError, csv.Error) as error:
+        known = isinstance(error, RunError)
+        notes.append(f"{error}." if known else f"'{METRICS}' is no table: {error}.")
         return {}, 0
-    except csv.Error as error:
-        notes.append(f"'{METRICS}' is no table: {error}.")
+    if not head:
         return {}, 0
-    if not rows or "epoch" not in rows[0]:
-        if rows:
-            notes.append(f"'{METRICS}' has no column 'epoch' and is not drawn.")
-        return {}, 0
-    head, *body = whole_rows(rows)
-    chosen = [body[index] for index in thin(len(body), MAX_POINTS)]
+    chosen = [rows[index] for index in thin(len(rows), MAX_POINTS)]
     columns = {
         clip(name, 60): [_parse(row[place]) for row in chosen]
         for place, name in enumerate(head[:_MAX_COLUMNS])
     }
-    last = columns["epoch"][-1] if body else None
-    return columns, len(body) if last is None else int(last) + 1
-
-
-def _rows(text: io.TextIOWrapper) -> list[list[str]]:
-    r"""The rows of a table; of a very long one, every second, fourth and so on."""
-    kept: list[list[str]] = []
-    stride = 1
-    for number, row in enumerate(csv.reader(_lines(text))):
-        if number == 0 or (number - 1) % stride == 0:
-            kept.append(row)
-        if len(kept) > 40_000:
-            kept = kept[:1] + kept[1::2]
-            stride *= 2
-    return kept
-
-
-def _lines(text: io.TextIOWrapper) -> Iterator[str]:
-    while line := text.readline(_MAX_LINE + 1):
-        if len(line) > _MAX_LINE:
-            raise csv.Error(f"a line has more than {_MAX_LINE:,} letters")
-        yield line
+    last = columns["epoch"][-1] if chosen else None
+    return columns, len(rows) if last is None else int(last) + 1
 
 
 def _parse(text: str) -> float | None:
@@ -255,14 +260,14 @@ def _parse(text: str) -> float | None:
 
 
 def _read_coefficients(folder: Path, notes: list[str]) -> list[dict[str, object]]:
-    lines: list[bytes] = []
     try:
         with open_inside(folder, COEFFICIENTS, LIMITS[COEFFICIENTS]) as stream:
             lines = stream.readlines()
     except FileNotFoundError:
         return []
-    except UnsafeFileError as error:
+    except RunError as error:
         notes.append(f"{error}.")
+        return []
     found = []
     for index in thin(len(lines), MAX_EPOCHS):
         try:
@@ -276,11 +281,44 @@ def _read_coefficients(folder: Path, notes: list[str]) -> list[dict[str, object]
 
 def _list_files(folder: Path) -> list[tuple[str, str]]:
     files = []
-    for name in FILES:
+    for name in LIMITS:
         try:
             with open_inside(folder, name, None) as stream:
-                stream.seek(0, io.SEEK_END)
-                files.append((name, format_size(stream.tell())))
-        except (FileNotFoundError, UnsafeFileError):
+                files.append((name, format_bytes(stream.seek(0, io.SEEK_END))))
+        except (FileNotFoundError, RunError):
             continue
     return files
+
+
+def _walk(folder: Path, depth: int) -> Iterator[Path]:
+    if is_run(folder):
+        yield folder
+        return
+    if depth == _MAX_DEPTH:
+        return
+    try:
+        with os.scandir(folder) as entries:
+            inner = sorted(
+                entry.name
+                for entry in entries
+                if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")
+            )
+    except OSError:
+        return
+    for name in inner:
+        yield from _walk(folder / name, depth + 1)
+
+
+def _changed(folder: Path) -> float:
+    try:
+        return folder.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _count_parts(places: set[tuple[str, ...]]) -> int:
+    """How many parts from the end it takes until no two places are alike."""
+    for length in range(1, _MAX_DEPTH):
+        if len({place[-length:] for place in places}) == len(places):
+            return length
+    return _MAX_DEPTH

@@ -8,9 +8,26 @@ import stat
 from pathlib import Path
 from typing import IO, Any
 
+from torch_grama.runs.run_folder import (
+    ANALYSIS,
+    COEFFICIENTS,
+    CONFIG,
+    FACTS,
+    METRICS,
+    RESULT,
+    RunError,
+)
+from torch_grama.runs.words import clip, format_bytes
 
-class UnsafeFileError(ValueError):
-    r"""A file that is not read; the message says which and why."""
+# The files of a run, and the largest sizes that are read, in bytes.
+LIMITS = {
+    CONFIG: 256_000,
+    RESULT: 1_000_000,
+    METRICS: 64_000_000,
+    ANALYSIS: 16_000_000,
+    COEFFICIENTS: 64_000_000,
+    FACTS: 4_000_000,
+}
 
 
 def open_inside(folder: Path, name: str, limit: int | None) -> IO[bytes]:
@@ -23,66 +40,65 @@ def open_inside(folder: Path, name: str, limit: int | None) -> IO[bytes]:
 
     Raises:
         FileNotFoundError: It is not there.
-        UnsafeFileError: It lies elsewhere, is no plain file, is too large or cannot be opened.
+        RunError: It lies elsewhere, is no plain file, is too large or cannot be opened.
     """
-    true_folder = folder.resolve()
+    folder = folder.resolve()
+    # without waiting for the writer of a pipe, and without a last link that appeared meanwhile
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        place = (true_folder / name).resolve()
-        if not place.is_relative_to(true_folder):
-            raise UnsafeFileError(f"'{name}' leads out of its folder and is not read")
-        # without waiting for the writer of a pipe, and without a last link that appeared meanwhile
-        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        handle = os.open(place, flags | getattr(os, "O_BINARY", 0))
+        place = (folder / name).resolve()
+        inside = place.is_relative_to(folder)
+        handle = os.open(place, flags | getattr(os, "O_BINARY", 0)) if inside else -1
     except FileNotFoundError:
         raise
     except (OSError, ValueError, RuntimeError) as error:
-        if isinstance(error, UnsafeFileError):
-            raise
-        raise UnsafeFileError(f"'{name}' cannot be opened ({error})") from error
+        raise RunError(f"'{name}' cannot be opened ({error})") from error
+    if not inside:
+        raise RunError(f"'{name}' leads out of its folder and is not read")
     facts = os.fstat(handle)
+    fault = ""
     if not stat.S_ISREG(facts.st_mode):
+        fault = "is no plain file and is not read"
+    elif limit is not None and facts.st_size > limit:
+        size, most = format_bytes(facts.st_size), format_bytes(limit)
+        fault = f"has {size}, more than the {most} that are read"
+    if fault:
         os.close(handle)
-        raise UnsafeFileError(f"'{name}' is no plain file and is not read")
-    if limit is not None and facts.st_size > limit:
-        os.close(handle)
-        raise UnsafeFileError(
-            f"'{name}' has {format_size(facts.st_size)}, more than the {format_size(limit)} that "
-            f"are read"
-        )
+        raise RunError(f"'{name}' {fault}")
     return os.fdopen(handle, "rb")
 
 
-def read_text(folder: Path, name: str, limit: int) -> str:
-    r"""Reads a text file; what is no UTF-8 becomes a sign of replacement."""
-    with open_inside(folder, name, limit) as stream:
-        return stream.read(limit + 1).decode("utf-8", errors="replace")
+def read_mapping(folder: Path, name: str) -> dict[str, object]:
+    r"""Reads a JSON object or, from a ``.yaml`` file, a mapping of plain data; what is no UTF-8
+    becomes a sign of replacement.
 
-
-def read_json(folder: Path, name: str, limit: int) -> dict[str, object]:
-    r"""Reads a JSON object.
+    Args:
+        folder (Path): The folder.
+        name (str): One of :obj:`LIMITS`.
 
     Raises:
         FileNotFoundError: It is not there.
-        UnsafeFileError: It is not read, or holds no JSON object.
+        RunError: It is not read, or holds something else.
     """
+    with open_inside(folder, name, LIMITS[name]) as stream:
+        text = stream.read(LIMITS[name] + 1).decode("utf-8", errors="replace")
+    load, kind, whole = (
+        (_load_yaml, "YAML", "mapping")
+        if name.endswith(".yaml")
+        else (json.loads, "JSON", "object")
+    )
     try:
-        value = json.loads(read_text(folder, name, limit))
+        value = load(text)
     except (ValueError, RecursionError) as error:
-        if isinstance(error, UnsafeFileError):
-            raise
-        raise UnsafeFileError(f"'{name}' holds no readable JSON ({_short(error)})") from error
+        reason = clip(" ".join(str(error).split()) or type(error).__name__, 161)
+        raise RunError(f"'{name}' holds no readable {kind} ({reason})") from error
     if not isinstance(value, dict):
-        raise UnsafeFileError(f"'{name}' holds no JSON object (got {type(value).__name__})")
+        raise RunError(f"'{name}' holds no {kind} {whole} (got {type(value).__name__})")
     return value
 
 
-def read_yaml(folder: Path, name: str, limit: int) -> dict[str, object]:
-    r"""Reads a YAML mapping of plain data, without aliases, which could grow without end.
-
-    Raises:
-        FileNotFoundError: It is not there.
-        UnsafeFileError: It is not read, or holds no plain mapping.
-    """
+def _load_yaml(text: str) -> Any:
+    """Plain data without aliases, which could grow without end."""
     import yaml
 
     class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
@@ -92,25 +108,6 @@ def read_yaml(folder: Path, name: str, limit: int) -> dict[str, object]:
             return super().compose_node(parent, index)
 
     try:
-        value = yaml.load(read_text(folder, name, limit), Loader=PlainLoader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        if isinstance(error, UnsafeFileError):
-            raise
-        raise UnsafeFileError(f"'{name}' holds no readable YAML ({_short(error)})") from error
-    if not isinstance(value, dict):
-        raise UnsafeFileError(f"'{name}' holds no YAML mapping (got {type(value).__name__})")
-    return value
-
-
-def format_size(size: float) -> str:
-    r"""Bytes as a person says them."""
-    for unit in ("bytes", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if size >= 10 or unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} GB"
-
-
-def _short(error: BaseException) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= 160 else f"{text[:160]}…"
+        return yaml.load(text, Loader=PlainLoader)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
