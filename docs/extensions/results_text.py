@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from markdown_text import code, table
-from torch_grama.report.held_results import OLD_MARK, HeldNumber, explain_old, gather
-from torch_grama.report.metric_scale import scale_of
+from torch_grama.report.held_results import HeldNumber, explain_old, gather
 from torch_grama.report.paper_numbers import find_paper_number
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
@@ -27,25 +26,17 @@ def describe_results() -> str:
 
 def describe(number: HeldNumber) -> list[str]:
     """Returns the cells of one number."""
-    scale = scale_of(number.metric)
+    scale = number.scale
     return [
         number.data,
         code(number.model),
-        f"{scale.label} {'↑' if scale.higher_is_better else '↓'}",
+        f"{scale.label} {scale.arrow}",
         scale.text(number.validation),
-        our_text(number),
+        number.text or "not read",
         f"{len(number.runs)}, {code(number.budget)}",
         paper_text(number),
         number.runs[0].hardware,
     ]
-
-
-def our_text(number: HeldNumber) -> str:
-    """Returns our test score, with a mark if the model has changed since."""
-    if number.mean is None:
-        return "not read"
-    text = scale_of(number.metric).text_with_deviation(number.mean, number.deviation)
-    return f"{text} {OLD_MARK}" if number.old_version else text
 
 
 def paper_text(number: HeldNumber) -> str:
@@ -53,4 +44,4 @@ def paper_text(number: HeldNumber) -> str:
     printed = find_paper_number(number.suite, number.data, number.model, number.metric)
     if printed is None or printed.mean is None:
         return "–"
-    return scale_of(number.metric).text(printed.mean)
+    return number.scale.text(printed.mean)

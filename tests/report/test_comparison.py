@@ -1,19 +1,21 @@
 import csv
 import io
+from dataclasses import replace
+from html.parser import HTMLParser
 
 import pytest
 from result_files import write_result
 
 from torch_grama.report.comparison import Column, compare
-from torch_grama.report.comparison_formats import FORMATS
-from torch_grama.report.comparison_text import (
-    describe_ours,
+from torch_grama.report.comparison_formats import (
+    FORMATS,
     to_csv,
+    to_html,
     to_latex,
     to_markdown,
     to_text,
 )
-from torch_grama.report.held_results import HeldNumber, gather
+from torch_grama.report.held_results import HeldNumber, RunResult, gather
 from torch_grama.report.metric_scale import scale_of
 from torch_grama.report.paper_numbers import read_paper_numbers
 
@@ -36,7 +38,7 @@ def comparison(tmp_path):
         "hetero",
         "Heterophilic graphs",
         COLUMNS,
-        read_paper_numbers("hetero"),
+        ["hetero"],
         held,
         models=["tuned-gcn"],
         references={"constant": {"minesweeper": constant}},
@@ -59,8 +61,8 @@ def test_ours_stands_beside_the_paper(comparison):
     assert cell.ours.mean == pytest.approx(98.3)
     assert cell.paper.mean == 95.27
     assert cell.difference == pytest.approx(98.3 - 95.27)
-    assert comparison.best_of_ours(0) == pytest.approx(98.3)
-    assert comparison.best_of_paper(0) == 98.33
+    assert comparison.best(0, "ours") == pytest.approx(98.3)
+    assert comparison.best(0, "paper") == 98.33
 
 
 def test_nothing_is_filled_in(comparison):
@@ -69,7 +71,7 @@ def test_nothing_is_filled_in(comparison):
     assert gat[0].absent == "not run"
     assert gat[1].absent == "data not here"
     assert row_of(comparison, "tuned-gcn").cells[0].paper is None
-    assert comparison.best_of_ours(1) is None
+    assert comparison.best(1, "ours") is None
 
 
 def test_markdown(comparison):
@@ -97,9 +99,8 @@ def test_latex_escapes_what_latex_reads(comparison):
 
 
 def test_latex_has_minus_signs_but_keeps_hyphens():
-    paper = read_paper_numbers("property")
     columns = [Column("property-sssp", "log10_mse")]
-    text = to_latex(compare("property", "A $5 {test} of a^b~c\\d", columns, paper, []))
+    text = to_latex(compare("property", "A $5 {test} of a^b~c\\d", columns, ["property"], []))
     assert r"$-$4.1289 $\pm$ 0.0988" in text
     assert "A-DGN &" in text
     assert "property-sssp log10 MSE" in text
@@ -130,9 +131,8 @@ def test_plain_text_lines_up(comparison):
     assert any("*98.30" in line for line in lines)
 
 
-def test_formats_by_word(comparison):
+def test_formats_by_word():
     assert sorted(FORMATS) == ["csv", "html", "latex", "markdown", "text"]
-    assert all(form(comparison) for form in FORMATS.values())
 
 
 def test_errors_print_small_numbers_in_scientific_form(tmp_path):
@@ -140,10 +140,8 @@ def test_errors_print_small_numbers_in_scientific_form(tmp_path):
         tmp_path, "transfer", data="transfer-ring-50", model="gcn", metric="mse", test=0.00123456
     )
     held, _ = gather([tmp_path])
-    table = compare(
-        "transfer", "Transfer", [Column("transfer-ring-50", "mse")],
-        read_paper_numbers("transfer"), held,
-    )  # fmt: skip
+    columns = [Column("transfer-ring-50", "mse")]
+    table = compare("transfer", "Transfer", columns, ["transfer"], held)
     assert "1.23e-03 (1 run, paper)" in to_markdown(table)
     assert "-0.0253" in to_markdown(table)
 
@@ -151,9 +149,9 @@ def test_errors_print_small_numbers_in_scientific_form(tmp_path):
 def test_fewer_runs_than_the_budget_asks_for_are_counted(comparison):
     few = Column("minesweeper", "roc_auc", runs={"paper": 10, "smoke": 1})
     ours, smoke = (row_of(comparison, model).cells[0] for model in ("grama-gcn", "gcn"))
-    assert describe_ours(ours, few) == "98.30 ± 0.28 (2 of 10 runs, paper)"
-    assert describe_ours(smoke, few) == "50.00 (1 run, smoke)"
-    assert describe_ours(ours, COLUMNS[0]) == "98.30 ± 0.28 (2 runs, paper)"
+    assert replace(ours, column=few).our_text == "98.30 ± 0.28 (2 of 10 runs, paper)"
+    assert replace(smoke, column=few).our_text == "50.00 (1 run, smoke)"
+    assert ours.our_text == "98.30 ± 0.28 (2 runs, paper)"
 
 
 def test_a_deviation_is_printed_like_its_mean():
@@ -195,12 +193,124 @@ def test_numbers_of_an_older_version_have_a_mark_that_is_explained(tmp_path):
     for model in ("grama-gcn", "gcn"):
         write_result(tmp_path, model=model, versions={"torch_grama": "0.1.0"})
     held, _ = gather([tmp_path])
-    table = compare("hetero", "T", COLUMNS[:1], read_paper_numbers("hetero"), held, notes=["One."])
+    table = compare("hetero", "T", COLUMNS[:1], ["hetero"], held, notes=["One."])
     assert table.notes[0] == "One."
     assert table.notes[1].startswith("† made by version 0.1.0;")
-    ours = {row.model: describe_ours(row.cells[0], COLUMNS[0]) for row in table.rows}
+    ours = {row.model: row.cells[0].our_text for row in table.rows}
     assert ours["grama-gcn"] == "80.00 † (1 run, paper)"
     assert ours["gcn"] == "80.00 (1 run, paper)"
     assert "80.00 $^\\dagger$" in to_latex(table)
     lines = csv.DictReader(io.StringIO(to_csv(table)))
     assert {line["version"] for line in lines if line["mean"]} == {"0.1.0"}
+
+
+class Cells(HTMLParser):
+    """Reads rows of (text, class) and all attributes that could fetch something."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.rows, self.links, self._kind = [], [], None
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self._kind = dict(attrs).get("class", "")
+            self.rows[-1].append(["", self._kind])
+        self.links += [value for name, value in attrs if name in ("src", "href")]
+
+    def handle_endtag(self, tag):
+        if tag in ("td", "th"):
+            self._kind = None
+
+    def handle_data(self, data):
+        if self._kind is not None:
+            self.rows[-1][-1][0] += data
+
+
+@pytest.fixture
+def page(tmp_path):
+    for fold, test in enumerate((0.981, 0.985)):
+        write_result(tmp_path, model="grama-gcn", fold=fold, test=test)
+    write_result(tmp_path, model="<b>mine", test=0.6)
+    held, _ = gather([tmp_path])
+    notes = ["1 < 2 & so `on`."]
+    return to_html(compare("hetero", "Title & more", COLUMNS, ["hetero"], held, notes=notes))
+
+
+def test_the_page_has_the_layout_of_the_paper(page):
+    groups, kinds, *rows = Cells(page).rows
+    assert [text for text, _ in groups] == ["Model", "minesweeper AUC ↑", "questions AUC ↑"]
+    assert [text for text, _ in kinds] == ["ours", "paper", "difference"] * 2
+    assert all(len(row) == 7 for row in rows)
+    ours = next(row for row in rows if row[0][0] == "GRAMA (GCN)")
+    assert ours[1] == ["98.30 ± 0.28 (2 runs, paper)", "ours best"]
+    assert ours[2][0] == "95.27 ± 0.71"
+    assert ours[3][0] == "+3.03"
+    assert ours[4] == ["data not here", "ours absent"]
+    assert "1,000 parameters, test bench" in page
+
+
+def test_the_page_stands_alone_and_trusts_no_name(page):
+    assert Cells(page).links == []
+    assert "<b>mine" not in page
+    assert "&lt;b&gt;mine" in page
+    assert "1 &lt; 2 &amp; so <code>on</code>." in page
+    assert "<title>Title &amp; more</title>" in page
+
+
+def models(table):
+    return [row.model for row in table.rows]
+
+
+def test_rows_are_those_of_the_paper_then_ours(tmp_path):
+    write_result(tmp_path, model="our-own")
+    write_result(tmp_path, suite="lrgb", model="elsewhere")
+    held, _ = gather([tmp_path])
+    table = compare("hetero", "Title", COLUMNS[:1], ["hetero"], held, ["wanted"])
+    paper = [n.model for n in read_paper_numbers("hetero") if n.data == "minesweeper"]
+    assert models(table) == [*dict.fromkeys(paper), "wanted", "our-own"]
+    assert table.rows[-1].cells[0].ours.mean == 80
+    assert table.rows[-2].cells[0].absent == "not run"
+
+
+def test_only_the_wanted_rows_are_shown(tmp_path):
+    write_result(tmp_path, model="our-own")
+    write_result(tmp_path, model="gcn")
+    held, _ = gather([tmp_path])
+    table = compare("hetero", "Title", COLUMNS[:1], ["hetero"], held, only=["gcn"])
+    assert models(table) == ["gcn"]
+
+
+def test_a_summary_takes_each_column_from_its_suite(tmp_path):
+    write_result(tmp_path, suite="hetero", model="gcn", test=0.8)
+    write_result(tmp_path, suite="hetero-extended", model="gcn", test=0.3)
+    held, _ = gather([tmp_path])
+    sources = {"minesweeper": "hetero"}
+    table = compare("summary", "Title", COLUMNS[:1], ["hetero"], held, sources=sources)
+    cell = next(row for row in table.rows if row.model == "gcn").cells[0]
+    assert cell.ours.mean == 80
+    without = compare("summary", "Title", COLUMNS[:1], ["hetero"], held)
+    assert all(row.cells[0].ours is None for row in without.rows)
+
+
+def test_a_summary_keeps_the_order_of_its_rows(tmp_path):
+    order = ["grama-gps", "gcn", "gatedgcn"]
+    sources = {"minesweeper": "hetero"}
+    table = compare(
+        "summary", "Title", COLUMNS[:1], ["hetero"], [], order, sources=sources, only=order
+    )
+    assert models(table) == order
+
+
+def test_runtime_has_its_metrics_as_columns(tmp_path):
+    run = RunResult(7.0, 7.0, 0, 0, 0, 0, 0.0, "bench", tmp_path)
+    printed = next(n for n in read_paper_numbers("runtime") if n.metric == "training_ms")
+    ours = HeldNumber("runtime", "bench", "training", printed.model, "training_ms", (run,))
+    columns = [Column("training", "training_ms"), Column("inference", "inference_ms")]
+    table = compare("runtime", "Times", columns, ["runtime"], [ours])
+    row = next(row for row in table.rows if row.model == printed.model)
+    assert row.cells[0].paper.mean == printed.mean
+    assert row.cells[0].difference == 7.0 - printed.mean
+    assert row.cells[1].ours is None

@@ -30,7 +30,7 @@ def test_rows_are_in_order_and_columns_from_near_to_far(held):
     assert [row.label for row in table.references] == ["constant"]
     assert [row.label for row in table.models] == ["GCN", "GRAMA(GCN)"]
     assert table.models[0].errors == {3: pytest.approx(0.03), 12: 0.08}
-    assert table.best(3) == 0.0001
+    assert [table.is_best(row, 3) for row in table.rows] == [False, False, True]
     assert table.ratio("GCN", "GRAMA(GCN)", 12) == pytest.approx(20)
 
 
@@ -41,7 +41,7 @@ def test_only_the_wanted_seeds_count(held):
     assert [row.label for row in table.rows] == ["GCN"]
     assert table.models[0].errors == {3: 0.04}
     assert table.ratio("GCN", "GRAMA(GCN)", 3) is None
-    assert table.best(12) is None
+    assert not table.is_best(table.rows[0], 12)
 
 
 def test_text_stars_the_lowest_and_dashes_the_missing(held):

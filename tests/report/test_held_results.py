@@ -1,15 +1,19 @@
 import json
+from pathlib import Path
 
 import pytest
 from result_files import write_result
 
 from torch_grama.report.held_results import (
-    ResultFileError,
     choose_number,
     explain_old,
     gather,
     read_run,
+    read_runtime,
 )
+from torch_grama.runs.run_folder import RunError
+
+RUNTIME = Path(__file__).parents[2] / "results" / "runtime"
 
 
 def test_runs_of_one_cell_are_gathered(tmp_path):
@@ -62,23 +66,14 @@ def test_a_run_without_test_value_has_no_mean(tmp_path):
     assert number.validation == pytest.approx(90)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "is no result of a run"),
-        ("[]", "is no result of a run"),
-        ("{}", "is no result of a run"),
-    ],
-)
-def test_broken_files_are_named(tmp_path, text, message):
+@pytest.mark.parametrize("text", ["{", "[]", "{}"])
+def test_broken_files_are_named(tmp_path, text):
     path = write_result(tmp_path)
     path.write_text(text)
-    with pytest.raises(ResultFileError, match=message):
-        read_run(path)
     numbers, faults = gather([tmp_path])
     assert numbers == []
     assert len(faults) == 1
-    assert str(path) in faults[0]
+    assert f"'{path}' is no result of a run" in faults[0]
 
 
 @pytest.mark.parametrize("value", [None, "0.9", True, float("nan")])
@@ -86,7 +81,7 @@ def test_a_value_that_is_no_number_is_refused(tmp_path, value):
     path = write_result(tmp_path)
     record = json.loads(path.read_text()) | {"val": value}
     path.write_text(json.dumps(record))
-    with pytest.raises(ResultFileError, match="'val' to be a number"):
+    with pytest.raises(RunError, match="'val' to be a number"):
         read_run(path)
 
 
@@ -107,3 +102,42 @@ def test_a_number_is_old_if_its_model_changed_since(tmp_path, model, version, ol
     assert number.old_version == old
     assert explain_old([number]).startswith("† made by version 0.1.0" if old else "")
     assert bool(explain_old([number])) == bool(old)
+
+
+def write_times(path: Path, **row: object) -> Path:
+    fields = {"scene": "depth", "model": "GRAMA(GCN)", "width": 256, "depth": 8}
+    fields |= {"train_ms": 5, "infer_ms": 2}
+    path.write_text(json.dumps({"hardware": "test bench", "rows": [{**fields, **row}]}))
+    return path
+
+
+def test_a_row_becomes_training_and_inference(tmp_path):
+    numbers = read_runtime(write_times(tmp_path / "times.json"))
+    assert {(n.data, n.metric): n.mean for n in numbers} == {
+        ("training", "training_ms"): 5,
+        ("inference", "inference_ms"): 2,
+    }
+    for number in numbers:
+        assert (number.suite, number.model) == ("runtime", "grama-gcn-depth8")
+        assert number.runs[0].hardware == number.budget == "test bench"
+
+
+@pytest.mark.parametrize(
+    "row", [{"scene": "width"}, {"model": "PyG GCN, as shipped"}, {"width": 64}]
+)
+def test_other_scenes_models_and_widths_are_left_out(tmp_path, row):
+    assert read_runtime(write_times(tmp_path / "times.json", **row)) == []
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"hardware": "a", "rows": [{}]}', "\x00"])
+def test_another_file_is_named(tmp_path, text):
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    with pytest.raises(RunError, match=r"other\.json: not a file of measured times"):
+        read_runtime(path)
+
+
+def test_the_kept_times_are_read():
+    models = {n.model for path in RUNTIME.glob("*.json") for n in read_runtime(path)}
+    for row in ("gcn", "grama-gcn", "grama-gcn-naive", "grama-gatedgcn"):
+        assert any(model.startswith(f"{row}-depth") for model in models)

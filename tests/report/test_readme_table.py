@@ -10,7 +10,6 @@ from torch_grama.report.readme_table import (
     BEGIN,
     END,
     NOTHING,
-    MarkerMissingError,
     build_readme_table,
     replace_table,
 )
@@ -143,7 +142,7 @@ def test_table_is_replaced_between_its_markers():
 
 @pytest.mark.parametrize("text", ["", BEGIN, END, f"{END}\n{BEGIN}"])
 def test_a_text_without_markers_is_refused(text):
-    with pytest.raises(MarkerMissingError, match="Expected the lines"):
+    with pytest.raises(ValueError, match="Expected the lines"):
         replace_table(text, "table")
 
 

@@ -120,8 +120,7 @@ def _from(least: int) -> Callable[[str], int]:
 
 
 def _reproduce(arguments: argparse.Namespace) -> int:
-    from torch_grama.report.comparison_formats import FORMATS
-    from torch_grama.report.comparison_text import to_text
+    from torch_grama.report.comparison_formats import FORMATS, to_text
     from torch_grama.reproduce.config_files import CONFIGS, find_project_folder
     from torch_grama.reproduce.suite import find_suite, list_suites
 
@@ -307,9 +306,8 @@ def _run_other(suite: Suite, results: Path) -> int:
 def _table(
     suite: Suite, arguments: argparse.Namespace, known: dict[str, ColumnFacts]
 ) -> Comparison:
-    from torch_grama.report.comparison import Column
+    from torch_grama.report.comparison import Column, compare
     from torch_grama.report.held_results import HeldNumber, RunResult
-    from torch_grama.report.suite_table import build_table
     from torch_grama.reproduce.columns import look_at_column
 
     held = gather_numbers(arguments.runs, arguments.results)
@@ -322,13 +320,13 @@ def _table(
         facts = known.get(entry.label) or look_at_column(suite, entry, may_fetch=False)
         columns.append(Column(entry.label, entry.metric, facts.absent, suite.count_runs(entry)))
         for name, score in facts.references.items():
-            run = RunResult(score, score, 0, 0, 0, 0, 0.0, "", Path())
+            run = RunResult(score, score)
             references.setdefault(name, {})[entry.label] = HeldNumber(
                 suite.name, "", entry.label, name, entry.metric, (run,)
             )
     if arguments.show:
         _check_rows(suite, arguments.models, held)
-    return build_table(
+    return compare(
         suite.name,
         suite.title,
         columns,
@@ -363,9 +361,9 @@ def gather_numbers(runs: Path, results: str | None) -> list[HeldNumber]:
         runs (Path): The run folders.
         results (str, optional): The folder of numbers that are kept.
     """
-    from torch_grama.report.held_results import ResultFileError, gather
-    from torch_grama.report.runtime_numbers import read_runtime
+    from torch_grama.report.held_results import gather, read_runtime
     from torch_grama.reproduce.config_files import RESULTS, FolderMissingError, find_project_folder
+    from torch_grama.runs.run_folder import RunError
 
     folders = [runs]
     try:
@@ -380,6 +378,6 @@ def gather_numbers(runs: Path, results: str | None) -> list[HeldNumber]:
         for path in sorted((folder / "runtime").glob("*.json")):
             try:
                 held += read_runtime(path)
-            except ResultFileError as error:
+            except RunError as error:
                 print(f"grama: {error}", file=sys.stderr)
     return held

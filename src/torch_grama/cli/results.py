@@ -126,13 +126,14 @@ def _word(value: object) -> str:
 
 def _keep(runs: Path, results: Path) -> None:
     """Copies result and configuration of each finished run to the folder of kept numbers."""
-    from torch_grama.report.held_results import ResultFileError, read_run
+    from torch_grama.report.held_results import read_run
+    from torch_grama.runs.run_folder import RunError
 
     count = 0
     for path in sorted(runs.glob("*/*/*/*/*/result.json")):
         try:
             read_run(path)
-        except ResultFileError as error:
+        except RunError as error:
             print(f"grama: not kept: {error}", file=sys.stderr)
             continue
         place = results / path.parent.relative_to(runs).with_suffix(".json")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from torch_grama.report.held_results import HeldNumber, choose_number, explain_old
 from torch_grama.report.metric_scale import MetricScale, scale_of
-from torch_grama.report.paper_numbers import PaperNumber
+from torch_grama.report.paper_numbers import PaperNumber, read_paper_numbers
+
+Side = Literal["ours", "paper"]
 
 
 @dataclass(frozen=True)
@@ -43,23 +46,57 @@ class Cell:
     r"""The paper's number and ours; each may be missing.
 
     Attributes:
+        column: Where it stands.
         paper: The paper's number.
         ours: Ours.
         absent: Why ours is missing, or empty.
     """
 
+    column: Column
     paper: PaperNumber | None
     ours: HeldNumber | None
     absent: str
 
+    def mean(self, side: Side) -> float | None:
+        r"""The mean of one of the two, if it is there."""
+        number = self.ours if side == "ours" else self.paper
+        return number.mean if number else None
+
     @property
     def difference(self) -> float | None:
         r"""Ours minus the paper's, where both are there."""
-        if self.ours is None or self.paper is None:
-            return None
-        if self.ours.mean is None or self.paper.mean is None:
-            return None
-        return self.ours.mean - self.paper.mean
+        ours, paper = self.mean("ours"), self.mean("paper")
+        return None if ours is None or paper is None else ours - paper
+
+    @property
+    def our_text(self) -> str:
+        r"""Our number, a mark if it is old, its runs and budget; or why it is missing."""
+        number = self.ours
+        if number is None:
+            return self.absent
+        if number.mean is None:
+            return f"validation {number.scale.text(number.validation)}"
+        if not number.budget:
+            return number.text
+        count, wanted = len(number.runs), self.column.runs.get(number.budget, 0)
+        runs = f"{count} of {wanted} runs" if count < wanted else f"{count} run{'s' * (count != 1)}"
+        return f"{number.text} ({runs}, {number.budget})"
+
+    @property
+    def paper_text(self) -> str:
+        r"""The paper's number with deviation, what it prints instead, or a dash."""
+        number = self.paper
+        if number is None or number.mean is None:
+            return number.note or "-" if number else "-"
+        return self.column.scale.text_with_deviation(number.mean, number.deviation)
+
+    @property
+    def difference_text(self) -> str:
+        r"""The difference with its sign, or nothing where there is none."""
+        difference = self.difference
+        if difference is None:
+            return ""
+        return ("" if difference < 0 else "+") + self.column.scale.text(difference)
 
 
 @dataclass(frozen=True)
@@ -97,88 +134,77 @@ class Comparison:
     references: tuple[Row, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def best_of_paper(self, column: int) -> float | None:
-        r"""The best number that the paper prints in a column."""
-        return self._best(
-            column, [row.cells[column].paper for row in self.rows if row.cells[column].paper]
-        )
+    def best(self, column: int, side: Side) -> float | None:
+        r"""The best number of ours, or of the paper's, in a column."""
+        numbers = [row.cells[column].mean(side) for row in self.rows]
+        return self.columns[column].scale.best(n for n in numbers if n is not None)
 
-    def best_of_ours(self, column: int) -> float | None:
-        r"""The best of our numbers in a column."""
-        return self._best(
-            column, [row.cells[column].ours for row in self.rows if row.cells[column].ours]
-        )
-
-    def is_our_best(self, column: int, cell: Cell) -> bool:
-        r"""Whether no other number of ours in the column is better; a missing one never is."""
-        mean = cell.ours.mean if cell.ours else None
-        return mean is not None and mean == self.best_of_ours(column)
-
-    def is_best_of_paper(self, column: int, cell: Cell) -> bool:
-        r"""Whether the paper prints no better number in the column; a missing one never is."""
-        mean = cell.paper.mean if cell.paper else None
-        return mean is not None and mean == self.best_of_paper(column)
-
-    def _best(
-        self, column: int, numbers: Sequence[PaperNumber | HeldNumber | None]
-    ) -> float | None:
-        values = [number.mean for number in numbers if number and number.mean is not None]
-        if not values:
-            return None
-        return max(values) if self.columns[column].scale.higher_is_better else min(values)
+    def is_best(self, column: int, side: Side, cell: Cell) -> bool:
+        r"""Whether none in the column is better; a number that is missing never is the best."""
+        mean = cell.mean(side)
+        return mean is not None and mean == self.best(column, side)
 
 
 def compare(
     suite: str,
     title: str,
     columns: Sequence[Column],
-    paper: Sequence[PaperNumber],
+    tables: Sequence[str],
     held: Sequence[HeldNumber],
     models: Sequence[str] = (),
+    sources: Mapping[str, str] | None = None,
     references: Mapping[str, Mapping[str, HeldNumber]] | None = None,
     budget: str | None = None,
     notes: Sequence[str] = (),
+    only: Sequence[str] = (),
 ) -> Comparison:
-    r"""Lays our numbers beside the paper's.
+    r"""Lays our numbers of one experiment beside the paper's.
 
     Args:
-        suite (str): The name of the experiment.
+        suite (str): The experiment.
         title (str): The heading.
         columns (sequence of Column): The data sets.
-        paper (sequence of PaperNumber): The paper's numbers.
-        held (sequence of HeldNumber): Ours.
-        models (sequence of str, optional): Our rows that the paper does not have; rows of which
+        tables (sequence of str): The tables of the paper.
+        held (sequence of HeldNumber): All numbers that there are.
+        models (sequence of str, optional): Rows to show although the paper has none; rows of which
             there is a number are added in any case. (default: none)
+        sources (mapping, optional): For a summary, the experiment that a column is taken from.
+            (default: :obj:`None`)
         references (mapping, optional): For each trivial predictor its number by data set.
             (default: none)
         budget (str, optional): The budget to show. (default: the largest of each cell)
         notes (sequence of str, optional): Sentences to print below. (default: none)
+        only (sequence of str, optional): The only rows to show; a summary has them in this order,
+            since the tables that it is taken from differ in theirs. (default: all)
     """
     data = {column.data for column in columns}
+    paper = [number for table in tables for number in read_paper_numbers(table)]
+    own = [
+        replace(number, suite=suite)
+        for number in held
+        if number.suite == (sources or {}).get(number.data, suite)
+    ]
     labels = {number.model: number.row for number in paper if number.data in data}
-    ours = [n.model for n in held if n.suite == suite and n.data in data]
-    for model in (*models, *ours):
+    for model in (*models, *(number.model for number in own if number.data in data)):
         labels.setdefault(model, model)
+    if only:
+        order = only if sources else labels
+        labels = {model: labels[model] for model in order if model in labels and model in only}
     printed = {(number.model, number.data, number.metric): number for number in paper}
     rows = []
     for model, label in labels.items():
         cells = []
         for column in columns:
-            number = choose_number(held, suite, column.data, model, budget)
+            number = choose_number(own, suite, column.data, model, budget)
             absent = "" if number else column.absent or "not run"
-            cells.append(Cell(printed.get((model, column.data, column.metric)), number, absent))
+            cell = (model, column.data, column.metric)
+            cells.append(Cell(column, printed.get(cell), number, absent))
         rows.append(Row(label, model, tuple(cells)))
-    trivial = tuple(
-        Row(
-            name,
-            name,
-            tuple(
-                Cell(None, by_data.get(column.data), column.absent or "no such reference")
-                for column in columns
-            ),
-        )
-        for name, by_data in (references or {}).items()
-    )
+    trivial = []
+    for name, by_data in (references or {}).items():
+        found = [(column, by_data.get(column.data)) for column in columns]
+        cells = [Cell(c, None, number, c.absent or "no such reference") for c, number in found]
+        trivial.append(Row(name, name, tuple(cells)))
     shown = [cell.ours for row in rows for cell in row.cells if cell.ours]
     below = (*notes, *filter(None, [explain_old(shown)]))
-    return Comparison(suite, title, tuple(columns), tuple(rows), trivial, below)
+    return Comparison(suite, title, tuple(columns), tuple(rows), tuple(trivial), below)

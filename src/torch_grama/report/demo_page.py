@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 
 from torch_grama.report.error_table import ErrorTable, format_error
-
-TEMPLATE = "templates/demo.html"
+from torch_grama.report.rendering import render
 
 
 @dataclass(frozen=True)
@@ -49,68 +45,15 @@ def build_demo_page(table: ErrorTable, picture: Path, text: DemoText, base: Path
         text (DemoText): The words.
         base (Path): The folder of the page; run folders are named as seen from there.
     """
-    template = Template((files(__package__) / TEMPLATE).read_text(encoding="utf-8"))
-    return template.substitute(
-        title=escape(text.title),
-        lead=escape(text.lead),
-        finding=escape(text.finding),
-        reading=escape(text.reading),
-        alt=escape(f"Error against distance. {text.finding}", quote=True),
+
+    def seen_from_there(path: Path) -> Path:
+        return path.relative_to(base) if path.is_relative_to(base) else path
+
+    return render(
+        "demo.html.jinja",
+        text=text,
+        table=table,
         picture=base64.b64encode(picture.read_bytes()).decode("ascii"),
-        errors=_errors(table),
-        trivial=escape(text.trivial),
-        settings=_rows("words", ["setting", "value"], ([*pair] for pair in text.settings.items())),
-        runs=_rows(
-            "paths",
-            ["model", "hops", "parameters", "selected epoch", "seconds", "run folder"],
-            _describe_runs(table, base),
-        ),
-        commands=escape("\n".join(text.commands)),
-        footer=escape(text.footer),
+        format_error=format_error,
+        place=seen_from_there,
     )
-
-
-def _errors(table: ErrorTable) -> str:
-    head = _cells("th", ["model", *(f"{distance} hops" for distance in table.distances)])
-    lines = []
-    for row in table.rows:
-        cells = [f"<td>{escape(row.label)}</td>"]
-        for distance in table.distances:
-            error = row.errors.get(distance)
-            best = error is not None and error == table.best(distance)
-            cells.append(f"<td class='{'best' if best else 'other'}'>{format_error(error)}</td>")
-        kind = "trivial" if row.is_trivial else "model"
-        lines.append(f"<tr class='{kind}'>{''.join(cells)}</tr>")
-    return _table("Mean squared error at the target", head, lines)
-
-
-def _describe_runs(table: ErrorTable, base: Path) -> Iterable[list[str]]:
-    for row in table.models:
-        for distance, runs in sorted(row.runs.items()):
-            for run in runs:
-                folder = run.path.parent
-                inside = folder.relative_to(base) if folder.is_relative_to(base) else folder
-                yield [
-                    row.label,
-                    str(distance),
-                    f"{run.parameters:,}",
-                    str(run.best_epoch + 1),
-                    f"{run.seconds:.0f}",
-                    str(inside),
-                ]
-
-
-def _rows(kind: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [f"<tr>{_cells('td', row)}</tr>" for row in rows]
-    return _table("", _cells("th", head), lines, kind)
-
-
-def _table(caption: str, head: str, lines: Sequence[str], kind: str = "numbers") -> str:
-    title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    body = "\n".join(lines)
-    head = f"<thead><tr>{head}</tr></thead>"
-    return f"<table class='{kind}'>{title}\n{head}\n<tbody>\n{body}\n</tbody></table>"
-
-
-def _cells(tag: str, texts: Sequence[str]) -> str:
-    return "".join(f"<{tag}>{escape(text)}</{tag}>" for text in texts)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from torch_grama.report.error_table import ErrorRow, ErrorTable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Okabe and Ito's colours, which all kinds of colour vision tell apart; the marks differ too.
 STYLES = (
@@ -45,24 +50,23 @@ def draw_errors(table: ErrorTable, path: Path, title: str, emphasize: str = "") 
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", which="major", color="0.9", linewidth=0.8)
     ends: list[tuple[ErrorRow, str]] = []
-    styles = iter(STYLES * (1 + len(table.models) // len(STYLES)))
+    style: dict[str, Any]
+    styles = cycle(STYLES)
     for row in (*_distinct(table.references), *table.models):
         points = sorted(row.errors.items())
-        x, y = [distance for distance, _ in points], [error for _, error in points]
         if row.is_trivial:
-            axes.plot(x, y, color="0.5", linestyle=(0, (4, 3)), linewidth=1.2)
-            ends.append((row, "0.35"))
-            continue
-        stands_out = row.label == emphasize
-        colour, mark = EMPHASIS if stands_out else next(styles)
-        axes.plot(
-            x, y, color=colour, marker=mark, markersize=6, linewidth=2.6 if stands_out else 1.6
-        )
+            colour, style = "0.35", {"color": "0.5", "linestyle": (0, (4, 3)), "linewidth": 1.2}
+        else:
+            stands_out = row.label == emphasize
+            colour, mark = EMPHASIS if stands_out else next(styles)
+            width = 2.6 if stands_out else 1.6
+            style = {"color": colour, "marker": mark, "markersize": 6, "linewidth": width}
+        axes.plot([hops for hops, _ in points], [error for _, error in points], **style)
         ends.append((row, colour))
     first, last = table.distances[0], table.distances[-1]
     margin = 0.05 * max(1, last - first)
     axes.set_xlim(first - margin, last + 5.5 * margin)
-    _name_lines(axes, ends, last + 0.6 * margin, emphasize)
+    _name_lines(axes, [end for end in ends if end[0].errors], last + 0.6 * margin, emphasize)
     figure.savefig(path, dpi=150)
 
 
@@ -79,20 +83,11 @@ def _distinct(rows: Sequence[ErrorRow]) -> list[ErrorRow]:
     ]
 
 
-def _name_lines(
-    axes: object, ends: Sequence[tuple[ErrorRow, str]], x: float, emphasize: str
-) -> None:
-    from matplotlib.axes import Axes
-
-    assert isinstance(axes, Axes)
+def _name_lines(axes: Axes, ends: Sequence[tuple[ErrorRow, str]], x: float, emphasize: str) -> None:
     to_share = axes.transScale + axes.transLimits  # data to shares of width and height
-    heights = [
-        float(to_share.transform((1.0, row.errors[max(row.errors)]))[1]) if row.errors else 0.0
-        for row, _ in ends
-    ]
+    errors = [row.errors[max(row.errors)] for row, _ in ends]
+    heights = [float(to_share.transform((1.0, error))[1]) for error in errors]
     for (row, colour), height in zip(ends, spread(heights, LEAST_GAP), strict=True):
-        if not row.errors:
-            continue
         axes.text(
             x,
             height,

@@ -51,9 +51,10 @@ class ErrorTable:
         r"""The rows that were not."""
         return tuple(row for row in self.rows if row.is_trivial)
 
-    def best(self, distance: int) -> float | None:
-        r"""The lowest error at a distance."""
-        return min((r.errors[distance] for r in self.rows if distance in r.errors), default=None)
+    def is_best(self, row: ErrorRow, distance: int) -> bool:
+        r"""Whether a row has an error at a distance, and no row a lower one."""
+        known = [other.errors[distance] for other in self.rows if distance in other.errors]
+        return distance in row.errors and row.errors[distance] == min(known)
 
     def ratio(self, above: str, below: str, distance: int) -> float | None:
         r"""How many times the error of one row is that of another, where both are known."""
@@ -84,17 +85,15 @@ def build_error_table(
     ]
     for model, label in labels.items():
         runs: dict[int, tuple[RunResult, ...]] = {}
+        errors: dict[int, float] = {}
         for number in held:
             if number.model == model and number.data in distances:
-                counted = tuple(r for r in number.runs if not seeds or r.seed in seeds)
-                counted = tuple(run for run in counted if run.test is not None)
-                if counted:
-                    runs[distances[number.data]] = counted
+                counted = [run for run in number.runs if not seeds or run.seed in seeds]
+                tests = {run: run.test for run in counted if run.test is not None}
+                if tests:
+                    runs[distances[number.data]] = tuple(tests)
+                    errors[distances[number.data]] = statistics.fmean(tests.values())
         if runs:
-            errors = {
-                distance: statistics.fmean(run.test for run in own if run.test is not None)
-                for distance, own in runs.items()
-            }
             rows.append(ErrorRow(label, errors, runs))
     return ErrorTable(tuple(sorted(set(distances.values()))), tuple(rows))
 
@@ -108,22 +107,16 @@ def format_error(error: float | None) -> str:
 
 def format_error_table(table: ErrorTable) -> str:
     r"""Returns the table as plain text, the lowest error of each distance starred."""
-    head = ["mean squared error", *(f"{distance} hops" for distance in table.distances)]
-    body = [
-        [row.label, *(mark_best(table, row, distance) for distance in table.distances)]
-        for row in table.rows
-    ]
-    widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]
-    lines = []
-    for line in [head, ["-" * width for width in widths], *body]:
-        cells = [line[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines) + "\n"
-
-
-def mark_best(table: ErrorTable, row: ErrorRow, distance: int) -> str:
-    r"""Prints one cell, with a star where no error of its column is lower."""
-    error = row.errors.get(distance)
-    star = "*" if error is not None and error == table.best(distance) else ""
-    return star + format_error(error)
+    lines = [["mean squared error", *(f"{distance} hops" for distance in table.distances)]]
+    for row in table.rows:
+        errors = [
+            "*" * table.is_best(row, distance) + format_error(row.errors.get(distance))
+            for distance in table.distances
+        ]
+        lines.append([row.label, *errors])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    lines.insert(1, ["-" * width for width in widths])
+    return "".join(
+        "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip() + "\n"
+        for line in lines
+    )

@@ -1,7 +1,8 @@
-"""The numbers we hold: result files of finished runs, gathered by what they measure."""
+"""The numbers we hold: result files of finished runs and measured times, by what they measure."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import statistics
@@ -9,18 +10,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torch_grama.report.metric_scale import scale_of
-from torch_grama.runs import Result, RunError
-from torch_grama.runs.run_folder import RESULT
+from torch_grama.report.metric_scale import MetricScale, scale_of
+from torch_grama.runs.result import Result, deviation
+from torch_grama.runs.run_folder import RESULT, RunError
 
 CHANGED = {"grama": "0.2.0"}
 """How the words of a model begin, and the version in which its numbers changed last."""
 OLD_MARK = "†"
-FAILURE_FILE = ".failure.json"
-
-
-class ResultFileError(ValueError):
-    r"""A result file that cannot be read; the message names it and what is wrong."""
+BUDGETS = ("paper", "short", "smoke")
+"""From the largest to the smallest."""
+_FAILURE = ".failure.json"
+_NUMBERS = ("val", "test", "seed", "fold", "best_epoch", "parameters", "seconds")
+# The width of the paper's runtime table, what the benchmark calls a model, and the paper's row.
+_WIDTH = 256
+_ROWS = {
+    "PyG GCN, cached": "gcn",
+    "PyG GPS": "gps",
+    "GRAMA(GCN), naive": "grama-gcn-naive",
+    "GRAMA(GCN)": "grama-gcn",
+    "GRAMA(GatedGCN)": "grama-gatedgcn",
+    "GRAMA(GPS)": "grama-gps",
+}
 
 
 @dataclass(frozen=True)
@@ -42,13 +52,13 @@ class RunResult:
 
     val: float
     test: float | None
-    seed: int
-    fold: int
-    best_epoch: int
-    parameters: int
-    seconds: float
-    hardware: str
-    path: Path
+    seed: int = 0
+    fold: int = 0
+    best_epoch: int = 0
+    parameters: int = 0
+    seconds: float = 0.0
+    hardware: str = ""
+    path: Path = Path()
     version: str = ""
 
 
@@ -73,10 +83,14 @@ class HeldNumber:
     runs: tuple[RunResult, ...]
 
     @property
+    def scale(self) -> MetricScale:
+        r"""How it is printed."""
+        return scale_of(self.metric)
+
+    @property
     def tests(self) -> list[float]:
         r"""The test values in the unit of the tables."""
-        factor = scale_of(self.metric).factor
-        return [factor * run.test for run in self.runs if run.test is not None]
+        return [self.scale.factor * run.test for run in self.runs if run.test is not None]
 
     @property
     def mean(self) -> float | None:
@@ -86,12 +100,12 @@ class HeldNumber:
     @property
     def deviation(self) -> float | None:
         r"""The sample deviation over runs, or :obj:`None` for fewer than two."""
-        return statistics.stdev(self.tests) if len(self.tests) > 1 else None
+        return deviation(self.tests)
 
     @property
     def validation(self) -> float:
         r"""The mean validation value in the unit of the tables."""
-        return scale_of(self.metric).factor * statistics.fmean(run.val for run in self.runs)
+        return self.scale.factor * statistics.fmean(run.val for run in self.runs)
 
     @property
     def old_version(self) -> str:
@@ -100,6 +114,14 @@ class HeldNumber:
         """
         versions = [run.version for run in self.runs if is_old(self.model, run.version)]
         return min(versions, key=_numbers, default="")
+
+    @property
+    def text(self) -> str:
+        r"""Mean and deviation as printed, with a mark if it is old; empty without a test value."""
+        if self.mean is None:
+            return ""
+        text = self.scale.text_with_deviation(self.mean, self.deviation)
+        return f"{text} {OLD_MARK}" if self.old_version else text
 
 
 def is_old(model: str, version: str) -> bool:
@@ -126,10 +148,6 @@ def explain_old(numbers: Iterable[HeldNumber]) -> str:
     )
 
 
-def _numbers(version: str) -> list[int]:
-    return [int(part) for part in re.findall(r"\d+", version)[:3]]
-
-
 def read_run(path: Path) -> tuple[Result, RunResult]:
     r"""Reads the result file of a run.
 
@@ -140,33 +158,23 @@ def read_run(path: Path) -> tuple[Result, RunResult]:
         Everything in it, and the part that the tables use.
 
     Raises:
-        ResultFileError: If it is no result file, or a number of it is none.
+        RunError: If it is no result file, or a number of it is none.
     """
-    try:
-        result = Result.load(path)
-    except RunError as error:
-        raise ResultFileError(str(error)) from error
+    result = Result.load(path)
     for name in ("data", "model", "metric"):
-        if not isinstance(getattr(result, name), str):
-            raise ResultFileError(
-                f"{path}: expected '{name}' to be a word (got {getattr(result, name)!r})"
-            )
-    for name in ("val", "test", "seed", "fold", "best_epoch", "parameters", "seconds"):
+        value = getattr(result, name)
+        if not isinstance(value, str):
+            raise RunError(f"{path}: expected '{name}' to be a word (got {value!r})")
+    for name in _NUMBERS:
         value = getattr(result, name)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not (is_number and math.isfinite(value)) and (name, value) != ("test", None):
-            raise ResultFileError(f"{path}: expected '{name}' to be a number (got {value!r})")
+            raise RunError(f"{path}: expected '{name}' to be a number (got {value!r})")
     hardware: object = result.hardware
     if isinstance(hardware, Mapping):
         hardware = hardware.get("accelerator", hardware.get("processor", ""))
     return result, RunResult(
-        val=result.val,
-        test=result.test,
-        seed=result.seed,
-        fold=result.fold,
-        best_epoch=result.best_epoch,
-        parameters=result.parameters,
-        seconds=result.seconds,
+        **{name: getattr(result, name) for name in _NUMBERS},
         hardware=str(hardware),
         path=path,
         version=str(result.versions.get("torch_grama", "")),
@@ -190,11 +198,11 @@ def gather(folders: Iterable[Path]) -> tuple[list[HeldNumber], list[str]]:
     for folder in folders:
         for path in sorted((*folder.glob("*/*/*/*/*.json"), *folder.glob("*/*/*/*/*/*.json"))):
             suite, budget, data, model, *inner = path.relative_to(folder).parts
-            if (len(inner) == 2 and inner[1] != RESULT) or path.name.endswith(FAILURE_FILE):
+            if (len(inner) == 2 and inner[1] != RESULT) or path.name.endswith(_FAILURE):
                 continue
             try:
                 result, run = read_run(path)
-            except ResultFileError as error:
+            except RunError as error:
                 faults.append(str(error))
                 continue
             key = (suite, budget, data, model, result.metric)
@@ -206,9 +214,6 @@ def gather(folders: Iterable[Path]) -> tuple[list[HeldNumber], list[str]]:
     return numbers, faults
 
 
-BUDGETS = ("paper", "short", "smoke")
-
-
 def choose_number(
     numbers: Sequence[HeldNumber], suite: str, data: str, model: str, budget: str | None = None
 ) -> HeldNumber | None:
@@ -218,3 +223,36 @@ def choose_number(
         found = [number for number in found if number.budget == budget]
     order = {name: place for place, name in enumerate(BUDGETS)}
     return min(found, key=lambda number: order.get(number.budget, len(order)), default=None)
+
+
+def read_runtime(path: Path) -> list[HeldNumber]:
+    r"""Reads milliseconds of a training step and of inference: the depth scene of a file that
+    ``python -m benchmarks.runtime`` wrote, as far as it was measured at the width of the paper.
+
+    Args:
+        path (Path): The file.
+
+    Raises:
+        RunError: If it is no such file.
+    """
+    numbers = []
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        hardware, version = str(record["hardware"]), str(record.get("torch_grama", ""))
+        for row in record["rows"]:
+            if row["scene"] != "depth" or row["model"] not in _ROWS or row["width"] != _WIDTH:
+                continue
+            model = f"{_ROWS[row['model']]}-depth{row['depth']}"
+            for data, key in (("training", "train_ms"), ("inference", "infer_ms")):
+                time = float(row[key])
+                run = RunResult(
+                    time, time, seconds=time / 1000, hardware=hardware, path=path, version=version
+                )
+                numbers.append(HeldNumber("runtime", hardware, data, model, f"{data}_ms", (run,)))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{path}: not a file of measured times ({error!r})") from error
+    return numbers
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)[:3]]

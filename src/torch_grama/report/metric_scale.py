@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -22,6 +23,15 @@ class MetricScale:
     higher_is_better: bool
     factor: float
     digits: int | None
+
+    @property
+    def arrow(self) -> str:
+        r"""The direction in which it improves."""
+        return "↑" if self.higher_is_better else "↓"
+
+    def best(self, values: Iterable[float]) -> float | None:
+        r"""The best of several values, if there is one."""
+        return (max if self.higher_is_better else min)(values, default=None)
 
     def text(self, value: float) -> str:
         r"""Prints a value that already has the table's unit."""

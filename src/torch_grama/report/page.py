@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from torch_grama.report.dynamics_figures import coefficient_figure, impulse_figure, pole_figure
@@ -23,10 +22,9 @@ from torch_grama.report.page_comparison import compare_runs
 from torch_grama.report.page_settings import setting_table
 from torch_grama.report.reach_figures import error_figures, influence_figures, smoothness_figure
 from torch_grama.report.reach_table import reach_rows
+from torch_grama.report.rendering import read_asset, render
+from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.run_files import RunFiles, name_apart
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 MAX_BYTES = 8_000_000
 # Runs whose dynamics are drawn one by one; the others stand in cards, curves and tables.
@@ -96,43 +94,8 @@ def write_page(runs: Sequence[RunFiles], path: str | Path, title: str = "GRAMA r
     path.parent.mkdir(parents=True, exist_ok=True)
     links = {str(run.folder): _link(run.folder, path.parent) for run in runs}
     html = build_page(runs, title, links).html
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        unfinished.write_text(html, encoding="utf-8")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_atomically(path, html.encode())
     return path
-
-
-def read_asset(name: str) -> str:
-    r"""A template, style or script of the page."""
-    text = (files(__package__) / "templates" / name).read_text(encoding="utf-8")
-    return text.replace("\r\n", "\n")
-
-
-def render(template: str, **values: object) -> str:
-    r"""Fills a template; every value is escaped.
-
-    Args:
-        template (str): Its file.
-        **values (object): What it shows.
-    """
-    return _template(template).render(**values)
-
-
-@lru_cache(maxsize=4)
-def _template(name: str) -> Template:
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FunctionLoader(read_asset),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template(name)
 
 
 @lru_cache(maxsize=8)

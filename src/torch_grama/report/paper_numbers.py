@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-FOLDER = "paper"
+_FOLDER = files(__package__) / "paper"
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,7 @@ class PaperNumber:
 @cache
 def list_paper_tables() -> Sequence[str]:
     r"""Returns the names of the tables of which there is a file."""
-    return tuple(
-        sorted(
-            entry.name.removesuffix(".csv")
-            for entry in (files(__package__) / FOLDER).iterdir()
-            if entry.name.endswith(".csv")
-        )
-    )
+    return tuple(sorted(entry.name.removesuffix(".csv") for entry in _FOLDER.iterdir()))
 
 
 @cache
@@ -63,14 +57,10 @@ def read_paper_numbers(table: str) -> Sequence[PaperNumber]:
             f"Expected a table of the paper, one of {', '.join(list_paper_tables())} "
             f"(got {table!r})"
         )
-    text = (files(__package__) / FOLDER / f"{table}.csv").read_text(encoding="utf-8")
+    text = (_FOLDER / f"{table}.csv").read_text(encoding="utf-8")
     return tuple(
         PaperNumber(
-            row["table"],
-            row["row"],
-            row["model"],
-            row["data"],
-            row["metric"],
+            *(row["table"], row["row"], row["model"], row["data"], row["metric"]),
             float(row["mean"]) if row["mean"] else None,
             float(row["deviation"]) if row["deviation"] else None,
             row["note"],
@@ -88,8 +78,6 @@ def find_paper_number(suite: str, data: str, model: str, metric: str) -> PaperNu
         model (str): The model.
         metric (str): The metric.
     """
-    if suite not in list_paper_tables():
-        return None
+    numbers = read_paper_numbers(suite) if suite in list_paper_tables() else ()
     wanted = (data, model, metric)
-    numbers = read_paper_numbers(suite)
     return next((n for n in numbers if (n.data, n.model, n.metric) == wanted), None)

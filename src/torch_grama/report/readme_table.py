@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torch_grama.report.held_results import OLD_MARK, HeldNumber, explain_old
+from torch_grama.report.held_results import HeldNumber, explain_old
 from torch_grama.report.metric_scale import scale_of
 from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
 
@@ -18,19 +18,14 @@ NOTHING = (
 )
 
 
-class MarkerMissingError(ValueError):
-    r"""A text without the two lines between which the table stands."""
-
-
 def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str:
     r"""One row a data set: GRAMA, the best other model, the paper's GRAMA.
 
     Among our variants of a data set the one with the best validation score is shown, whatever its
     test score; likewise among the other models. Numbers made before a model changed have a mark.
-    Sentences below the table name the data sets on
-    which GRAMA is behind, and the backbones that alone, plain or tuned, are ahead of GRAMA around
-    them. Ablations, which compare GRAMA with itself, are left out. Without any number it is a
-    sentence that says so.
+    Sentences below the table name the data sets on which GRAMA is behind, and the backbones that
+    alone, plain or tuned, are ahead of GRAMA around them. Ablations, which compare GRAMA with
+    itself, are left out. Without any number it is a sentence that says so.
 
     Args:
         held (sequence of HeldNumber): Our numbers.
@@ -52,8 +47,8 @@ def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str
     for (suite, data), metric in sorted(cells.items(), key=lambda cell: _by_number(*cell[0])):
         scale = scale_of(metric)
         own = [n for n in held if (n.suite, n.data, n.budget) == (suite, data, budget)]
-        grama = _best([n for n in own if n.model.startswith(GRAMA)], metric)
-        other = _best([n for n in own if not n.model.startswith(GRAMA)], metric)
+        grama = _best([n for n in own if n.model.startswith(GRAMA)])
+        other = _best([n for n in own if not n.model.startswith(GRAMA)])
         shown = grama or other
         assert shown is not None
         printed += [number for number in (grama, other) if number]
@@ -61,13 +56,13 @@ def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str
             behind.append(data)
         if ahead := _backbones_ahead(own):
             backbones.append(f"{data} ({', '.join(ahead)})")
-        arrow = "↑" if scale.higher_is_better else "↓"
-        lines.append(
-            f"| {data} | {scale.label} {arrow} | {_text(grama)} | "
-            f"{grama.model if grama else '-'} | "
-            f"{f'{_text(other)} ({other.model})' if other else 'not run'} | "
-            f"{_paper(suite, data, metric)} | {len(shown.runs)} | {shown.runs[0].hardware} |"
-        )
+        texts = [
+            *(data, f"{scale.label} {scale.arrow}"),
+            *((grama.text, grama.model) if grama else ("not run", "-")),
+            f"{other.text} ({other.model})" if other else "not run",
+            *(_paper(suite, data, metric), str(len(shown.runs)), shown.runs[0].hardware),
+        ]
+        lines.append(f"| {' | '.join(texts)} |")
     if old := explain_old(printed):
         lines += ["", old]
     if behind:
@@ -85,12 +80,12 @@ def replace_table(text: str, table: str) -> str:
         table (str): The table.
 
     Raises:
-        MarkerMissingError: If a marker is missing.
+        ValueError: If a marker is missing.
     """
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise MarkerMissingError(f"Expected the lines '{BEGIN}' and '{END}' in the text")
+        raise ValueError(f"Expected the lines '{BEGIN}' and '{END}' in the text")
     return f"{before}{BEGIN}\n{table}\n{END}{after}"
 
 
@@ -100,10 +95,10 @@ def _by_number(suite: str, data: str) -> tuple[str, str, int]:
     return (suite, word, int(number)) if number.isdecimal() else (suite, data, 0)
 
 
-def _best(numbers: Sequence[HeldNumber], metric: str) -> HeldNumber | None:
+def _best(numbers: Sequence[HeldNumber]) -> HeldNumber | None:
     known = [number for number in numbers if number.mean is not None]
-    choose = max if scale_of(metric).higher_is_better else min
-    return choose(known, key=lambda number: number.validation, default=None)
+    higher = bool(known) and known[0].scale.higher_is_better
+    return (max if higher else min)(known, key=lambda number: number.validation, default=None)
 
 
 def _backbones_ahead(numbers: Sequence[HeldNumber]) -> list[str]:
@@ -116,27 +111,16 @@ def _backbones_ahead(numbers: Sequence[HeldNumber]) -> list[str]:
 def _is_behind(grama: HeldNumber, other: HeldNumber) -> bool:
     assert grama.mean is not None
     assert other.mean is not None
-    if scale_of(grama.metric).higher_is_better:
-        return grama.mean < other.mean
-    return grama.mean > other.mean
-
-
-def _text(number: HeldNumber | None) -> str:
-    if number is None or number.mean is None:
-        return "not run"
-    text = scale_of(number.metric).text_with_deviation(number.mean, number.deviation)
-    return f"{text} {OLD_MARK}" if number.old_version else text
+    sign = 1 if grama.scale.higher_is_better else -1
+    return sign * grama.mean < sign * other.mean
 
 
 def _paper(suite: str, data: str, metric: str) -> str:
-    if suite not in list_paper_tables():
-        return "-"
-    scale = scale_of(metric)
     numbers = [
         number.mean
-        for number in read_paper_numbers(suite)
+        for number in (read_paper_numbers(suite) if suite in list_paper_tables() else ())
         if number.data == data and number.model.startswith(GRAMA) and number.mean is not None
     ]
-    if not numbers:
-        return "-"
-    return scale.text(max(numbers) if scale.higher_is_better else min(numbers))
+    scale = scale_of(metric)
+    best = scale.best(numbers)
+    return "-" if best is None else scale.text(best)

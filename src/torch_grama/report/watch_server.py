@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from torch_grama.report.page import PageError, make_policy, read_asset, render
+from torch_grama.report.page import PageError, make_policy
+from torch_grama.report.rendering import read_asset, render
 from torch_grama.report.watched_runs import WatchedRuns
 from torch_grama.runs.run_folder import RunError
 from torch_grama.runs.safe_files import LIMITS, open_inside
