@@ -9,7 +9,7 @@ from sphinx.application import Sphinx
 from command_text import describe_commands, describe_settings
 from model_text import describe_models
 from results_text import describe_results
-from runtime_text import describe_depth, describe_sizes
+from runtime_text import describe_depth, describe_molecules, describe_sizes
 from suite_text import describe_suites
 
 PARTS = {
@@ -18,6 +18,7 @@ PARTS = {
     "models.md": describe_models,
     "suites.md": describe_suites,
     "depth32.md": describe_depth,
+    "molecules.md": describe_molecules,
     "sizes.md": describe_sizes,
     "results.md": describe_results,
 }

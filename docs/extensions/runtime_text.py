@@ -7,8 +7,7 @@ from pathlib import Path
 
 from markdown_text import plain, table
 
-MEASURED = Path(__file__).resolve().parents[2] / "results" / "runtime"
-FILES = ("nvidia-h200.json", "nvidia-h200-growth.json")
+MEASURED = Path(__file__).resolve().parents[2] / "results" / "runtime" / "nvidia-h200.json"
 BASELINE = "PyG GCN, cached"
 SHOWN = (
     BASELINE,
@@ -25,8 +24,8 @@ SHOWN = (
 
 def read_rows() -> list[dict[str, object]]:
     """Returns what was measured, one row a model and size."""
-    files = [json.loads((MEASURED / name).read_text(encoding="utf-8")) for name in FILES]
-    return [row for file in files for row in file["rows"]]
+    rows: list[dict[str, object]] = json.loads(MEASURED.read_text(encoding="utf-8"))["rows"]
+    return rows
 
 
 def describe_depth(depth: int = 32) -> str:
@@ -53,7 +52,7 @@ def describe_depth(depth: int = 32) -> str:
 
 def describe_sizes() -> str:
     """Returns a table of time and memory against nodes and edges."""
-    rows = [row for row in read_rows() if row["scene"] in ("nodes", "edges")]
+    rows = [row for row in read_rows() if row["scene"] in ("nodes", "edges", "largest")]
     sizes = {(row["num_nodes"], row["num_edges"]): row for row in rows}
     lines = [
         (
@@ -66,4 +65,25 @@ def describe_sizes() -> str:
         for (nodes, edges), row in sorted(sizes.items())
     ]
     header = ["Nodes", "Directed edges", "Training step", "Inference", "Peak memory"]
+    return table(header, lines)
+
+
+def describe_molecules() -> str:
+    """Returns a table of training steps on batches of small graphs, as they are and recorded."""
+    lines = []
+    for row in read_rows():
+        if "eager_ms" not in row:
+            continue
+        recorded = "recorded_ms" in row
+        lines.append(
+            (
+                str(row["scene"]),
+                plain(str(row["model"])),
+                f"{row['eager_ms']:.1f} ms",
+                f"{row['recorded_ms']:.2f} ms" if recorded else "not recorded",
+                f"{row['recorded_kernels']:.0f}" if recorded else "-",
+                f"{row['recorded_epochs_a_minute']:.0f}" if recorded else "-",
+            )
+        )
+    header = ["Batches like", "Model", "Step", "Recorded", "Kernels", "Epochs a minute"]
     return table(header, lines)
