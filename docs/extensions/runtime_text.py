@@ -79,11 +79,11 @@ def describe_molecules() -> str:
             (
                 str(row["scene"]),
                 plain(str(row["model"])),
-                f"{row['eager_ms']:.1f} ms",
-                f"{row['recorded_ms']:.2f} ms" if recorded else "not recorded",
+                f"{row['eager_ms']:.1f}",
+                f"{row['recorded_ms']:.2f}" if recorded else "-",
                 f"{row['recorded_kernels']:.0f}" if recorded else "-",
                 f"{row['recorded_epochs_a_minute']:.0f}" if recorded else "-",
             )
         )
-    header = ["Batches like", "Model", "Step", "Recorded", "Kernels", "Epochs a minute"]
+    header = ["Batches like", "Model", "Step, ms", "Recorded, ms", "Kernels", "Epochs a minute"]
     return table(header, lines)
