@@ -1,16 +1,18 @@
 import json
 import re
 import shutil
+import signal
 
 import pytest
 import yaml
 
 from torch_grama.cli import main
-from torch_grama.experiments.run import RunInterrupted
+from torch_grama.experiments.run import RunInterrupted, run_experiment
 from torch_grama.reproduce import reproduction
 from torch_grama.reproduce.reproduction import plan_runs, run_planned
 from torch_grama.reproduce.run_many import run_in_processes, run_one_by_one
 from torch_grama.reproduce.suite import SuiteError, read_suite
+from torch_grama.training.progress import SilentReporter
 
 SUITE = {
     "title": "Tiny",
@@ -147,6 +149,32 @@ def test_a_run_that_was_asked_to_stop_has_not_failed(suite, tmp_path, monkeypatc
     with pytest.raises(RunInterrupted):
         run_planned(run)
     assert not (run.folder.parent / "fold0-seed0.failure.json").exists()
+
+
+class InterruptedInTheLastEpoch(SilentReporter):
+    """Sends the signal of Ctrl-C when there is no epoch left that it could end."""
+
+    def epoch(self, report):
+        if report.epoch + 1 == report.max_epochs:
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.slow
+def test_a_signal_in_the_last_epoch_of_a_run_ends_all(configs, tmp_path, monkeypatch, capsys):
+    def interrupted(*arguments, **options):
+        return run_experiment(*arguments, **{**options, "report": InterruptedInTheLastEpoch()})
+
+    runs = tmp_path / "runs"
+    command = ["reproduce", "tiny", "--configs", str(configs), "--runs", str(runs), "--quiet"]
+    monkeypatch.setattr(reproduction, "run_experiment", interrupted)
+    assert main(command) == 130
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "grama: interrupted; the same command goes on.\n")
+    assert len(list(runs.rglob("config.yaml"))) == 1  # the second was not begun
+    assert len(list(runs.rglob("result.json"))) == 1  # the first had come to its end
+    monkeypatch.undo()
+    assert main(command) == 0
+    assert len(list(runs.rglob("result.json"))) == 2
 
 
 @pytest.mark.slow

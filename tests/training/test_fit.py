@@ -355,6 +355,12 @@ def test_signal_ends_the_run_saved(tmp_path):
     assert (outcome.epochs, outcome.stop_reason) == (5, "max_epochs")
 
 
+def test_signal_in_the_last_epoch_is_told(tmp_path):
+    listener = Listener(lambda epoch: epoch == 2 and os.kill(os.getpid(), signal.SIGTERM))
+    outcome, _ = run(tmp_path, report=listener, max_epochs=3, patience=None)
+    assert (outcome.stop_reason, outcome.signal, outcome.is_finished) == ("max_epochs", 15, True)
+
+
 class SignalWhileSaving(pl.Callback):
     """Sends SIGTERM while a checkpoint is written, in the middle of the second epoch."""
 

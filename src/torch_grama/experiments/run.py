@@ -44,21 +44,25 @@ _THREADS_AT_START = torch.get_num_threads()
 
 
 class RunInterrupted(Exception):
-    r"""A run was asked to stop; it saved its state and can be resumed.
+    r"""A run was asked to stop; it saved its state and can be resumed, or is finished.
 
     Attributes:
         folder: The run.
         exit_code: What a command exits with: 128 plus the number of the signal.
     """
 
-    def __init__(self, folder: Path, exit_code: int) -> None:
-        super().__init__(f"The run was interrupted; go on with `grama train --resume {folder}`.")
+    def __init__(self, folder: Path, exit_code: int, is_finished: bool = False) -> None:
+        super().__init__(
+            f"Interrupted in its last epoch, the run '{folder}' is finished."
+            if is_finished
+            else f"The run was interrupted; go on with `grama train --resume {folder}`."
+        )
         self.folder = folder
         self.exit_code = exit_code
 
-    def __reduce__(self) -> tuple[type[RunInterrupted], tuple[Path, int]]:
+    def __reduce__(self) -> tuple[type[RunInterrupted], tuple[Path, int], dict[str, object]]:
         # an exception is rebuilt from its message otherwise, which cannot cross processes
-        return type(self), (self.folder, self.exit_code)
+        return type(self), (self.folder, self.exit_code), {"args": self.args}
 
 
 def run_experiment(
@@ -96,7 +100,8 @@ def run_experiment(
         ConfigError: A setting cannot be.
         DatasetError: The data is not there or cannot be used.
         RunError: The folder is not usable.
-        RunInterrupted: The run was asked to stop.
+        RunInterrupted: The run was asked to stop; if that was in its last epoch, its result is
+            there.
     """
     if test is not None:
         config = dataclasses.replace(config, test=test)
@@ -156,6 +161,8 @@ def run_experiment(
             )
         result = _conclude(config, task, data, outcome)
         result.save(run.result)
+    if outcome.signal is not None:
+        raise RunInterrupted(run.path, outcome.exit_code, is_finished=True)
     return result
 
 

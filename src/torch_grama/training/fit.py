@@ -127,7 +127,9 @@ def fit(
         line = _capture(task, data_module, settings, device)
         if line is not None:
             reporter.note(line)
-        _train(task, data_module, files, settings, source, reporter, tensorboard, callbacks)
+        received = _train(
+            task, data_module, files, settings, source, reporter, tensorboard, callbacks
+        )
     finally:
         reporter.end()
     last = read_checkpoint(files.last)
@@ -135,6 +137,8 @@ def fit(
     assert final is not None
     assert final["run"]["stop_reason"], "the last checkpoint of a run says why it ended"
     _take_best(task, files, last, final)
+    # one that came in the last epoch ended nothing, and is for the caller to obey
+    final["run"]["signal"] = final["run"]["signal"] or received
     return _outcome(task, files, final, source, notes)
 
 
@@ -295,7 +299,8 @@ def _train(
     reporter: Reporter,
     tensorboard: bool,
     callbacks: Sequence[pl.Callback],
-) -> None:
+) -> int | None:
+    r"""Trains, and returns the signal that came meanwhile, if one did."""
     several = settings.devices > 1
     callback = EpochEnd(
         files,
@@ -329,6 +334,7 @@ def _train(
         task.capture(None)
         checks.restore()
         torch.use_deterministic_algorithms(was_deterministic)
+    return watch.received
 
 
 def _build_trainer(

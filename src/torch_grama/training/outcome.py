@@ -25,7 +25,8 @@ class FitOutcome:
         last_checkpoint: The state to resume from.
         best_checkpoint: The weights of the best epoch; the task has them.
         metrics_file: One row an epoch.
-        signal: Number of the signal that interrupted the run, if one did.
+        signal: Number of the signal that came, if one did: it interrupted the run, or came in the
+            last epoch of one that is finished.
         resumed_from: The checkpoint the run went on from, if it did.
         notes: What the user should know, one sentence each.
     """
