@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import torch_grama
-from torch_grama.cli import CommandParser, build_parser, main
+from torch_grama.cli import build_parser, main
+from torch_grama.cli.parser import CommandParser
 
 PROJECT = Path(__file__).parents[2]
 
@@ -38,9 +39,13 @@ def test_version(capsys):
 
 def test_the_package_can_be_run():
     done = subprocess.run(
-        [sys.executable, "-m", "torch_grama", "--version"], capture_output=True, text=True
+        [sys.executable, "-m", "torch_grama", "--version"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(PROJECT / "src")},
     )
-    assert (done.returncode, done.stdout) == (0, f"grama {torch_grama.__version__}\n")
+    expected = (0, f"grama {torch_grama.__version__}\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == expected
 
 
 def test_version_is_that_of_the_distribution():
@@ -103,15 +108,15 @@ def test_known_commands_and_other_choices_are_left_alone(capsys, parser):
     assert "invalid choice: 'cvs'" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_the_command_as_a_process():
-    result = subprocess.run(
-        [sys.executable, "-m", "torch_grama", "--version"],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(PROJECT / "src")},
-        timeout=120,
-        check=False,
-    )
-    assert (result.returncode, result.stdout) == (0, f"grama {torch_grama.__version__}\n")
-    assert result.stderr == ""
+@pytest.mark.parametrize(
+    ("words", "at_once"), [("--help", False), ("data list", False), ("data list", True)]
+)
+def test_output_that_nobody_reads_ends_the_command_quietly(monkeypatch, capsys, words, at_once):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w", buffering=1 if at_once else -1) as gone:
+        monkeypatch.setattr(sys, "stdout", gone)
+        with pytest.raises(SystemExit) as stop:
+            main(words.split())
+    assert stop.value.code == 141
+    assert capsys.readouterr().err == ""

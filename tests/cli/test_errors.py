@@ -22,6 +22,7 @@ from torch_grama.training import CheckpointError
         (DatasetError("The file is odd."), 2, "grama: The file is odd.\n"),
         (ConfigError("No such setting"), 2, "grama: No such setting.\n"),
         (RunError("No such run"), 2, "grama: No such run.\n"),
+        (RunError("Did you mean 'node'?"), 2, "grama: Did you mean 'node'?\n"),
         (CheckpointError("It is cut short"), 1, "grama: It is cut short.\n"),
         (RunInterrupted(Path("r"), 143), 143, "grama train --resume r`.\n"),
         (KeyboardInterrupt(), 130, "grama: interrupted.\n"),

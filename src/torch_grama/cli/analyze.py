@@ -6,15 +6,13 @@ import argparse
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from torch_grama.cli.errors import guarded
 from torch_grama.cli.loading import LoadingProgress
+from torch_grama.cli.parser import Commands
 
 if TYPE_CHECKING:
     from torch_grama.analysis import Analysis
-
-Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 
 _EPILOG = """\
 examples:
@@ -24,20 +22,15 @@ examples:
 """
 
 
-def add_analyze_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
-    r"""Adds ``analyze`` to a parser.
-
-    Args:
-        subparsers: What ``ArgumentParser.add_subparsers`` returned.
-    """
-    parser = subparsers.add_parser(
+def add_to(commands: Commands) -> None:
+    """Adds ``analyze`` to a parser."""
+    parser = commands.add_parser(
         "analyze",
         help="look at the dynamics, the reach and the errors of a run",
         description="Looks at the best weights of a run: coefficients, poles and stability of "
         "every block, how far information travels, whether states become alike, and where "
         "predictions are wrong. Writes RUN/analysis.json, which `grama report` shows.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folder", type=Path, metavar="RUN", help="the folder of the run")
     parser.add_argument(
@@ -61,7 +54,7 @@ def add_analyze_commands(subparsers: argparse._SubParsersAction[Parser]) -> None
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="where to write [RUN/analysis.json]"
     )
-    parser.set_defaults(run=guarded(_analyze))
+    parser.runs(_analyze)
 
 
 def _analyze(arguments: argparse.Namespace) -> int:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from torch_grama.cli.errors import guarded
 from torch_grama.cli.loading import LoadingProgress
+from torch_grama.cli.parser import CommandParser, Commands
+from torch_grama.cli.tables import print_table
 
 if TYPE_CHECKING:
     from torch_grama.datasets.entry import Entry
@@ -20,49 +20,39 @@ if TYPE_CHECKING:
     from torch_grama.datasets.task_data import GraphTaskData
 
 
-Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
+def add_to(commands: Commands) -> None:
+    """Adds ``data list``, ``data get``, ``data show`` and ``data check`` to a parser."""
+    data = commands.add_parser("data", help="list, fetch, show and check data sets")
+    below = data.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-
-def add_data_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
-    r"""Adds ``data list``, ``data get``, ``data show`` and ``data check`` to a parser.
-
-    Every command sets ``run`` to a function that takes the parsed arguments and returns the exit
-    status.
-
-    Args:
-        subparsers: What ``ArgumentParser.add_subparsers`` returned.
-    """
-    data = subparsers.add_parser("data", help="list, fetch, show and check data sets")
-    commands = data.add_subparsers(title="commands", metavar="COMMAND", required=True)
-
-    listing = commands.add_parser("list", help="all data sets: size, task, metric, what is here")
+    listing = below.add_parser("list", help="all data sets: size, task, metric, what is here")
     _add_root(listing)
-    _add_json(listing)
-    listing.set_defaults(run=_guarded(_list))
+    listing.add_json()
+    listing.runs(_list, ValueError)
 
-    get = commands.add_parser("get", help="fetch or generate data sets")
+    get = below.add_parser("get", help="fetch or generate data sets")
     get.add_argument("names", nargs="+", metavar="NAME", help="names as `grama data list` prints")
     _add_options(get)
     _add_root(get)
-    get.set_defaults(run=_guarded(_get))
+    get.runs(_get, ValueError)
 
-    show = commands.add_parser("show", help="statistics beside the published ones, and a picture")
+    show = below.add_parser("show", help="statistics beside the published ones, and a picture")
     show.add_argument("name", metavar="NAME", help="a name, or the path of your own files")
     show.add_argument("--picture", type=Path, metavar="FILE", help="PNG to write [NAME.png]")
     show.add_argument("--no-picture", action="store_true", help="print the statistics only")
     show.add_argument("--graph", type=int, metavar="N", help="number of the graph to draw")
     _add_options(show)
     _add_root(show)
-    _add_json(show)
-    show.set_defaults(run=_guarded(_show))
+    show.add_json()
+    show.runs(_show, ValueError)
 
-    check = commands.add_parser("check", help="say what is understood of your own files")
+    check = below.add_parser("check", help="say what is understood of your own files")
     check.add_argument("path", type=Path, metavar="PATH", help="a file or folder")
     _add_options(check)
-    check.set_defaults(run=_guarded(_check))
+    check.runs(_check, ValueError)
 
 
-def _add_root(parser: argparse.ArgumentParser) -> None:
+def _add_root(parser: CommandParser) -> None:
     parser.add_argument(
         "--root",
         type=Path,
@@ -71,11 +61,7 @@ def _add_root(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
-
-
-def _add_options(parser: argparse.ArgumentParser) -> None:
+def _add_options(parser: CommandParser) -> None:
     parser.add_argument(
         "-o",
         "--option",
@@ -86,42 +72,30 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _guarded(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """Turns a mistake in a name, an option or a file into one sentence and the exit status 2."""
-
-    def sentence(arguments: argparse.Namespace) -> int:
-        try:
-            return run(arguments)
-        except ValueError as error:
-            print(f"grama: {error}", file=sys.stderr)
-            return 2
-
-    return guarded(sentence)
-
-
 def _list(arguments: argparse.Namespace) -> int:
     from torch_grama.datasets.catalogue import CATALOGUE
     from torch_grama.datasets.storage import Storage
+    from torch_grama.runs.words import format_bytes
 
     storage = Storage(arguments.root)
-    rows = [_facts(entry, storage) for entry in CATALOGUE.values()]
     if arguments.json:
-        print(json.dumps(rows, indent=2))
+        facts = [_facts(entry, storage) for entry in CATALOGUE.values()]
+        print(json.dumps(facts, indent=2))
         return 0
     table = [["name", "task", "metric", "graphs", "size", "here", "what it asks"]]
-    for row in rows:
-        table.append(
-            [
-                str(row["name"]),
-                f"{row['level']} {row['kind']}",
-                f"{row['metric']} {'↑' if row['higher_is_better'] else '↓'}",
-                f"{row['graphs']:,}",
-                _size_in_words(int(str(row["bytes"]))),
-                str(row["here"]),
-                str(row["summary"]),
-            ]
-        )
-    _print_table(table, right=(3, 4))
+    table += [
+        [
+            entry.name,
+            f"{entry.level} {entry.kind}",
+            f"{entry.metric.name} {'↑' if entry.metric.higher_is_better else '↓'}",
+            f"{entry.published.num_graphs:,}",
+            format_bytes(entry.disk_bytes) if entry.disk_bytes else "-",
+            _presence(entry, storage),
+            entry.summary,
+        ]
+        for entry in CATALOGUE.values()
+    ]
+    print_table(table, right=(3, 4))
     print(
         "\nTransfer sets exist for any distance (transfer-ring-25) and as -carry and -legacy; "
         "property sets as -true."
@@ -172,7 +146,7 @@ def _show(arguments: argparse.Namespace) -> int:
     marks = {True: "=", False: "differs", None: ""}
     table = [["", "here", "published", ""]]
     table += [[row.name, row.measured, row.published, marks[row.agrees]] for row in rows]
-    _print_table(table, right=(1, 2))
+    print_table(table, right=(1, 2))
     for note in (f"Published: {published.source}." if published.source else "", *task.notes):
         if note:
             print(f"- {note}")
@@ -265,21 +239,3 @@ def _report(task: GraphTaskData, rows: Sequence[Comparison], picture: Path | Non
         "notes": list(task.notes),
         "picture": None if picture is None else str(picture),
     }
-
-
-def _size_in_words(size: int) -> str:
-    if size == 0:
-        return "-"
-    if size < 1e6:
-        return f"{size / 1e3:,.0f} kB"
-    return f"{size / 1e6:,.1f} MB" if size < 1e9 else f"{size / 1e9:,.1f} GB"
-
-
-def _print_table(table: Sequence[Sequence[str]], right: Sequence[int]) -> None:
-    widths = [max(len(row[place]) for row in table) for place in range(len(table[0]))]
-    for row in table:
-        cells = [
-            cell.rjust(width) if place in right else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        print("  ".join(cells).rstrip())

@@ -9,17 +9,15 @@ import textwrap
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from torch_grama.cli.errors import guarded
+from torch_grama.cli.parser import Commands
 from torch_grama.reproduce.worker_processes import prepare_workers
 
 if TYPE_CHECKING:
     from torch_grama.report.demo_page import DemoText
     from torch_grama.report.error_table import ErrorTable
     from torch_grama.reproduce.reproduction import PlannedRun
-
-Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 
 OUT = Path("runs/demo")
 PICTURE = "error-by-distance.png"
@@ -52,13 +50,9 @@ _COMMANDS = (
 )
 
 
-def add_demo_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
-    r"""Adds ``demo`` to a parser.
-
-    Args:
-        subparsers: What ``ArgumentParser.add_subparsers`` returned.
-    """
-    parser = subparsers.add_parser(
+def add_to(commands: Commands) -> None:
+    """Adds ``demo`` to a parser."""
+    parser = commands.add_parser(
         "demo",
         help="compare GRAMA with its backbone on a task of many hops, in about a minute",
         description="Trains GCN, and GRAMA around it, to carry a random value along lines of "
@@ -79,7 +73,7 @@ def add_demo_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
         metavar="N",
         help=f"runs side by side [the cores, at most {MOST_JOBS}]",
     )
-    parser.set_defaults(run=guarded(_demo))
+    parser.runs(_demo)
 
 
 def _demo(arguments: argparse.Namespace) -> int:

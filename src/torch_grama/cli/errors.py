@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import errno
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -26,9 +28,20 @@ _EXTRAS = {
     "rdkit": "molecules",
     "ogb": "molecules",
 }
+# By name: a command has loaded the rooms whose errors it can meet, and no others.
+_STATUS = {
+    "DatasetError": 2,
+    "ConfigError": 2,
+    "RunError": 2,
+    "PageError": 2,
+    "CheckpointError": 1,
+    "NonFiniteLossError": 1,
+}
+_NOBODY_READS = 128 + 13
+"""What a program exits with that SIGPIPE ended."""
 
 
-def guarded(run: Run) -> Run:
+def guarded(run: Run, *mistakes: type[Exception]) -> Run:
     r"""Wraps a command so that an error of the user or the machine becomes one sentence.
 
     The exit status is 2 for a mistake in the call, the settings or the data, 1 for a failure
@@ -36,69 +49,82 @@ def guarded(run: Run) -> Run:
 
     Args:
         run (callable): The command.
+        mistakes (type, optional): Further errors that are a mistake in the call.
     """
 
     def wrapped(arguments: argparse.Namespace) -> int:
         try:
             return run(arguments)
         except KeyboardInterrupt:
-            _say("interrupted")
-            return 130
+            return say("interrupted", 130)
         except ModuleNotFoundError as error:
             extra = _EXTRAS.get((error.name or "").partition(".")[0])
             if extra is None:
                 raise
-            _say(f"'{error.name}' is not installed: run `pip install 'torch-grama[{extra}]'`")
-            return 2
+            return say(f"'{error.name}' is not installed: run `pip install 'torch-grama[{extra}]'`")
+        except OSError as error:
+            return _explain_system(error)
         except Exception as error:
-            status = _explain(error)
-            if status is None:
-                raise
-            return status
+            return _explain(error, mistakes)
 
     return wrapped
 
 
-def _explain(error: Exception) -> int | None:
-    """Says what happened and returns the exit status; nothing for an error of our own making."""
-    from torch_grama.datasets.errors import DatasetError
+def say(text: object, status: int = 2) -> int:
+    r"""Prints a sentence to standard error, and returns the exit status.
 
-    if isinstance(error, DatasetError):
-        _say(str(error))
-        return 2
-    if isinstance(error, OSError):
-        return _explain_system(error)
-    # only commands that train raise what follows, and they have loaded it
-    names = {kind.__name__ for kind in type(error).__mro__}
+    Args:
+        text (object): The sentence, with or without its full stop.
+        status (int, optional): The exit status. (default: :obj:`2`)
+    """
+    sentence = str(text).rstrip(".")
+    print(f"grama: {sentence}{'' if sentence.endswith('?') else '.'}", file=sys.stderr)
+    return status
+
+
+@contextmanager
+def quiet_pipe() -> Iterator[None]:
+    r"""Ends the process quietly when nobody reads its output any more, as in ``grama data list |
+    head``.
+    """
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # what is left in the buffer is written as the process ends, to where it is not missed
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(_NOBODY_READS)
+
+
+def _explain(error: Exception, mistakes: tuple[type[Exception], ...]) -> int:
+    """Says what happened; an error of our own making is raised."""
+    names = [kind.__name__ for kind in type(error).__mro__]
     if "RunInterrupted" in names:
-        _say(str(error))
-        return int(getattr(error, "exit_code", 1))
-    if names & {"ConfigError", "RunError"}:
-        _say(str(error))
-        return 2
-    if names & {"CheckpointError", "NonFiniteLossError"}:
-        _say(str(error))
-        return 1
+        return say(error, int(getattr(error, "exit_code", 1)))
+    for name in names:
+        if name in _STATUS:
+            return say(error, _STATUS[name])
     if "OutOfMemoryError" in names or isinstance(error, MemoryError):
-        _say(
+        return say(
             "out of memory: lower trainer.batch_size, model.hidden_channels or model.seq_len, set "
-            "model.recompute true, or take subgraphs with `--trainer.loader subgraphs`"
+            "model.recompute true, or take subgraphs with `--trainer.loader subgraphs`",
+            1,
         )
-        return 1
-    return None
+    if isinstance(error, mistakes):
+        return say(error)
+    raise error
 
 
 def _explain_system(error: OSError) -> int:
+    if isinstance(error, BrokenPipeError):
+        print(flush=True)  # raises it again if it is standard output that nobody reads
     place = f"'{error.filename}'" if error.filename else "a file"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        _say(
+        return say(
             f"the disk is full (writing {place}): what was saved before is whole; make room and "
-            f"resume the run"
+            f"resume the run",
+            1,
         )
-    else:
-        _say(f"{place} cannot be used ({error.strerror or error})")
-    return 1
-
-
-def _say(text: str) -> None:
-    print(f"grama: {text.rstrip('.')}.", file=sys.stderr)
+    return say(f"{place} cannot be used ({error.strerror or error})", 1)

@@ -7,49 +7,38 @@ import json
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
+
+from torch_grama.cli.parser import Commands
 
 if TYPE_CHECKING:
     from torch_grama.experiments.models import ModelFacts
 
-Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 
-
-def add_models_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
-    r"""Adds ``models`` to a parser.
-
-    Args:
-        subparsers: What ``ArgumentParser.add_subparsers`` returned.
-    """
-    models = subparsers.add_parser(
+def add_to(commands: Commands) -> None:
+    """Adds ``models`` to a parser."""
+    models = commands.add_parser(
         "models",
         help="list the models: equation, reference, size, cost",
         description="Lists every model that `grama train --model WORD` takes.",
         epilog="examples:\n  grama models\n  grama models gcn grama --num-layers 16\n"
         "  grama models --json > models.json",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     models.add_argument("names", nargs="*", metavar="WORD", help="only these, in full")
     models.add_argument("--hidden-channels", type=int, default=64, metavar="N", help="width [64]")
     models.add_argument("--num-layers", type=int, default=8, metavar="N", help="depth [8]")
-    models.add_argument("--json", action="store_true", help="print JSON in place of a table")
-    models.set_defaults(run=_models)
+    models.add_json()
+    models.runs(_models, ValueError)
 
 
 def _models(arguments: argparse.Namespace) -> int:
-    import sys
-
     from torch_grama.experiments.catalogue import canonical_name, find_model
     from torch_grama.experiments.models import list_models
 
     names = [canonical_name(name) for name in arguments.names]
-    try:
-        for name in names:
-            find_model(name)
-        models = list_models(arguments.hidden_channels, arguments.num_layers)
-    except ValueError as error:
-        print(f"grama: {error}.", file=sys.stderr)
-        return 2
+    for name in names:
+        find_model(name)
+    models = list_models(arguments.hidden_channels, arguments.num_layers)
     chosen = [model for model in models if not names or model.name in names]
     if arguments.json:
         print(json.dumps([asdict(model) for model in chosen], indent=2, ensure_ascii=False))

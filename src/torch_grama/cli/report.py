@@ -5,11 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TypeVar
 
-from torch_grama.cli.errors import guarded
-
-Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
+from torch_grama.cli.parser import Commands
 
 _EPILOG = """\
 examples:
@@ -21,19 +18,14 @@ other file.
 """
 
 
-def add_report_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
-    r"""Adds ``report`` to a parser.
-
-    Args:
-        subparsers: What ``ArgumentParser.add_subparsers`` returned.
-    """
-    parser = subparsers.add_parser(
+def add_to(commands: Commands) -> None:
+    """Adds ``report`` to a parser."""
+    parser = commands.add_parser(
         "report",
         help="make one HTML page about one or several runs",
         description="Makes one self-contained HTML page: learning curves, comparison with the "
         "paper, how far information travels, stability, errors, settings.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folders", nargs="+", type=Path, metavar="RUN", help="folders of runs")
     parser.add_argument(
@@ -44,21 +36,16 @@ def add_report_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
         help="the page [report.html]",
     )
     parser.add_argument("--title", default="GRAMA report", help="its title [GRAMA report]")
-    parser.set_defaults(run=guarded(_report))
+    parser.runs(_report)
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from torch_grama.report.page import PageError, write_page
+    from torch_grama.report.page import write_page
     from torch_grama.runs.run_files import expand_folders, read_run_files
-    from torch_grama.runs.run_folder import RunError
     from torch_grama.runs.words import format_bytes
 
-    try:
-        runs = [read_run_files(folder) for folder in expand_folders(arguments.folders)]
-        path = write_page(runs, arguments.out, arguments.title)
-    except (PageError, RunError) as error:
-        print(f"grama: {str(error).rstrip('.')}.", file=sys.stderr)
-        return 2
+    runs = [read_run_files(folder) for folder in expand_folders(arguments.folders)]
+    path = write_page(runs, arguments.out, arguments.title)
     for run in runs:
         for note in run.notes:
             print(f"grama: {run.name}: {note}", file=sys.stderr)

@@ -7,11 +7,12 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from torch_grama.cli.errors import guarded
+from torch_grama.cli.errors import say
+from torch_grama.cli.parser import Commands, whole_number
 
 if TYPE_CHECKING:
     from torch_grama.report.comparison import Comparison
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from torch_grama.reproduce.run_many import Outcome
     from torch_grama.reproduce.suite import Suite
     from torch_grama.search.sweep_progress import SweepReport
-
-Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 
 RUNS = Path("runs/reproduce")
 _EPILOG = """\
@@ -35,20 +34,15 @@ examples:
 """
 
 
-def add_reproduce_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
-    r"""Adds ``reproduce`` to a parser.
-
-    Args:
-        subparsers: What ``ArgumentParser.add_subparsers`` returned.
-    """
-    parser = subparsers.add_parser(
+def add_to(commands: Commands) -> None:
+    """Adds ``reproduce`` to a parser."""
+    parser = commands.add_parser(
         "reproduce",
         help="run an experiment of the paper and print its table beside ours",
         description="Runs what is missing of an experiment of the paper, skips what is done, and "
         "prints the paper's table with our numbers. It may be stopped at any moment; the same "
         "command goes on.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("name", metavar="NAME", help="an experiment, or `list` to name them all")
     parser.add_argument("--models", nargs="+", default=[], metavar="ROW", help="only these rows")
@@ -59,7 +53,7 @@ def add_reproduce_commands(subparsers: argparse._SubParsersAction[Parser]) -> No
     parser.add_argument(
         "--seeds",
         nargs="+",
-        type=_from(0),
+        type=whole_number(0),
         default=[],
         metavar="N",
         help="these folds, or seeds where there is one fold [as the budget says]",
@@ -81,7 +75,7 @@ def add_reproduce_commands(subparsers: argparse._SubParsersAction[Parser]) -> No
         "--format", default="text", metavar="WORD", help="text, markdown, latex, csv or html [text]"
     )
     parser.add_argument(
-        "--jobs", type=_from(1), default=1, metavar="N", help="runs side by side [1]"
+        "--jobs", type=whole_number(1), default=1, metavar="N", help="runs side by side [1]"
     )
     parser.add_argument("--ray", action="store_true", help="run on Ray on this machine")
     parser.add_argument("--ray-address", metavar="ADDRESS", help="run on this Ray cluster")
@@ -93,30 +87,9 @@ def add_reproduce_commands(subparsers: argparse._SubParsersAction[Parser]) -> No
     parser.add_argument("--results", metavar="DIR", help="numbers that are kept [results]")
     parser.add_argument("--configs", metavar="DIR", help="the configurations [configs]")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the table to a file too")
-    parser.add_argument("--json", action="store_true", help="list: print JSON")
+    parser.add_json("list: print JSON")
     parser.add_argument("--quiet", action="store_true", help="print the table only")
-    parser.set_defaults(run=guarded(_reproduce))
-
-
-class _StoppedError(Exception):
-    """The runs were asked to stop."""
-
-    def __init__(self, exit_code: int) -> None:
-        super().__init__(exit_code)
-        self.exit_code = exit_code
-
-
-def _from(least: int) -> Callable[[str], int]:
-    """A whole number that is not below another, for the parser."""
-
-    def read(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(
-                f"expected a whole number from {least} on (got {text!r})"
-            )
-        return int(text)
-
-    return read
+    parser.runs(_reproduce, ValueError)
 
 
 def _reproduce(arguments: argparse.Namespace) -> int:
@@ -125,30 +98,20 @@ def _reproduce(arguments: argparse.Namespace) -> int:
     from torch_grama.reproduce.suite import find_suite, list_suites
 
     if arguments.format not in FORMATS:
-        print(
-            f"grama: Expected '--format' to be one of {', '.join(FORMATS)} "
-            f"(got {arguments.format!r})",
-            file=sys.stderr,
+        raise ValueError(
+            f"Expected '--format' to be one of {', '.join(FORMATS)} (got {arguments.format!r})"
         )
-        return 2
-    try:
-        configs = find_project_folder(CONFIGS, arguments.configs)
-        if arguments.name == "list":
-            return _list(list_suites(configs), arguments.json)
-        suite = find_suite(arguments.name, configs)
-        if arguments.budget:
-            suite.check_budget(arguments.budget)
-        known: dict[str, ColumnFacts] = {}
-        failures = 0 if arguments.show else _run(suite, arguments, known)
-        if arguments.plan:
-            return 0
-        table = _table(suite, arguments, known)
-    except _StoppedError as stop:
-        print("grama: interrupted; the same command goes on.", file=sys.stderr)
-        return stop.exit_code
-    except ValueError as error:
-        print(f"grama: {error}", file=sys.stderr)
-        return 2
+    configs = find_project_folder(CONFIGS, arguments.configs)
+    if arguments.name == "list":
+        return _list(list_suites(configs), arguments.json)
+    suite = find_suite(arguments.name, configs)
+    if arguments.budget:
+        suite.check_budget(arguments.budget)
+    known: dict[str, ColumnFacts] = {}
+    status = 0 if arguments.show else _run(suite, arguments, known)
+    if status > 1 or arguments.plan:
+        return status
+    table = _table(suite, arguments, known)
     text = FORMATS[arguments.format](table)
     if arguments.out:
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
@@ -159,7 +122,7 @@ def _reproduce(arguments: argparse.Namespace) -> int:
         print(to_text(table, shutil.get_terminal_size().columns), end="")
     else:
         print(text, end="")
-    return 1 if failures else 0
+    return status
 
 
 def _list(suites: Sequence[Suite], as_json: bool) -> int:
@@ -184,7 +147,7 @@ def _list(suites: Sequence[Suite], as_json: bool) -> int:
 
 
 def _run(suite: Suite, arguments: argparse.Namespace, known: dict[str, ColumnFacts]) -> int:
-    """Does what is missing; what it learns of the columns is left in `known`."""
+    """Does what is missing and returns the exit status; `known` gets what it learns of columns."""
     from torch_grama.experiments.run import RunInterrupted
     from torch_grama.reproduce.columns import look_at_column
     from torch_grama.reproduce.config_files import RESULTS, find_project_folder
@@ -198,7 +161,7 @@ def _run(suite: Suite, arguments: argparse.Namespace, known: dict[str, ColumnFac
     for entry in suite.columns(arguments.data, arguments.budget or "smoke"):
         facts = known[entry.label] = look_at_column(suite, entry, may_fetch=True)
         if facts.reason:
-            print(f"grama: {entry.label} is left out: {facts.reason}", file=sys.stderr)
+            say(f"{entry.label} is left out: {facts.reason}")
     absent = [label for label, facts in known.items() if facts.absent]
     folds = {label: facts.num_folds for label, facts in known.items() if not facts.absent}
 
@@ -224,26 +187,24 @@ def _run(suite: Suite, arguments: argparse.Namespace, known: dict[str, ColumnFac
             print(f"{'to do' if run in missing else 'done '}  {run.name}  {run.folder}")
         return 0
 
-    def say(text: str) -> None:
+    def tell(text: str) -> None:
         if not arguments.quiet:
             print(text, file=sys.stderr)
 
-    say(f"{suite.title}: {len(runs)} runs, {len(runs) - len(missing)} of them done")
+    tell(f"{suite.title}: {len(runs)} runs, {len(runs) - len(missing)} of them done")
     failures = 0
     try:
         for count, (run, outcome) in enumerate(_outcomes(missing, arguments), start=1):
             if isinstance(outcome, Exception):
                 failures += 1
-                say(f"[{count}/{len(missing)}] {run.name}: failed: {outcome}")
+                words = f"failed: {outcome}"
             else:
                 score = outcome.val if outcome.test is None else outcome.test
-                say(
-                    f"[{count}/{len(missing)}] {run.name}: {outcome.metric} {score:.5g} "
-                    f"({outcome.seconds:.0f} s)"
-                )
-    except (KeyboardInterrupt, RunInterrupted) as error:
-        raise _StoppedError(getattr(error, "exit_code", 130)) from error
-    return failures
+                words = f"{outcome.metric} {score:.5g} ({outcome.seconds:.0f} s)"
+            tell(f"[{count}/{len(missing)}] {run.name}: {words}")
+    except (KeyboardInterrupt, RunInterrupted) as stop:
+        return say("interrupted; the same command goes on", getattr(stop, "exit_code", 130))
+    return 1 if failures else 0
 
 
 def _tune(suite: Suite, runs: Sequence[PlannedRun], arguments: argparse.Namespace) -> None:
@@ -289,18 +250,14 @@ def _run_other(suite: Suite, results: Path) -> int:
     """Experiments that are not made of training runs."""
     if suite.is_summary:
         names = sorted({entry.suite for entry in suite.data})
-        print(f"grama: taken from {', '.join(names)}; reproduce these", file=sys.stderr)
-        return 0
+        return say(f"taken from {', '.join(names)}; reproduce these", 0)
     project = suite.folder.parents[1]
     if not (project / "benchmarks" / "runtime.py").is_file():
-        print(
-            "grama: times are measured by `python -m benchmarks.runtime` in a checkout of "
-            "torch-grama",
-            file=sys.stderr,
+        return say(
+            "times are measured by `python -m benchmarks.runtime` in a checkout of torch-grama", 0
         )
-        return 0
     command = [sys.executable, "-m", "benchmarks.runtime", "--out", str(results / "runtime")]
-    return subprocess.run(command, cwd=project).returncode
+    return 1 if subprocess.run(command, cwd=project).returncode else 0
 
 
 def _table(
@@ -373,11 +330,11 @@ def gather_numbers(runs: Path, results: str | None) -> list[HeldNumber]:
             raise
     held, faults = gather(folders)
     for fault in faults:
-        print(f"grama: {fault}", file=sys.stderr)
+        say(fault)
     for folder in folders[1:]:
         for path in sorted((folder / "runtime").glob("*.json")):
             try:
                 held += read_runtime(path)
             except RunError as error:
-                print(f"grama: {error}", file=sys.stderr)
+                say(error)
     return held

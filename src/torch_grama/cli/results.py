@@ -8,31 +8,26 @@ import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from torch_grama.cli.errors import guarded
+from torch_grama.cli.parser import Commands
 from torch_grama.cli.reproduce import RUNS, gather_numbers
+from torch_grama.cli.tables import print_table
 
 if TYPE_CHECKING:
     from torch_grama.report.held_results import HeldNumber
 
-Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 
-
-def add_results_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
-    r"""Adds ``results`` to a parser.
-
-    Args:
-        subparsers: What ``ArgumentParser.add_subparsers`` returned.
-    """
-    parser = subparsers.add_parser(
+def add_to(commands: Commands) -> None:
+    """Adds ``results`` to a parser."""
+    parser = commands.add_parser(
         "results",
         help="list every number that is held",
         description="Lists every number of finished experiments: suite, data, model, metric, mean "
         "and deviation over runs, budget, parameters, hardware, configuration, and the paper's "
         "value.",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
+    parser.add_json()
     parser.add_argument(
         "--runs", type=Path, default=RUNS, metavar="DIR", help=f"the run folders [{RUNS}]"
     )
@@ -41,23 +36,19 @@ def add_results_commands(subparsers: argparse._SubParsersAction[Parser]) -> None
         "--keep", action="store_true", help="copy the results of finished runs to the kept numbers"
     )
     parser.add_argument("--readme", type=Path, metavar="FILE", help="renew the table in this file")
-    parser.set_defaults(run=guarded(_results))
+    parser.runs(_results, ValueError)
 
 
 def _results(arguments: argparse.Namespace) -> int:
     from torch_grama.report.held_results import explain_old
 
-    try:
-        if arguments.runs != RUNS and not arguments.runs.is_dir():
-            raise ValueError(f"Expected a folder of runs at '{arguments.runs}' (got none)")
-        if arguments.keep:
-            _keep(arguments.runs, Path(arguments.results or "results"))
-        if arguments.readme:
-            return _renew(arguments.readme, arguments.results)
-        held = gather_numbers(arguments.runs, arguments.results)
-    except ValueError as error:
-        print(f"grama: {error}", file=sys.stderr)
-        return 2
+    if arguments.runs != RUNS and not arguments.runs.is_dir():
+        raise ValueError(f"Expected a folder of runs at '{arguments.runs}' (got none)")
+    if arguments.keep:
+        _keep(arguments.runs, Path(arguments.results or "results"))
+    if arguments.readme:
+        return _renew(arguments.readme, arguments.results)
+    held = gather_numbers(arguments.runs, arguments.results)
     facts = [_facts(number) for number in held]
     if arguments.json:
         print(json.dumps(facts, indent=2))
@@ -65,12 +56,7 @@ def _results(arguments: argparse.Namespace) -> int:
     if not facts:
         print("No results yet: `grama reproduce transfer --budget smoke` makes some.")
         return 0
-    lines = [_HEAD, *(_texts(number, fact) for number, fact in zip(held, facts, strict=True))]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(_HEAD))]
-    for line in lines:
-        print(
-            "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-        )
+    print_table([_HEAD, *(_texts(*row) for row in zip(held, facts, strict=True))])
     if old := explain_old(held):
         print(f"\n{old}")
     return 0

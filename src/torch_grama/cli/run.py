@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TypeVar
 
-from torch_grama.cli.errors import guarded
 from torch_grama.cli.loading import LoadingProgress
+from torch_grama.cli.parser import CommandParser, Commands
 
-Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 
-
-def add_run_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
-    r"""Adds ``evaluate``, ``predict``, ``info`` and ``export`` to a parser.
-
-    Args:
-        subparsers: What ``ArgumentParser.add_subparsers`` returned.
-    """
+def add_to(commands: Commands) -> None:
+    """Adds ``evaluate``, ``predict``, ``info`` and ``export`` to a parser."""
     evaluate = _add(
-        subparsers,
+        commands,
         "evaluate",
         "measure the best weights of a run again",
         "grama evaluate runs/first\n  grama evaluate runs/first --split val --json",
@@ -27,11 +20,11 @@ def add_run_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
     evaluate.add_argument(
         "--split", choices=["train", "val", "test"], default="test", help="which part [test]"
     )
-    evaluate.add_argument("--json", action="store_true", help="print JSON")
-    evaluate.set_defaults(run=guarded(_evaluate))
+    evaluate.add_json("print JSON")
+    evaluate.runs(_evaluate)
 
     predict = _add(
-        subparsers,
+        commands,
         "predict",
         "predict every node or graph with the best weights of a run",
         "grama predict runs/first --out predictions.csv\n"
@@ -49,16 +42,14 @@ def add_run_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
         metavar="FILE",
         help=".csv, .json, .jsonl or .parquet [predictions.csv]",
     )
-    predict.set_defaults(run=guarded(_predict))
+    predict.runs(_predict)
 
-    info = _add(
-        subparsers, "info", "say what a run is and how far it came", "grama info runs/first"
-    )
-    info.add_argument("--json", action="store_true", help="print JSON, all settings included")
-    info.set_defaults(run=guarded(_info))
+    info = _add(commands, "info", "say what a run is and how far it came", "grama info runs/first")
+    info.add_json("print JSON, all settings included")
+    info.runs(_info)
 
     export = _add(
-        subparsers,
+        commands,
         "export",
         "write the best weights of a run in a form others can load",
         "grama export runs/first --format safetensors\n"
@@ -73,18 +64,15 @@ def add_run_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
     export.add_argument(
         "--out", type=Path, metavar="FOLDER", help="where to write [RUN/export-FORMAT]"
     )
-    export.set_defaults(run=guarded(_export))
+    export.runs(_export)
 
 
-def _add(
-    subparsers: argparse._SubParsersAction[Parser], name: str, summary: str, examples: str
-) -> argparse.ArgumentParser:
-    parser = subparsers.add_parser(
+def _add(commands: Commands, name: str, summary: str, examples: str) -> CommandParser:
+    parser = commands.add_parser(
         name,
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}.",
         epilog=f"examples:\n  {examples}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folder", type=Path, metavar="RUN", help="the folder of the run")
     return parser

@@ -5,16 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from torch_grama.cli.errors import guarded
 from torch_grama.cli.loading import LoadingProgress
+from torch_grama.cli.parser import Commands
 
 if TYPE_CHECKING:
     from torch_grama.search.space import Space
     from torch_grama.search.sweep_table import SweepResult
-
-Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 
 _EPILOG = """\
 a space file:
@@ -40,13 +38,9 @@ examples:
 """
 
 
-def add_sweep_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
-    r"""Adds ``sweep`` to a parser.
-
-    Args:
-        subparsers: What ``ArgumentParser.add_subparsers`` returned.
-    """
-    sweep = subparsers.add_parser(
+def add_to(commands: Commands) -> None:
+    """Adds ``sweep`` to a parser."""
+    sweep = commands.add_parser(
         "sweep",
         help="search a space of settings, on this machine or a Ray cluster",
         usage="grama sweep SPACE.yaml [options] [--SECTION.SETTING VALUE]"
@@ -54,10 +48,10 @@ def add_sweep_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
         description="Tries the settings of a space, each trial in its own run folders, and writes "
         "a sorted table and the best settings.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    sweep.set_defaults(run=guarded(_sweep), keep_unknown=True)
+    sweep.set_defaults(keep_unknown=True)
+    sweep.runs(_sweep)
     sweep.add_argument(
         "space", type=Path, metavar="SPACE", help="a YAML file, or the folder of a sweep to resume"
     )
@@ -90,7 +84,7 @@ def add_sweep_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
         "--num-trials", type=int, metavar="N", help="trials of a random or optuna search [20]"
     )
     sweep.add_argument("--quiet", action="store_true", help="print the table only")
-    sweep.add_argument("--json", action="store_true", help="print the result as JSON only")
+    sweep.add_json("print the result as JSON only")
 
 
 def _sweep(arguments: argparse.Namespace) -> int:

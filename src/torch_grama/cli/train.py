@@ -6,18 +6,16 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
-from torch_grama.cli.errors import guarded
 from torch_grama.cli.loading import LoadingProgress
+from torch_grama.cli.parser import Commands
 
 if TYPE_CHECKING:
     from torch_grama.datasets.task_data import GraphTaskData
     from torch_grama.experiments.config import RunConfig
     from torch_grama.experiments.folds import Summary
     from torch_grama.runs.result import Result
-
-Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 
 _EPILOG = """\
 common settings (all of them: grama train --help-all, for one model: --model WORD --help-all):
@@ -51,13 +49,9 @@ examples:
 """
 
 
-def add_train_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
-    r"""Adds ``train`` to a parser.
-
-    Args:
-        subparsers: What ``ArgumentParser.add_subparsers`` returned.
-    """
-    train = subparsers.add_parser(
+def add_to(commands: Commands) -> None:
+    """Adds ``train`` to a parser."""
+    train = commands.add_parser(
         "train",
         help="train a model on a data set or your own files, or resume a run",
         usage="grama train --data NAME_OR_PATH [--model WORD] [options] [--SECTION.SETTING VALUE]"
@@ -65,10 +59,10 @@ def add_train_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
         description="Trains a model, keeps the weights of the best validation epoch, and evaluates "
         "them once on test.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    train.set_defaults(run=guarded(_train), keep_unknown=True)
+    train.set_defaults(keep_unknown=True)
+    train.runs(_train)
     train.add_argument(
         "--run", dest="folder", type=Path, metavar="PATH", help="run folder [runs/TIME-DATA-MODEL]"
     )
@@ -81,7 +75,7 @@ def add_train_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
     )
     train.add_argument("--no-test", action="store_true", help="leave the test part unread")
     train.add_argument("--quiet", action="store_true", help="print the result only")
-    train.add_argument("--json", action="store_true", help="print the result as JSON only")
+    train.add_json("print the result as JSON only")
     train.add_argument(
         "--print-config",
         "--print_config",

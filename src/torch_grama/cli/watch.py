@@ -6,28 +6,21 @@ import argparse
 import errno
 import sys
 from pathlib import Path
-from typing import TypeVar
 
-from torch_grama.cli.errors import guarded
-
-Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
+from torch_grama.cli.errors import say
+from torch_grama.cli.parser import Commands
 
 PORT = 8765
 
 
-def add_watch_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
-    r"""Adds ``watch`` to a parser.
-
-    Args:
-        subparsers: What ``ArgumentParser.add_subparsers`` returned.
-    """
-    parser = subparsers.add_parser(
+def add_to(commands: Commands) -> None:
+    """Adds ``watch`` to a parser."""
+    parser = commands.add_parser(
         "watch",
         help="follow running and finished runs in a browser",
         description="Serves the runs of a folder on this machine alone; the list renews itself, "
         "and each run has its report. End it with Ctrl-C.",
         epilog="examples:\n  grama watch runs\n  grama watch runs --port 9000",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "folder",
@@ -40,7 +33,7 @@ def add_watch_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument(
         "--port", type=int, default=PORT, metavar="N", help=f"the port, 0 for any [{PORT}]"
     )
-    parser.set_defaults(run=guarded(_watch))
+    parser.runs(_watch)
 
 
 def _watch(arguments: argparse.Namespace) -> int:
@@ -48,18 +41,15 @@ def _watch(arguments: argparse.Namespace) -> int:
     import yaml  # noqa: F401
 
     from torch_grama.report.watch_server import WatchServer
-    from torch_grama.runs.run_folder import RunError
 
     if not 0 <= arguments.port <= 65535:
-        return _refuse(f"Expected '--port' between 0 and 65535 (got {arguments.port})")
+        return say(f"Expected '--port' between 0 and 65535 (got {arguments.port})")
     try:
         server = WatchServer(arguments.folder, arguments.port)
-    except RunError as error:
-        return _refuse(str(error))
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
-        return _refuse(
+        return say(
             f"port {arguments.port} is not free ({error.strerror}): name another with `--port`, or "
             f"0 for any"
         )
@@ -70,8 +60,3 @@ def _watch(arguments: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             print("ended", file=sys.stderr)
     return 0
-
-
-def _refuse(sentence: str) -> int:
-    print(f"grama: {sentence.rstrip('.')}.", file=sys.stderr)
-    return 2

@@ -1,0 +1,71 @@
+"""The parser that all commands share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from torch_grama.cli.errors import Run, guarded
+
+Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
+"""What ``add_subparsers`` returns: every command adds itself to it."""
+
+
+class _Formatter(argparse.HelpFormatter):
+    """Wraps a paragraph, and leaves a text of several lines as it is."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if "\n" in text else super()._fill_text(text, width, indent)
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose complaint about an unknown command lists the commands, nearest first.
+
+    The parsers that its subparsers make are of the same class. One with the default
+    ``keep_unknown`` hands over what it does not know as ``settings``.
+    """
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        kwargs.setdefault("formatter_class", _Formatter)
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+
+    def runs(self, command: Run, *mistakes: type[Exception]) -> None:
+        """Sets what is called with the parsed arguments; see :func:`guarded`."""
+        self.set_defaults(run=guarded(command, *mistakes))
+
+    def add_json(self, help: str = "print JSON in place of a table") -> None:
+        """Adds ``--json``."""
+        self.add_argument("--json", action="store_true", help=help)
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if self.get_default("keep_unknown"):
+            parsed.settings, unknown = unknown, []
+        return parsed, unknown
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            from torch_grama.nn.arguments import list_nearest_first
+
+            raise argparse.ArgumentError(
+                None,
+                f"Expected a command, one of {list_nearest_first(str(value), action.choices)} "
+                f"(got {value!r})",
+            )
+        super()._check_value(action, value)
+
+
+def whole_number(least: int) -> Callable[[str], int]:
+    """Returns the type of an argument that is a whole number from ``least`` on."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(
+                f"expected a whole number from {least} on (got {text!r})"
+            )
+        return int(text)
+
+    return read
