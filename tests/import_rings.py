@@ -48,6 +48,7 @@ LIBRARIES = {
 }
 # What it may load besides when one of its functions is called.
 LAZY_LIBRARIES = {
+    "runs": {"rich"},
     "analysis": {"torchmetrics"},
     "datasets": {"rdkit", "ogb", "matplotlib", "rich"},
     "training": {"rich"},

@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from torch_grama.reproduce.progress_board import ProgressBoard, count_epochs, epochs_done
+from torch_grama.reproduce.progress_board import count_epochs, epochs_done, progress_board
 from torch_grama.reproduce.reproduction import PlannedRun
 
 
@@ -38,7 +38,7 @@ def test_epochs_are_read_from_the_folder(runs):
 
 def test_bars_follow_the_folders(runs):
     stream = Terminal()
-    with ProgressBoard(runs, stream, str.upper, interval=0.01):
+    with progress_board(runs, stream, str.upper, interval=0.01):
         write_epochs(runs[0], 2, finished=True)  # stopped early: counts in full
         write_epochs(runs[1], 1)
         write_epochs(runs[2], 4, finished=True)
@@ -51,11 +51,11 @@ def test_bars_follow_the_folders(runs):
 
 def test_nothing_is_printed_elsewhere(runs):
     stream = io.StringIO()
-    with ProgressBoard(runs, stream):
+    with progress_board(runs, stream):
         write_epochs(runs[0], 1)
     assert stream.getvalue() == ""
 
 
 def test_an_error_passes_through(runs):
-    with pytest.raises(KeyError), ProgressBoard(runs, Terminal()):
+    with pytest.raises(KeyError), progress_board(runs, Terminal()):
         raise KeyError

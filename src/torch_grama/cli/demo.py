@@ -120,14 +120,14 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 def _train(runs: Sequence[PlannedRun], labels: dict[str, str], jobs: int) -> int:
     """Does what is missing, with progress bars on a terminal and lines elsewhere."""
-    from torch_grama.reproduce.progress_board import ProgressBoard
+    from torch_grama.reproduce.progress_board import progress_board
     from torch_grama.reproduce.run_many import run_in_processes, run_one_by_one
 
     missing = [run for run in runs if not run.is_finished]
     print(f"{len(runs)} runs, {len(runs) - len(missing)} of them done", file=sys.stderr)
     failures = []
     outcomes = run_in_processes(missing, jobs) if jobs > 1 else run_one_by_one(missing, "json")
-    with ProgressBoard(runs, sys.stderr, labels.__getitem__):
+    with progress_board(runs, sys.stderr, labels.__getitem__):
         for count, (run, outcome) in enumerate(outcomes, start=1):
             if isinstance(outcome, Exception):
                 failures.append(f"grama: {run.name} failed: {outcome}")
