@@ -48,12 +48,11 @@ LIBRARIES = {
 }
 # What it may load besides when one of its functions is called.
 LAZY_LIBRARIES = {
-    "runs": {"rich"},
     "analysis": {"torchmetrics"},
     "datasets": {"rdkit", "ogb", "matplotlib", "rich"},
     "training": {"rich"},
     "report": {"jinja2", "markupsafe"},
-    "runs": {"yaml"},
+    "runs": {"rich", "yaml"},
     "cli": {"jinja2", "matplotlib", "rich", "yaml"},
 }
 # What single files may load besides.

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from markdown_text import code, plain, table
+from torch_grama.reproduce.config_files import CONFIGS
 from torch_grama.reproduce.suite import Budget, Suite, list_suites
-
-CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 
 
 def describe_suites() -> str:

@@ -19,6 +19,7 @@ from torch_geometric import seed_everything
 
 from torch_grama.cli import build_parser
 from torch_grama.experiments.settings import check_settings, read_arguments
+from torch_grama.reproduce.config_files import CONFIGS, find_config
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -91,9 +92,9 @@ def test_command_is_understood(page, words):
         if words[0] == "train" and arguments.resume is None:
             check_settings(("on the page", {"data.name": "any", "model.name": model, **given}))
     if words[0] == "reproduce":
-        assert words[1] == "list" or (ROOT / "configs" / words[1] / "suite.yaml").is_file()
+        assert words[1] == "list" or (CONFIGS / words[1] / "suite.yaml").is_file()
     for path in getattr(arguments, "config", None) or []:
-        assert not path.startswith("configs") or (ROOT / path).is_file()
+        assert find_config(path).is_file() or "/" not in path
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if "```yaml" in text_of(p)], ids=name_of)

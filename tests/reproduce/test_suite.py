@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 
 from torch_grama.datasets.catalogue import CATALOGUE
@@ -7,10 +5,10 @@ from torch_grama.experiments.data_facts import load_data
 from torch_grama.experiments.defaults import make_config
 from torch_grama.report.metric_scale import SCALES
 from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
+from torch_grama.reproduce.config_files import CONFIGS
 from torch_grama.reproduce.reproduction import plan_runs
 from torch_grama.reproduce.suite import SuiteError, find_suite, list_suites, read_suite
 
-CONFIGS = Path(__file__).parents[2] / "configs"
 SUITES = list_suites(CONFIGS)
 EXPERIMENTS = {
     *("transfer", "property", "lrgb", "malnet", "hetero", "hetero-extended", "benchmarks"),

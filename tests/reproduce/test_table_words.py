@@ -1,7 +1,6 @@
 """The words of tables and suites are those of the catalogue."""
 
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -12,10 +11,11 @@ from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import DataFacts
 from torch_grama.experiments.settings import check_settings, read_file
 from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
+from torch_grama.reproduce.config_files import CONFIGS
 from torch_grama.reproduce.row_settings import settings_of_row
 from torch_grama.reproduce.suite import list_suites
 
-SUITES = list_suites(Path(__file__).parents[2] / "configs")
+SUITES = list_suites(CONFIGS)
 # Rows of the paper that no model here stands for: a variant of attention or of a layer that is
 # not provided, degrees as encodings, and numbers of another evaluation of a model that is here.
 WITHOUT_MODEL = {

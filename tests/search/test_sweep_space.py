@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import yaml
@@ -10,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torch_grama.experiments.config import ConfigError
+from torch_grama.reproduce.config_files import CONFIGS
 from torch_grama.search.domain import Domain
 from torch_grama.search.space import Space, format_space, read_space
 
-SPACES = Path(__file__).parents[2] / "configs" / "spaces"
+SPACES = CONFIGS / "spaces"
 
 FULL = {
     "about": "All there is.",

@@ -85,7 +85,7 @@ def add_to(commands: Commands) -> None:
         "--runs", type=Path, default=RUNS, metavar="DIR", help=f"the run folders [{RUNS}]"
     )
     parser.add_argument("--results", metavar="DIR", help="numbers that are kept [results]")
-    parser.add_argument("--configs", metavar="DIR", help="the configurations [configs]")
+    parser.add_argument("--configs", metavar="DIR", help="the configurations [of the package]")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the table to a file too")
     parser.add_json("list: print JSON")
     parser.add_argument("--quiet", action="store_true", help="print the table only")
@@ -94,14 +94,14 @@ def add_to(commands: Commands) -> None:
 
 def _reproduce(arguments: argparse.Namespace) -> int:
     from torch_grama.report.comparison_formats import FORMATS, to_text
-    from torch_grama.reproduce.config_files import CONFIGS, find_project_folder
+    from torch_grama.reproduce.config_files import find_configs
     from torch_grama.reproduce.suite import find_suite, list_suites
 
     if arguments.format not in FORMATS:
         raise ValueError(
             f"Expected '--format' to be one of {', '.join(FORMATS)} (got {arguments.format!r})"
         )
-    configs = find_project_folder(CONFIGS, arguments.configs)
+    configs = find_configs(arguments.configs)
     if arguments.name == "list":
         return _list(list_suites(configs), arguments.json)
     suite = find_suite(arguments.name, configs)
@@ -150,14 +150,14 @@ def _run(suite: Suite, arguments: argparse.Namespace, known: dict[str, ColumnFac
     """Does what is missing and returns the exit status; `known` gets what it learns of columns."""
     from torch_grama.experiments.run import RunInterrupted
     from torch_grama.reproduce.columns import look_at_column
-    from torch_grama.reproduce.config_files import RESULTS, find_project_folder
+    from torch_grama.reproduce.config_files import find_results
     from torch_grama.reproduce.reproduction import plan_runs
 
     if not suite.budgets:
         return _run_other(suite, Path(arguments.results or "results").absolute())
     if arguments.results:
         # a wrong name is told before hours of runs, not after them
-        find_project_folder(RESULTS, arguments.results)
+        find_results(arguments.results)
     for entry in suite.columns(arguments.data, arguments.budget or "smoke"):
         facts = known[entry.label] = look_at_column(suite, entry, may_fetch=True)
         if facts.reason:
@@ -251,13 +251,14 @@ def _run_other(suite: Suite, results: Path) -> int:
     if suite.is_summary:
         names = sorted({entry.suite for entry in suite.data})
         return say(f"taken from {', '.join(names)}; reproduce these", 0)
-    project = suite.folder.parents[1]
-    if not (project / "benchmarks" / "runtime.py").is_file():
+    from torch_grama.reproduce.config_files import CHECKOUT
+
+    if not (CHECKOUT / "benchmarks" / "runtime.py").is_file():
         return say(
             "times are measured by `python -m benchmarks.runtime` in a checkout of torch-grama", 0
         )
     command = [sys.executable, "-m", "benchmarks.runtime", "--out", str(results / "runtime")]
-    return 1 if subprocess.run(command, cwd=project).returncode else 0
+    return 1 if subprocess.run(command, cwd=CHECKOUT).returncode else 0
 
 
 def _table(
@@ -319,12 +320,12 @@ def gather_numbers(runs: Path, results: str | None) -> list[HeldNumber]:
         results (str, optional): The folder of numbers that are kept.
     """
     from torch_grama.report.held_results import gather, read_runtime
-    from torch_grama.reproduce.config_files import RESULTS, FolderMissingError, find_project_folder
+    from torch_grama.reproduce.config_files import FolderMissingError, find_results
     from torch_grama.runs.run_folder import RunError
 
     folders = [runs]
     try:
-        folders.append(find_project_folder(RESULTS, results))
+        folders.append(find_results(results))
     except FolderMissingError:
         if results:
             raise

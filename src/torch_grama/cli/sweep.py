@@ -33,7 +33,7 @@ setting of every trial, one of the space too.
 examples:
   grama sweep space.yaml
   grama sweep space.yaml --searcher optuna --num-trials 50 --scheduler asha
-  grama sweep configs/spaces/transfer.yaml --data transfer-ring-10 --model.backbone gcn
+  grama sweep spaces/transfer --data transfer-ring-10 --model.backbone gcn
   grama sweep runs/sweep-space --resume
 """
 
@@ -53,7 +53,10 @@ def add_to(commands: Commands) -> None:
     sweep.set_defaults(keep_unknown=True)
     sweep.runs(_sweep)
     sweep.add_argument(
-        "space", type=Path, metavar="SPACE", help="a YAML file, or the folder of a sweep to resume"
+        "space",
+        type=Path,
+        metavar="SPACE",
+        help="a YAML file, the name of one in the package, or the folder of a sweep to resume",
     )
     sweep.add_argument(
         "--out", type=Path, metavar="PATH", help="folder of the sweep [runs/sweep-SPACE]"
@@ -127,10 +130,11 @@ def _read(arguments: argparse.Namespace) -> Space:
     from dataclasses import replace
 
     from torch_grama.experiments.settings import read_arguments
+    from torch_grama.reproduce.config_files import find_config
     from torch_grama.search.space import read_space
     from torch_grama.search.tune import SPACE
 
-    path = arguments.space / SPACE if arguments.space.is_dir() else arguments.space
+    path = arguments.space / SPACE if arguments.space.is_dir() else find_config(arguments.space)
     space = read_space(path)
     for part, names in (
         ("resources", ("concurrency", "cpus_per_trial", "gpus_per_trial")),

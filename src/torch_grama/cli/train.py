@@ -45,6 +45,7 @@ examples:
   grama train --data my_folder
   grama train --data minesweeper --model.backbone gcn --trainer.max_epochs 500
   grama train --data cora --folds all --run runs/cora
+  grama train --config hetero/minesweeper-grama-gcn
   grama train --resume runs/cora
 """
 
@@ -68,7 +69,11 @@ def add_to(commands: Commands) -> None:
     )
     train.add_argument("--resume", type=Path, metavar="RUN", help="finish an unfinished run")
     train.add_argument(
-        "--config", action="append", default=[], metavar="FILE", help="YAML file with settings"
+        "--config",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="YAML file with settings, or the name of one in the package",
     )
     train.add_argument(
         "--folds", metavar="FOLDS", help="run several folds in turn: all, 0-4 or 0,2,5"
@@ -90,6 +95,7 @@ def add_to(commands: Commands) -> None:
 def _train(arguments: argparse.Namespace) -> int:
     from torch_grama.experiments.settings import check_settings, option_parser, read_arguments
     from torch_grama.experiments.settings import read_file as read
+    from torch_grama.reproduce.config_files import find_config
 
     given = read_arguments(arguments.settings)
     if arguments.no_test:
@@ -99,7 +105,7 @@ def _train(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.resume is not None:
         return _resume(arguments, given)
-    layers = [(f"in '{path}'", read(path)) for path in arguments.config]
+    layers = [(f"in '{path}'", read(path)) for path in map(find_config, arguments.config)]
     settings = check_settings(*layers, ("on the command line", given))
     return _start(arguments, settings)
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import torch_grama
 
-CONFIGS = "configs"
+CHECKOUT = Path(torch_grama.__file__).parents[2]
+"""The folder of the project, where the package runs from a checkout of it."""
+CONFIGS = Path(torch_grama.__file__).parent / "configs"
 RESULTS = "results"
 
 
@@ -14,23 +16,41 @@ class FolderMissingError(ValueError):
     r"""A folder of the project is not where it should be."""
 
 
-def find_project_folder(name: str, given: str | Path | None = None) -> Path:
-    r"""Finds ``configs`` or ``results``: where the caller says, in the current folder, in the
-    checkout that the package runs from, or beside the installed package.
+def find_config(name: str | Path) -> Path:
+    r"""Finds a file of settings or a space: as it is named, or among those of the package.
 
     Args:
-        name (str): The name of the folder.
-        given (str or Path, optional): Where the caller says it is. (default: :obj:`None`)
+        name (str or Path): A path, or a name such as ``hetero/minesweeper-gcn``.
+    """
+    path = Path(name)
+    own = CONFIGS / f"{str(name).removeprefix('configs/').removesuffix('.yaml')}.yaml"
+    return path if path.exists() or not own.is_file() else own
+
+
+def find_configs(given: str | Path | None = None) -> Path:
+    r"""Finds the folder of the configurations: that of the package, unless the caller names one.
+
+    Raises:
+        FolderMissingError: If it is not there.
+    """
+    return _first_folder([Path(given) if given else CONFIGS], "configs")
+
+
+def find_results(given: str | Path | None = None) -> Path:
+    r"""Finds the folder of the numbers that are kept: where the caller says, in the current folder,
+    or in the checkout that the package runs from.
 
     Raises:
         FolderMissingError: If it is nowhere.
     """
-    package = Path(torch_grama.__file__).parent
-    places = [Path(given)] if given else [Path(name), package.parents[1] / name, package / name]
+    return _first_folder([Path(given)] if given else [Path(RESULTS), CHECKOUT / RESULTS], RESULTS)
+
+
+def _first_folder(places: list[Path], name: str) -> Path:
     for place in places:
         if place.is_dir():
             return place
     raise FolderMissingError(
-        f"Expected a folder '{name}' in {', '.join(str(place) for place in places)}; run in a "
-        f"checkout of torch-grama, or name it with `--{name}`"
+        f"Expected a folder '{name}' in {', '.join(map(str, places))}; run in a checkout of "
+        f"torch-grama, or name it with `--{name}`"
     )
