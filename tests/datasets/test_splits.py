@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torch_grama.datasets import DatasetError
-from torch_grama.datasets.splits import Split, fingerprint, make_split, stored_split
+from torch_grama.datasets.raw_arrays import fingerprint
+from torch_grama.datasets.splits import Split, make_split, stored_split
 
 
 def parts_of(split: Split) -> list[np.ndarray]:

@@ -6,7 +6,7 @@ from torch_geometric.data import Data
 
 from torch_grama.datasets.compact import CompactGraphs
 from torch_grama.datasets.entry import Published
-from torch_grama.datasets.statistics import compare, measure
+from torch_grama.datasets.statistics import compare
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric
 
 
@@ -28,47 +28,47 @@ def one_graph() -> GraphTaskData:
     )
 
 
+PAIRS = Published(edges="undirected")
+
+
+def _measured(task: GraphTaskData, published: Published | None = None) -> dict[str, str]:
+    return {row.name: row.measured for row in compare(task, published)}
+
+
 def test_one_graph(one_graph: GraphTaskData) -> None:
-    found = measure(one_graph)
-    assert (found.num_graphs, found.num_nodes, found.num_edges) == (1, 3, 5)
-    assert found.num_pairs == 3
-    assert found.edge_homophily == pytest.approx(3 / 5)
-    assert found.split == (1, 1, 1)
-    assert found.num_folds == 2
+    found = _measured(one_graph)
+    expected = {"graphs": "1", "nodes": "3", "directed edges": "5", "edge homophily": "0.60"}
+    expected |= {"splits": "2", "train": "1", "val": "1", "test": "1", "outputs": "2"}
+    assert {name: found[name] for name in expected} == expected
+    assert _measured(one_graph, PAIRS)["undirected edges"] == "3"
+    assert "train" not in _measured(replace(one_graph, folds=[]))
 
 
-def test_compact_graphs_count_like_expanded_ones(one_graph: GraphTaskData) -> None:
+@pytest.mark.parametrize("published", [None, PAIRS])
+def test_compact_graphs_count_like_expanded_ones(
+    one_graph: GraphTaskData, published: Published | None
+) -> None:
     graphs = [one_graph.graphs[0]] * 3
     many = replace(one_graph, graphs=graphs)
     packed = replace(one_graph, graphs=CompactGraphs.from_data(graphs))
-    assert measure(many) == measure(packed)
-    assert measure(many).edge_homophily is None
+    assert _measured(many, published) == _measured(packed, published)
+    assert "edge homophily" not in _measured(many)
 
 
 def test_directed_graphs_have_no_pairs(one_graph: GraphTaskData) -> None:
     graph = one_graph.graphs[0].clone()
     graph.edge_index = torch.tensor([[0, 1], [1, 2]])
-    assert measure(replace(one_graph, graphs=[graph])).num_pairs is None
-    packed = CompactGraphs.from_data([graph])
-    assert measure(replace(one_graph, graphs=packed)).num_pairs is None
+    assert "undirected edges" not in _measured(replace(one_graph, graphs=[graph]), PAIRS)
 
 
 def test_graphs_without_edges(one_graph: GraphTaskData) -> None:
     bare = Data(x=torch.ones(2, 4), y=torch.tensor([0, 1]))
-    found = measure(replace(one_graph, graphs=[bare]))
-    assert (found.num_nodes, found.num_edges, found.num_pairs) == (2, 0, 0)
-    assert found.edge_homophily is None
-
-
-def test_steps_that_share_their_edges(one_graph: GraphTaskData) -> None:
-    first = one_graph.graphs[0]
-    other = Data(x=first.x, edge_index=torch.tensor([[0, 1], [1, 0]]), y=first.y)
-    found = measure(replace(one_graph, graphs=[first, first, other, first]))
-    assert (found.num_edges, found.num_pairs) == (17, 10)
+    found = _measured(replace(one_graph, graphs=[bare]), PAIRS)
+    assert (found["nodes"], found["undirected edges"]) == ("2", "0")
+    assert "edge homophily" not in found
 
 
 def test_comparison(one_graph: GraphTaskData) -> None:
-    found = measure(one_graph)
     published = Published(
         num_nodes=3,
         num_edges=4,
@@ -78,7 +78,7 @@ def test_comparison(one_graph: GraphTaskData) -> None:
         split=(1, None, 2),
         edges="undirected",
     )
-    rows = {row.name: row for row in compare(found, published)}
+    rows = {row.name: row for row in compare(one_graph, published)}
     assert rows["nodes"].agrees is True
     assert (rows["undirected edges"].measured, rows["undirected edges"].agrees) == ("3", False)
     assert rows["average degree"].agrees is True
@@ -98,6 +98,6 @@ def test_averages_are_rounded(
     one_graph: GraphTaskData, published: float, exact: bool, agrees: bool
 ) -> None:
     many = replace(one_graph, graphs=[one_graph.graphs[0]] * 2)
-    rows = compare(measure(many), Published(mean_nodes=published, exact=exact))
+    rows = compare(many, Published(mean_nodes=published, exact=exact))
     (row,) = (row for row in rows if row.name == "nodes per graph")
     assert row.agrees is agrees

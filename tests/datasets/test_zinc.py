@@ -151,7 +151,6 @@ def test_rebuilt_arrays(tmp_path: Path) -> None:
     assert torch.equal(graph.x.flatten(), first["atom_type"])
     assert torch.equal(graph.edge_index, first["bond_type"].nonzero().t())
     assert graph.y.tolist() == [[2.0]]
-    assert task.graphs.layout == "sorted"
 
 
 @pytest.mark.parametrize(

@@ -124,17 +124,16 @@ def _get(arguments: argparse.Namespace) -> int:
 
 def _show(arguments: argparse.Namespace) -> int:
     from torch_grama.datasets.catalogue import find
-    from torch_grama.datasets.entry import Published
     from torch_grama.datasets.load import is_path, load_with
     from torch_grama.datasets.picture import save_picture
-    from torch_grama.datasets.statistics import compare, measure
+    from torch_grama.datasets.statistics import compare
     from torch_grama.datasets.storage import Storage
 
     with LoadingProgress() as progress:
         storage = Storage(arguments.root, progress.report)
         task = load_with(arguments.name, storage, _parse_options(arguments.option))
-    published = Published() if is_path(arguments.name) else find(task.name).published
-    rows = compare(measure(task), published)
+    published = None if is_path(arguments.name) else find(task.name).published
+    rows = compare(task, published)
     picture: Path | None = None
     if not arguments.no_picture:
         picture = arguments.picture or Path(f"{Path(task.name).name}.png")
@@ -147,7 +146,7 @@ def _show(arguments: argparse.Namespace) -> int:
     table = [["", "here", "published", ""]]
     table += [[row.name, row.measured, row.published, marks[row.agrees]] for row in rows]
     print_table(table, right=(1, 2))
-    for note in (f"Published: {published.source}." if published.source else "", *task.notes):
+    for note in (f"Published: {published.source}." if published else "", *task.notes):
         if note:
             print(f"- {note}")
     if picture is not None:

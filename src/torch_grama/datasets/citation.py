@@ -143,7 +143,6 @@ def _entry(
             num_nodes=nodes,
             num_edges=edges,
             num_features=features,
-            num_outputs=classes,
             num_folds=_NUM_SPLITS,
             split=split,
             source="Planetoid in PyG; split files of Geom-GCN",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import warnings
@@ -18,11 +17,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.raw_arrays import DAMAGE, Array
+from torch_grama.datasets.raw_arrays import DAMAGE, Array, fingerprint
 from torch_grama.runs.atomic_file import write_atomically
 
 ColumnLevel = Literal["node", "edge", "graph"]
-EdgeLayout = Literal["directed", "interleaved", "sorted"]
 
 _INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
 _DTYPES = ("bool", *_INTEGERS, "float16", "float32", "float64")
@@ -32,7 +30,7 @@ _DTYPES = ("bool", *_INTEGERS, "float16", "float32", "float64")
 class Column:
     r"""One attribute of all graphs, concatenated."""
 
-    level: ColumnLevel  # whether a row belongs to a node, to a stored edge or to a graph
+    level: ColumnLevel  # whether a row belongs to a node, to an edge or to a graph
     values: Array  # the rows, in the smallest type that holds them exactly
     dtype: str  # name of the type they have in a :class:`~torch_geometric.data.Data`
 
@@ -41,23 +39,14 @@ class CompactGraphs(Sequence[Data]):
     r"""A sequence of graphs kept as a handful of arrays.
 
     Node numbers are local to each graph and every array has the smallest type that holds it
-    exactly, so a set of molecules takes about ten bytes a node. Indexing builds the
+    exactly, so a set of molecules takes about twenty bytes a node. Indexing builds the
     :class:`~torch_geometric.data.Data` on the spot, in the original types and edge order.
-
-    Edges are kept in one of three layouts:
-
-    - ``directed``: every entry of ``edge_index``, as it came;
-    - ``interleaved``: an undirected edge once; it expands to :math:`u \to v, v \to u`, in the
-      order of the Open Graph Benchmark;
-    - ``sorted``: an undirected edge once, :math:`u \le v`; it expands to both directions, the
-      whole list in row-major order.
 
     Args:
         num_nodes (array): Nodes of each graph ``[G]``.
-        num_edges (array): Stored edges of each graph ``[G]``.
-        edges (array): Local node numbers of the stored edges ``[2, M]``.
+        num_edges (array): Entries of ``edge_index`` of each graph ``[G]``.
+        edges (array): Local node numbers of these entries ``[2, M]``.
         columns (mapping): The attributes, by name.
-        layout (str, optional): How the stored edges expand. (default: :obj:`"directed"`)
 
     Raises:
         DatasetError: If the arrays do not fit together.
@@ -69,13 +58,11 @@ class CompactGraphs(Sequence[Data]):
         num_edges: Array,
         edges: Array,
         columns: Mapping[str, Column],
-        layout: EdgeLayout = "directed",
     ) -> None:
         self.num_nodes = np.asarray(num_nodes, dtype=np.int64)
         self.num_edges = np.asarray(num_edges, dtype=np.int64)
         self.edges = narrow(np.asarray(edges).reshape(2, -1))
         self.columns = dict(columns)
-        self.layout: EdgeLayout = layout
         _check(self)
         self._node_start = np.concatenate([[0], np.cumsum(self.num_nodes)])
         self._edge_start = np.concatenate([[0], np.cumsum(self.num_edges)])
@@ -107,7 +94,7 @@ class CompactGraphs(Sequence[Data]):
                     "give all graphs the same attributes"
                 )
         edges = np.concatenate([_edge_index(data).numpy() for data in items], axis=1)
-        return cls(num_nodes, counts, edges, columns).fold_undirected()
+        return cls(num_nodes, counts, edges, columns)
 
     @overload
     def __getitem__(self, index: int) -> Data: ...
@@ -125,14 +112,13 @@ class CompactGraphs(Sequence[Data]):
             raise IndexError(f"Expected a graph number below {len(self)} (got {index})")
         node = slice(int(self._node_start[number]), int(self._node_start[number + 1]))
         edge = slice(int(self._edge_start[number]), int(self._edge_start[number + 1]))
-        edge_index, rows = _expand(self.edges[:, edge], self.layout)
-        data = Data(edge_index=torch.from_numpy(edge_index))
+        data = Data(edge_index=torch.from_numpy(self.edges[:, edge].astype(np.int64, order="C")))
         has_nodes = False
         for name, column in self.columns.items():
             if column.level == "node":
                 values, has_nodes = column.values[node], True
             elif column.level == "edge":
-                values = column.values[edge] if rows is None else column.values[edge][rows]
+                values = column.values[edge]
             else:
                 values = column.values[number : number + 1]
             # A copy: what a user does to one graph must not reach the shared arrays.
@@ -147,39 +133,19 @@ class CompactGraphs(Sequence[Data]):
     def __iter__(self) -> Iterator[Data]:
         return (self[number] for number in range(len(self)))
 
-    def num_directed_edges(self) -> NDArray[np.int64]:
-        r"""Entries of each graph's ``edge_index``, without expanding any."""
-        if self.layout == "directed":
-            return self.num_edges.copy()
-        if self.layout == "interleaved":
-            return 2 * self.num_edges
-        loops = np.concatenate([[0], np.cumsum(self.edges[0] == self.edges[1])])
-        per_graph = loops[self._edge_start[1:]] - loops[self._edge_start[:-1]]
-        return np.asarray(2 * self.num_edges - per_graph)
-
     def with_columns(self, columns: Mapping[str, Column]) -> CompactGraphs:
-        r"""The same graphs with attributes added or replaced."""
-        merged = {**self.columns, **columns}
-        return CompactGraphs(self.num_nodes, self.num_edges, self.edges, merged, self.layout)
-
-    def fold_undirected(self) -> CompactGraphs:
-        r"""Stores undirected edges once, where expanding them gives back the very same list."""
-        return self if self.layout != "directed" else _fold(self)
+        r"""The same graphs with these attributes only."""
+        return CompactGraphs(self.num_nodes, self.num_edges, self.edges, columns)
 
     def fingerprint(self) -> str:
-        r"""A hash of the content: equal graphs in the same layout give the same word."""
-        digest = hashlib.blake2b(digest_size=16)
-        described = [[name, c.level, c.dtype] for name, c in sorted(self.columns.items())]
-        digest.update(json.dumps([self.layout, described]).encode())
-        arrays = [self.num_nodes, self.num_edges, self.edges]
-        arrays += [column.values for _, column in sorted(self.columns.items())]
-        for array in arrays:
-            digest.update(f"{array.dtype.str}{array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
-        return digest.hexdigest()
+        r"""A hash of the content: equal graphs give the same word."""
+        columns = sorted(self.columns.items())
+        described = json.dumps([[name, item.level, item.dtype] for name, item in columns])
+        values = [item.values for _, item in columns]
+        return fingerprint([described, self.num_nodes, self.num_edges, self.edges, *values])
 
     def __repr__(self) -> str:
-        return f"{self.__class__.__name__}({len(self)}, layout={self.layout!r})"
+        return f"{self.__class__.__name__}({len(self)})"
 
 
 def narrow(values: Array) -> Array:
@@ -207,15 +173,10 @@ def column(level: ColumnLevel, values: Array | Tensor, dtype: str | None = None)
 
 def _check(graphs: CompactGraphs) -> None:
     """Raises unless counts, edges and columns of the arrays agree."""
-    if graphs.layout not in ("directed", "interleaved", "sorted"):
-        raise DatasetError(
-            "Expected the edge layout to be 'directed', 'interleaved' or 'sorted' (got "
-            f"'{graphs.layout}')"
-        )
     nodes, edges = int(graphs.num_nodes.sum()), int(graphs.num_edges.sum())
     if len(graphs.num_nodes) != len(graphs.num_edges) or graphs.edges.shape[1] != edges:
         raise DatasetError(
-            f"Expected {edges} stored edges in {len(graphs.num_nodes)} graphs (got "
+            f"Expected {edges} edges in {len(graphs.num_nodes)} graphs (got "
             f"{graphs.edges.shape[1]} edges and {len(graphs.num_edges)} counts)"
         )
     if (graphs.num_nodes < 0).any() or (graphs.num_edges < 0).any():
@@ -271,55 +232,8 @@ def _pack_attribute(
     )
 
 
-def _fold(graphs: CompactGraphs) -> CompactGraphs:
-    on_edges = {name: c for name, c in graphs.columns.items() if c.level == "edge"}
-    graph = np.repeat(np.arange(len(graphs)), graphs.num_edges)
-    u, v = graphs.edges.astype(np.int64)
-    layout: EdgeLayout = "directed"
-    keep = np.zeros(0, dtype=bool)
-    if bool((graphs.num_edges % 2 == 0).all()) and np.array_equal(u[0::2], v[1::2]):
-        same = all(np.array_equal(c.values[0::2], c.values[1::2]) for c in on_edges.values())
-        if same and np.array_equal(v[0::2], u[1::2]):
-            layout, keep = "interleaved", np.arange(u.size) % 2 == 0
-    if layout == "directed":
-        in_order = np.array_equal(np.lexsort((v, u, graph)), np.arange(u.size))
-        backward = np.lexsort((u, v, graph))
-        mirrored = np.array_equal(u[backward], v) and np.array_equal(v[backward], u)
-        if in_order and mirrored and _distinct(graph, u, v):
-            same = all(np.array_equal(c.values[backward], c.values) for c in on_edges.values())
-            if same:
-                layout, keep = "sorted", u <= v
-    if layout == "directed":
-        return graphs
-    counts = np.bincount(graph[keep], minlength=len(graphs))
-    kept = {name: Column("edge", c.values[keep], c.dtype) for name, c in on_edges.items()}
-    columns = {**graphs.columns, **kept}
-    return CompactGraphs(graphs.num_nodes, counts, graphs.edges[:, keep], columns, layout)
-
-
-def _distinct(graph: Array, u: Array, v: Array) -> bool:
-    """Whether no entry of a list in row-major order appears twice."""
-    step = np.stack([graph[1:] == graph[:-1], u[1:] == u[:-1], v[1:] == v[:-1]])
-    return not bool(step.all(axis=0).any())
-
-
-def _expand(edges: Array, layout: EdgeLayout) -> tuple[NDArray[np.int64], Array | None]:
-    """Stored edges of one graph to ``edge_index`` and the stored row behind each entry."""
-    stored = edges.astype(np.int64)
-    if layout == "directed":
-        return np.ascontiguousarray(stored), None
-    rows = np.arange(stored.shape[1])
-    if layout == "interleaved":
-        both = np.stack([stored, stored[::-1]], axis=2).reshape(2, -1)
-        return both, np.repeat(rows, 2)
-    back = stored[0] != stored[1]
-    both = np.concatenate([stored, stored[::-1][:, back]], axis=1)
-    order = np.lexsort((both[1], both[0]))
-    return np.ascontiguousarray(both[:, order]), np.concatenate([rows, rows[back]])[order]
-
-
 FORMAT = "torch-grama compact graphs"
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -341,7 +255,6 @@ def write_compact(path: Path, content: CompactFile) -> None:
     header = {
         "format": FORMAT,
         "version": VERSION,
-        "layout": graphs.layout,
         "signature": content.signature,
         "columns": {n: [c.level, c.dtype] for n, c in graphs.columns.items()},
         "extras": sorted(content.extras),
@@ -376,11 +289,7 @@ def read_compact(path: Path) -> CompactFile:
                 for name, (level, dtype) in header["columns"].items()
             }
             graphs = CompactGraphs(
-                archive["num_nodes"],
-                archive["num_edges"],
-                archive["edges"],
-                columns,
-                header["layout"],
+                archive["num_nodes"], archive["num_edges"], archive["edges"], columns
             )
             extras = {name: archive[f"extra/{name}"] for name in header["extras"]}
             return CompactFile(graphs, str(header["signature"]), extras)

@@ -109,7 +109,6 @@ class Published:
         edge_homophily: Share of edges between nodes of one class.
         diameter: Longest shortest path (on average, for several graphs); listed, never measured.
         num_features: Columns of the node features.
-        num_outputs: Classes, labels or targets.
         num_folds: Number of official splits.
         split: Size of the training, validation and test part of the first split, as far as stated.
         edges: ``directed`` counts the entries of ``edge_index``, ``undirected`` pairs once.
@@ -126,8 +125,7 @@ class Published:
     edge_homophily: float | None = None
     diameter: float | None = None
     num_features: int | None = None
-    num_outputs: int | None = None
-    num_folds: int | None = None
+    num_folds: int | None = 1
     split: tuple[int | None, int | None, int | None] | None = None
     edges: Literal["directed", "undirected"] = "directed"
     exact: bool = True

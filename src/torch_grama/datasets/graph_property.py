@@ -71,7 +71,7 @@ def generate_property(
         source = random.randint(0, size, size=count)
         for name, rows in _targets(adjacency, values, source).items():
             columns[name].append(rows)
-        graph, u, v = np.nonzero(np.triu(adjacency))
+        graph, u, v = np.nonzero(adjacency)
         edges.append(np.stack([u, v]))
         num_nodes += [size] * count
         num_edges += np.bincount(graph, minlength=count).tolist()
@@ -86,7 +86,6 @@ def generate_property(
             name: column("graph" if name == "diameter" else "node", np.concatenate(rows))
             for name, rows in columns.items()
         },
-        "sorted",
     )
 
 
@@ -114,13 +113,8 @@ def load_property(
         f"property-seed{seed}-v{_VERSION}",
         lambda: CompactFile(generate_property(seed, SIZES, storage.report)),
     ).graphs
-    graphs = CompactGraphs(
-        everything.num_nodes,
-        everything.num_edges,
-        everything.edges,
-        {"x": everything.columns["x"], "y": everything.columns[name]},
-        everything.layout,
-    )
+    columns = everything.columns
+    graphs = everything.with_columns({"x": columns["x"], "y": columns[name]})
     notes = ["Targets are raw, as behind the published numbers."]
     if name == "laplacian":
         notes.append(
@@ -174,8 +168,6 @@ def property_entry(name: str) -> Entry:
             num_graphs=sum(COUNTS),
             num_nodes=sum(size * count for size, count in SIZES),
             num_features=2,
-            num_outputs=1,
-            num_folds=1,
             split=COUNTS,
             source="the generator of PNA with 25 to 34 nodes, as used by A-DGN",
         ),

@@ -99,7 +99,6 @@ def generate_transfer(
         np.full(total, edges.shape[1]),
         np.tile(edges, total),
         columns,
-        "directed" if variant == "legacy" else "sorted",
     )
 
 
@@ -152,7 +151,6 @@ def transfer_entry(name: str) -> Entry:
     topology, distance, variant = parse_name(name)
     edges, num_nodes = _edges(topology, distance, legacy=variant == "legacy")
     total = sum(COUNTS)
-    width = 3 if variant == "carry" else 1
     return Entry(
         name=name,
         family="transfer",
@@ -165,10 +163,8 @@ def transfer_entry(name: str) -> Entry:
         published=Published(
             num_graphs=total,
             num_nodes=total * num_nodes,
-            num_edges=total * edges.shape[1],
-            num_features=width,
-            num_outputs=1,
-            num_folds=1,
+            num_edges=total * edges.shape[1] // (1 if variant == "legacy" else 2),
+            num_features=3 if variant == "carry" else 1,
             split=COUNTS,
             edges="directed" if variant == "legacy" else "undirected",
             source="the construction stated in GRAMA, appendix on graph transfer",
@@ -185,7 +181,7 @@ def transfer_entry(name: str) -> Entry:
 
 
 def _edges(topology: Topology, distance: int, *, legacy: bool) -> tuple[NDArray[np.int64], int]:
-    """Undirected edges once, or every directed entry of the public generator, and the size."""
+    """Both directions of every edge, as often as the public generator has them, and the size."""
     if topology == "line":
         num_nodes = distance if legacy else distance + 1
         pairs = [(i, i + 1) for i in range(num_nodes - 1)]
@@ -196,10 +192,8 @@ def _edges(topology: Topology, distance: int, *, legacy: bool) -> tuple[NDArray[
         if topology == "crossed-ring":
             pairs += [(i, num_nodes - 1 - i) for i in range(distance)]
             pairs += [(i, num_nodes + 1 - i) for i in range(2, distance)]
-    if legacy:
-        directed = pairs + [(v, u) for u, v in pairs] + loops
-        return np.array(sorted(directed)).T, num_nodes
-    return np.array(sorted({(min(p), max(p)) for p in pairs})).T, num_nodes
+    directed = pairs + [(v, u) for u, v in pairs] + loops
+    return np.array(sorted(directed if legacy else set(directed))).T, num_nodes
 
 
 def _values(

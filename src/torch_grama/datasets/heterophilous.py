@@ -93,7 +93,6 @@ def _entry(
             edge_homophily=homophily,
             diameter=diameter,
             num_features=features,
-            num_outputs=classes,
             num_folds=10,
             split=(train, val, nodes - train - val),
             edges="undirected",

@@ -149,8 +149,6 @@ ENTRIES = (
             mean_nodes=1410.3,
             mean_edges=2859.9,
             num_features=5,
-            num_outputs=5,
-            num_folds=1,
             split=(3_500, 500, 1_000),
             source="Freitas et al., 2021; averages as listed for GraphGPS",
         ),

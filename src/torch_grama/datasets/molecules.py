@@ -53,20 +53,14 @@ def pack_bonds(
                 f"Expected the {name} features in '{where}' to be below {sizes} (got "
                 f"{table.max(axis=0).tolist()}); fetch the file again"
             )
-    try:
-        return CompactGraphs(
-            num_nodes,
-            num_bonds,
-            bonds,
-            {
-                "x": column("node", x, "int64"),
-                "edge_attr": column("edge", bond_attr, "int64"),
-                "y": column("graph", y),
-            },
-            "interleaved",
-        )
-    except DatasetError as error:
-        raise DatasetError(f"'{where}' does not fit together: {error}") from error
+    with reading(where, "molecules with their bonds"):
+        columns = {
+            "x": column("node", x, "int64"),
+            "edge_attr": column("edge", np.repeat(bond_attr, 2, axis=0), "int64"),
+            "y": column("graph", y),
+        }
+        edges = np.stack([bonds, bonds[::-1]], axis=2).reshape(2, -1)
+        return CompactGraphs(num_nodes, 2 * np.asarray(num_bonds, dtype=np.int64), edges, columns)
 
 
 def featurise(
@@ -197,8 +191,6 @@ ENTRIES = (
             num_edges=2_259_376,
             mean_nodes=25.5,
             num_features=9,
-            num_outputs=2,
-            num_folds=1,
             split=(32_901, 4_113, 4_113),
             source="Open Graph Benchmark",
         ),

@@ -132,7 +132,7 @@ def _with_structures(struct_csv: Path, func_csv: Path, func_graphs: Path) -> Com
             f"Expected one graph in '{func_graphs}' for each of the {len(y)} rows of "
             f"'{struct_csv}' (got {len(graphs)}); fetch the files again"
         )
-    return graphs.with_columns({"y": column("graph", y)})
+    return graphs.with_columns({**graphs.columns, "y": column("graph", y)})
 
 
 def _read_csv(path: Path, is_func: bool) -> tuple[list[str], NDArray[np.float32]]:
@@ -219,8 +219,6 @@ def _entry(
             mean_degree=2.04,
             diameter=56.99,
             num_features=9,
-            num_outputs=len(class_names),
-            num_folds=1,
             split=(10_873, 2_331, 2_331),
             source="README of the Long Range Graph Benchmark; split file",
         ),

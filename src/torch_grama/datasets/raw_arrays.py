@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import json
 import lzma
@@ -11,7 +12,7 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TypeAlias
@@ -153,3 +154,18 @@ def read_tensors(stream: IO[bytes] | Path, where: str) -> object:
     with reading(where, "a file of tensors and plain containers"):
         source = stream if isinstance(stream, Path) else io.BytesIO(stream.read())
         return torch.load(source, map_location="cpu", weights_only=True)
+
+
+def fingerprint(parts: Iterable[Array | str]) -> str:
+    r"""Returns a short name for data: equal data has the same, other data another."""
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, str):
+            content, kind = part.encode(), "text"
+        else:
+            array = np.ascontiguousarray(part)
+            array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+            content, kind = array.tobytes(), f"{array.dtype.str}{array.shape}"
+        digest.update(f"{kind}:{len(content)}:".encode())
+        digest.update(content)
+    return digest.hexdigest()

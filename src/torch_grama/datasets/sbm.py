@@ -151,7 +151,7 @@ def _pack(graphs: Iterator[_Graph], total: int, report: Report | None) -> Compac
     x: list[Array] = []
     y: list[Array] = []
     for done, graph in enumerate(graphs, start=1):
-        edges.append(narrow(np.stack(np.nonzero(np.triu(graph.adjacency)))))
+        edges.append(narrow(np.stack(np.nonzero(graph.adjacency))))
         x.append(graph.x)
         y.append(graph.y)
         if report is not None and (done % 100 == 0 or done == total):
@@ -164,7 +164,6 @@ def _pack(graphs: Iterator[_Graph], total: int, report: Report | None) -> Compac
             "x": column("node", np.concatenate(x).reshape(-1, 1)),
             "y": column("node", np.concatenate(y)),
         },
-        "sorted",
     )
 
 
@@ -192,8 +191,6 @@ def _entry(
             mean_nodes=mean_nodes,
             mean_edges=mean_edges,
             num_features=1,
-            num_outputs=classes,
-            num_folds=1,
             split=counts,
             exact=False,
             source=f"the official {word.upper()}, of which this is another draw",

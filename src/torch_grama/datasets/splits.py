@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -179,21 +178,6 @@ def mask_folds(
 
 _FORMAT = 1
 _PARTS = ("train", "val", "test")
-
-
-def fingerprint(parts: Iterable[NDArray[np.generic] | str]) -> str:
-    r"""Returns a short name for data: equal data has the same, other data another."""
-    digest = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, str):
-            content, kind = part.encode(), "text"
-        else:
-            array = np.ascontiguousarray(part)
-            array = array.astype(array.dtype.newbyteorder("<"), copy=False)
-            content, kind = array.tobytes(), f"{array.dtype.str}{array.shape}"
-        digest.update(f"{kind}:{len(content)}:".encode())
-        digest.update(content)
-    return digest.hexdigest()
 
 
 def stored_split(

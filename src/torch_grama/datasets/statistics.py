@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
-from torch_geometric.utils import is_undirected
+from torch_geometric.utils import homophily, is_undirected
 
 from torch_grama.datasets.compact import CompactGraphs
 from torch_grama.datasets.entry import Published
+from torch_grama.datasets.splits import PARTS
 from torch_grama.datasets.task_data import GraphTaskData
 
 # Averages are published rounded; those of another draw of random graphs differ by a few percent.
 _DRAW_TOLERANCE = 0.06
-
-
-@dataclass(frozen=True)
-class Statistics:
-    r"""Measured numbers of a data set."""
-
-    num_graphs: int  # number of graphs
-    num_nodes: int  # nodes of all graphs together
-    num_edges: int  # entries of ``edge_index`` of all graphs together
-    # undirected edges of all graphs together, each counted once; :obj:`None` if a graph is
-    # directed
-    num_pairs: int | None
-    num_features: int  # columns of the node features
-    num_edge_features: int  # columns of the edge features
-    num_outputs: int  # classes, labels or targets
-    num_folds: int  # number of divisions
-    split: tuple[int, int, int]  # size of the parts of the first
-    # share of edges between nodes of one class, for node classification on one graph
-    edge_homophily: float | None
 
 
 @dataclass(frozen=True)
@@ -44,104 +23,80 @@ class Comparison:
 
     name: str  # what is counted
     measured: str  # the number here, in words
-    published: str  # the published number, in words; empty where none is stated
-    agrees: bool | None  # whether they agree; :obj:`None` where nothing is published or measured
+    published: str = ""  # the published number, in words; empty where none is stated
+    agrees: bool | None = None  # whether they agree; none where one of them is missing
 
 
-def measure(task: GraphTaskData) -> Statistics:
-    r"""Measures a data set without expanding compact graphs."""
-    num_nodes, num_edges, num_pairs = _count(task.graphs)
-    fold = task.folds[0]
-    return Statistics(
-        num_graphs=len(task.graphs),
-        num_nodes=num_nodes,
-        num_edges=num_edges,
-        num_pairs=num_pairs,
-        num_features=task.node_encoding.num_columns,
-        num_edge_features=task.edge_encoding.num_columns,
-        num_outputs=task.num_outputs,
-        num_folds=len(task.folds),
-        split=(_size(fold.train), _size(fold.val), _size(fold.test)),
-        edge_homophily=_homophily(task),
-    )
-
-
-def compare(measured: Statistics, published: Published) -> list[Comparison]:
-    r"""Sets measured numbers beside the published ones."""
-    undirected = published.edges == "undirected"
-    edges = measured.num_pairs if undirected else measured.num_edges
-    word = "undirected edges" if undirected else "directed edges"
-    graphs = measured.num_graphs
-    degree = measured.num_edges / max(measured.num_nodes, 1)
-    loose = not published.exact
+def compare(task: GraphTaskData, published: Published | None = None) -> list[Comparison]:
+    r"""Sets what a data set measures beside what is published about it."""
+    published = published or Published(num_folds=None)
+    count = len(task.graphs)
+    nodes, entries = _count(task)
+    pairs = published.edges == "undirected"
+    edges = _count_pairs(task) if pairs else entries
+    several = count > 1  # there is nothing to average where there is one graph
+    means = {
+        "nodes per graph": (nodes / count if several else None, published.mean_nodes),
+        "edges per graph": (
+            edges / count if several and edges is not None else None,
+            published.mean_edges,
+        ),
+        "average degree": (entries / max(nodes, 1), published.mean_degree),
+        "edge homophily": (_homophily(task), published.edge_homophily),
+        "diameter": (None, published.diameter),
+    }
     rows = [
-        _whole("graphs", measured.num_graphs, published.num_graphs),
-        _whole("nodes", measured.num_nodes, published.num_nodes),
-        _whole(word, edges, published.num_edges),
-        _mean("nodes per graph", _average(measured.num_nodes, graphs), published.mean_nodes, loose),
-        _mean("edges per graph", _average(edges, graphs), published.mean_edges, loose),
-        _mean("average degree", degree, published.mean_degree, loose),
-        _mean("edge homophily", measured.edge_homophily, published.edge_homophily, loose),
-        _mean("diameter", None, published.diameter, loose),
-        _whole("node features", measured.num_features, published.num_features),
-        _whole("edge features", measured.num_edge_features, None),
-        _whole("outputs", measured.num_outputs, published.num_outputs),
-        _whole("splits", measured.num_folds, published.num_folds),
+        _whole("graphs", count, published.num_graphs),
+        _whole("nodes", nodes, published.num_nodes),
+        _whole("undirected edges" if pairs else "directed edges", edges, published.num_edges),
+        *(_mean(name, *numbers, loose=not published.exact) for name, numbers in means.items()),
+        _whole("node features", task.node_encoding.num_columns, published.num_features),
+        _whole("edge features", task.edge_encoding.num_columns),
+        _whole("outputs", task.num_outputs),
+        _whole("splits", len(task.folds), published.num_folds),
     ]
-    for place, part in enumerate(("train", "val", "test")):
-        stated = None if published.split is None else published.split[place]
-        rows.append(_whole(part, measured.split[place], stated))
+    for part, stated in zip(PARTS, published.split or (None, None, None), strict=True):
+        sizes = [part_size(getattr(fold, part)) for fold in task.folds[:1]]
+        rows.append(_whole(part, sizes[0] if sizes else None, stated))
     return [row for row in rows if row.measured or row.published]
 
 
-def _count(graphs: Sequence[Data]) -> tuple[int, int, int | None]:
-    """Nodes, entries of edge_index, and pairs where every graph is undirected."""
-    if isinstance(graphs, CompactGraphs):
-        edges = int(graphs.num_directed_edges().sum())
-        nodes = int(graphs.num_nodes.sum())
-        if graphs.layout != "directed":
-            return nodes, edges, int(graphs.num_edges.sum())
-        return nodes, edges, None
-    nodes = edges = pairs = 0
-    undirected = True
-    last: Tensor | None = None
-    symmetric, count = True, 0
-    for graph in graphs:
-        index = graph.edge_index
-        nodes += graph.num_nodes or 0
-        if index is None:
-            continue
-        edges += index.size(1)
-        # Time steps share one edge_index: look at it once.
-        if index is not last:
-            last = index
-            symmetric = is_undirected(index, num_nodes=graph.num_nodes)
-            count = (index.size(1) + int((index[0] == index[1]).sum())) // 2
-        undirected &= symmetric
-        pairs += count
-    return nodes, edges, pairs if undirected else None
-
-
-def _homophily(task: GraphTaskData) -> float | None:
-    if (task.level, task.kind, len(task.graphs)) != ("node", "classification", 1):
-        return None
-    graph = task.graphs[0]
-    y, index = graph["y"], graph.edge_index
-    if not isinstance(y, Tensor) or index is None or index.size(1) == 0:
-        return None
-    return float((y[index[0]] == y[index[1]]).double().mean())
-
-
-def _average(total: int | None, graphs: int) -> float | None:
-    """Nothing to average where there is one graph."""
-    return None if total is None or graphs < 2 else total / graphs
-
-
-def _size(part: Tensor) -> int:
+def part_size(part: Tensor) -> int:
+    r"""How many items a part of a fold has: a mask over nodes, or the numbers of graphs."""
     return int(part.sum()) if part.dtype == torch.bool else part.numel()
 
 
-def _whole(name: str, measured: int | None, published: int | None) -> Comparison:
+def _count(task: GraphTaskData) -> tuple[int, int]:
+    """Nodes and entries of ``edge_index`` of all graphs; compact ones are not expanded."""
+    graphs = task.graphs
+    if isinstance(graphs, CompactGraphs):
+        return int(graphs.num_nodes.sum()), int(graphs.num_edges.sum())
+    return sum(graph.num_nodes or 0 for graph in graphs), sum(graph.num_edges for graph in graphs)
+
+
+def _count_pairs(task: GraphTaskData) -> int | None:
+    """Undirected edges of all graphs, each once; none where a graph is directed."""
+    pairs = 0
+    for graph in task.graphs:
+        index = graph.edge_index
+        if index is not None:
+            if not is_undirected(index, num_nodes=graph.num_nodes):
+                return None
+            pairs += (index.size(1) + int((index[0] == index[1]).sum())) // 2
+    return pairs
+
+
+def _homophily(task: GraphTaskData) -> float | None:
+    """The share of edges between nodes of one class, for node classification on one graph."""
+    if (task.level, task.kind, len(task.graphs)) != ("node", "classification", 1):
+        return None
+    graph = task.graphs[0]
+    if not isinstance(graph.y, Tensor) or not graph.num_edges:
+        return None
+    return float(homophily(graph["edge_index"], graph.y, method="edge"))
+
+
+def _whole(name: str, measured: int | None, published: int | None = None) -> Comparison:
     agrees = None if measured is None or published is None else measured == published
     words = ["" if number is None else f"{number:,}" for number in (measured, published)]
     return Comparison(name, words[0], words[1], agrees)
@@ -149,11 +104,12 @@ def _whole(name: str, measured: int | None, published: int | None) -> Comparison
 
 def _mean(name: str, measured: float | None, published: float | None, loose: bool) -> Comparison:
     if published is None:
-        return Comparison(name, "" if measured is None else f"{measured:,.2f}", "", None)
+        return Comparison(name, "" if measured is None else f"{measured:,.2f}")
     digits = max(len(f"{published}".partition(".")[2]), 1)
     shown = f"{published:,.{digits}f}".removesuffix(".0")
     if measured is None:
-        return Comparison(name, "", shown, None)
+        return Comparison(name, "", shown)
     limit = _DRAW_TOLERANCE * published if loose else 0.5001 * 10.0**-digits
-    agrees = bool(np.abs(measured - published) <= limit)
-    return Comparison(name, f"{measured:,.{max(digits, 2)}f}", shown, agrees)
+    return Comparison(
+        name, f"{measured:,.{max(digits, 2)}f}", shown, abs(measured - published) <= limit
+    )

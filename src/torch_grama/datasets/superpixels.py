@@ -94,8 +94,6 @@ def _entry(
             mean_nodes=nodes,
             mean_edges=edges,
             num_features=features,
-            num_outputs=10,
-            num_folds=1,
             split=split,
             source="Benchmarking Graph Neural Networks; PyG",
         ),

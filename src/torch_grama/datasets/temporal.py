@@ -185,8 +185,6 @@ def _entry(
             num_nodes=count * nodes,
             num_edges=None if edges is None else count * edges,
             num_features=1,
-            num_outputs=1,
-            num_folds=1,
             split=(None, None, test),
             source="PyTorch Geometric Temporal; test part as in TDE-GNN",
         ),

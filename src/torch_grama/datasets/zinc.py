@@ -90,21 +90,14 @@ def _pack(parts: list[dict[str, Array]], where: str) -> CompactFile:
                 f"Expected the {word} types in '{where}' to be below {size} (got "
                 f"{int(table.max())}); fetch the file again"
             )
-    try:
-        graphs = CompactGraphs(
-            whole["num_nodes"],
-            whole["num_edges"],
-            whole["edge_index"],
-            {
-                "x": column("node", x, "int64"),
-                "edge_attr": column("edge", bonds, "int64"),
-                "y": column("graph", whole["y"].reshape(-1, 1).astype(np.float32)),
-            },
-        )
-    except DatasetError as error:
-        raise DatasetError(f"'{where}' does not fit together: {error}") from error
-    extras = consecutive_parts(len(part["num_nodes"]) for part in parts)
-    return CompactFile(graphs.fold_undirected(), extras=extras)
+    columns = {
+        "x": column("node", x, "int64"),
+        "edge_attr": column("edge", bonds, "int64"),
+        "y": column("graph", whole["y"].reshape(-1, 1).astype(np.float32)),
+    }
+    with reading(where, "molecules with their bonds"):
+        graphs = CompactGraphs(whole["num_nodes"], whole["num_edges"], whole["edge_index"], columns)
+    return CompactFile(graphs, extras=consecutive_parts(len(part["num_nodes"]) for part in parts))
 
 
 def _read_index(path: Path) -> NDArray[np.int64]:
@@ -157,8 +150,6 @@ ENTRIES = (
             mean_nodes=23.2,
             mean_edges=49.8,
             num_features=1,
-            num_outputs=1,
-            num_folds=1,
             split=(10_000, 1_000, 1_000),
             source="Benchmarking Graph Neural Networks",
         ),

@@ -31,7 +31,7 @@ from torch_grama.datasets.own_data.labels import (
 )
 from torch_grama.datasets.own_data.options import Options
 from torch_grama.datasets.own_data.parsed import ParsedGraphs
-from torch_grama.datasets.splits import fingerprint
+from torch_grama.datasets.raw_arrays import fingerprint
 
 
 def read_csv_folder(folder: Path, options: Options) -> ParsedGraphs:

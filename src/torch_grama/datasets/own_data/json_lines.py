@@ -26,7 +26,7 @@ from torch_grama.datasets.own_data.graph_parts import (
 from torch_grama.datasets.own_data.labels import no_labels, read_json_labels
 from torch_grama.datasets.own_data.options import Options
 from torch_grama.datasets.own_data.parsed import ParsedGraphs
-from torch_grama.datasets.splits import fingerprint
+from torch_grama.datasets.raw_arrays import fingerprint
 
 LINE_SUFFIXES = (".jsonl", ".ndjson")
 _KNOWN = {"nodes", "x", "num_nodes", "edges", "edge_attr", "edge_weight", "split"}

@@ -13,7 +13,8 @@ from torch_geometric.data import Data
 
 from torch_grama.datasets.own_data.labels import Labels
 from torch_grama.datasets.own_data.options import Options
-from torch_grama.datasets.splits import Split, fingerprint, make_split, stored_split
+from torch_grama.datasets.raw_arrays import fingerprint
+from torch_grama.datasets.splits import Split, make_split, stored_split
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Level
 
 

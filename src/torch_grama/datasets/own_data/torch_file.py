@@ -27,7 +27,8 @@ from torch_grama.datasets.own_data.graph_parts import (
 from torch_grama.datasets.own_data.labels import Labels, Where, labels_from_numbers, no_labels
 from torch_grama.datasets.own_data.options import Options
 from torch_grama.datasets.own_data.parsed import ParsedGraphs
-from torch_grama.datasets.splits import Split, fingerprint
+from torch_grama.datasets.raw_arrays import fingerprint
+from torch_grama.datasets.splits import Split
 from torch_grama.datasets.task_data import Level
 
 _MASKS = ("train_mask", "val_mask", "test_mask")
