@@ -20,6 +20,7 @@ from torch_grama.datasets.compact import (
     write_compact,
 )
 from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.splits import consecutive_fold
 
 
 def _same(first: Data, second: Data) -> None:
@@ -180,14 +181,15 @@ class TestCompactFile:
     @pytest.fixture
     def content(self) -> CompactFile:
         graphs = [_molecule(n, [(0, n - 1), (0, 1)], n) for n in range(2, 9)]
-        return CompactFile(CompactGraphs.from_data(graphs), "made by hand", {"train": np.arange(3)})
+        fold = consecutive_fold((3, 0, 4))
+        return CompactFile(CompactGraphs.from_data(graphs), (fold,), "made by hand")
 
     def test_round_trip(self, content: CompactFile, tmp_path: Path) -> None:
         path = tmp_path / "deep" / "set.npz"
         write_compact(path, content)
         found = read_compact(path)
         assert found.signature == "made by hand"
-        assert found.extras["train"].tolist() == [0, 1, 2]
+        assert [part.tolist() for part in found.folds[0].parts] == [[0, 1, 2], [], [3, 4, 5, 6]]
         assert found.graphs.fingerprint() == content.graphs.fingerprint()
         assert [file.name for file in path.parent.iterdir()] == ["set.npz"]
 

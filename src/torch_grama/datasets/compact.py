@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, overload
 
@@ -18,6 +19,8 @@ from torch_geometric.data import Data
 
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.raw_arrays import DAMAGE, Array, fingerprint
+from torch_grama.datasets.splits import PARTS, index_fold
+from torch_grama.datasets.task_data import Fold
 from torch_grama.runs.atomic_file import write_atomically
 
 ColumnLevel = Literal["node", "edge", "graph"]
@@ -241,9 +244,8 @@ class CompactFile:
     r"""What a compact file holds."""
 
     graphs: CompactGraphs  # the graphs
+    folds: tuple[Fold, ...] = ()  # their official divisions, by graph numbers
     signature: str = ""  # what they were made from; a file with another signature is stale
-    # further arrays, such as the indices of a split
-    extras: Mapping[str, Array] = field(default_factory=dict)
 
 
 def write_compact(path: Path, content: CompactFile) -> None:
@@ -257,7 +259,7 @@ def write_compact(path: Path, content: CompactFile) -> None:
         "version": VERSION,
         "signature": content.signature,
         "columns": {n: [c.level, c.dtype] for n, c in graphs.columns.items()},
-        "extras": sorted(content.extras),
+        "folds": len(content.folds),
     }
     arrays: dict[str, Array] = {
         "header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8),
@@ -266,7 +268,8 @@ def write_compact(path: Path, content: CompactFile) -> None:
         "edges": graphs.edges,
     }
     arrays |= {f"column/{name}": c.values for name, c in sorted(graphs.columns.items())}
-    arrays |= {f"extra/{name}": np.asarray(v) for name, v in sorted(content.extras.items())}
+    for number, fold in enumerate(content.folds):
+        arrays |= {f"fold{number}/{part}": getattr(fold, part).numpy() for part in PARTS}
     path.parent.mkdir(parents=True, exist_ok=True)
     buffer = io.BytesIO()
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
@@ -280,10 +283,7 @@ def read_compact(path: Path) -> CompactFile:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             header = json.loads(bytes(archive["header"]))
             if header["format"] != FORMAT or header["version"] != VERSION:
-                raise DatasetError(
-                    f"Expected '{path}' to be of version {VERSION} of '{FORMAT}' (got version "
-                    f"{header['version']} of '{header['format']}'); delete it to have it made again"
-                )
+                raise ValueError(f"version {header['version']} of '{header['format']}'")
             columns = {
                 name: Column(level, archive[f"column/{name}"], np.dtype(dtype).name)
                 for name, (level, dtype) in header["columns"].items()
@@ -291,14 +291,15 @@ def read_compact(path: Path) -> CompactFile:
             graphs = CompactGraphs(
                 archive["num_nodes"], archive["num_edges"], archive["edges"], columns
             )
-            extras = {name: archive[f"extra/{name}"] for name in header["extras"]}
-            return CompactFile(graphs, str(header["signature"]), extras)
-    except DatasetError:
-        raise
+            folds = tuple(
+                index_fold(*(archive[f"fold{number}/{part}"] for part in PARTS))
+                for number in range(header["folds"])
+            )
+            return CompactFile(graphs, folds, str(header["signature"]))
     except DAMAGE as error:
         raise DatasetError(
-            f"Expected '{path}' to be a complete file of compact graphs (got: {error}); "
-            "delete it to have it made again"
+            f"Expected '{path}' to be a complete file of compact graphs, version {VERSION} (got: "
+            f"{error}); delete it to have it made again"
         ) from error
 
 
@@ -308,14 +309,12 @@ def cached(path: Path, signature: str | None, build: Callable[[], CompactFile]) 
     A folder that cannot be written to costs a warning, never the data.
     """
     if path.is_file():
-        try:
+        with contextlib.suppress(DatasetError):
             found = read_compact(path)
-        except DatasetError:
-            found = None
-        if found is not None and signature in (None, found.signature):
-            return found
+            if signature in (None, found.signature):
+                return found
     made = build()
-    content = CompactFile(made.graphs, signature or made.signature, made.extras)
+    content = replace(made, signature=signature or made.signature)
     try:
         write_compact(path, content)
     except OSError as error:

@@ -15,7 +15,7 @@ from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
 from torch_grama.datasets.entry import ACCURACY, DataFile, Entry, Published, Source
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.raw_arrays import reading
-from torch_grama.datasets.splits import PARTS, consecutive_parts, index_fold
+from torch_grama.datasets.splits import PARTS, consecutive_fold
 from torch_grama.datasets.storage import Report, Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 from torch_grama.datasets.transforms import LocalDegreeProfile, apply_transforms
@@ -36,10 +36,9 @@ def load_malnet(entry: Entry, storage: Storage) -> GraphTaskData:
     content = storage.prepared(
         entry, _VERSION, lambda source, paths: _build(source, paths, storage.report)
     )
-    fold = index_fold(content.extras, len(content.graphs), f"{entry.name} split")
     plain = entry.task(
         content.graphs,
-        [fold],
+        content.folds,
         FeatureEncoding("none", 0),
         notes=(
             "Features are the local degree profile of the directed graph; nodes without an edge "
@@ -76,8 +75,7 @@ def _build(source: Source, paths: list[Path], report: Report) -> CompactFile:
         np.concatenate(edges, axis=1),
         {"y": column("graph", labels)},
     )
-    extras = consecutive_parts(len(names[part]) for part in PARTS)
-    return CompactFile(graphs, extras=extras)
+    return CompactFile(graphs, (consecutive_fold(len(names[part]) for part in PARTS),))
 
 
 def _read_names(split: Path, part: str) -> list[str]:

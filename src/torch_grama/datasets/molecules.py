@@ -15,7 +15,7 @@ from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
 from torch_grama.datasets.entry import ROC_AUC, DataFile, Entry, Published, Source
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.raw_arrays import Array, read_table, reading
-from torch_grama.datasets.splits import index_fold
+from torch_grama.datasets.splits import check_fold, index_fold
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 
@@ -119,6 +119,7 @@ def _import_smiles2graph() -> Callable[[str], dict[str, NDArray[np.int64]]]:
 
 
 _VERSION = 1
+_SPLIT_WORDS = ("train", "valid", "test")
 _TABLES = {
     "raw/node-feat.csv.gz": len(ATOM_SIZES),
     "raw/edge.csv.gz": 2,
@@ -126,9 +127,7 @@ _TABLES = {
     "raw/num-node-list.csv.gz": 1,
     "raw/num-edge-list.csv.gz": 1,
     "raw/graph-label.csv.gz": 1,
-    "split/scaffold/train.csv.gz": 1,
-    "split/scaffold/valid.csv.gz": 1,
-    "split/scaffold/test.csv.gz": 1,
+    **{f"split/scaffold/{part}.csv.gz": 1 for part in _SPLIT_WORDS},
 }
 _SNAP = "https://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download"
 
@@ -136,8 +135,7 @@ _SNAP = "https://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download"
 def load_molhiv(entry: Entry, storage: Storage) -> GraphTaskData:
     """Loads ogbg-molhiv from the tables of the Open Graph Benchmark or from its archive."""
     content = storage.prepared(entry, _VERSION, lambda _, paths: _build(paths))
-    fold = index_fold(content.extras, len(content.graphs), f"{entry.name} split")
-    return entry.task(content.graphs, [fold], ATOMS, BONDS)
+    return entry.task(content.graphs, content.folds, ATOMS, BONDS)
 
 
 def _build(paths: list[Path]) -> CompactFile:
@@ -167,12 +165,12 @@ def _pack(read: Callable[[str], bytes], where: Callable[[str], str]) -> CompactF
         labels.reshape(-1),
         where("raw/edge.csv.gz"),
     )
-    split = {
-        part: tables[f"split/scaffold/{word}.csv.gz"].reshape(-1)
-        for part, word in (("train", "train"), ("val", "valid"), ("test", "test"))
-    }
-    index_fold(split, len(graphs), where("split/scaffold/train.csv.gz"))
-    return CompactFile(graphs, extras=split)
+    fold = index_fold(
+        *(tables[f"split/scaffold/{part}.csv.gz"].reshape(-1) for part in _SPLIT_WORDS)
+    )
+    return CompactFile(
+        graphs, (check_fold(fold, len(graphs), where("split/scaffold/train.csv.gz")),)
+    )
 
 
 ENTRIES = (

@@ -17,10 +17,10 @@ from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
 from torch_grama.datasets.entry import AVERAGE_PRECISION, MAE, DataFile, Entry, Published, Source
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.molecules import ATOMS, BONDS, featurise, pack_bonds
-from torch_grama.datasets.raw_arrays import Array, load_pickle, read_npz, read_tensors, reading
-from torch_grama.datasets.splits import PARTS, consecutive_parts, index_fold
+from torch_grama.datasets.raw_arrays import load_pickle, read_npz, read_tensors, reading
+from torch_grama.datasets.splits import PARTS, check_fold, consecutive_fold, index_fold
 from torch_grama.datasets.storage import Storage
-from torch_grama.datasets.task_data import GraphTaskData, Kind, Metric
+from torch_grama.datasets.task_data import Fold, GraphTaskData, Kind, Metric
 
 FUNCTIONS = (
     *("antifungal", "cell-cell communication", "anticancer", "drug delivery vehicle"),
@@ -79,24 +79,23 @@ def load_peptides(entry: Entry, storage: Storage) -> GraphTaskData:
     content = storage.prepared(
         entry, _VERSION, lambda source, paths: _build(source, paths, storage, is_func)
     )
-    fold = index_fold(content.extras, len(content.graphs), f"{entry.name} split")
     notes = () if is_func else ("Targets are z-scored over the whole data set, as published.",)
-    return entry.task(content.graphs, [fold], ATOMS, BONDS, notes=notes)
+    return entry.task(content.graphs, content.folds, ATOMS, BONDS, notes=notes)
 
 
-def read_split(path: Path) -> dict[str, NDArray[np.int64]]:
+def read_split(path: Path) -> Fold:
     r"""Reads the split pickle: a dictionary of graph numbers."""
     content = load_pickle(path)
     with reading(path, "a dictionary with the graph numbers of 'train', 'val' and 'test'"):
         if not isinstance(content, dict):
             raise TypeError(f"a {type(content).__name__}")
-        return {part: np.asarray(content[part]).astype(np.int64).reshape(-1) for part in PARTS}
+        return index_fold(*(np.asarray(content[part]).reshape(-1) for part in PARTS))
 
 
 def _build(source: Source, paths: list[Path], storage: Storage, is_func: bool) -> CompactFile:
     if source.name == "archive":
         return _from_archive(paths[0])
-    split: dict[str, Array] = dict(read_split(paths[1]))
+    fold = read_split(paths[1])
     if source.name == "graphs" and is_func:
         graphs = _from_arrays(paths[0])
     elif source.name == "graphs":
@@ -104,8 +103,7 @@ def _build(source: Source, paths: list[Path], storage: Storage, is_func: bool) -
     else:
         smiles, y = _read_csv(paths[0], is_func)
         graphs = featurise(smiles, y, str(paths[0]), storage.report)
-    index_fold(split, len(graphs), str(paths[1]))
-    return CompactFile(graphs, extras=split)
+    return CompactFile(graphs, (check_fold(fold, len(graphs), str(paths[1])),))
 
 
 def _from_arrays(path: Path) -> CompactGraphs:
@@ -189,7 +187,7 @@ def _from_archive(path: Path) -> CompactFile:
             torch.cat(y).numpy().astype(np.float32),
             str(path),
         )
-        return CompactFile(packed, extras=consecutive_parts(counts))
+        return CompactFile(packed, (consecutive_fold(counts),))
 
 
 def _entry(

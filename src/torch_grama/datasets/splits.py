@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,28 +19,7 @@ from torch_grama.runs.atomic_file import write_atomically
 
 Fractions = tuple[float, float, float]
 DEFAULT_FRACTIONS: Fractions = (0.6, 0.2, 0.2)
-
-
-@dataclass(frozen=True)
-class Split:
-    r"""Three disjoint sets of indices, each in ascending order."""
-
-    train: NDArray[np.int64]  # indices to learn from
-    val: NDArray[np.int64]  # indices for model selection
-    test: NDArray[np.int64]  # indices to report on
-
-    def to_node_fold(self, num_nodes: int) -> Fold:
-        r"""Returns the division as boolean masks over the nodes of one graph."""
-        masks = []
-        for part in (self.train, self.val, self.test):
-            mask = torch.zeros(num_nodes, dtype=torch.bool)
-            mask[torch.from_numpy(part)] = True
-            masks.append(mask)
-        return Fold(*masks)
-
-    def to_graph_fold(self) -> Fold:
-        r"""Returns the division as indices into a sequence of graphs."""
-        return Fold(*(torch.from_numpy(part.copy()) for part in (self.train, self.val, self.test)))
+PARTS = ("train", "val", "test")
 
 
 def make_split(
@@ -52,8 +30,8 @@ def make_split(
     seed: int = 0,
     class_names: Sequence[str] = (),
     what: str = "nodes",
-) -> Split:
-    r"""Divides items into three sets, every class in the same proportions.
+) -> Fold:
+    r"""Divides items into three sets of ascending indices, every class in the same proportions.
 
     The order within a class is that of a hash of seed and item, so the division depends on no
     random generator and is the same on every platform and with every version of numpy. The sizes
@@ -79,18 +57,11 @@ def make_split(
             f"{counts[smallest]} of class {name}): add some, merge the class with another, state "
             f"the split in the data, or ask for a split that is not stratified."
         )
-    parts: tuple[list[NDArray[np.int64]], ...] = ([], [], [])
     ends = first + counts
-    for start, stop, train_end, val_end in zip(
-        first, ends, *_boundaries(first, ends, fractions), strict=True
-    ):
-        for part, chosen in zip(
-            parts,
-            (order[start:train_end], order[train_end:val_end], order[val_end:stop]),
-            strict=True,
-        ):
-            part.append(items[chosen])
-    return Split(*(np.sort(np.concatenate(part)) for part in parts))
+    place = np.arange(len(items))
+    train_end, val_end = (np.repeat(end, counts) for end in _boundaries(first, ends, fractions))
+    part = (place >= train_end).astype(int) + (place >= val_end)
+    return index_fold(*(np.sort(items[order[part == number]]) for number in range(3)))
 
 
 def check_fractions(fractions: Sequence[float]) -> None:
@@ -126,35 +97,31 @@ def _hash(items: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
     return state ^ (state >> np.uint64(31))
 
 
-PARTS = ("train", "val", "test")
+def index_fold(train: Array, val: Array, test: Array) -> Fold:
+    r"""A division by the numbers of items."""
+    return Fold(*(torch.from_numpy(part.astype(np.int64)) for part in (train, val, test)))
 
 
-def consecutive_parts(counts: Iterable[int]) -> dict[str, Array]:
-    r"""Graph numbers of a set that lists training, validation and test graphs in this order."""
-    ends = np.cumsum([0, *counts])
-    return {part: np.arange(ends[k], ends[k + 1]) for k, part in enumerate(PARTS)}
-
-
-def consecutive_fold(counts: tuple[int, int, int]) -> Fold:
+def consecutive_fold(counts: Iterable[int]) -> Fold:
     r"""The division of a set that lists training, validation and test graphs one after another."""
-    return Fold(*(torch.from_numpy(part) for part in consecutive_parts(counts).values()))
+    ends = np.cumsum([0, *counts])
+    return index_fold(*(np.arange(ends[k], ends[k + 1]) for k in range(3)))
 
 
-def index_fold(parts: Mapping[str, Array], num_graphs: int, where: str) -> Fold:
-    r"""A division by graph numbers."""
-    ordered = [np.asarray(parts[name], dtype=np.int64).reshape(-1) for name in PARTS]
-    together = np.concatenate(ordered)
-    if together.size and not 0 <= together.min() <= together.max() < num_graphs:
+def check_fold(fold: Fold, num_graphs: int, where: str) -> Fold:
+    r"""Refuses a division whose numbers are not those of different graphs."""
+    together = torch.cat(fold.parts)
+    if len(together) and not 0 <= int(together.min()) <= int(together.max()) < num_graphs:
         raise DatasetError(
             f"Expected the split in '{where}' to number graphs from 0 to {num_graphs - 1} (got "
             f"{together.min()} to {together.max()}); fetch the file again"
         )
-    if len(np.unique(together)) != len(together):
+    if len(together.unique()) != len(together):
         raise DatasetError(
             f"Expected the parts of the split in '{where}' to be disjoint (got a graph twice); "
             "fetch the file again"
         )
-    return Fold(*(torch.from_numpy(part.copy()) for part in ordered))
+    return fold
 
 
 def mask_folds(
@@ -177,18 +144,17 @@ def mask_folds(
 
 
 _FORMAT = 1
-_PARTS = ("train", "val", "test")
 
 
 def stored_split(
-    path: Path, key: str, make: Callable[[], Split], *, num_items: int, items: str, targets: str
-) -> tuple[Split, str | None]:
+    path: Path, key: str, make: Callable[[], Fold], *, num_items: int, items: str, targets: str
+) -> tuple[Fold, str | None]:
     r"""Returns the division that is stored under a key, or makes and stores it."""
     divisions = _read(path, items)
     if key in divisions:
         return _checked(path, key, divisions[key], num_items, targets), None
     split = make()
-    stored = {"targets": targets, **{part: getattr(split, part).tolist() for part in _PARTS}}
+    stored = {"targets": targets, **{part: getattr(split, part).tolist() for part in PARTS}}
     try:
         with file_lock(path):
             # Another process may have added a division of its own in the meantime.
@@ -221,11 +187,11 @@ def _read(path: Path, items: str) -> dict[str, object]:
     return divisions
 
 
-def _checked(path: Path, key: str, stored: object, num_items: int, targets: str) -> Split:
+def _checked(path: Path, key: str, stored: object, num_items: int, targets: str) -> Fold:
     if isinstance(stored, dict) and stored.get("targets") != targets:
         raise _foreign(path, "the labels")
     parts = []
-    for name in _PARTS:
+    for name in PARTS:
         indices = stored.get(name) if isinstance(stored, dict) else None
         if (
             not isinstance(indices, list)
@@ -237,7 +203,7 @@ def _checked(path: Path, key: str, stored: object, num_items: int, targets: str)
     joined = np.concatenate(parts)
     if len(np.unique(joined)) != len(joined):
         raise _broken(path, f"the sets of the split '{key}' overlap")
-    return Split(*parts)
+    return index_fold(*parts)
 
 
 def _foreign(path: Path, what: str) -> DatasetError:

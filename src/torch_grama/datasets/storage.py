@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from torch_grama.datasets.compact import CompactFile, cached
@@ -102,7 +103,7 @@ class Storage:
         def fetch_and_build() -> CompactFile:
             source, paths = self.obtain(entry)
             made = build(source, paths)
-            return CompactFile(made.graphs, _signature(source, paths), made.extras)
+            return replace(made, signature=_signature(source, paths))
 
         return cached(path, None, fetch_and_build)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
 from torch_grama.datasets.entry import ACCURACY, DataFile, Entry, Published, Source
 from torch_grama.datasets.raw_arrays import read_tensors, reading
-from torch_grama.datasets.splits import consecutive_parts, index_fold
+from torch_grama.datasets.splits import consecutive_fold
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 
@@ -26,10 +26,9 @@ def load_superpixels(entry: Entry, storage: Storage) -> GraphTaskData:
     Features are the mean colour followed by the two coordinates; an edge has its stored distance.
     """
     content = storage.prepared(entry, _VERSION, lambda _, paths: _build(paths[0]))
-    fold = index_fold(content.extras, len(content.graphs), f"{entry.name} split")
     return entry.task(
         content.graphs,
-        [fold],
+        content.folds,
         FeatureEncoding("float", content.graphs.columns["x"].values.shape[1]),
         FeatureEncoding("float", content.graphs.columns["edge_attr"].values.shape[1]),
         notes=("Coordinates are appended to the colour, as in GraphGPS.",),
@@ -66,7 +65,7 @@ def _build(path: Path) -> CompactFile:
                 "y": column("graph", torch.cat(pieces["y"])),
             },
         )
-    return CompactFile(packed, extras=consecutive_parts(map(len, content)))
+    return CompactFile(packed, (consecutive_fold(map(len, content)),))
 
 
 def _entry(

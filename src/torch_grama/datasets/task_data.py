@@ -28,6 +28,11 @@ class Fold:
     val: Tensor
     test: Tensor
 
+    @property
+    def parts(self) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Train, validation and test."""
+        return self.train, self.val, self.test
+
 
 @dataclass(frozen=True)
 class Metric:

@@ -14,7 +14,7 @@ from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
 from torch_grama.datasets.entry import MAE, DataFile, Entry, Published, Source
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.raw_arrays import Array, load_pickle, read_npz, reading
-from torch_grama.datasets.splits import PARTS, consecutive_parts, index_fold
+from torch_grama.datasets.splits import PARTS, consecutive_fold
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 
@@ -49,12 +49,11 @@ def load_zinc(entry: Entry, storage: Storage) -> GraphTaskData:
     - ``graphs``: arrays rebuilt from the SMILES strings; labels within about 1e-4 of the official.
     """
     content = storage.prepared(entry, _VERSION, lambda source, paths: _build(source, paths))
-    fold = index_fold(content.extras, len(content.graphs), f"{entry.name} split")
     rebuilt = content.signature.startswith("graphs:")
     notes = ("Targets were recomputed from SMILES strings: within 1e-4 of the official.",)
     return entry.task(
         content.graphs,
-        [fold],
+        content.folds,
         FeatureEncoding("categorical", 1, (NUM_ATOM_TYPES,)),
         FeatureEncoding("categorical", 1, (NUM_BOND_TYPES,)),
         notes=notes if rebuilt else (),
@@ -97,7 +96,7 @@ def _pack(parts: list[dict[str, Array]], where: str) -> CompactFile:
     }
     with reading(where, "molecules with their bonds"):
         graphs = CompactGraphs(whole["num_nodes"], whole["num_edges"], whole["edge_index"], columns)
-    return CompactFile(graphs, extras=consecutive_parts(len(part["num_nodes"]) for part in parts))
+    return CompactFile(graphs, (consecutive_fold(len(part["num_nodes"]) for part in parts),))
 
 
 def _read_index(path: Path) -> NDArray[np.int64]:

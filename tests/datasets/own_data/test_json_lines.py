@@ -186,13 +186,13 @@ FAULTS: dict[str, tuple[list[object], str]] = {
     "edges as a number": (fault(edges=5), "line 3 has 'edges' that are no rows"),
     "edge features too few": (
         [*labelled(*"ababa", edge_attr=[[1], [2]]), graph(edge_attr=[[1]], label="b")],
-        "line 6 has 1 rows of 'edge_attr' for 2 edges",
+        r"line 6 has 'edge_attr' of the shape \(1, 1\) for 2 edges: store one row",
     ),
     "edge features missing": (
         [*labelled(*"ababa", edge_attr=[[1], [2]]), graph(label="b")], "line 6 differs from"
     ),
     "edge weights in rows": (
-        labelled(*"ababab", edge_weight=[[1], [2]]), "line 1 has 2 rows of 'edge_weight'"
+        labelled(*"ababab", edge_weight=[[1], [2]]), "line 1 has 'edge_weight'.*one number an"
     ),
     "label of an object": (fault(label={"a": 1}), "line 3 has a label that is a dict"),
     "label as a list": (fault(label=[1, 2]), "line 1 has a label of another length"),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import difflib
+import io
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,14 +16,14 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.own_data.csv_table import CsvTable, FeatureColumn, join_columns
 from torch_grama.datasets.own_data.graph_parts import (
+    CONSTANT_NOTE,
+    ParsedGraphs,
     check_features,
     check_node_level,
     complete_edges,
     direction_note,
-    parts_from_words,
-    split_from_parts,
+    split_from_words,
 )
 from torch_grama.datasets.own_data.labels import (
     Labels,
@@ -30,8 +34,15 @@ from torch_grama.datasets.own_data.labels import (
     parse_number,
 )
 from torch_grama.datasets.own_data.options import Options
-from torch_grama.datasets.own_data.parsed import ParsedGraphs
 from torch_grama.datasets.raw_arrays import fingerprint
+
+if TYPE_CHECKING:
+    from _csv import Reader
+
+# A column of words with more values than this is taken for names or prose, not for categories.
+MOST_CATEGORIES = 20
+# So few that Python's garbage collector does not start to look at them.
+_ROWS_AT_A_TIME = 500
 
 
 def read_csv_folder(folder: Path, options: Options) -> ParsedGraphs:
@@ -42,93 +53,218 @@ def read_csv_folder(folder: Path, options: Options) -> ParsedGraphs:
     empty), and features. ``edges.csv`` has ``source`` and ``target`` (ids of nodes), optionally
     ``weight``, and features. An empty label is a node without label; it is in no split.
     """
-    for name in ("nodes.csv", "edges.csv"):
+    for name, columns in (("nodes.csv", "id and label"), ("edges.csv", "source and target")):
         if not (folder / name).is_file():
             raise DatasetError(
                 f"'{folder}' has no file '{name}': put it beside the other one, with the columns "
-                f"{'id and label' if name == 'nodes.csv' else 'source and target'}."
+                f"{columns}."
             )
     check_node_level(folder, options)
-    node_table, edge_table = CsvTable(folder / "nodes.csv"), CsvTable(folder / "edges.csv")
+    nodes, edges = CsvTable(folder / "nodes.csv"), CsvTable(folder / "edges.csv")
     for name in options.ignore:
-        if name not in edge_table.columns:
-            node_table.position(name)
-    nodes = read_nodes(node_table, options)
-    data = Data(x=check_features(nodes.x, nodes.feature_names, nodes.where, options))
-    notes = (*nodes.notes, *read_edges(edge_table, nodes.names, data, options))
+        if name not in edges.columns:
+            nodes.column(name)
+    target = _label_columns(nodes, options)
+    names = nodes.column("id")
+    if not names:
+        raise DatasetError(f"'{nodes.path}' has no rows below line 1: list at least one node.")
+    _check_names(nodes)
+    if options.targets:
+        labels = _read_labels([nodes.column(name) for name in target], nodes.where, options)
+    else:
+        labels = no_labels(len(names), options)
+    left_out = {"id", "split", *target, *options.ignore}
+    x, feature_names, notes = nodes.features(left_out)
+    if not feature_names:
+        x, feature_names, notes = (
+            np.ones((len(names), 1), np.float32),
+            ("constant",),
+            (CONSTANT_NOTE,),
+        )
+    data = Data(x=check_features(x, nodes.where, options, feature_names))
+    notes += _read_edges(edges, names, data, options)
     splits = []
-    if nodes.parts is not None:
-        parts = parts_from_words(nodes.parts, nodes.where)
-        source = f"The column 'split' of '{node_table.path}'"
-        splits.append(split_from_parts(parts, nodes.labels, nodes.where, source))
+    if options.targets and "split" in nodes.columns:
+        source = f"The column 'split' of '{nodes.path}'"
+        splits.append(split_from_words(nodes.column("split"), labels, nodes.where, source))
     return ParsedGraphs(
         path=folder,
         graphs=[data],
         level="node",
-        labels=nodes.labels,
+        labels=labels,
         splits=splits,
-        identity=fingerprint(["nodes", *nodes.names]),
-        target=nodes.target,
+        identity=fingerprint(["nodes", *names]),
+        target=target,
         notes=notes,
-        feature_names=nodes.feature_names,
-        node_names=tuple(nodes.names),
+        feature_names=feature_names,
+        node_names=tuple(names),
     )
 
 
-@dataclass(frozen=True)
-class NodeTable:
-    r"""The nodes of a graph, one a line."""
+class CsvTable:
+    r"""A table with one line of column names; empty lines are skipped."""
 
-    names: Sequence[str]
-    where: Where
-    target: tuple[str, ...]
-    labels: Labels
-    parts: Sequence[str] | None
-    x: NDArray[np.float32]
-    feature_names: tuple[str, ...]
-    notes: tuple[str, ...]
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._text = read_text(path).replace("\r\n", "\n")
+        # Where the comma stands inside numbers, cells are separated by something else.
+        self._delimiter = max(",;\t", key=self._text.split("\n", 1)[0].count)
+        reader = self._read()
+        rows = filter(None, reader)
+        try:
+            header = [name.strip() for name in next(rows, [])]
+            self._check_header(header)
+            cells: list[list[str]] = [[] for _ in header]
+            while block := list(itertools.islice(rows, _ROWS_AT_A_TIME)):
+                for row in (row for row, found in enumerate(block) if len(found) != len(header)):
+                    raise DatasetError(
+                        f"{self.where(len(cells[0]) + row)} has {len(block[row])} cells where "
+                        f"{len(header)} columns are named: complete the row, or put quotes around "
+                        f"a cell with a separator in it."
+                    )
+                for column, part in zip(cells, zip(*block, strict=True), strict=True):
+                    column.extend(map(str.strip, part))
+        except csv.Error as error:
+            raise DatasetError(
+                f"'{path}', line {reader.line_num} cannot be read ({error}): check the quotes in "
+                f"it, and that the file is whole."
+            ) from error
+        self.columns = dict(zip(header, cells, strict=True))
+
+    def _check_header(self, header: list[str]) -> None:
+        if not header:
+            raise DatasetError(f"'{self.path}' is empty: write a line with the column names first.")
+        for position, name in enumerate(header):
+            if not name or name in header[:position]:
+                problem = f"the name '{name}' twice" if name else "a column without a name"
+                raise DatasetError(
+                    f"'{self.path}', line 1 has {problem}: name each column differently."
+                )
+
+    def _read(self) -> Reader:
+        text = io.StringIO(self._text, newline="")
+        return csv.reader(text, delimiter=self._delimiter, strict=True)
+
+    def where(self, row: int) -> str:
+        r"""Says where a row stands; only a fault asks, so the lines are counted then."""
+        reader = self._read()
+        next(itertools.islice(filter(None, reader), row + 1, None))
+        return f"'{self.path}', line {reader.line_num}"
+
+    def column(self, name: str) -> list[str]:
+        r"""Returns the cells of a column that must be there."""
+        if name in self.columns:
+            return self.columns[name]
+        known = list(self.columns)
+        nearest = difflib.get_close_matches(name, known, n=1)
+        hint = f" (is it '{nearest[0]}'?)" if nearest else ""
+        found = ", ".join(f"'{column}'" for column in known[:8])
+        more = ", ..." if len(known) > 8 else ""
+        raise DatasetError(
+            f"'{self.path}', line 1 names no column '{name}'{hint}, only {found}{more}: add or "
+            f"rename it."
+        )
+
+    def features(
+        self, left_out: set[str]
+    ) -> tuple[NDArray[np.float32], tuple[str, ...], tuple[str, ...]]:
+        r"""Turns the other columns into numbers.
+
+        A column whose cells are all numbers is one feature. A column in which no cell is a number
+        is one feature for each of its values (1 where the cell has it, 0 elsewhere), provided that
+        there are at most 20 values and on average each occurs twice. Everything else is an error.
+
+        Returns:
+            The matrix, the names of its columns, and what to tell the user about them.
+        """
+        count = len(next(iter(self.columns.values())))
+        matrix = [np.zeros((count, 0), dtype=np.float32)]
+        names: list[str] = []
+        notes: list[str] = []
+        for name, cells in self.columns.items():
+            if name in left_out or not cells:
+                continue
+            numbers = _numbers(cells)
+            if numbers is not None:
+                with np.errstate(over="ignore"):
+                    matrix.append(numbers.astype(np.float32)[:, None])
+                for row in np.flatnonzero(~np.isfinite(matrix[-1]))[:1]:
+                    raise self._fault(name, row, "is not finite")
+                names.append(name)
+            else:
+                values = self._categories(name)
+                codes = {value: code for code, value in enumerate(values)}
+                matrix.append(np.eye(len(values), dtype=np.float32)[[codes[c] for c in cells]])
+                names += [f"{name}={value}" for value in values]
+                notes.append(
+                    f"The words of the column '{name}' became {len(values)} features of 0 and 1."
+                )
+        return np.concatenate(matrix, axis=1), tuple(names), tuple(notes)
+
+    def _categories(self, name: str) -> list[str]:
+        cells = self.columns[name]
+        values = sorted(set(cells))
+        if "" in values:
+            raise self._fault(name, cells.index(""), "is empty")
+        words = {value for value in values if _numbers([value]) is None}
+        if len(words) < len(values):
+            row = next(row for row, cell in enumerate(cells) if cell in words)
+            raise self._fault(name, row, "is no number while others are")
+        if len(values) > min(MOST_CATEGORIES, max(2, len(cells) // 2)):
+            raise DatasetError(
+                f"{self.where(0)}: the column '{name}' has {len(values)} different words such as "
+                f"'{cells[0]}', too many to be categories: turn it into numbers, or leave it out "
+                f"with 'ignore'."
+            )
+        return values
+
+    def _fault(self, name: str, row: int, fault: str) -> DatasetError:
+        return DatasetError(
+            f"{self.where(row)}: the cell '{self.columns[name][row]}' in the column '{name}' "
+            f"{fault}: correct it, or leave the column out with 'ignore'."
+        )
 
 
-def read_nodes(table: CsvTable, options: Options) -> NodeTable:
-    r"""Reads the nodes of a graph."""
-    label_names = _label_columns(table, options)
-    if not options.targets:  # a label column is no feature, whether there is one or not
-        label_names = tuple(name for name in label_names if name in table.columns)
-    wanted = ["id", *label_names, *(["split"] if "split" in table.columns else [])]
-    plain, lines, columns = table.read(wanted, options.ignore, lambda cells, _: cells)
-    if not len(lines):
-        raise DatasetError(f"'{table.path}' has no rows below line 1: list at least one node.")
-    names = plain["id"]
-    _check_names(table.path, names, lines)
+def read_text(path: Path) -> str:
+    r"""Reads a text file in UTF-8, with or without byte order mark."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DatasetError(
+            f"Cannot read '{path}' ({error.strerror}): check the path and its permissions."
+        ) from error
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DatasetError(f"'{path}' is in UTF-16: save it in UTF-8.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DatasetError(
+            f"'{path}', line {line} is not in UTF-8 (the byte 0x{content[error.start]:02x}): save "
+            f"the file in UTF-8."
+        ) from error
 
-    def where(row: int) -> str:
-        return f"'{table.path}', line {lines[row]}"
 
-    if options.targets:
-        labels = _read_labels([plain[name] for name in label_names], where, options)
-    else:
-        labels = no_labels(len(names), options)
-    if columns:
-        x, feature_names, notes = join_columns(columns)
-    else:
-        x, feature_names = np.ones((len(lines), 1), dtype=np.float32), ("constant",)
-        notes = ("The nodes have no features: each got the constant 1.",)
-    parts = plain.get("split") if options.targets else None
-    return NodeTable(names, where, label_names, labels, parts, x, feature_names, notes)
+def _numbers(cells: Sequence[str]) -> NDArray[np.float64] | None:
+    if "_" in "".join(cells):  # Python would read 1_2 as twelve
+        return None
+    try:
+        return np.array(cells, dtype=np.float64)
+    except ValueError:
+        return None
 
 
 def _label_columns(table: CsvTable, options: Options) -> tuple[str, ...]:
-    if options.label:
-        return options.label
-    found = [name for name in ("label", "y") if name in table.columns]
-    if len(found) == 2 and not options.targets:
-        return ("label", "y")
-    if len(found) == 2:
+    """The columns of the target; a label column is no feature, whether it is read or not."""
+    found = tuple(name for name in options.label or ("label", "y") if name in table.columns)
+    if not options.targets:
+        return found
+    if len(found) == 2 and not options.label:
         raise DatasetError(
             f"'{table.path}', line 1 names both 'label' and 'y': say which holds the target with "
             f"'label', and leave the other out with 'ignore'."
         )
-    return (found[0] if found else "label",)
+    return options.label or found or ("label",)
 
 
 def _read_labels(cells: list[list[str]], where: Where, options: Options) -> Labels:
@@ -138,73 +274,55 @@ def _read_labels(cells: list[list[str]], where: Where, options: Options) -> Labe
     for column, texts in enumerate(cells):
         for row, text in enumerate(texts):
             if text:
-                values[row, column] = parse_number(text, where(row), "label")
+                values[row, column] = parse_number(text, where, row)
     integers = all("." not in text for texts in cells for text in texts)
     return labels_from_numbers(values, where, options, flags=integers)
 
 
-def _check_names(path: Path, names: list[str], lines: NDArray[np.int64]) -> None:
-    if len(set(names)) == len(names) and "" not in names:
-        return
+def _check_names(table: CsvTable) -> None:
     first: dict[str, int] = {}
-    for name, line in zip(names, lines.tolist(), strict=True):
+    for row, name in enumerate(table.columns["id"]):
         if not name:
-            raise DatasetError(f"'{path}', line {line} has an empty 'id': give each node a name.")
-        if name in first:
+            raise DatasetError(f"{table.where(row)} has an empty 'id': give each node a name.")
+        if first.setdefault(name, row) != row:
+            seen = table.where(first[name]).rpartition(" ")[2]
             raise DatasetError(
-                f"'{path}', line {line} lists the node '{name}' again, first seen on line "
-                f"{first[name]}: keep one of the two."
+                f"{table.where(row)} lists the node '{name}' again, first seen on line {seen}: "
+                f"keep one of the two."
             )
-        first[name] = line
 
 
-def read_edges(
+def _read_edges(
     table: CsvTable, names: Sequence[str], data: Data, options: Options
 ) -> tuple[str, ...]:
-    r"""Puts the edges into a graph."""
+    """Puts the edges into a graph; returns what to tell the user about them."""
     number = {name: position for position, name in enumerate(names)}
-    ends, lines, columns = table.read(
-        ("source", "target"), options.ignore, lambda cells, at: _find(number, cells, at, table.path)
-    )
-    listed = np.array([ends["source"], ends["target"]], dtype=np.int64)
-    edges = complete_edges(listed, len(names), options.directed)
-    data.edge_index = torch.from_numpy(edges.index)
-    notes = [direction_note(f"'{table.path.name}'", edges.num_added, options.directed)]
-    rows = torch.from_numpy(edges.rows)
-    weights = [column for column in columns if column.name == "weight"]
-    features = [column for column in columns if column.name != "weight"]
-    if len(lines) and weights:
-        data.edge_weight = torch.from_numpy(_weight(table, weights[0], lines))[rows]
-    if len(lines) and features:
-        values, feature_names, more = join_columns(features)
-        attributes = check_features(
-            values, feature_names, lambda row: f"'{table.path}', line {lines[row]}", options
-        )
-        data.edge_attr = attributes[rows]
-        notes += more
-    return tuple(notes)
-
-
-def _weight(
-    table: CsvTable, column: FeatureColumn, lines: NDArray[np.int64]
-) -> NDArray[np.float32]:
-    values, names, _ = column.finish()
-    if names != ("weight",):
+    listed = np.array([_find(number, table, end) for end in ("source", "target")], dtype=np.int64)
+    index, rows = complete_edges(listed, len(names), options.directed)
+    data.edge_index = torch.from_numpy(index)
+    note = direction_note(table.path, index.shape[1] - listed.shape[1], options.directed)
+    others = {"source", "target", *options.ignore}
+    weight, weight_names, _ = table.features(set(table.columns) - {"weight"} | others)
+    if weight_names not in ((), ("weight",)):
         raise DatasetError(
-            f"'{table.path}', line {lines[0]} has words in the column 'weight': write numbers, or "
-            f"rename the column."
+            f"{table.where(0)} has words in the column 'weight': write numbers, or rename the "
+            f"column."
         )
-    return values[:, 0]
+    if weight_names:
+        data.edge_weight = torch.from_numpy(weight[:, 0])[rows]
+    values, feature_names, notes = table.features({"weight"} | others)
+    if feature_names:
+        data.edge_attr = check_features(values, table.where, options, feature_names)[rows]
+    return (note, *notes)
 
 
-def _find(
-    number: dict[str, int], cells: Sequence[str], lines: NDArray[np.int64], path: Path
-) -> list[int]:
+def _find(number: dict[str, int], table: CsvTable, end: str) -> list[int]:
+    cells = table.column(end)
     try:
         return list(map(number.__getitem__, cells))
     except KeyError:
         row = next(row for row, cell in enumerate(cells) if cell not in number)
         raise DatasetError(
-            f"'{path}', line {lines[row]} names the node '{cells[row]}', which is not in "
-            f"'nodes.csv': add the node, or remove the edge."
+            f"{table.where(row)} names the node '{cells[row]}', which is not in 'nodes.csv': add "
+            f"the node, or remove the edge."
         ) from None

@@ -1,4 +1,4 @@
-"""Edges, features and divisions as users state them, checked."""
+"""What a reader of any form hands on: graphs, targets and divisions, checked."""
 
 from __future__ import annotations
 
@@ -15,22 +15,67 @@ from torch_geometric.data import Data
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.own_data.labels import Labels, Where
 from torch_grama.datasets.own_data.options import Options
-from torch_grama.datasets.splits import Split
+from torch_grama.datasets.raw_arrays import Array
+from torch_grama.datasets.splits import PARTS, index_fold
+from torch_grama.datasets.task_data import Fold, Level
+
+CONSTANT_NOTE = "The nodes have no features: each got the constant 1."
+# Category numbers index an embedding table: a larger one is a mistake.
+_MOST_CATEGORIES = 1_000_000
+_SPLIT_WORDS = ("train", "training"), ("val", "valid", "validation"), ("test", "testing")
 
 
 @dataclass(frozen=True)
-class Edges:
-    r"""The directed entries of a graph."""
+class ParsedGraphs:
+    r"""Graphs and targets of one of the forms, checked."""
 
-    index: NDArray[np.int64]  # source and target of each entry ``[2, E]``
-    # the listed edge behind each entry ``[E]``; features and weights are taken from it
-    rows: NDArray[np.int64]
-    num_added: int  # how many entries were added as the reverse of a listed edge
+    path: Path  # the file or folder
+    graphs: Sequence[Data]  # the graphs, without their targets
+    level: Level  # whether nodes or graphs carry the targets
+    labels: Labels  # the targets of all nodes of all graphs, one after the other, or of all graphs
+    splits: Sequence[Fold]  # the divisions that the files state; empty to have one made
+    identity: str  # a fingerprint of the nodes or graphs, whatever the options are
+    target: tuple[str, ...] = ("y",)  # the names under which the targets stand in the files
+    notes: tuple[str, ...] = ()  # what was decided while reading, one sentence each
+    feature_names: tuple[str, ...] = ()  # names of the columns of ``x``
+    node_names: Sequence[str] = ()  # names of the nodes of a single graph
 
 
-def check_edges(
-    pairs: NDArray[np.generic], num_nodes: int, where: Where, source: str
-) -> NDArray[np.int64]:
+def make_graph(
+    place: str,
+    x: Array | None,
+    num_nodes: int,
+    listed: NDArray[np.int64],
+    options: Options,
+    *,
+    directed: bool,
+    edge_attr: Array | None = None,
+    edge_weight: Array | None = None,
+) -> Data:
+    r"""Makes a graph of arrays; without features, every node gets the constant 1."""
+    features = None if x is None else check_features(x, lambda row: f"{place}, node {row}", options)
+    index, rows = complete_edges(listed, num_nodes, directed)
+    data = Data(
+        x=torch.ones(num_nodes, 1) if features is None else features,
+        edge_index=torch.from_numpy(index),
+    )
+    for key, values in (("edge_attr", edge_attr), ("edge_weight", edge_weight)):
+        if values is None:
+            continue
+        one_each = values.ndim == 1 if key == "edge_weight" else values.ndim > 0
+        if not one_each or len(values) != listed.shape[1]:
+            what = "number" if key == "edge_weight" else "row of numbers"
+            raise DatasetError(
+                f"{place} has '{key}' of the shape {tuple(values.shape)} for {listed.shape[1]} "
+                f"edges: store one {what} an edge."
+            )
+        plain = options if key == "edge_attr" else Options()
+        found = check_features(values, lambda row: f"{place}, edge {row}", plain)[rows]
+        data[key] = found if key == "edge_attr" else found[:, 0]
+    return data
+
+
+def check_edges(pairs: Array, num_nodes: int, where: Where, source: str) -> NDArray[np.int64]:
     r"""Turns pairs of node numbers into sources and targets."""
     if not pairs.size:
         return np.zeros((2, 0), dtype=np.int64)
@@ -48,52 +93,40 @@ def check_edges(
     return np.ascontiguousarray(numbers.T)
 
 
-def complete_edges(listed: NDArray[np.int64], num_nodes: int, directed: bool) -> Edges:
+def complete_edges(
+    listed: NDArray[np.int64], num_nodes: int, directed: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     r"""Adds to every listed edge its reverse, unless the reverse is listed as well.
 
     So a list that names each undirected edge once and a list that names it in both directions
-    give the same graph. Entries keep the order of the list, followed by the added ones.
+    give the same graph.
+
+    Returns:
+        Source and target of each entry ``[2, E]``, the listed ones first, and the listed edge
+        behind each entry ``[E]``, from which its features are taken.
     """
     rows = np.arange(listed.shape[1], dtype=np.int64)
     if directed:
-        return Edges(listed, rows, 0)
+        return listed, rows
     source, target = listed
-    forward = source * num_nodes + target
-    backward = target * num_nodes + source
-    missing = np.flatnonzero(~contains(forward, backward))
-    index = np.concatenate([listed, listed[::-1, missing]], axis=1)
-    return Edges(index, np.concatenate([rows, missing]), len(missing))
+    missing = rows[~np.isin(target * num_nodes + source, source * num_nodes + target)]
+    return np.concatenate([listed, listed[::-1, missing]], axis=1), np.append(rows, missing)
 
 
-def contains(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.bool_]:
-    r"""Says for each wanted key whether it is among the keys."""
-    found = np.zeros(len(wanted), dtype=bool)
-    if len(keys):
-        ordered = np.sort(keys)
-        order = np.argsort(wanted)  # a search in ascending order stays in the cache
-        position = np.searchsorted(ordered, wanted[order]).clip(max=len(ordered) - 1)
-        found[order] = ordered[position] == wanted[order]
-    return found
-
-
-def direction_note(source: str, num_added: int, directed: bool) -> str:
+def direction_note(path: Path, num_added: int, directed: bool) -> str:
     r"""Says how the edges were taken."""
     if directed:
-        return f"The edges of {source} were taken as directed."
+        return f"The edges of '{path.name}' were taken as directed."
     if num_added:
         return (
-            f"The edges of {source} were taken as undirected: the reverse of {num_added:,} of them "
-            f"was added."
+            f"The edges of '{path.name}' were taken as undirected: the reverse of {num_added:,} of "
+            f"them was added."
         )
-    return f"Every edge of {source} is listed in both directions and was taken as it is."
-
-
-# Category numbers index an embedding table: a larger one is a mistake.
-_MOST_CATEGORIES = 1_000_000
+    return f"Every edge of '{path.name}' is listed in both directions and was taken as it is."
 
 
 def check_features(
-    values: NDArray[np.generic], names: tuple[str, ...], where: Where, options: Options
+    values: Array, where: Where, options: Options, names: Sequence[str] = ()
 ) -> Tensor:
     r"""Turns a feature matrix into float32, or into category numbers if the user says so."""
     if values.ndim == 1:
@@ -105,22 +138,20 @@ def check_features(
         )
     with np.errstate(over="ignore"):
         floats = values.astype(np.float32)
-    for row, column in np.argwhere(~np.isfinite(floats))[:1]:
-        raise DatasetError(
-            f"{where(int(row))} has the value {values[row, column]} in feature "
-            f"{_column(names, column)}: replace it by a finite number."
+    wrong, fault = ~np.isfinite(floats), ": replace it by a finite number."
+    if options.categorical and not wrong.any():
+        numbers = values.astype(np.float64)
+        wrong = (numbers != np.floor(numbers)) | (numbers < 0) | (numbers >= _MOST_CATEGORIES)
+        fault = (
+            ", which is no category number: use 0, 1, 2, ..., or do not ask for categorical "
+            "features."
         )
-    if not options.categorical:
-        return torch.from_numpy(floats)
-    numbers = values.astype(np.float64)
-    wrong = (numbers != np.floor(numbers)) | (numbers < 0) | (numbers >= _MOST_CATEGORIES)
     for row, column in np.argwhere(wrong)[:1]:
+        name = f"'{names[column]}'" if names else str(column)
         raise DatasetError(
-            f"{where(int(row))} has the value {values[row, column]} in feature "
-            f"{_column(names, column)}, which is no category number: use 0, 1, 2, ..., or do not "
-            f"ask for categorical features."
+            f"{where(int(row))} has the value {values[row, column]} in feature {name}{fault}"
         )
-    return torch.from_numpy(numbers.astype(np.int64))
+    return torch.from_numpy(values.astype(np.int64) if options.categorical else floats)
 
 
 def check_node_level(path: Path, options: Options) -> None:
@@ -134,60 +165,38 @@ def check_node_level(path: Path, options: Options) -> None:
 
 def check_alike(graphs: Sequence[Data], where: Where) -> None:
     r"""Refuses graphs that do not all have the same features."""
-    for number, graph in enumerate(graphs):
-        for name in ("x", "edge_attr", "edge_weight"):
-            this, first = graph.get(name), graphs[0].get(name)
-            if (None if this is None else this.shape[1:]) != (
-                None if first is None else first.shape[1:]
-            ):
-                raise DatasetError(
-                    f"{where(number)} differs from {where(0)} in '{name}': give all graphs the "
-                    f"same number of features."
-                )
-
-
-def _column(names: tuple[str, ...], column: int) -> str:
-    return f"'{names[column]}'" if names else str(column)
-
-
-_WORDS = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "test": 2, "testing": 2}
-_NAMES = ("train", "val", "test")
-
-
-def split_from_parts(parts: NDArray[np.int64], labels: Labels, where: Where, source: str) -> Split:
-    r"""Turns a part number an item (-1: none) into a division."""
-    for item in np.flatnonzero((parts >= 0) & ~labels.labelled)[:1]:
-        raise DatasetError(
-            f"{where(int(item))} is in '{_NAMES[parts[item]]}' but has no label: fill in the "
-            f"label, or take it out of the split."
-        )
-    for number, name in enumerate(_NAMES):
-        if not (parts == number).any():
+    for name in ("x", "edge_attr", "edge_weight"):
+        found = [graph.get(name) for graph in graphs]
+        widths = [None if values is None else values.shape[1:] for values in found]
+        for number in (number for number, width in enumerate(widths) if width != widths[0]):
             raise DatasetError(
-                f"{source} leaves '{name}' empty: put items into it, or remove the split to have "
-                f"one made."
+                f"{where(number)} differs from {where(0)} in '{name}': give all graphs the same "
+                f"number of features."
             )
-    return Split(*(np.flatnonzero(parts == number) for number in range(3)))
 
 
-def parts_from_words(words: Sequence[str], where: Where) -> NDArray[np.int64]:
+def split_from_words(words: Sequence[object], labels: Labels, where: Where, source: str) -> Fold:
     r"""Reads the words train, val and test; an empty word is no part."""
-    numbers = {"": -1, **_WORDS}
-    parts = np.empty(len(words), dtype=np.int64)
+    numbers = {word: part for part, known in enumerate(_SPLIT_WORDS) for word in known}
+    parts = np.full(len(words), -1)
     for item, word in enumerate(words):
-        number = numbers.get(word.strip().lower())
-        if number is None:
+        if word is not None and not isinstance(word, str):
+            raise DatasetError(
+                f"{where(item)} has a 'split' that is no word: write train, val or test."
+            )
+        word = (word or "").strip()
+        if word and word.lower() not in numbers:
             raise DatasetError(
                 f"{where(item)} has the split '{word}': write train, val or test, or leave it "
                 f"empty."
             )
-        parts[item] = number
-    return parts
+        parts[item] = numbers.get(word.lower(), -1)
+    return _split_from_parts(parts, labels, where, source)
 
 
 def splits_from_masks(
-    masks: Sequence[NDArray[np.generic]], labels: Labels, where: Where, source: str
-) -> list[Split]:
+    masks: Sequence[Array], labels: Labels, where: Where, source: str
+) -> list[Fold]:
     r"""Turns three masks ``[K, M]`` into K divisions."""
     count = len(labels.labelled)
     shapes = [tuple(mask.shape) for mask in masks]
@@ -200,13 +209,28 @@ def splits_from_masks(
     if any(mask.dtype.kind not in "biu" for mask in masks) or not np.isin(flags, (0, 1)).all():
         raise DatasetError(f"{source} has masks that are not true or false: store booleans.")
     splits = []
-    for fold in range(shapes[0][0]):
-        chosen = np.stack([mask[fold] for mask in flags]) == 1
+    for number, chosen in enumerate(np.stack(flags, axis=1) == 1):  # [3, M]
         for item in np.flatnonzero(chosen.sum(axis=0) > 1)[:1]:
-            names = " and ".join(f"'{_NAMES[part]}'" for part in np.flatnonzero(chosen[:, item]))
+            names = " and ".join(f"'{PARTS[part]}'" for part in np.flatnonzero(chosen[:, item]))
             raise DatasetError(
-                f"{where(int(item))} is in {names} of split {fold}: keep it in one of them."
+                f"{where(int(item))} is in {names} of split {number}: keep it in one of them."
             )
         parts = np.where(chosen.any(axis=0), chosen.argmax(axis=0), -1)
-        splits.append(split_from_parts(parts, labels, where, f"Split {fold} of {source}"))
+        splits.append(_split_from_parts(parts, labels, where, f"Split {number} of {source}"))
     return splits
+
+
+def _split_from_parts(parts: NDArray[np.int64], labels: Labels, where: Where, source: str) -> Fold:
+    """A part number an item (-1: none) as a division."""
+    for item in np.flatnonzero((parts >= 0) & ~labels.labelled)[:1]:
+        raise DatasetError(
+            f"{where(int(item))} is in '{PARTS[parts[item]]}' but has no label: fill in the label, "
+            f"or take it out of the split."
+        )
+    for number, name in enumerate(PARTS):
+        if not (parts == number).any():
+            raise DatasetError(
+                f"{source} leaves '{name}' empty: put items into it, or remove the split to have "
+                f"one made."
+            )
+    return index_fold(*(np.flatnonzero(parts == number) for number in range(3)))

@@ -182,15 +182,15 @@ def labels_from_text(cells: Sequence[str], where: Where, options: Options) -> La
         return _classes(cells, labelled, where, options)
     numbers = np.full((len(cells), 1), np.nan, dtype=np.float32)
     for item in np.flatnonzero(labelled).tolist():
-        numbers[item, 0] = parse_number(cells[item], where(item), "label")
+        numbers[item, 0] = parse_number(cells[item], where, item)
     return Labels("regression", torch.from_numpy(numbers), labelled, 1)
 
 
-def parse_number(cell: str, where: str, what: str) -> float:
+def parse_number(cell: str, where: Where, item: int) -> float:
     r"""Reads a finite number."""
     number = _number(cell)
     if number is None or not _is_finite(number):
-        raise DatasetError(f"{where} has the {what} '{cell}': write a finite number.")
+        raise DatasetError(f"{where(item)} has the label '{cell}': write a finite number.")
     return number
 
 

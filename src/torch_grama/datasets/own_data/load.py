@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch_geometric.data import Data
+from torch_geometric.utils import index_to_mask
+
 from torch_grama.datasets.errors import DatasetError, DatasetMissingError
 from torch_grama.datasets.options import read_option
+from torch_grama.datasets.own_data.array_files import read_npz_file, read_torch_file
 from torch_grama.datasets.own_data.csv_folder import read_csv_folder
+from torch_grama.datasets.own_data.graph_parts import ParsedGraphs
 from torch_grama.datasets.own_data.json_lines import LINE_SUFFIXES, read_json_lines
-from torch_grama.datasets.own_data.npz_file import read_npz_file
 from torch_grama.datasets.own_data.options import OPTION_KINDS, Options, OwnKind
-from torch_grama.datasets.own_data.parsed import ParsedGraphs
-from torch_grama.datasets.own_data.torch_file import read_torch_file
-from torch_grama.datasets.splits import DEFAULT_FRACTIONS, Fractions
-from torch_grama.datasets.task_data import GraphTaskData, Level
+from torch_grama.datasets.raw_arrays import fingerprint
+from torch_grama.datasets.splits import DEFAULT_FRACTIONS, Fractions, make_split, stored_split
+from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Level
 
 _FORMS = (
     "a folder with nodes.csv and edges.csv, a folder or file of graphs in JSON lines (.jsonl, "
@@ -43,8 +49,8 @@ def load_path(
     The form is told by the name: a folder with ``nodes.csv`` and ``edges.csv``
     (:func:`~torch_grama.datasets.own_data.csv_folder.read_csv_folder`), a folder or file of graphs
     in JSON lines (:func:`~torch_grama.datasets.own_data.json_lines.read_json_lines`), an ``.npz``
-    file (:func:`~torch_grama.datasets.own_data.npz_file.read_npz_file`) or a ``.pt`` file
-    (:func:`~torch_grama.datasets.own_data.torch_file.read_torch_file`).
+    file (:func:`~torch_grama.datasets.own_data.array_files.read_npz_file`) or a ``.pt`` file
+    (:func:`~torch_grama.datasets.own_data.array_files.read_torch_file`).
 
     Where the files state no split, one is made and kept beside them (``splits.json``, or the name
     of the file followed by ``.splits.json``), so that the next run uses the same. Nodes or graphs
@@ -94,7 +100,41 @@ def load_path(
     path = Path(path)
     if not path.exists():
         raise DatasetMissingError(f"There is no '{path}': give the path of {_FORMS}.")
-    return _read(path, options).to_task(options)
+    parsed = _read(path, options)
+    graphs, labels = parsed.graphs, parsed.labels
+    single = parsed.level == "node" and len(graphs) == 1
+    notes, folds = list(parsed.notes), list(parsed.splits)
+    if not options.targets:
+        notes.append("Labels were not read.")
+    else:
+        if not folds:
+            fold, note = _make_split(parsed, options, single)
+            folds.append(fold)
+            notes.append(note)
+        by_node = parsed.level == "node"
+        counts = [graph.num_nodes or 0 if by_node else 1 for graph in graphs]
+        for graph, y in zip(graphs, torch.split(labels.y, counts), strict=True):
+            graph.y = y.clone()
+    if single:
+        nodes = graphs[0].num_nodes
+        folds = [Fold(*(index_to_mask(part, nodes) for part in fold.parts)) for fold in folds]
+    return GraphTaskData(
+        name=str(path),
+        graphs=graphs,
+        folds=folds,
+        level=parsed.level,
+        kind=labels.kind,
+        metric=options.metric_for(labels.kind),
+        num_outputs=labels.num_outputs,
+        node_encoding=_encoding(graphs, "x"),
+        edge_encoding=_encoding(graphs, "edge_attr"),
+        class_names=labels.class_names,
+        source=f"the user's own files: {path}",
+        licence="the user's own",
+        notes=tuple(notes),
+        feature_names=parsed.feature_names,
+        node_names=parsed.node_names,
+    )
 
 
 def _read(path: Path, options: Options) -> ParsedGraphs:
@@ -122,3 +162,53 @@ def _read(path: Path, options: Options) -> ParsedGraphs:
                 f"edges.csv in it."
             )
     raise DatasetError(f"'{path}' is in none of the known forms: give {_FORMS}.")
+
+
+def _make_split(parsed: ParsedGraphs, options: Options, single: bool) -> tuple[Fold, str]:
+    """Divides the labelled nodes of a single graph, or whole graphs; kept beside the files."""
+    path, labels = parsed.path, parsed.labels
+    kept = path / "splits.json" if path.is_dir() else path.with_name(f"{path.name}.splits.json")
+    classes: NDArray[np.int64] | None = None
+    if parsed.level == "node" and not single:
+        items = np.arange(len(parsed.graphs))
+    else:
+        items = np.flatnonzero(labels.labelled)
+        if labels.kind == "classification" and options.stratify:
+            classes = labels.y.numpy()[items]
+    what = "nodes" if single else "graphs"
+    parts = "/".join(str(fraction) for fraction in options.fractions)
+    how = "at random" if classes is None else "by class"
+    fold, trouble = stored_split(
+        kept,
+        f"{what} by {', '.join(parsed.target)}, seed {options.seed}, {parts}, {how}",
+        lambda: make_split(
+            items,
+            classes,
+            fractions=options.fractions,
+            seed=options.seed,
+            class_names=labels.class_names,
+            what=f"{what} of '{path}'",
+        ),
+        num_items=len(labels.labelled) if single else len(parsed.graphs),
+        items=parsed.identity,
+        targets=fingerprint([items] if classes is None else [items, _renumbered(classes)]),
+    )
+    where = trouble or f"it is kept in '{kept}'"
+    return fold, f"The data states no split: one was made {how} (seed {options.seed}); {where}."
+
+
+def _renumbered(classes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Classes numbered as they first appear: the same whatever the order of their names."""
+    _, first, inverse = np.unique(classes, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]
+
+
+def _encoding(graphs: Sequence[Data], name: str) -> FeatureEncoding:
+    if graphs[0].get(name) is None:
+        return FeatureEncoding("none", 0)
+    matrices = [graph[name] for graph in graphs]
+    width = int(matrices[0].size(1))
+    if matrices[0].dtype != torch.long:
+        return FeatureEncoding("float", width)
+    largest = torch.stack([matrix.amax(dim=0) for matrix in matrices if len(matrix)]).amax(dim=0)
+    return FeatureEncoding("categorical", width, tuple(int(code) + 1 for code in largest))
