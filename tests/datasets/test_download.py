@@ -38,8 +38,9 @@ from scripted_server import (
 )
 
 from torch_grama.datasets import DatasetError, DatasetMissingError, DownloadError
-from torch_grama.datasets.download import cache_folder, fetch, locate, obtain
+from torch_grama.datasets.download import fetch
 from torch_grama.datasets.entry import DataFile
+from torch_grama.datasets.storage import Storage, cache_folder
 
 pytestmark = pytest.mark.usefixtures("plain_network")
 
@@ -398,12 +399,13 @@ def test_root_wins_over_grama_data_and_both_over_the_cache(
 ) -> None:
     root, named, cache = tmp_path / "root", tmp_path / "named", cache_folder()
     monkeypatch.setenv("GRAMA_DATA", str(named))
-    assert locate("set/file.bin", root) is None
+    storage, file = Storage(root), DataFile("set/file.bin")
+    assert storage.find(file) is None
     for folder in (cache, named, root):
         (folder / "set").mkdir(parents=True)
         (folder / "set" / "file.bin").write_bytes(CONTENT)
-        assert locate("set/file.bin", root) == folder / "set" / "file.bin"
-    assert locate("set", root) == root / "set"
+        assert storage.find(file) == folder / "set" / "file.bin"
+    assert storage.find(DataFile("set")) == root / "set"
 
 
 def test_the_cache_lies_in_the_users_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -417,7 +419,8 @@ def test_a_local_file_needs_no_network(
     monkeypatch.setenv("GRAMA_DATA", str(tmp_path))
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "file.bin").write_bytes(b"my own")
-    path = obtain(remote(server.url(), path="set/file.bin", md5=MD5), tmp_path / "root", "cora")
+    file = remote(server.url(), path="set/file.bin", md5=MD5)
+    path = Storage(tmp_path / "root").get(file, "cora")
     assert path.read_bytes() == b"my own"
     assert server.requests == []
 
@@ -427,7 +430,7 @@ def test_what_is_missing_goes_to_root_and_never_to_grama_data(
 ) -> None:
     monkeypatch.setenv("GRAMA_DATA", str(tmp_path / "named"))
     file = remote(server.url(), path="set/file.bin", md5=MD5)
-    assert obtain(file, tmp_path / "root", "cora") == tmp_path / "root/set/file.bin"
+    assert Storage(tmp_path / "root").get(file, "cora") == tmp_path / "root/set/file.bin"
     assert not (tmp_path / "named").exists()
 
 
@@ -438,28 +441,28 @@ def test_offline_says_what_to_put_where(
     target = tmp_path / "set" / "file.bin"
     file = remote(server.url(), path="set/file.bin", md5=MD5)
     with pytest.raises(DatasetMissingError) as caught:
-        obtain(file, tmp_path, "cora")
+        Storage(tmp_path).get(file, "cora")
     for part in ("GRAMA_OFFLINE", f"put the file at '{target}'", "`grama data get cora`"):
         assert part in str(caught.value)
     assert server.requests == []
     assert list(tmp_path.iterdir()) == []
 
     monkeypatch.setenv("GRAMA_OFFLINE", "0")
-    obtain(file, tmp_path, "cora")
+    Storage(tmp_path).get(file, "cora")
     assert target.read_bytes() == CONTENT
 
 
 def test_a_failed_fetch_says_what_to_put_where(server: Server, tmp_path: Path) -> None:
     url = server.url("/file", status(404))
     with pytest.raises(DatasetMissingError, match="answered 404") as caught:
-        obtain(remote(url, path="set/file.bin", md5=MD5), tmp_path, "cora", sleep=never)
+        Storage(tmp_path).get(remote(url, path="set/file.bin", md5=MD5), "cora")
     assert f"put the file at '{tmp_path / 'set' / 'file.bin'}'" in str(caught.value)
     assert isinstance(caught.value.__cause__, DownloadError)
 
 
 def test_a_file_without_address(tmp_path: Path) -> None:
     with pytest.raises(DatasetMissingError, match=r"no address of it is published.*put the file"):
-        obtain(DataFile("set/file.bin"), tmp_path, "cora")
+        Storage(tmp_path).get(DataFile("set/file.bin"), "cora")
 
 
 def test_the_permissions_are_those_of_any_new_file(server: Server, tmp_path: Path) -> None:
@@ -471,5 +474,5 @@ def test_the_permissions_are_those_of_any_new_file(server: Server, tmp_path: Pat
 
 def test_a_folder_is_named_once(tmp_path: Path) -> None:
     with pytest.raises(DatasetMissingError) as failure:
-        obtain(DataFile("set/file.bin"), cache_folder(), "cora")
+        Storage(cache_folder()).get(DataFile("set/file.bin"), "cora")
     assert str(failure.value).count(f"'{cache_folder()}'") == 1

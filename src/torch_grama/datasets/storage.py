@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from torch_grama.datasets.compact import CompactFile, cached
-from torch_grama.datasets.download import cache_folder, locate, obtain
+from torch_grama.datasets.download import fetch
 from torch_grama.datasets.entry import DataFile, Entry, Source
-from torch_grama.datasets.errors import DatasetMissingError
+from torch_grama.datasets.errors import DatasetMissingError, DownloadError
 
 Report = Callable[[str, int, int | None], None]
 """Called with what is being done, how much of it is done, and how much there is in all."""
@@ -38,11 +38,49 @@ class Storage:
         if shared and chosen.resolve() == Path(shared).expanduser().resolve():
             chosen = fallback
         self.root = chosen
-        self.report: Report = report or _silent
+        self.report: Report = report or (lambda what, done, total: None)
 
     def find(self, file: DataFile) -> Path | None:
-        r"""Returns the local copy of a file, if there is one."""
-        return locate(file.path, self.root)
+        r"""Returns the local copy of a file (or of a folder), if there is one."""
+        places = (folder / file.path for folder in self._folders())
+        return next((place for place in places if place.exists()), None)
+
+    def get(self, file: DataFile, dataset: str) -> Path:
+        r"""Returns a local copy of a published file, fetching it only where there is none.
+
+        A local file is taken as it is; a fetched one goes into ``root``.
+
+        Args:
+            file (DataFile): The file.
+            dataset (str): The name of its data set, for the advice in an error.
+
+        Raises:
+            DatasetMissingError: If the file is not here and cannot be fetched.
+        """
+        found = self.find(file)
+        if found is not None:
+            return found
+        label = file.name if file.md5 else f"{file.name} (no checksum is documented)"
+        cause: DownloadError | None = None
+        if os.environ.get("GRAMA_OFFLINE", "").strip().lower() not in ("", "0", "false", "no"):
+            reason = "GRAMA_OFFLINE forbids the network"
+        elif not file.urls:
+            reason = "no address of it is published"
+        else:
+            try:
+                return fetch(
+                    file,
+                    self.root,
+                    progress=lambda done, total: self.report(label, done, total),
+                )
+            except DownloadError as error:
+                reason, cause = str(error).removesuffix("."), error
+        folders = ", ".join(f"'{folder}'" for folder in self._folders())
+        again = f", or run `grama data get {dataset}` where there is a network" if file.urls else ""
+        raise DatasetMissingError(
+            f"'{file.path}' is in none of the folders {folders} and could not be fetched "
+            f"({reason}): put the file at '{self.root / file.path}'{again}."
+        ) from cause
 
     def find_source(self, sources: Sequence[Source]) -> tuple[Source, list[Path]] | None:
         r"""Returns the first readable source whose files are all here, with their paths."""
@@ -67,20 +105,22 @@ class Storage:
         here = self.find_source(entry.sources)
         if here is not None:
             return here
-        public = [
-            source
-            for source in entry.sources
-            if all(file.urls or self.find(file) for file in source.files)
-            and not _missing_modules(source)
-        ]
-        if not public:
-            raise DatasetMissingError(self._sentence(entry))
-        source = public[0]
-        try:
-            return source, [self._fetch(entry, file) for file in source.files]
-        except DatasetMissingError as error:
-            hint = self._install_hint(entry)
-            raise DatasetMissingError(f"{error} {hint}") if hint else error from error
+        hint = self._install_hint(entry)
+        for source in entry.sources:
+            public = all(file.urls or self.find(file) for file in source.files)
+            if public and not _missing_modules(source):
+                try:
+                    return source, [self.get(file, entry.name) for file in source.files]
+                except DatasetMissingError as error:
+                    raise DatasetMissingError(f"{error} {hint}".strip()) from error.__cause__
+        places = " or ".join(
+            " and ".join(f"'{file.path}'" for file in source.files) for source in entry.sources
+        )
+        raise DatasetMissingError(
+            hint
+            or f"'{entry.name}' is not here and has no public address that can be read as "
+            f"installed: put {places} into '{self.root}'."
+        )
 
     def prepared(
         self, entry: Entry, version: int, build: Callable[[Source, list[Path]], CompactFile]
@@ -120,14 +160,9 @@ class Storage:
         r"""Returns where the compact form of that name lies."""
         return self.root / "compact" / f"{key}.npz"
 
-    def _fetch(self, entry: Entry, file: DataFile) -> Path:
-        label = file.name if file.md5 else f"{file.name} (no checksum is documented)"
-        return obtain(
-            file,
-            self.root,
-            entry.name,
-            progress=lambda done, total: self.report(label, done, total),
-        )
+    def _folders(self) -> list[Path]:
+        named = os.environ.get("GRAMA_DATA")
+        return list(dict.fromkeys([self.root, *([Path(named)] if named else []), cache_folder()]))
 
     def _install_hint(self, entry: Entry) -> str:
         """What to install for files that are here but cannot be read as things are."""
@@ -140,17 +175,11 @@ class Storage:
                 )
         return ""
 
-    def _sentence(self, entry: Entry) -> str:
-        hint = self._install_hint(entry)
-        if hint:
-            return hint
-        places = " or ".join(
-            " and ".join(f"'{file.path}'" for file in source.files) for source in entry.sources
-        )
-        return (
-            f"'{entry.name}' is not here and has no public address that can be read as installed: "
-            f"put {places} into '{self.root}'."
-        )
+
+def cache_folder() -> Path:
+    r"""Returns the user's folder for fetched data, below ``XDG_CACHE_HOME`` or ``~/.cache``."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "torch_grama"
 
 
 def _missing_modules(source: Source) -> list[str]:
@@ -161,7 +190,3 @@ def _signature(source: Source, paths: Sequence[Path]) -> str:
     """What a prepared form was made from: sizes and times tell a changed file cheaply."""
     stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
     return f"{source.name}: {stats}"
-
-
-def _silent(what: str, done: int, total: int | None) -> None:
-    return None
