@@ -113,7 +113,7 @@ class TestLapPE:
 
     def test_large_graphs_take_scipy(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(laplacian_module, "_DENSE_NODES", 20)
-        monkeypatch.setitem(sys.modules, "scipy.sparse.linalg", None)
+        monkeypatch.setitem(sys.modules, "scipy.sparse.csgraph", None)
         with pytest.raises(DatasetError, match=r"take scipy.*torch-grama\[data\]"):
             LapPE(3)(_data(nx.path_graph(40)))
 

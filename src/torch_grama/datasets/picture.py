@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,10 +24,8 @@ _MOST_CLASSES = 10
 _AXES_POINTS = 260
 # By atomic number less one, as the Open Graph Benchmark numbers them.
 _ELEMENTS = (
-    *("H", "He", "Li", "Be", "B", "C", "N", "O", "F", "Ne", "Na", "Mg", "Al", "Si", "P", "S"),
-    *("Cl", "Ar", "K", "Ca", "Sc", "Ti", "V", "Cr", "Mn", "Fe", "Co", "Ni", "Cu", "Zn", "Ga"),
-    *("Ge", "As", "Se", "Br", "Kr", "Rb", "Sr", "Y", "Zr", "Nb", "Mo", "Tc", "Ru", "Rh", "Pd"),
-    *("Ag", "Cd", "In", "Sn", "Sb", "Te", "I", "Xe"),
+    "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se "
+    "Br Kr Rb Sr Y Zr Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe"
 )
 
 
@@ -60,7 +57,8 @@ def save_picture(task: GraphTaskData, path: Path, index: int | None = None) -> P
     axes = figure.add_subplot()
     label = _draw(axes, task, graph)
     axes.set_axis_off()
-    axes.set_aspect("equal")
+    axes.margins(0.06)
+    axes.set_aspect("equal", adjustable="datalim")
     of_many = f", graph {number:,} of {len(task.graphs):,}" if len(task.graphs) > 1 else ""
     size = f"{whole.num_nodes:,} nodes, {whole.num_edges:,} directed edges"
     figure.suptitle(f"{Path(task.name).name}{of_many}\n{size}{note}", fontsize=9)
@@ -110,7 +108,10 @@ def _draw(axes: Axes, task: GraphTaskData, graph: Data) -> str:
 
         pairs = {(min(u, v), max(u, v)) for u, v in graph.edge_index.t().tolist() if u != v}
         segments = [place[list(pair)] for pair in sorted(pairs)]
-        size = min(size, _room(place, segments))
+        if segments:  # dots leave the edges of middling length visible
+            length = float(np.median([np.linalg.norm(end - start) for start, end in segments]))
+            reach = max(float(np.ptp(place, axis=0).max()), 1.0)
+            size = min(size, max((0.75 * length / reach * _AXES_POINTS) ** 2, 5.0))
         width = 0.9 if len(pairs) < 400 else 0.35
         axes.add_collection(LineCollection(segments, colors="0.6", linewidths=width, zorder=1))
     values, label, names = _colours(task, graph)
@@ -127,27 +128,7 @@ def _draw(axes: Axes, task: GraphTaskData, graph: Data) -> str:
         axes.figure.legend(fontsize=7, frameon=False, loc="outside right center")
     for dots in groups:
         dots.set(sizes=[size], edgecolors="white", linewidths=0.6, zorder=2)
-    _frame(axes, place)
     return label
-
-
-def _room(place: NDArray[np.float64], segments: list[NDArray[np.float64]]) -> float:
-    """The area of a dot that leaves the edges of middling length visible, in points squared."""
-    if not segments:
-        return math.inf
-    length = float(np.median([np.linalg.norm(end - start) for start, end in segments]))
-    reach = max(float(np.ptp(place, axis=0).max()), 1.0)
-    return max((0.75 * length / reach * _AXES_POINTS) ** 2, 5.0)
-
-
-def _frame(axes: Axes, place: NDArray[np.float64]) -> None:
-    """Leaves room for the dots, also around a graph that is a straight line."""
-    low, high = place.min(axis=0), place.max(axis=0)
-    reach = max(float((high - low).max()), 1.0)
-    half = np.maximum((high - low) / 2 + 0.06 * reach, 0.3 * reach)
-    middle = (low + high) / 2
-    axes.set_xlim(middle[0] - half[0], middle[0] + half[0])
-    axes.set_ylim(middle[1] - half[1], middle[1] + half[1])
 
 
 def _colours(
@@ -172,7 +153,7 @@ def _colours(
     if len(codes) > _MOST_CLASSES:
         return values, "colour: category of the node", None
     if task.node_encoding.kind == "ogb_atom":
-        symbols = dict(enumerate(_ELEMENTS))
+        symbols = dict(enumerate(_ELEMENTS.split()))
         return values, "colour: element", {code: symbols.get(code, "other") for code in codes}
     return values, "colour: category of the node", {code: f"category {code}" for code in codes}
 
@@ -193,28 +174,16 @@ def _layout(graph: Data) -> NDArray[np.float64]:
         nodes = list(part)
         points = np.zeros((len(nodes), 2))
         if len(nodes) > 1:
-            hops = dict(nx.all_pairs_shortest_path_length(part))
-            start = _scale_down(np.array([[hops[u][v] for v in nodes] for u in nodes]))
-            placed = nx.kamada_kawai_layout(
-                part, dist=hops, pos=dict(zip(nodes, start, strict=True)), scale=len(nodes) ** 0.5
-            )
+            start = nx.spectral_layout(part)  # an untwisted one, no two nodes at the same place
+            random = np.random.RandomState(0)
+            start = {node: start[node] + random.uniform(-0.05, 0.05, size=2) for node in nodes}
+            placed = nx.kamada_kawai_layout(part, pos=start, scale=len(nodes) ** 0.5)
             points = _lay_down(np.array([placed[node] for node in nodes]))
         # Separate parts stand side by side.
         points[:, 0] += edge - points[:, 0].min()
         place[nodes] = points
         edge = points[:, 0].max() + 0.15 * num_nodes**0.5
     return place
-
-
-def _scale_down(distance: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Classical scaling: the plane in which distances are kept best. An untwisted start."""
-    squared = distance.astype(np.float64) ** 2
-    rows = squared.mean(axis=0)
-    inner = -0.5 * (squared - rows[:, None] - rows[None, :] + squared.mean())
-    values, vectors = np.linalg.eigh(inner)
-    plane = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0.0))
-    # No two nodes may start at the same place.
-    return np.asarray(plane + np.random.RandomState(0).uniform(-0.05, 0.05, size=plane.shape))
 
 
 def _lay_down(points: NDArray[np.float64]) -> NDArray[np.float64]:

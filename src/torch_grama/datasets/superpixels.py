@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
-from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
+from torch_grama.datasets.compact import CompactFile, CompactGraphs
 from torch_grama.datasets.entry import ACCURACY, DataFile, Entry, Published, Source
 from torch_grama.datasets.raw_arrays import read_tensors, reading
 from torch_grama.datasets.splits import consecutive_fold
@@ -43,40 +44,29 @@ def _build(path: Path) -> CompactFile:
                 content = read_tensors(stream, f"{path}/{member}")
     else:
         content = read_tensors(path, str(path))
-    pieces: dict[str, list[Tensor]] = {name: [] for name in ("x", "edge_index", "edge_attr", "y")}
     with reading(path, "three lists of graphs with x, pos, edge_index, edge_attr and y"):
         if not isinstance(content, list | tuple):
             raise TypeError(f"a {type(content).__name__}")
         train, val, test = content
-        for graphs in (train, val, test):
-            for graph in graphs:
-                x, pos = graph["x"], graph["pos"]
-                pieces["x"].append(torch.cat([x.reshape(len(x), -1), pos], dim=1).float())
-                pieces["edge_index"].append(graph["edge_index"])
-                pieces["edge_attr"].append(graph["edge_attr"].reshape(-1, 1).float())
-                pieces["y"].append(torch.as_tensor(graph["y"]).reshape(1).long())
-        packed = CompactGraphs(
-            np.array([len(rows) for rows in pieces["x"]]),
-            np.array([pairs.size(1) for pairs in pieces["edge_index"]]),
-            torch.cat(pieces["edge_index"], dim=1).numpy(),
-            {
-                "x": column("node", torch.cat(pieces["x"])),
-                "edge_attr": column("edge", torch.cat(pieces["edge_attr"])),
-                "y": column("graph", torch.cat(pieces["y"])),
-            },
-        )
-    return CompactFile(packed, (consecutive_fold(map(len, content)),))
+        graphs = CompactGraphs.from_data(map(_graph, (*train, *val, *test)))
+    return CompactFile(graphs, (consecutive_fold(map(len, content)),))
+
+
+def _graph(stored: Mapping[str, Tensor]) -> Data:
+    x = stored["x"]
+    return Data(
+        x=torch.cat([x.reshape(len(x), -1), stored["pos"]], dim=1).float(),
+        edge_index=stored["edge_index"],
+        edge_attr=stored["edge_attr"].reshape(-1, 1).float(),
+        y=torch.as_tensor(stored["y"]).reshape(1).long(),
+    )
+
+
+_OBJECTS = "airplane automobile bird cat deer dog frog horse ship truck"
 
 
 def _entry(
-    title: str,
-    summary: str,
-    nodes: float,
-    edges: float,
-    features: int,
-    split: tuple[int, int, int],
-    class_names: tuple[str, ...],
-    disk_bytes: int,
+    title: str, summary: str, classes: Iterable[str], published: Published, disk_bytes: int
 ) -> Entry:
     folder = f"superpixels/{title}/raw"
     return Entry(
@@ -88,21 +78,14 @@ def _entry(
         metric=ACCURACY,
         num_outputs=10,
         loader=load_superpixels,
-        published=Published(
-            num_graphs=sum(split),
-            mean_nodes=nodes,
-            mean_edges=edges,
-            num_features=features,
-            split=split,
-            source="Benchmarking Graph Neural Networks; PyG",
-        ),
+        published=published,
         sources=(
             Source("tensors", (DataFile(f"{folder}/{title}_v2.pt"),)),
             Source("archive", (DataFile(f"{folder}/{title}_v2.zip", (f"{_URL}/{title}_v2.zip",)),)),
         ),
         disk_bytes=disk_bytes,
         parameter_budget=100_000,
-        class_names=class_names,
+        class_names=tuple(classes),
         origin="https://github.com/graphdeeplearning/benchmarking-gnns",
         licence="MIT (benchmark repository)",
         citation="Dwivedi, Joshi, Luu, Laurent, Bengio, Bresson: Benchmarking Graph Neural "
@@ -110,28 +93,19 @@ def _entry(
     )
 
 
+def _published(nodes: float, edges: float, features: int, train: int) -> Published:
+    return Published(
+        num_graphs=train + 15_000,
+        mean_nodes=nodes,
+        mean_edges=edges,
+        num_features=features,
+        split=(train, 5_000, 10_000),
+        source="Benchmarking Graph Neural Networks; PyG",
+    )
+
+
+_MNIST, _CIFAR10 = (f"{what} in an image of superpixels" for what in ("digit", "object"))
 ENTRIES = (
-    _entry(
-        "MNIST",
-        "digit in an image of superpixels",
-        70.6,
-        564.5,
-        3,
-        (55_000, 5_000, 10_000),
-        tuple("0123456789"),
-        250_000_000,
-    ),
-    _entry(
-        "CIFAR10",
-        "object in an image of superpixels",
-        117.6,
-        941.2,
-        5,
-        (45_000, 5_000, 10_000),
-        (
-            *("airplane", "automobile", "bird", "cat", "deer"),
-            *("dog", "frog", "horse", "ship", "truck"),
-        ),
-        500_000_000,
-    ),
+    _entry("MNIST", _MNIST, "0123456789", _published(70.6, 564.5, 3, 55_000), 250_000_000),
+    _entry("CIFAR10", _CIFAR10, _OBJECTS.split(), _published(117.6, 941.2, 5, 45_000), 500_000_000),
 )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from torch_geometric.data import Data
 
 from torch_grama.datasets.entry import MSE, DataFile, Entry, Published, Source
 from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.raw_arrays import read_json, reading
+from torch_grama.datasets.raw_arrays import Array, read_json, reading
 from torch_grama.datasets.splits import consecutive_fold
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
@@ -24,15 +23,6 @@ _URL = (
     "https://raw.githubusercontent.com/benedekrozemberczki/pytorch_geometric_temporal/master/"
     "dataset"
 )
-
-
-@dataclass(frozen=True)
-class _Signal:
-    """A series [T, N] on a weighted graph."""
-
-    series: NDArray[np.float64]
-    edges: NDArray[np.int64]
-    weights: NDArray[np.float64]
 
 
 def load_temporal(
@@ -51,12 +41,10 @@ def load_temporal(
     ``validation`` validates; the rest is for the test. A tenth of a short series is a few steps,
     too few to choose settings by: take more for that, and the tenth again for the final runs.
     """
-    shape = _SHAPES[entry.name]
-    lags = shape.lags if lags is None else lags
+    lags = _LAGS[entry.name] if lags is None else lags
     _, (path,) = storage.obtain(entry)
-    signal = shape.read(path)
-    _check(signal, path)
-    steps, num_nodes = signal.series.shape
+    values, edges, weights = _read(path, entry.name)
+    steps, num_nodes = values.shape
     count = steps - lags
     if lags < 1 or not 0 < ratio < 1 or not 0 < validation < 1 or count < 3:
         raise DatasetError(
@@ -64,9 +52,9 @@ def load_temporal(
             f"'validation' between 0 and 1 (got lags={lags} of {steps} steps, ratio={ratio}, "
             f"validation={validation})"
         )
-    series = torch.from_numpy(signal.series).to(torch.float)
-    edge_index = torch.from_numpy(signal.edges)
-    edge_weight = torch.from_numpy(signal.weights).to(torch.float)
+    series = torch.from_numpy(values).to(torch.float)
+    edge_index = torch.from_numpy(edges)
+    edge_weight = torch.from_numpy(weights).to(torch.float)
     graphs = [
         Data(
             x=series[start : start + lags].t().reshape(num_nodes, lags, 1).contiguous(),
@@ -84,78 +72,59 @@ def load_temporal(
             f"Expected a 'ratio' that leaves graphs in every part (got {counts} of {count})"
         )
     notes = [f"Validation is the last {val} of {train} training steps; the source has none."]
-    if shape.scaled:
+    if entry.name != "pedalme":
         notes.append("Scaling used all steps, those of the test included, as published.")
     return entry.task(
         graphs, [consecutive_fold(counts)], FeatureEncoding("float", 1), notes=tuple(notes)
     )
 
 
-def _read_chickenpox(path: Path) -> _Signal:
-    content = read_json(path, ("edges", "FX"))
-    with reading(path, "the file chickenpox.json"):
+def _read(path: Path, name: str) -> tuple[Array, Array, Array]:
+    """A series ``[T, N]`` on a weighted graph: its values, edges ``[2, E]`` and weights ``[E]``."""
+    content = read_json(path, _KEYS[name])
+    with reading(path, f"the file {path.name}"):
         edges = np.array(content["edges"], dtype=np.int64).T
-        series = np.array(content["FX"], dtype=np.float64)
-    return _Signal(series, edges, np.ones(edges.shape[-1]))
-
-
-def _read_pedalme(path: Path) -> _Signal:
-    content = read_json(path, ("edges", "weights", "X"))
-    with reading(path, "the file pedalme_london.json"):
-        return _Signal(
-            np.array(content["X"], dtype=np.float64),
-            np.array(content["edges"], dtype=np.int64).T,
-            np.array(content["weights"], dtype=np.float64),
-        )
-
-
-def _read_wikimath(path: Path) -> _Signal:
-    content = read_json(path, ("edges", "weights", "time_periods"))
-    with reading(path, "the file wikivital_mathematics.json"):
-        days = [content[str(day)] for day in range(int(str(content["time_periods"])))]
-        visits = np.array([day["y"] for day in days if isinstance(day, dict)], dtype=np.float64)
-        if len(visits) != len(days):
-            raise ValueError(f"{len(days) - len(visits)} days without visits")
-        spread = visits.std(axis=0)
-        if not bool((spread > 0).all()):
-            raise ValueError("an article with the same number of visits every day")
-        return _Signal(
-            (visits - visits.mean(axis=0)) / spread,
-            np.array(content["edges"], dtype=np.int64).T,
-            np.array(content["weights"], dtype=np.float64),
-        )
-
-
-def _check(signal: _Signal, path: Path) -> None:
-    num_nodes = signal.series.shape[1] if signal.series.ndim == 2 else 0
+        weights = np.array(content.get("weights", np.ones(edges.shape[-1])), dtype=np.float64)
+        if name == "wikimath":
+            series = _read_visits(content)
+        else:
+            series = np.array(content[_KEYS[name][-1]], dtype=np.float64)
+    num_nodes = series.shape[1] if series.ndim == 2 else 0
     fits = (
         num_nodes > 0
-        and signal.edges.ndim == 2
-        and signal.edges.shape[0] == 2
-        and signal.weights.shape == (signal.edges.shape[1],)
-        and bool(((signal.edges >= 0) & (signal.edges < num_nodes)).all())
-        and bool(np.isfinite(signal.series).all())
-        and bool(np.isfinite(signal.weights).all())
+        and edges.ndim == 2
+        and edges.shape[0] == 2
+        and weights.shape == (edges.shape[1],)
+        and bool(((edges >= 0) & (edges < num_nodes)).all())
+        and bool(np.isfinite(series).all())
+        and bool(np.isfinite(weights).all())
     )
     if not fits:
         raise DatasetError(
             f"Expected '{path}' to hold a finite series with one column a node and edges between "
-            f"those nodes (got a series of shape {signal.series.shape}, edges of shape "
-            f"{signal.edges.shape} and weights of shape {signal.weights.shape}); fetch it again"
+            f"those nodes (got a series of shape {series.shape}, edges of shape {edges.shape} and "
+            f"weights of shape {weights.shape}); fetch it again"
         )
+    return series, edges, weights
 
 
-@dataclass(frozen=True)
-class _Shape:
-    lags: int
-    scaled: bool
-    read: Callable[[Path], _Signal]
+def _read_visits(content: Mapping[str, object]) -> NDArray[np.float64]:
+    """The visits of every day, each article scaled to mean 0 and spread 1."""
+    days = [content[str(day)] for day in range(int(str(content["time_periods"])))]
+    visits = np.array([day["y"] for day in days if isinstance(day, dict)], dtype=np.float64)
+    if len(visits) != len(days):
+        raise ValueError(f"{len(days) - len(visits)} days without visits")
+    spread = visits.std(axis=0)
+    if not bool((spread > 0).all()):
+        raise ValueError("an article with the same number of visits every day")
+    return np.asarray((visits - visits.mean(axis=0)) / spread)
 
 
-_SHAPES = {
-    "chickenpox": _Shape(4, True, _read_chickenpox),
-    "pedalme": _Shape(4, False, _read_pedalme),
-    "wikimath": _Shape(8, True, _read_wikimath),
+_LAGS = {"chickenpox": 4, "pedalme": 4, "wikimath": 8}
+_KEYS = {
+    "chickenpox": ("edges", "FX"),
+    "pedalme": ("edges", "weights", "X"),
+    "wikimath": ("edges", "weights", "time_periods"),
 }
 
 
@@ -169,7 +138,7 @@ def _entry(
     test: int,
     disk_bytes: int,
 ) -> Entry:
-    lags, md5 = _SHAPES[name].lags, _MD5.get(file)
+    lags, md5 = _LAGS[name], _MD5.get(file)
     count = steps - lags
     return Entry(
         name=name,

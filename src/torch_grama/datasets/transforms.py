@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import Field, asdict, dataclass, replace
-from typing import ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 import numpy as np
 import torch
@@ -24,12 +24,20 @@ from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 
+if TYPE_CHECKING:
+    from scipy.sparse import csc_matrix
+
 CACHE_VERSION = 1
 """Raised whenever a transform of this file computes something else than before."""
 
 # Columns of the identity pushed through the walk at a time: 2**24 numbers, 64 MiB.
 _BLOCK_NUMBERS = 2**24
 _SMALL_NODES = 500
+_DENSE_NODES = 1000
+_DENSE_DEGREE = 32
+# Just below the spectrum: the shifted matrix is positive definite and its inverse sees the
+# smallest eigenvalues as the largest.
+_SHIFT = -1e-2
 
 
 class Transform(Protocol):
@@ -231,72 +239,73 @@ def _edges(data: Data) -> Tensor:
     return torch.empty(2, 0, dtype=torch.long) if data.edge_index is None else data.edge_index
 
 
-_DENSE_NODES = 1000
-_DENSE_DEGREE = 32
-# Just below the spectrum: the shifted matrix is positive definite and its inverse sees the
-# smallest eigenvalues as the largest.
-_SHIFT = -1e-2
-
-
 def smallest_eigenpairs(
     edge_index: NDArray[np.int64], num_nodes: int, count: int, symmetric: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     r"""Computes the smallest eigenvalues of a Laplacian and their eigenvectors."""
     count = min(count, num_nodes)
+    row, col = edge_index
+    degree = np.bincount(row, minlength=num_nodes).astype(np.float64)
+    off, diagonal = -np.ones(len(row)), degree
+    if symmetric:
+        scale = 1.0 / np.sqrt(np.maximum(degree, 1.0))
+        off, diagonal = -scale[row] * scale[col], (degree > 0).astype(np.float64)
     if num_nodes <= _DENSE_NODES:
-        values, vectors = _dense(edge_index, num_nodes, count, symmetric)
+        dense = np.diag(diagonal)
+        dense[row, col] = off
+        values, vectors = _solve_dense(dense, count)
         return values, _orient(vectors)
-    # The spectrum of a graph is that of its connected parts together.
-    values_of_parts: list[NDArray[np.float64]] = []
-    columns: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
-    for nodes, edges in _parts(edge_index, num_nodes):
-        few = min(count, len(nodes))
-        solve = _dense if len(nodes) <= max(_DENSE_NODES, 2 * count) else _sparse
-        part_values, part_vectors = solve(edges, len(nodes), few, symmetric)
-        values_of_parts.append(part_values)
-        columns += [(nodes, part_vectors[:, k]) for k in range(few)]
-    values = np.concatenate(values_of_parts)
-    # Rounding must not decide the order of equal eigenvalues.
-    order = np.argsort(np.round(values, 10), kind="stable")[:count]
-    vectors = np.zeros((num_nodes, count))
-    for place, index in enumerate(order):
-        nodes, vector = columns[index]
-        vectors[nodes, place] = vector
-    return values[order], _orient(vectors)
-
-
-def _dense(
-    edge_index: NDArray[np.int64], num_nodes: int, count: int, symmetric: bool
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    laplacian = np.zeros((num_nodes, num_nodes))
-    row, col, off, diagonal = _entries(edge_index, num_nodes, symmetric)
-    laplacian[row, col] = off
-    laplacian[np.arange(num_nodes), np.arange(num_nodes)] = diagonal
-    # torch, unlike numpy, lets its caller say how many threads a small matrix is worth.
-    values, vectors = torch.linalg.eigh(torch.from_numpy(laplacian))
-    return values[:count].numpy(), vectors[:, :count].numpy()
-
-
-def _sparse(
-    edge_index: NDArray[np.int64], num_nodes: int, count: int, symmetric: bool
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     try:
-        from scipy.sparse import csc_matrix, diags, identity
-        from scipy.sparse.linalg import LinearOperator, cg, eigsh
+        from scipy.sparse import csc_matrix
+        from scipy.sparse.csgraph import connected_components
     except ImportError as error:
         raise DatasetError(
             f"Laplacian encodings of a graph of {num_nodes} nodes take scipy: run `pip install "
             "'torch-grama[data]'`"
         ) from error
-    row, col, off, diagonal = _entries(edge_index, num_nodes, symmetric)
-    nodes = np.arange(num_nodes)
+    every = np.arange(num_nodes)
     laplacian = csc_matrix(
-        (np.concatenate([off, diagonal]), (np.append(row, nodes), np.append(col, nodes))),
+        (np.concatenate([off, diagonal]), (np.append(row, every), np.append(col, every))),
         shape=(num_nodes, num_nodes),
     )
+    # The spectrum of a graph is that of its connected parts together.
+    _, label = connected_components(laplacian, directed=False)
+    starts = np.cumsum(np.bincount(label))[:-1]
+    found: list[tuple[float, NDArray[np.int64], NDArray[np.float64]]] = []
+    for nodes in np.split(np.argsort(label, kind="stable"), starts):
+        few = min(count, len(nodes))
+        part = laplacian[nodes][:, nodes]
+        if len(nodes) <= max(_DENSE_NODES, 2 * count):
+            values, vectors = _solve_dense(part.toarray(), few)
+        else:
+            values, vectors = _solve_sparse(part, few)
+        found += [(values[k], nodes, vectors[:, k]) for k in range(few)]
+    # Rounding must not decide the order of equal eigenvalues.
+    found.sort(key=lambda pair: round(pair[0], 10))
+    vectors = np.zeros((num_nodes, count))
+    for place, (_, nodes, vector) in enumerate(found[:count]):
+        vectors[nodes, place] = vector
+    return np.array([value for value, _, _ in found[:count]]), _orient(vectors)
+
+
+def _solve_dense(
+    laplacian: NDArray[np.float64], count: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    # torch, unlike numpy, lets its caller say how many threads a small matrix is worth.
+    values, vectors = torch.linalg.eigh(torch.from_numpy(laplacian))
+    return values[:count].numpy(), vectors[:, :count].numpy()
+
+
+def _solve_sparse(
+    laplacian: csc_matrix, count: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    from scipy.sparse import diags, identity
+    from scipy.sparse.linalg import LinearOperator, cg, eigsh
+
+    num_nodes = laplacian.shape[0]
     start = np.random.RandomState(0).uniform(0.5, 1.0, size=num_nodes)
     inverse = None
-    if len(row) > _DENSE_DEGREE * num_nodes:
+    if laplacian.nnz > (_DENSE_DEGREE + 1) * num_nodes:
         # A factorisation would fill up; on well connected graphs conjugate gradients are quick.
         shifted = (laplacian - _SHIFT * identity(num_nodes)).tocsr()
         scaling = diags(1.0 / shifted.diagonal())
@@ -310,44 +319,6 @@ def _sparse(
     )
     order = np.argsort(values, kind="stable")
     return np.asarray(values)[order], np.asarray(vectors)[:, order]
-
-
-def _entries(
-    edge_index: NDArray[np.int64], num_nodes: int, symmetric: bool
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """Rows, columns and values off the diagonal, and the diagonal."""
-    row, col = edge_index
-    degree = np.bincount(row, minlength=num_nodes).astype(np.float64)
-    if not symmetric:
-        return row, col, -np.ones(len(row)), degree
-    scale = 1.0 / np.sqrt(np.maximum(degree, 1.0))
-    return row, col, -scale[row] * scale[col], (degree > 0).astype(np.float64)
-
-
-def _parts(
-    edge_index: NDArray[np.int64], num_nodes: int
-) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Connected parts: their nodes, and their edges in local numbers."""
-    label = np.arange(num_nodes)
-    row, col = edge_index
-    while True:
-        # The smallest number spreads along edges, and jumps along what it already knows.
-        lowest = label.copy()
-        np.minimum.at(lowest, row, label[col])
-        lowest = lowest[lowest]
-        if np.array_equal(lowest, label):
-            break
-        label = lowest
-    order = np.argsort(label, kind="stable")
-    starts = np.flatnonzero(np.diff(label[order], prepend=-1))
-    local = np.empty(num_nodes, dtype=np.int64)
-    groups = np.split(order, starts[1:])
-    for group in groups:
-        local[group] = np.arange(len(group))
-    edge_order = np.argsort(label[row], kind="stable")
-    bounds = np.searchsorted(label[row][edge_order], [label[group[0]] for group in groups])
-    edges = np.split(local[edge_index[:, edge_order]], bounds[1:], axis=1)
-    return list(zip(groups, edges, strict=True))
 
 
 def _orient(vectors: NDArray[np.float64]) -> NDArray[np.float64]:

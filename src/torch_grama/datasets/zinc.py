@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
+from torch_geometric.data import Data
 
 from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
 from torch_grama.datasets.entry import MAE, DataFile, Entry, Published, Source
 from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.raw_arrays import Array, load_pickle, read_npz, reading
+from torch_grama.datasets.raw_arrays import load_pickle, read_npz, reading
 from torch_grama.datasets.splits import PARTS, consecutive_fold
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
@@ -23,19 +23,13 @@ NUM_BOND_TYPES = 4
 _VERSION = 1
 _COLUMNS = ("x", "num_nodes", "edge_index", "edge_attr", "num_edges", "y")
 _INDEX_URL = "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/master/data"
-_INDEX_MD5 = {
-    "train": ("01eed0544f469a524f17515b66c426e8", 65_110),
-    "val": ("61005d8762bdf35ce44ef7bbfdb88b91", 5_541),
-    "test": ("276bafce6cc83d11cc5c928cb9afded5", 4_782),
-}
 _INDEX = tuple(
-    DataFile(
-        f"zinc12k/{part}.index",
-        (f"{_INDEX_URL}/molecules/{part}.index",),
-        md5=_INDEX_MD5[part][0],
-        size=_INDEX_MD5[part][1],
+    DataFile(f"zinc12k/{part}.index", (f"{_INDEX_URL}/molecules/{part}.index",), md5, size)
+    for part, md5, size in (
+        ("train", "01eed0544f469a524f17515b66c426e8", 65_110),
+        ("val", "61005d8762bdf35ce44ef7bbfdb88b91", 5_541),
+        ("test", "276bafce6cc83d11cc5c928cb9afded5", 4_782),
     )
-    for part in PARTS
 )
 _ARCHIVE = DataFile(
     "zinc12k/molecules.zip", ("https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1",)
@@ -48,7 +42,7 @@ def load_zinc(entry: Entry, storage: Storage) -> GraphTaskData:
     - ``archive``: the official pickles with the three index files;
     - ``graphs``: arrays rebuilt from the SMILES strings; labels within about 1e-4 of the official.
     """
-    content = storage.prepared(entry, _VERSION, lambda source, paths: _build(source, paths))
+    content = storage.prepared(entry, _VERSION, _build)
     rebuilt = content.signature.startswith("graphs:")
     notes = ("Targets were recomputed from SMILES strings: within 1e-4 of the official.",)
     return entry.task(
@@ -61,77 +55,65 @@ def load_zinc(entry: Entry, storage: Storage) -> GraphTaskData:
 
 
 def _build(source: Source, paths: list[Path]) -> CompactFile:
+    path, *indices = paths
     if source.name == "graphs":
-        path = paths[0]
-        arrays = read_npz(path, [f"{part}_{name}" for part in PARTS for name in _COLUMNS])
-        parts = [{name: arrays[f"{part}_{name}"] for name in _COLUMNS} for part in PARTS]
+        graphs, counts = _from_arrays(path)
     else:
-        path = paths[0]
-        with reading(path, "the archive molecules.zip"), zipfile.ZipFile(path) as content:
-            names = {Path(name).name: name for name in content.namelist()}
-            parts = []
-            for part, index in zip(PARTS, paths[1:], strict=True):
-                member = content.read(names[f"{part}.pickle"])
-                molecules = _read_pickle(member, f"{path}/{part}.pickle")
-                parts.append(_choose(molecules, _read_index(index), f"{path}/{part}.pickle"))
-    return _pack(parts, str(path))
-
-
-def _pack(parts: list[dict[str, Array]], where: str) -> CompactFile:
-    whole = {
-        name: np.concatenate([part[name] for part in parts], axis=1 if name == "edge_index" else 0)
-        for name in _COLUMNS
-    }
-    x, bonds = whole["x"].reshape(-1, 1), whole["edge_attr"].reshape(-1, 1)
-    for word, table, size in (("atom", x, NUM_ATOM_TYPES), ("bond", bonds, NUM_BOND_TYPES)):
-        if table.size and not 0 <= int(table.min()) <= int(table.max()) < size:
+        graphs, counts = _from_archive(path, indices)
+    for word, name, size in (("atom", "x", NUM_ATOM_TYPES), ("bond", "edge_attr", NUM_BOND_TYPES)):
+        types = graphs.columns[name].values
+        if types.size and not 0 <= int(types.min()) <= int(types.max()) < size:
             raise DatasetError(
-                f"Expected the {word} types in '{where}' to be below {size} (got "
-                f"{int(table.max())}); fetch the file again"
+                f"Expected the {word} types in '{path}' to be below {size} (got "
+                f"{int(types.max())}); fetch the file again"
             )
-    columns = {
-        "x": column("node", x, "int64"),
-        "edge_attr": column("edge", bonds, "int64"),
-        "y": column("graph", whole["y"].reshape(-1, 1).astype(np.float32)),
-    }
-    with reading(where, "molecules with their bonds"):
-        graphs = CompactGraphs(whole["num_nodes"], whole["num_edges"], whole["edge_index"], columns)
-    return CompactFile(graphs, (consecutive_fold(len(part["num_nodes"]) for part in parts),))
+    return CompactFile(graphs, (consecutive_fold(counts),))
 
 
-def _read_index(path: Path) -> NDArray[np.int64]:
-    with reading(path, "a list of graph numbers with commas between them"):
-        return np.array([int(word) for word in path.read_text().strip().split(",")])
-
-
-def _choose(
-    molecules: list[Mapping[str, Tensor]], chosen: NDArray[np.int64], where: str
-) -> dict[str, Array]:
-    """The chosen molecules of one part; a bond type in the dense matrix is an edge."""
-    rows: dict[str, list[Array]] = {name: [] for name in _COLUMNS}
-    with reading(where, "a list of molecules with atom_type, bond_type and a target"):
-        for number in chosen.tolist():
-            molecule = molecules[number]
-            dense = molecule["bond_type"].numpy()
-            edges = np.stack(np.nonzero(dense))
-            rows["x"].append(molecule["atom_type"].numpy().reshape(-1))
-            rows["num_nodes"].append(np.array([len(dense)]))
-            rows["edge_index"].append(edges)
-            rows["edge_attr"].append(dense[edges[0], edges[1]])
-            rows["num_edges"].append(np.array([edges.shape[1]]))
-            rows["y"].append(molecule["logP_SA_cycle_normalized"].numpy().reshape(-1))
-        return {
-            name: np.concatenate(pieces, axis=1 if name == "edge_index" else 0)
-            for name, pieces in rows.items()
+def _from_arrays(path: Path) -> tuple[CompactGraphs, list[int]]:
+    arrays = read_npz(path, [f"{part}_{name}" for part in PARTS for name in _COLUMNS])
+    with reading(path, "molecules with their bonds"):
+        x, num_nodes, edge_index, edge_attr, num_edges, y = (
+            np.concatenate([arrays[f"{part}_{name}"] for part in PARTS], axis=-1)
+            for name in _COLUMNS
+        )
+        columns = {
+            "x": column("node", x.reshape(-1, 1), "int64"),
+            "edge_attr": column("edge", edge_attr.reshape(-1, 1), "int64"),
+            "y": column("graph", y.reshape(-1, 1).astype(np.float32)),
         }
+        graphs = CompactGraphs(num_nodes, num_edges, edge_index, columns)
+    return graphs, [len(arrays[f"{part}_num_nodes"]) for part in PARTS]
 
 
-def _read_pickle(content: bytes, where: str) -> list[Mapping[str, Tensor]]:
-    molecules = load_pickle(content, where)
-    with reading(where, "a pickled list of molecules"):
-        if not isinstance(molecules, list):
-            raise TypeError(f"a {type(molecules).__name__}")
-        return molecules
+def _from_archive(path: Path, indices: list[Path]) -> tuple[CompactGraphs, list[int]]:
+    """The chosen molecules of the three parts; a bond type in the dense matrix is an edge."""
+    graphs: list[Data] = []
+    counts: list[int] = []
+    with reading(path, "the archive molecules.zip"), zipfile.ZipFile(path) as archive:
+        names = {Path(name).name: name for name in archive.namelist()}
+        for part, index in zip(PARTS, indices, strict=True):
+            with reading(index, "a list of graph numbers with commas between them"):
+                chosen = [int(word) for word in index.read_text().strip().split(",")]
+            where = f"{path}/{part}.pickle"
+            molecules = load_pickle(archive.read(names[f"{part}.pickle"]), where)
+            with reading(where, "a list of molecules with atom_type, bond_type and a target"):
+                if not isinstance(molecules, list):
+                    raise TypeError(f"a {type(molecules).__name__}")
+                graphs += [_graph(molecules[number]) for number in chosen]
+            counts.append(len(chosen))
+    return CompactGraphs.from_data(graphs), counts
+
+
+def _graph(molecule: Mapping[str, Tensor]) -> Data:
+    bonds = molecule["bond_type"].long()
+    edge_index = bonds.nonzero().t().contiguous()
+    return Data(
+        x=molecule["atom_type"].long().reshape(-1, 1),
+        edge_index=edge_index,
+        edge_attr=bonds[edge_index[0], edge_index[1]].reshape(-1, 1),
+        y=molecule["logP_SA_cycle_normalized"].float().reshape(1, 1),
+    )
 
 
 ENTRIES = (
