@@ -40,35 +40,23 @@ def assemble(word, facts, **options):
 
 
 @pytest.mark.parametrize("word", [word for word in MODELS if word != "resnet-adj"])
-def test_every_model_reads_series_on_weighted_edges(word):
-    stage = assemble(word, SERIES).eval()
-    data = ring_with_chords(9)
-    x = torch.randn(9, 4, 5)
-    weight = torch.rand(data.edge_index.size(1)) + 0.5
-    out = stage(x, data.edge_index, weight)
-    assert out.size() == (9, 2)
-    assert out.isfinite().all()
-
-
-# Of those that message passing itself makes, the words that leave weights aside.
-@pytest.mark.parametrize("word", ["gat", "gin", "sage", "gine", "graphcon-gat", "grand"])
-def test_weights_reach_the_model_as_attributes_or_not_at_all(word):
-    stage = assemble(word, SERIES).eval()
-    assert stage.weight_as_attr == MODELS[word].takes_edge_attr
-    assert stage.drop_edge_weight != stage.weight_as_attr
-    data = ring_with_chords(9)
-    x, count = torch.randn(9, 4, 5), data.edge_index.size(1)
-    one, other = (stage(x, data.edge_index, torch.rand(count) + 0.5) for _ in range(2))
-    assert torch.allclose(one, other) != stage.weight_as_attr
-
-
-@pytest.mark.parametrize("word", ["grama", "grama-gcn", "grama-gps", "grama-gin"])
-def test_weights_count_for_grama(word):
+def test_weights_that_no_model_reads_are_told(word, recwarn):
     stage = assemble(word, SERIES).eval()
     data = ring_with_chords(9)
     x, count = torch.randn(9, 4, 5), data.edge_index.size(1)
     one, other = (stage(x, data.edge_index, torch.rand(count) + 0.5) for _ in range(2))
-    assert not torch.allclose(one, other)
+    assert one.size() == (9, 2)
+    assert one.isfinite().all()
+    told = [str(warning.message) for warning in recwarn if "edge weights" in str(warning.message)]
+    assert len(told) == torch.allclose(one, other)
+    assert all(f"'{word}'" in text and "such as 'gcn'" in text for text in told)
+    if word in ("gat", "gine") or word.startswith("grama"):
+        assert not told
+
+
+def test_without_weights_nothing_is_told(recwarn):
+    assemble("gin", ONE_GRAPH)
+    assert not recwarn
 
 
 CASES = [*((name, {}) for name in VARIANTS), ("gcn", {"root": True}), ("gps", {"local": "gin"})]

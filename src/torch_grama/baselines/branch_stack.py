@@ -27,6 +27,8 @@ class StackModel(GraphModel):
     model was built with :obj:`edge_dim`.
     """
 
+    ignores_edge_weight: bool = True
+
     def __init__(
         self,
         in_channels: int,
@@ -95,6 +97,7 @@ class BranchStack(StackModel):
     ) -> None:
         sizes = (in_channels, hidden_channels, out_channels, num_layers)
         super().__init__(*sizes, readout, dropout, readout_layers, edge_dim)
+        self.ignores_edge_weight = local != "gcn"
         self.locals = ModuleList()
         if local is not None:
             if local == "gcn" and edge_dim is not None:

@@ -149,6 +149,7 @@ class DRew(GraphModel):
     """
 
     layer_class: ClassVar[type[DRewGCNLayer | DRewGINLayer | DRewGatedGCNLayer]]
+    ignores_edge_weight: bool = True
 
     def __init__(
         self,

@@ -103,6 +103,7 @@ class Exphormer(StackModel):
         self.virtual_node = Embedding(num_virtual_nodes, hidden_channels)
         self.to_virtual = Embedding(num_virtual_nodes, hidden_channels)
         self.from_virtual = Embedding(num_virtual_nodes, hidden_channels)
+        self.ignores_edge_weight = local != "gcn"
         self.locals = build_local_layers(
             local, num_layers, hidden_channels, edge_dim is not None, dropout
         )

@@ -106,6 +106,7 @@ class GMN(StackModel):
         self.num_samples = num_samples
         self.num_walks = num_walks
         has_edge_attr = edge_dim is not None
+        self.ignores_edge_weight = local != "gcn"
         self.locals = build_local_layers(local, num_layers, hidden_channels, has_edge_attr, dropout)
         self.scans = ModuleList(
             [_WalkScan(hidden_channels, state_channels, has_edge_attr) for _ in range(num_layers)]

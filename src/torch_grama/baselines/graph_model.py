@@ -100,7 +100,8 @@ class GraphModel(Module):
 
     A model says what its update is and sets a head. Edge attributes are read by models that were
     built with ``edge_dim``; the others have no place for them and leave them aside. Edge weights
-    are an error where :attr:`takes_edge_weight` is :obj:`False`.
+    are an error where :attr:`takes_edge_weight` is :obj:`False`, and left aside as well where
+    :attr:`ignores_edge_weight` is :obj:`True`.
 
     Raises:
         ValueError: If a size is below 1, the dropout is not in :math:`[0, 1)`, or the readout is
@@ -109,6 +110,7 @@ class GraphModel(Module):
 
     card: ClassVar[Card]
     takes_edge_weight: bool = True
+    ignores_edge_weight: bool = False
     head: Module
 
     def __init_subclass__(cls) -> None:

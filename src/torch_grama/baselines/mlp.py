@@ -46,6 +46,8 @@ class MLP(GraphModel):
         source="torch_geometric.nn.MLP",
     )
 
+    ignores_edge_weight: bool = True
+
     def __init__(
         self,
         in_channels: int,
@@ -127,6 +129,7 @@ class ResNet(GraphModel):
                 "graph_features='adjacency' (got None)"
             )
         self.graph_features = graph_features
+        self.ignores_edge_weight = graph_features == "none"
         self.num_hops = num_hops
         self.num_nodes = num_nodes if graph_features == "adjacency" else None
         width = in_channels * (2 if graph_features == "sgc" else 1)

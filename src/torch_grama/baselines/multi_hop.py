@@ -51,6 +51,8 @@ class H2GCN(GraphModel):
         departures=("Edge weights are not used: the rings are sets.",),
     )
 
+    ignores_edge_weight: bool = True
+
     def __init__(
         self,
         in_channels: int,

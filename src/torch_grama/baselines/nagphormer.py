@@ -60,6 +60,8 @@ class NAGphormer(StackModel):
         ),
     )
 
+    ignores_edge_weight: bool = False
+
     def __init__(
         self,
         in_channels: int,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 
 import torch
@@ -95,6 +96,13 @@ def assemble_model(
         )
     except (ValueError, TypeError) as error:
         raise ConfigError(f"{error} (the model '{config.name}')") from error
+    drop_edge_weight = not getattr(model, "takes_edge_weight", True) and not weight_as_attr
+    if facts.has_edge_weight and (drop_edge_weight or getattr(model, "ignores_edge_weight", False)):
+        warnings.warn(
+            f"The model '{config.name}' has no place for edge weights, so those of the data are "
+            f"left aside; choose a model that reads them, such as 'gcn' or 'grama', if they matter",
+            stacklevel=2,
+        )
     return InputStage(
         model,
         node_encoder,
@@ -102,7 +110,7 @@ def assemble_model(
         pe_encoder,
         flatten,
         drop_edge_attr=not uses_attr,
-        drop_edge_weight=not getattr(model, "takes_edge_weight", True) and not weight_as_attr,
+        drop_edge_weight=drop_edge_weight,
         weight_as_attr=weight_as_attr,
         input_dropout=input_dropout,
         node_scale=_scale(facts.node_encoding.num_columns, standardize and node_encoder is None),
