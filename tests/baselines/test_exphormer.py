@@ -29,11 +29,11 @@ def test_exphormer_is_its_formula(edge_dim, degree, num_virtual):
         )
     )
     pairs = graph.edge_index.t().tolist()
-    x, edge = affine(model.node_lin, graph.x), None
+    x, edge = affine(model.encoder.node_lin, graph.x), None
     if edge_dim is None:
         kinds = [(j, i, model.graph_edge.weight[0]) for j, i in pairs]
     else:
-        edge = affine(model.edge_lin, graph.edge_attr)
+        edge = affine(model.encoder.edge_lin, graph.edge_attr)
         kinds = [(j, i, edge[number]) for number, (j, i) in enumerate(pairs)]
     kinds += [
         (j, i, model.expander_edge.weight[0]) for j, i in expander_edges(size, degree).t().tolist()

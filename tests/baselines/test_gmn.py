@@ -34,8 +34,8 @@ def test_gmn_is_its_formula(edge_dim):
     model = prepare(GMN(5, 6, 3, 2, edge_dim=edge_dim, walk_length=2, state_channels=3))
     view = read_batch(graph.x, graph.edge_index)
     tokens = sample_walk_tokens(view, 2, 2, 2, False)
-    x = affine(model.node_lin, graph.x)
-    start = edge = None if edge_dim is None else affine(model.edge_lin, graph.edge_attr)
+    x = affine(model.encoder.node_lin, graph.x)
+    start = edge = None if edge_dim is None else affine(model.encoder.edge_lin, graph.edge_attr)
     degree = torch.bincount(graph.edge_index[0], minlength=size)
     order = sorted(range(size), key=lambda i: (int(degree[i]), i))
     for local, scan, sums in zip(model.locals, model.scans, model.frames, strict=True):

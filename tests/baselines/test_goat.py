@@ -29,7 +29,7 @@ def test_goat_is_its_formula(hops):
     graph = draw_graph(size, 0)
     model = prepare(GOAT(5, 4, 3, 2, heads=2, num_centroids=3, local_hops=hops))
     distance = distances(graph, hops)
-    x = affine(model.node_lin, graph.x)
+    x = affine(model.encoder.node_lin, graph.x)
     x = affine(model.embedding[3], batch_norm(model.embedding[0], x).clamp(min=0))
     for near, far, mlp in zip(
         model.local_attentions, model.global_attentions, model.mlps, strict=True
@@ -67,7 +67,7 @@ def test_enough_centres_make_the_global_part_full_attention():
     graph = draw_graph(6, 0)
     model = prepare(GOAT(5, 4, 3, 1, heads=1, num_centroids=6))
     far = model.global_attentions[0]
-    x = model.embedding(affine(model.node_lin, graph.x)).detach()
+    x = model.embedding(affine(model.encoder.node_lin, graph.x)).detach()
     far.codebook.centroids.copy_(affine(far.project, x).detach() / math.sqrt(1 + 1e-5))
     points = affine(far.project, x)
     scores = affine(far.query, points) @ affine(far.key, points).t() / 2

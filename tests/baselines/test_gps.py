@@ -13,7 +13,10 @@ from torch_grama.baselines import GPS, GraphHead, LaplaceEncoder, Transformer
 def test_gps_is_its_formula():
     graph = draw_graph(7, 0, edge_dim=3)
     model = prepare(GPS(5, 8, 3, 2, edge_dim=3))
-    x, edge = affine(model.node_lin, graph.x), affine(model.edge_lin, graph.edge_attr)
+    x, edge = (
+        affine(model.encoder.node_lin, graph.x),
+        affine(model.encoder.edge_lin, graph.edge_attr),
+    )
     for layer in range(2):
         update, edge = gated_gcn(model.locals[layer].conv, x, graph.edge_index, edge)
         attended = full_attention(model.mixers[layer].attention, x)
@@ -40,7 +43,7 @@ def test_one_layer_equals_the_layer_of_pyg():
                 "num_batches_tracked": torch.tensor(0),
             }
         )
-    expected = twin(model.node_lin(graphs.x), graphs.edge_index, graphs.batch)
+    expected = twin(model.encoder.node_lin(graphs.x), graphs.edge_index, graphs.batch)
     torch.testing.assert_close(call(model, graphs), model.head(expected))
 
 
@@ -48,7 +51,7 @@ def test_performer_is_its_formula():
     graph = draw_graph(6, 1)
     model = prepare(GPS(5, 8, 3, 1, local="gcn", attention="performer", heads=2))
     part = model.mixers[0].attention
-    x = affine(model.node_lin, graph.x)
+    x = affine(model.encoder.node_lin, graph.x)
     features = part.fast_attn.projection_matrix
     heads = []
     for h in range(2):
@@ -67,7 +70,7 @@ def test_performer_is_its_formula():
 def test_transformer_is_its_formula_and_does_not_see_the_edges():
     graph = draw_graph(7, 2)
     model = prepare(Transformer(5, 8, 3, 2))
-    x = affine(model.node_lin, graph.x)
+    x = affine(model.encoder.node_lin, graph.x)
     for mixer, sums in zip(model.mixers, model.frames, strict=True):
         x = frame(sums, x, [full_attention(mixer.attention, x)])
     torch.testing.assert_close(call(model, graph), head(model, x))
@@ -88,14 +91,14 @@ def encoders(width, encoder):
 def test_parameters_of_the_transformer_of_the_long_range_benchmark():
     """Published log of the benchmark: 488,426 for 4 layers of width 120 on Peptides-func."""
     model = Transformer(120, 120, 10, 4, readout="graph", readout_layers=1)
-    total = count(model) - count(model.node_lin) + encoders(120, LaplaceEncoder(16))
+    total = count(model) - count(model.encoder.node_lin) + encoders(120, LaplaceEncoder(16))
     assert math.isclose(total, 488_426, rel_tol=0.003)
 
 
 def test_parameters_of_gps_on_peptides():
     """Rampasek et al. (2022), table of hyperparameters: 504,362 for 4 layers of width 96."""
     model = GPS(96, 96, 10, 4, readout="graph", readout_layers=1, edge_dim=3)
-    total = count(model) - count(model.node_lin, model.edge_lin)
+    total = count(model) - count(model.encoder.node_lin, model.encoder.edge_lin)
     total += encoders(96, LaplaceEncoder(16))
     assert math.isclose(total, 504_362, rel_tol=0.001)
 
@@ -122,6 +125,15 @@ def test_words_and_sizes_are_checked():
         call(GPS(5, 8, 3, 1, edge_dim=3).double(), draw_graph(4, 0))
 
 
+def test_weights_of_earlier_runs_are_read():
+    model = GPS(5, 8, 3, 2, edge_dim=4)
+    old = {name.removeprefix("encoder."): value for name, value in model.state_dict().items()}
+    assert "node_lin.weight" in old
+    other = GPS(5, 8, 3, 2, edge_dim=4)
+    other.load_state_dict(old)
+    assert all(map(torch.equal, model.parameters(), other.parameters()))
+
+
 def test_repr():
-    assert str(GPS(5, 8, 3, 2)) == "GPS(5, 8, 3, num_layers=2, readout='node')"
+    assert str(GPS(5, 8, 3, 2)) == "GPS(5, 8, 3, num_layers=2)"
     assert isinstance(GPS(5, 8, 3, 2).head, GraphHead)

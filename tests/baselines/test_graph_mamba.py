@@ -13,7 +13,10 @@ from torch_grama.baselines.graph_mamba import ORDERS, NodeScan
 def test_graph_mamba_is_the_mean_over_noisy_orders(order):
     graph = draw_graph(8, 0, edge_dim=3)
     model = prepare(GraphMamba(5, 6, 3, 2, order=order, edge_dim=3, state_channels=4))
-    x, edge = affine(model.node_lin, graph.x), affine(model.edge_lin, graph.edge_attr)
+    x, edge = (
+        affine(model.encoder.node_lin, graph.x),
+        affine(model.encoder.edge_lin, graph.edge_attr),
+    )
     degree = torch.bincount(graph.edge_index[0], minlength=8)
     noise = node_noise(torch.arange(8), 5, False, torch.float64)
     for local, mixer, sums in zip(model.locals, model.mixers, model.frames, strict=True):
@@ -30,7 +33,7 @@ def test_graph_mamba_is_the_mean_over_noisy_orders(order):
 def test_gps_mamba_scans_the_nodes_as_they_are_stored():
     graph = draw_graph(8, 0)
     model = prepare(GPSMamba(5, 6, 3, 2, state_channels=4))
-    x, edge = affine(model.node_lin, graph.x), None
+    x, edge = affine(model.encoder.node_lin, graph.x), None
     for local, mixer, sums in zip(model.locals, model.mixers, model.frames, strict=True):
         update, edge = gated_gcn(local.conv, x, graph.edge_index, edge)
         x = frame(sums, x, [mamba(mixer.block, x), update])

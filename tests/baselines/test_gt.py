@@ -14,7 +14,7 @@ from torch_grama.baselines import GT
 def test_gt_is_its_formula(separate, edge_dim):
     graph = draw_graph(7, 0, edge_dim)
     model = prepare(GT(5, 8, 3, 2, heads=2, separate=separate, edge_dim=edge_dim))
-    x = F.gelu(affine(model.node_lin, graph.x))
+    x = F.gelu(affine(model.encoder.node_lin, graph.x))
     adjacency = torch.zeros(7, 7, dtype=torch.float64)
     adjacency[graph.edge_index[1], graph.edge_index[0]] = 1
     if not separate:
@@ -22,7 +22,9 @@ def test_gt_is_its_formula(separate, edge_dim):
     # [i, j, F]: the state of the edge from j to i
     edge = torch.zeros(7, 7, 8, dtype=torch.float64)
     if edge_dim is not None:
-        edge[graph.edge_index[1], graph.edge_index[0]] = affine(model.edge_lin, graph.edge_attr)
+        edge[graph.edge_index[1], graph.edge_index[0]] = affine(
+            model.encoder.edge_lin, graph.edge_attr
+        )
     for layer in model.layers:
         z = layer_norm(layer.attention_norm, x)
         part = layer.attention

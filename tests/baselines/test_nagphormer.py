@@ -16,7 +16,7 @@ def dense_output(model, graph, hops):
     powers = [torch.linalg.matrix_power(adjacency, k) @ graph.x for k in range(hops + 1)]
     states = []
     for i in range(size):
-        z = affine(model.node_lin, torch.stack([power[i] for power in powers]))
+        z = affine(model.encoder.node_lin, torch.stack([power[i] for power in powers]))
         for layer in model.layers:
             z = z + full_attention(layer.attention, layer_norm(layer.attention_norm, z))
             norm, first, _, last, _ = layer.mlp

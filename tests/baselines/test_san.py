@@ -16,11 +16,11 @@ def test_san_is_its_formula(gamma, edge_dim):
     graph = draw_graph(6, 0, edge_dim)
     model = prepare(SAN(5, 8, 3, 2, heads=2, gamma=gamma, edge_dim=edge_dim))
     real = {pair: number for number, pair in enumerate(map(tuple, graph.edge_index.t().tolist()))}
-    x = affine(model.node_lin, graph.x)
+    x = affine(model.encoder.node_lin, graph.x)
     if edge_dim is None:
         edge = model.present_edge.weight.expand(len(real), -1)
     else:
-        edge = affine(model.edge_lin, graph.edge_attr)
+        edge = affine(model.encoder.edge_lin, graph.edge_attr)
     for part, out_lin, sums in zip(model.attentions, model.out_lins, model.frames, strict=True):
         value = affine(part.value, x)
         edges, absent = affine(part.edge, edge), affine(part.absent_edge, model.absent_edge.weight)
@@ -89,7 +89,7 @@ def test_parameters_of_the_long_range_benchmark():
     own = sum(
         parameter.numel()
         for name, parameter in model.named_parameters()
-        if not name.startswith(("node_lin", "edge_lin"))
+        if not name.startswith(("encoder.node_lin", "encoder.edge_lin"))
     )
     total = own + tables + sum(parameter.numel() for parameter in encoder.parameters())
     assert math.isclose(total, 492_718, rel_tol=0.001)

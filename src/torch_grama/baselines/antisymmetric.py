@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import cast
+from typing import Unpack, cast
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from torch_geometric.nn.inits import reset
 from torch_geometric.utils import scatter
 
 from torch_grama.baselines.graph_model import Card
-from torch_grama.baselines.layer_stack import EncodedModel
+from torch_grama.baselines.layer_stack import EncodedModel, EncodedOptions
 from torch_grama.baselines.products import sum_neighbors, weigh_without_loops
 from torch_grama.nn.arguments import Activation, choose, resolve_activation
 from torch_grama.nn.graph_input import GraphInput
@@ -57,36 +57,28 @@ class ADGN(EncodedModel):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         act: str | Activation | None = "tanh",
         aggregation: str = "gcn",
         epsilon: float = 0.1,
         gamma: float = 0.1,
         weight_sharing: bool = True,
-        pre_linear: bool = True,
-        readout_layers: int = 2,
+        **shared: Unpack[EncodedOptions],
     ) -> None:
         choose("aggregation", aggregation, AGGREGATIONS)
-        sizes = (in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(*sizes, readout, dropout, pre_linear, readout_layers)
+        super().__init__(*sizes, **shared)
         self.aggregation = aggregation
         self.convs = ModuleList(
             [
                 AntiSymmetricConv(
-                    hidden_channels,
-                    _neighbor_term(hidden_channels, aggregation),
-                    num_iters=num_layers if weight_sharing else 1,
+                    self.hidden_channels,
+                    _neighbor_term(self.hidden_channels, aggregation),
+                    num_iters=self.num_layers if weight_sharing else 1,
                     epsilon=epsilon,
                     gamma=gamma,
                     act=resolve_activation(act),
                 )
-                for _ in range(1 if weight_sharing else num_layers)
+                for _ in range(1 if weight_sharing else self.num_layers)
             ]
         )
 
@@ -175,32 +167,24 @@ class SWAN(EncodedModel):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         act: str | Activation | None = "tanh",
         aggregation: str = "antisymmetric",
         epsilon: float = 0.1,
         gamma: float = 0.1,
         beta: float = 1.0,
         weight_sharing: bool = True,
-        pre_linear: bool = True,
-        readout_layers: int = 2,
+        **shared: Unpack[EncodedOptions],
     ) -> None:
         choose("aggregation", aggregation, TERMS)
-        sizes = (in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(*sizes, readout, dropout, pre_linear, readout_layers)
+        super().__init__(*sizes, **shared)
         self.aggregation = aggregation
         self.epsilon = epsilon
         self.act = resolve_activation(act)
         self.fields = ModuleList(
             [
-                SWANField(hidden_channels, aggregation, gamma, beta)
-                for _ in range(1 if weight_sharing else num_layers)
+                SWANField(self.hidden_channels, aggregation, gamma, beta)
+                for _ in range(1 if weight_sharing else self.num_layers)
             ]
         )
 

@@ -1,121 +1,67 @@
-"""Models that see each graph as a whole: the way in and out, and layers of several branches."""
+"""Layers of several branches: local message passing beside what sees a graph as a whole."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Unpack
 
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Dropout, Linear, Module, ModuleList, ReLU, Sequential
 
 from torch_grama.baselines.batch_view import BatchView
-from torch_grama.baselines.graph_head import GraphHead
-from torch_grama.baselines.graph_model import GraphModel
+from torch_grama.baselines.layer_stack import EncodedModel, HeadOptions
 from torch_grama.baselines.local_layers import build_local_layers
-from torch_grama.nn.arguments import check_positive
-from torch_grama.nn.graph_input import GraphInput, check_edge_attr, count_nodes
+from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.norms import StepwiseBatchNorm
 
 
-class StackModel(GraphModel):
-    r"""A linear map of the node features, layers that a subclass gives, and a head:
+class EdgeOptions(HeadOptions, total=False):
+    r"""Options of models that may read edge attributes."""
 
-    .. math::
-        \mathbf{Y} = \mathrm{Head}(\mathrm{Layers}(\mathbf{X} \mathbf{W} + \mathbf{b})).
-
-    Edge weights are read by the layers that know what to do with them, edge attributes where the
-    model was built with :obj:`edge_dim`.
-    """
-
-    ignores_edge_weight: bool = True
-
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        readout: str = "node",
-        dropout: float = 0.0,
-        readout_layers: int = 2,
-        edge_dim: int | None = None,
-    ) -> None:
-        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
-        check_positive(edge_dim=edge_dim)
-        self.edge_dim = edge_dim
-        self.node_lin = Linear(in_channels, hidden_channels)
-        self.edge_lin = None if edge_dim is None else Linear(edge_dim, hidden_channels)
-        self.head = GraphHead(hidden_channels, out_channels, readout, readout_layers)
-
-    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Lays the batch out, embeds the features and propagates them."""
-        if x.dim() != 2:
-            raise ValueError(
-                f"Expected 'x' of shape [num_nodes, channels] (got {list(x.size())}); lay the "
-                f"elements of a sequence side by side"
-            )
-        count_nodes(x, self.in_channels, seq_len=1)
-        view = BatchView.of(graph)
-        edge_state = None
-        if self.edge_lin is not None:
-            check_edge_attr(graph.edge_attr, self.edge_dim, True)
-            edge_state = self.edge_lin(graph.edge_attr)
-        return self.propagate(self.embed(x, view), edge_state, view)
-
-    def embed(self, x: Tensor, view: BatchView) -> Tensor:
-        r"""Brings the node features to the width of the states."""
-        del view
-        out: Tensor = self.node_lin(x)
-        return out
-
-    def propagate(self, x: Tensor, edge_state: Tensor | None, view: BatchView) -> Tensor:
-        r"""Runs the layers on the node states :math:`(N, F)`."""
-        raise NotImplementedError
+    edge_dim: int | None
 
 
-class BranchStack(StackModel):
+class BranchStack(EncodedModel):
     r"""Layers of a local and a global branch, which a subclass chooses.
 
     Args:
+        dropout (float, optional): Dropout inside the layers.
         local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gine-multi"``, ``"gatedgcn"``,
             or :obj:`None` for no local branch.
-        build_mixer (callable): Makes the global branch of a layer, called as ``mixer(x, view)``.
+        build_mixer (callable): Makes the global branch of a layer from the width of the states,
+            called as ``mixer(x, view)``.
     """
+
+    drops_ends = False
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
+        *sizes: int,
         local: str | None,
-        build_mixer: Callable[[], Module],
-        readout: str = "node",
-        dropout: float = 0.0,
-        readout_layers: int = 2,
-        edge_dim: int | None = None,
+        build_mixer: Callable[[int], Module],
+        **shared: Unpack[EdgeOptions],
     ) -> None:
-        sizes = (in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(*sizes, readout, dropout, readout_layers, edge_dim)
+        super().__init__(*sizes, **shared)
+        channels, has_edge_attr = self.hidden_channels, self.edge_dim is not None
         self.ignores_edge_weight = local != "gcn"
         self.locals = ModuleList()
         if local is not None:
-            if local == "gcn" and edge_dim is not None:
+            if local == "gcn" and has_edge_attr:
                 raise ValueError(
                     "Expected a local branch that uses edge attributes (got local='gcn' with "
                     "edge_dim set); use 'gatedgcn', 'gine' or 'gat'"
                 )
             self.locals = build_local_layers(
-                local, num_layers, hidden_channels, edge_dim is not None, dropout
+                local, self.num_layers, channels, has_edge_attr, self.dropout
             )
-        self.mixers = ModuleList([build_mixer() for _ in range(num_layers)])
-        branches = 1 if local is None else 2
-        self.frames = ModuleList(
-            [BranchSum(hidden_channels, branches, dropout) for _ in range(num_layers)]
-        )
+        self.mixers = ModuleList([build_mixer(channels) for _ in range(self.num_layers)])
+        self.frames = build_frames(self, 1 if local is None else 2)
+        self.reset_parameters()
 
-    def propagate(self, x: Tensor, edge_state: Tensor | None, view: BatchView) -> Tensor:
+    def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
         r"""Runs the layers on the node states :math:`(N, F)`."""
+        view, edge_state = BatchView.of(graph), graph.edge_attr
         for layer, (mixer, frame) in enumerate(zip(self.mixers, self.frames, strict=True)):
             branches = [mixer(x, view)]
             if len(self.locals) > 0:
@@ -123,6 +69,12 @@ class BranchStack(StackModel):
                 branches.append(update)
             x = frame(x, branches)
         return x
+
+
+def build_frames(model: EncodedModel, num_branches: int) -> ModuleList:
+    r"""Returns the :class:`BranchSum` of each layer of a model."""
+    sizes = model.hidden_channels, num_branches, model.dropout
+    return ModuleList([BranchSum(*sizes) for _ in range(model.num_layers)])
 
 
 class BranchSum(Module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Unpack
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -10,7 +11,7 @@ from torch.nn import Dropout, LayerNorm, Linear, Module, ModuleList
 from torch_geometric.nn import GraphConv
 
 from torch_grama.baselines.graph_model import Card
-from torch_grama.baselines.layer_stack import EncodedModel
+from torch_grama.baselines.layer_stack import EncodedModel, EncodedOptions
 from torch_grama.nn.arguments import Activation, check_positive, choose, resolve_activation
 from torch_grama.nn.graph_input import GraphInput
 
@@ -63,38 +64,33 @@ class CoGNN(EncodedModel):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         act: str | Activation | None = "relu",
         aggregation: str = "mean",
         action_channels: int = 16,
         action_layers: int = 1,
         min_sharpness: float = 0.5,
-        pre_linear: bool = True,
-        readout_layers: int = 2,
+        **shared: Unpack[EncodedOptions],
     ) -> None:
         check_positive(action_channels=action_channels, action_layers=action_layers)
         choose("aggregation", aggregation, AGGREGATIONS)
         if min_sharpness <= 0:
             raise ValueError(f"Expected 'min_sharpness' to be positive (got {min_sharpness})")
-        sizes = (in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(*sizes, readout, dropout, pre_linear, readout_layers, act)
+        super().__init__(*sizes, act=act, **shared)
         self.act = resolve_activation(act)
         self.aggregation = aggregation
         self.min_sharpness = min_sharpness
-        self.norm = LayerNorm(hidden_channels)
+        self.norm = LayerNorm(self.hidden_channels)
         self.convs = ModuleList(
-            [_conv(hidden_channels, hidden_channels, aggregation) for _ in range(num_layers)]
+            [
+                _conv(self.hidden_channels, self.hidden_channels, aggregation)
+                for _ in range(self.num_layers)
+            ]
         )
-        widths = [hidden_channels] + [action_channels] * (action_layers - 1) + [2]
-        self.listen = _ActionNetwork(widths, aggregation, self.act, dropout)
-        self.broadcast = _ActionNetwork(widths, aggregation, self.act, dropout)
-        self.sharpness = Linear(hidden_channels, 1, bias=False)
+        widths = [self.hidden_channels] + [action_channels] * (action_layers - 1) + [2]
+        self.listen = _ActionNetwork(widths, aggregation, self.act, self.dropout)
+        self.broadcast = _ActionNetwork(widths, aggregation, self.act, self.dropout)
+        self.sharpness = Linear(self.hidden_channels, 1, bias=False)
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
         r"""Runs the layers of the environment network on the edges that remain in each."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch import Tensor
 from torch.nn import Dropout, Linear, Module
 from torch_geometric.nn.inits import reset
@@ -187,6 +189,10 @@ class EdgeAddition(Module):
         return out + edges
 
 
-def add_edge_states(conv: Module, reduce: str, edge_dim: int | None) -> Module:
-    r"""Wraps a convolution if there are edge attributes, and returns it as it is if not."""
-    return conv if edge_dim is None else EdgeAddition(conv, reduce)
+def add_edge_states(
+    build_conv: Callable[[int, int, bool], Module], reduce: str, edge_dim: int | None
+) -> Callable[[int, int, bool], Module]:
+    r"""Wraps what makes convolutions if there are edge attributes, and returns it if not."""
+    if edge_dim is None:
+        return build_conv
+    return lambda *sizes: EdgeAddition(build_conv(*sizes), reduce)

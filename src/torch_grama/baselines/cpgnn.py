@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -9,7 +11,7 @@ from torch.nn import Parameter
 from torch_geometric.nn.models import MLP
 
 from torch_grama.baselines.graph_head import NodeOutput
-from torch_grama.baselines.graph_model import Card, GraphModel
+from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
 from torch_grama.baselines.products import propagate, weigh_without_loops
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.graph_input import GraphInput
@@ -66,31 +68,30 @@ class CPGNN(GraphModel):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         normalize: bool = False,
         prior_loss_weight: float = 1.0,
         pretrain_steps: int = 400,
         pretrain_lr: float = 0.01,
+        **shared: Unpack[ModelOptions],
     ) -> None:
-        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
-        self.head = NodeOutput(readout)
-        if out_channels < 2:
+        super().__init__(*sizes, **shared)
+        self.head = NodeOutput(self.readout)
+        if self.out_channels < 2:
             raise ValueError(
                 f"Expected at least two classes, each with an output (got "
-                f"out_channels={out_channels}); give a binary task two outputs"
+                f"out_channels={self.out_channels}); give a binary task two outputs"
             )
         self.normalize = normalize
         self.prior_loss_weight = prior_loss_weight
         self.pretrain_steps = pretrain_steps
         self.pretrain_lr = pretrain_lr
-        self.prior = MLP([in_channels, hidden_channels, out_channels], dropout=dropout, norm=None)
-        self.compatibility = Parameter(torch.empty(out_channels, out_channels))
+        self.prior = MLP(
+            [self.in_channels, self.hidden_channels, self.out_channels],
+            dropout=self.dropout,
+            norm=None,
+        )
+        self.compatibility = Parameter(torch.empty(self.out_channels, self.out_channels))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_remaining_self_loops, softmax
 
 from torch_grama.baselines.graph_model import Card, check_heads
-from torch_grama.baselines.layer_stack import EncodedModel
+from torch_grama.baselines.layer_stack import EncodedModel, EncodedOptions
 from torch_grama.baselines.products import sum_neighbors
 from torch_grama.nn.arguments import Activation, choose
 from torch_grama.nn.graph_input import GraphInput
@@ -52,21 +53,13 @@ class DGC(EncodedModel):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         act: str | Activation | None = "relu",
         step_size: float = 0.5,
         method: str = "euler",
-        pre_linear: bool = True,
-        readout_layers: int = 2,
+        **shared: Unpack[EncodedOptions],
     ) -> None:
-        sizes = (in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(*sizes, readout, dropout, pre_linear, readout_layers, act)
+        super().__init__(*sizes, act=act, **shared)
         self.step_size = step_size
         self.step = choose("method", method, METHODS)
 
@@ -130,28 +123,20 @@ class GRAND(EncodedModel):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         act: str | Activation | None = "relu",
         linear: bool = True,
         step_size: float = 1.0,
         method: str = "rk4",
         heads: int = 1,
         source: bool = False,
-        pre_linear: bool = True,
-        readout_layers: int = 2,
+        **shared: Unpack[EncodedOptions],
     ) -> None:
-        sizes = (in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(*sizes, readout, dropout, pre_linear, readout_layers, act)
+        super().__init__(*sizes, act=act, **shared)
         self.linear = linear
         self.step_size = step_size
         self.step = choose("method", method, METHODS)
-        self.attention = _EdgeAttention(hidden_channels, heads)
+        self.attention = _EdgeAttention(self.hidden_channels, heads)
         self.alpha = Parameter(torch.empty(()))
         self.beta = Parameter(torch.empty(())) if source else None
         self._reset_rates()

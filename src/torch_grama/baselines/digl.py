@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Unpack
 
 import torch
 import torch.nn.functional as F
@@ -14,93 +15,9 @@ from torch_geometric.utils import add_remaining_self_loops, coalesce, to_dense_a
 
 from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.graph_memo import GraphMemo
-from torch_grama.baselines.graph_model import Card, GraphModel
+from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
 from torch_grama.nn.arguments import choose
 from torch_grama.nn.graph_input import GraphInput
-
-
-class DIGL(GraphModel):
-    r"""The method of `"Diffusion Improves Graph Learning" <https://arxiv.org/abs/1911.05485>`_ with
-    graph convolutions, by PyG's :class:`~torch_geometric.nn.GCNConv`.
-
-    .. math::
-        \mathbf{H}^{(0)} = \mathbf{X} \mathbf{W}_0 + \mathbf{b}_0, \qquad
-        \mathbf{H}^{(l+1)} = \mathbf{H}^{(l)} + \sigma \big( \mathrm{BN} ( \tilde{\mathbf{S}}
-        \mathbf{H}^{(l)} \mathbf{W}^{(l)} + \mathbf{b}^{(l)} ) \big),
-
-    where :math:`\tilde{\mathbf{S}}` is the sparsified diffusion matrix of
-    :class:`~torch_grama.baselines.digl.GraphDiffusion`. It is computed for each graph by
-    itself, also inside a batch, and remembered: a graph is diffused once.
-
-    Args:
-        dropout (float, optional): Dropout after each layer.
-        diffusion (GraphDiffusion or str, optional): The transform, or the word for one with the
-            settings that follow: ``"ppr"`` or ``"heat"``.
-        alpha (float, optional): Return probability of ``"ppr"``.
-        t (float, optional): Diffusion time of ``"heat"``.
-        avg_degree (int, optional): Keep the largest entries, so many for each node on average.
-        top_k (int, optional): Keep so many entries for each node instead.
-        residual (bool, optional): Whether a layer adds its input.
-        cached (bool, optional): Whether diffused graphs are remembered.
-    """
-
-    card = Card(
-        equation="H <- H + relu(BN(S H W)),  S = a (I - (1-a) A)^-1 sparsified",
-        reference="Gasteiger et al., Diffusion Improves Graph Learning, 2019 (arXiv:1911.05485)",
-        cost="N F^2 + E_S F, and N^3 once a graph",
-        source="torch_geometric.transforms.GDC, torch_geometric.nn.GCNConv",
-        departures=(
-            "The convolutions have batch norm and a skip connection, which the paper leaves to the "
-            "model that is combined with it.",
-        ),
-    )
-
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
-        diffusion: GraphDiffusion | str = "ppr",
-        alpha: float = 0.15,
-        t: float = 5.0,
-        avg_degree: int = 16,
-        top_k: int | None = None,
-        residual: bool = True,
-        batch_norm: bool = True,
-        cached: bool = True,
-    ) -> None:
-        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
-        if isinstance(diffusion, str):
-            diffusion = GraphDiffusion(diffusion, alpha, t, avg_degree, top_k)
-        self.memo = GraphMemo(diffusion) if cached else GraphMemo(diffusion, max_pairs=0)
-        self.residual = residual
-        self.lin = Linear(in_channels, hidden_channels)
-        self.convs = ModuleList(
-            GCNConv(hidden_channels, hidden_channels, normalize=False)  # type: ignore[abstract]
-            for _ in range(num_layers)
-        )
-        self.norms = ModuleList(
-            BatchNorm1d(hidden_channels) if batch_norm else Identity() for _ in range(num_layers)
-        )
-        self.head = GraphHead(hidden_channels, out_channels, readout, dropout=dropout)
-
-    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Returns what the head reads. Edge attributes are not used."""
-        edges = graph.edge_index, graph.edge_weight, graph.num_nodes
-        edge_index, weight = self.memo.find(*edges, graph.batch, graph.batch_size)
-        weight = weight.to(x.dtype)
-        # [N, C] -> [N, F]
-        h: Tensor = self.lin(x)
-        for conv, norm in zip(self.convs, self.norms, strict=True):
-            update = F.relu(norm(conv(h, edge_index, weight)))
-            update = F.dropout(update, self.dropout, self.training)
-            h = h + update if self.residual else update
-        return h
-
 
 DIFFUSIONS = {"ppr": "personalised PageRank", "heat": "the heat kernel"}
 
@@ -211,3 +128,84 @@ def _threshold(matrix: Tensor, avg_degree: int) -> float:
         return 0.0
     last, next_one = matrix.flatten().sort(descending=True).values[count - 1 : count + 1].tolist()
     return float(last + next_one) / 2
+
+
+class DIGL(GraphModel):
+    r"""The method of `"Diffusion Improves Graph Learning" <https://arxiv.org/abs/1911.05485>`_ with
+    graph convolutions, by PyG's :class:`~torch_geometric.nn.GCNConv`.
+
+    .. math::
+        \mathbf{H}^{(0)} = \mathbf{X} \mathbf{W}_0 + \mathbf{b}_0, \qquad
+        \mathbf{H}^{(l+1)} = \mathbf{H}^{(l)} + \sigma \big( \mathrm{BN} ( \tilde{\mathbf{S}}
+        \mathbf{H}^{(l)} \mathbf{W}^{(l)} + \mathbf{b}^{(l)} ) \big),
+
+    where :math:`\tilde{\mathbf{S}}` is the sparsified diffusion matrix of
+    :class:`~torch_grama.baselines.digl.GraphDiffusion`. It is computed for each graph by
+    itself, also inside a batch, and remembered: a graph is diffused once.
+
+    Args:
+        dropout (float, optional): Dropout after each layer.
+        diffusion (GraphDiffusion or str, optional): The transform, or the word for one with the
+            settings that follow: ``"ppr"`` or ``"heat"``.
+        alpha (float, optional): Return probability of ``"ppr"``.
+        t (float, optional): Diffusion time of ``"heat"``.
+        avg_degree (int, optional): Keep the largest entries, so many for each node on average.
+        top_k (int, optional): Keep so many entries for each node instead.
+        residual (bool, optional): Whether a layer adds its input.
+        cached (bool, optional): Whether diffused graphs are remembered.
+    """
+
+    card = Card(
+        equation="H <- H + relu(BN(S H W)),  S = a (I - (1-a) A)^-1 sparsified",
+        reference="Gasteiger et al., Diffusion Improves Graph Learning, 2019 (arXiv:1911.05485)",
+        cost="N F^2 + E_S F, and N^3 once a graph",
+        source="torch_geometric.transforms.GDC, torch_geometric.nn.GCNConv",
+        departures=(
+            "The convolutions have batch norm and a skip connection, which the paper leaves to the "
+            "model that is combined with it.",
+        ),
+    )
+
+    def __init__(
+        self,
+        *sizes: int,
+        diffusion: GraphDiffusion | str = "ppr",
+        alpha: float = 0.15,
+        t: float = 5.0,
+        avg_degree: int = 16,
+        top_k: int | None = None,
+        residual: bool = True,
+        batch_norm: bool = True,
+        cached: bool = True,
+        **shared: Unpack[ModelOptions],
+    ) -> None:
+        super().__init__(*sizes, **shared)
+        if isinstance(diffusion, str):
+            diffusion = GraphDiffusion(diffusion, alpha, t, avg_degree, top_k)
+        self.memo = GraphMemo(diffusion) if cached else GraphMemo(diffusion, max_pairs=0)
+        self.residual = residual
+        self.lin = Linear(self.in_channels, self.hidden_channels)
+        self.convs = ModuleList(
+            GCNConv(self.hidden_channels, self.hidden_channels, normalize=False)  # type: ignore[abstract]
+            for _ in range(self.num_layers)
+        )
+        self.norms = ModuleList(
+            BatchNorm1d(self.hidden_channels) if batch_norm else Identity()
+            for _ in range(self.num_layers)
+        )
+        self.head = GraphHead(
+            self.hidden_channels, self.out_channels, self.readout, dropout=self.dropout
+        )
+
+    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+        r"""Returns what the head reads. Edge attributes are not used."""
+        edges = graph.edge_index, graph.edge_weight, graph.num_nodes
+        edge_index, weight = self.memo.find(*edges, graph.batch, graph.batch_size)
+        weight = weight.to(x.dtype)
+        # [N, C] -> [N, F]
+        h: Tensor = self.lin(x)
+        for conv, norm in zip(self.convs, self.norms, strict=True):
+            update = F.relu(norm(conv(h, edge_index, weight)))
+            update = F.dropout(update, self.dropout, self.training)
+            h = h + update if self.residual else update
+        return h

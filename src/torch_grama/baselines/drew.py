@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +12,7 @@ from torch.nn import BatchNorm1d, Identity, Linear, Module, ModuleList, Paramete
 from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.graph_head import GraphHead
-from torch_grama.baselines.graph_model import Card, GraphModel
+from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
 from torch_grama.baselines.hop_pairs import RingMatrices
 from torch_grama.baselines.products import propagate
 from torch_grama.nn.arguments import check_positive
@@ -153,30 +153,27 @@ class DRew(GraphModel):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         nu: int | None = 1,
         max_hops: int | None = None,
         batch_norm: bool = True,
         head_layers: int = 2,
         cached: bool = True,
+        **shared: Unpack[ModelOptions],
     ) -> None:
-        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
+        super().__init__(*sizes, **shared)
         check_positive(nu=nu, max_hops=max_hops)
         self.nu = nu
-        self.max_hops = num_layers if max_hops is None else min(max_hops, num_layers)
+        self.max_hops = self.num_layers if max_hops is None else min(max_hops, self.num_layers)
         self.rings = RingMatrices(self.max_hops, cached, self.layer_class.normalizes_rings)
-        self.lin = Linear(in_channels, hidden_channels)
+        self.lin = Linear(self.in_channels, self.hidden_channels)
         self.layers = ModuleList(
-            self.layer_class(hidden_channels, min(layer + 1, self.max_hops), batch_norm)
-            for layer in range(num_layers)
+            self.layer_class(self.hidden_channels, min(layer + 1, self.max_hops), batch_norm)
+            for layer in range(self.num_layers)
         )
-        self.head = GraphHead(hidden_channels, out_channels, readout, head_layers, dropout=dropout)
+        self.head = GraphHead(
+            self.hidden_channels, self.out_channels, self.readout, head_layers, dropout=self.dropout
+        )
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
         r"""Returns what the head reads. Edge weights and attributes are not used."""

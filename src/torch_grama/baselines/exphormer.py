@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -12,10 +13,12 @@ from torch.nn import Embedding, Linear, Module, ModuleList
 from torch_geometric.utils import coalesce, remove_self_loops, to_dense_adj
 
 from torch_grama.baselines.batch_view import BatchView
-from torch_grama.baselines.branch_stack import BranchSum, StackModel
+from torch_grama.baselines.branch_stack import EdgeOptions, build_frames
 from torch_grama.baselines.global_attention import EPSILON, sum_over_edges
 from torch_grama.baselines.graph_model import Card, check_heads
+from torch_grama.baselines.layer_stack import EncodedModel
 from torch_grama.baselines.local_layers import build_local_layers
+from torch_grama.nn.graph_input import GraphInput
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +29,7 @@ class _Links:
     state: Tensor
 
 
-class Exphormer(StackModel):
+class Exphormer(EncodedModel):
     r"""The sparse transformer of `"Exphormer: Sparse Transformers for Graphs"
     <https://arxiv.org/abs/2303.06147>`_: a GPS layer whose attention runs along the edges of the
     graph, of an expander graph on the same nodes, and between each node and a few virtual nodes,
@@ -49,6 +52,7 @@ class Exphormer(StackModel):
         edges.
 
     Args:
+        dropout (float, optional): Dropout inside the layers.
         expander_degree (int, optional): Half the degree of the expander; zero for none.
         num_virtual_nodes (int, optional): Virtual nodes a graph.
         expander_seed (int, optional): Seed of the expander.
@@ -69,26 +73,21 @@ class Exphormer(StackModel):
         ),
     )
 
+    ignores_edge_weight: bool = True
+    drops_ends = False
+
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         local: str = "gatedgcn",
         heads: int = 4,
         expander_degree: int = 3,
         num_virtual_nodes: int = 1,
         expander_seed: int = 0,
-        edge_dim: int | None = None,
-        readout_layers: int = 2,
+        **shared: Unpack[EdgeOptions],
     ) -> None:
-        sizes = (in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(*sizes, readout, dropout, readout_layers, edge_dim)
-        check_heads(hidden_channels, heads)
+        super().__init__(*sizes, **shared)
+        check_heads(self.hidden_channels, heads)
         for name, size in (
             ("expander_degree", expander_degree),
             ("num_virtual_nodes", num_virtual_nodes),
@@ -98,25 +97,24 @@ class Exphormer(StackModel):
         self.expander_degree = expander_degree
         self.expander_seed = expander_seed
         self.num_virtual_nodes = num_virtual_nodes
-        self.graph_edge = Embedding(1, hidden_channels) if edge_dim is None else None
-        self.expander_edge = Embedding(1, hidden_channels) if expander_degree > 0 else None
-        self.virtual_node = Embedding(num_virtual_nodes, hidden_channels)
-        self.to_virtual = Embedding(num_virtual_nodes, hidden_channels)
-        self.from_virtual = Embedding(num_virtual_nodes, hidden_channels)
+        self.graph_edge = Embedding(1, self.hidden_channels) if self.edge_dim is None else None
+        self.expander_edge = Embedding(1, self.hidden_channels) if expander_degree > 0 else None
+        self.virtual_node = Embedding(num_virtual_nodes, self.hidden_channels)
+        self.to_virtual = Embedding(num_virtual_nodes, self.hidden_channels)
+        self.from_virtual = Embedding(num_virtual_nodes, self.hidden_channels)
         self.ignores_edge_weight = local != "gcn"
         self.locals = build_local_layers(
-            local, num_layers, hidden_channels, edge_dim is not None, dropout
+            local, self.num_layers, self.hidden_channels, self.edge_dim is not None, self.dropout
         )
         self.attentions = ModuleList(
-            [_SparseAttention(hidden_channels, heads) for _ in range(num_layers)]
+            [_SparseAttention(self.hidden_channels, heads) for _ in range(self.num_layers)]
         )
-        self.frames = ModuleList(
-            [BranchSum(hidden_channels, 2, dropout) for _ in range(num_layers)]
-        )
+        self.frames = build_frames(self, 2)
         self.reset_parameters()
 
-    def propagate(self, x: Tensor, edge_state: Tensor | None, view: BatchView) -> Tensor:
+    def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
         r"""Runs the layers on the node states :math:`(N, F)`."""
+        view, edge_state = BatchView.of(graph), graph.edge_attr
         links = self._link(edge_state, view)
         # [V, F] -> [V B, F], all graphs' first virtual nodes first
         virtual = self.virtual_node.weight.repeat_interleave(view.num_graphs, dim=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Linear, ModuleList
@@ -9,7 +11,7 @@ from torch_geometric.nn import FAConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from torch_grama.baselines.graph_head import GraphHead
-from torch_grama.baselines.graph_model import Card, GraphModel
+from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
 from torch_grama.nn.graph_input import GraphInput
 
 
@@ -41,24 +43,14 @@ class FAGCN(GraphModel):
         source="torch_geometric.nn.FAConv",
     )
 
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
-        eps: float = 0.3,
-    ) -> None:
-        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
-        self.lin = Linear(in_channels, hidden_channels)
+    def __init__(self, *sizes: int, eps: float = 0.3, **shared: Unpack[ModelOptions]) -> None:
+        super().__init__(*sizes, **shared)
+        self.lin = Linear(self.in_channels, self.hidden_channels)
         self.convs = ModuleList(
-            FAConv(hidden_channels, eps=eps, dropout=dropout, normalize=False)  # type: ignore[abstract]
-            for _ in range(num_layers)
+            FAConv(self.hidden_channels, eps=eps, dropout=self.dropout, normalize=False)  # type: ignore[abstract]
+            for _ in range(self.num_layers)
         )
-        self.head = GraphHead(hidden_channels, out_channels, readout, num_layers=1)
+        self.head = GraphHead(self.hidden_channels, self.out_channels, self.readout, num_layers=1)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
         r"""Returns what the head reads. Edge attributes are not used."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Unpack
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +11,7 @@ from torch import Tensor
 from torch.nn import Linear, Module, ModuleList
 
 from torch_grama.baselines.graph_head import NodeOutput
-from torch_grama.baselines.graph_model import Card, GraphModel
+from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import mean_adjacency
@@ -57,20 +58,16 @@ class GBKGNN(GraphModel):
     )
 
     def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
-        gate_loss_weight: float = 30.0,
+        self, *sizes: int, gate_loss_weight: float = 30.0, **shared: Unpack[ModelOptions]
     ) -> None:
-        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
-        self.head = NodeOutput(readout)
+        super().__init__(*sizes, **shared)
+        self.head = NodeOutput(self.readout)
         self.gate_loss_weight = gate_loss_weight
-        widths = [in_channels] + [hidden_channels] * (num_layers - 1) + [out_channels]
+        widths = (
+            [self.in_channels]
+            + [self.hidden_channels] * (self.num_layers - 1)
+            + [self.out_channels]
+        )
         self.convs = ModuleList(GatedBiKernelConv(*pair) for pair in pairwise(widths))
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import ModuleList
 from torch_geometric.nn import GCN2Conv
 
 from torch_grama.baselines.graph_model import Card
-from torch_grama.baselines.layer_stack import EncodedModel
+from torch_grama.baselines.layer_stack import EncodedModel, EncodedOptions
 from torch_grama.nn.arguments import Activation, resolve_activation
 from torch_grama.nn.graph_input import GraphInput
 
@@ -48,24 +50,19 @@ class GCNII(EncodedModel):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         act: str | Activation | None = "relu",
         alpha: float = 0.1,
         theta: float | None = 0.5,
         residual: bool = False,
-        pre_linear: bool = True,
-        readout_layers: int = 2,
+        **shared: Unpack[EncodedOptions],
     ) -> None:
-        sizes = (in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(*sizes, readout, dropout, pre_linear, readout_layers, act)
+        super().__init__(*sizes, act=act, **shared)
         self.convs = ModuleList(
-            [_conv(hidden_channels, alpha, theta, number) for number in range(1, num_layers + 1)]
+            [
+                _conv(self.hidden_channels, alpha, theta, number)
+                for number in range(1, self.num_layers + 1)
+            ]
         )
         self.act = resolve_activation(act)
         self.residual = residual

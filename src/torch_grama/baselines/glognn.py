@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Linear, Parameter
 
 from torch_grama.baselines.graph_head import NodeOutput
-from torch_grama.baselines.graph_model import Card, GraphModel, check_num_nodes
+from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions, check_num_nodes
 from torch_grama.baselines.products import propagate
 from torch_grama.nn.arguments import check_positive
 from torch_grama.nn.engine.adjacency import Adjacency
@@ -72,22 +74,17 @@ class GloGNN(GraphModel):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         alpha: float = 1.0,
         beta: float = 1.0,
         gamma: float = 0.1,
         delta: float = 0.5,
         num_hops: int = 2,
         num_nodes: int | None = None,
+        **shared: Unpack[ModelOptions],
     ) -> None:
-        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
-        self.head = NodeOutput(readout)
+        super().__init__(*sizes, **shared)
+        self.head = NodeOutput(self.readout)
         check_positive(num_hops=num_hops, num_nodes=num_nodes)
         if min(alpha, beta) < 0 or alpha + beta == 0:
             raise ValueError(
@@ -101,10 +98,10 @@ class GloGNN(GraphModel):
         self.gamma = gamma
         self.delta = delta
         self.num_nodes = num_nodes
-        self.lin = Linear(in_channels, hidden_channels)
-        self.out_lin = Linear(hidden_channels, out_channels)
+        self.lin = Linear(self.in_channels, self.hidden_channels)
+        self.out_lin = Linear(self.hidden_channels, self.out_channels)
         self.node_weight = (
-            None if num_nodes is None else Parameter(torch.empty(num_nodes, hidden_channels))
+            None if num_nodes is None else Parameter(torch.empty(num_nodes, self.hidden_channels))
         )
         self.hop_weight = Parameter(torch.empty(num_hops))
         self.reset_parameters()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Unpack
 
 import torch
 import torch.nn.functional as F
@@ -12,14 +13,16 @@ from torch.utils.checkpoint import checkpoint
 from torch_geometric.utils import degree, scatter
 
 from torch_grama.baselines.batch_view import BatchView, node_noise
-from torch_grama.baselines.branch_stack import BranchSum, StackModel
+from torch_grama.baselines.branch_stack import EdgeOptions, build_frames
 from torch_grama.baselines.graph_model import Card
+from torch_grama.baselines.layer_stack import EncodedModel
 from torch_grama.baselines.local_layers import build_local_layers
 from torch_grama.baselines.mamba_block import BidirectionalMamba
 from torch_grama.nn.arguments import check_positive
+from torch_grama.nn.graph_input import GraphInput
 
 
-class GMN(StackModel):
+class GMN(EncodedModel):
     r"""The graph Mamba network of `"Graph Mamba: Towards Learning on Graphs with State Space
     Models" <https://arxiv.org/abs/2402.08678>`_: every node is a sequence of subgraphs around it,
     which a bidirectional state-space model reads, and every graph is a sequence of nodes, which
@@ -56,6 +59,7 @@ class GMN(StackModel):
         training. Memory is that of a model on :math:`m s + 1` times as many nodes.
 
     Args:
+        dropout (float, optional): Dropout inside the layers.
         local (str, optional): The message-passing branch, ``"gcn"``, ``"gat"``, ``"gine"``,
             ``"gine-multi"`` or ``"gatedgcn"``.
         walk_length (int, optional): The longest walk :math:`m`.
@@ -82,42 +86,41 @@ class GMN(StackModel):
         ),
     )
 
+    ignores_edge_weight: bool = True
+    drops_ends = False
+
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         local: str = "gatedgcn",
         walk_length: int = 3,
         num_samples: int = 2,
         num_walks: int = 2,
         state_channels: int = 16,
-        edge_dim: int | None = None,
-        readout_layers: int = 2,
+        **shared: Unpack[EdgeOptions],
     ) -> None:
-        sizes = (in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(*sizes, readout, dropout, readout_layers, edge_dim)
+        super().__init__(*sizes, **shared)
         check_positive(walk_length=walk_length, num_samples=num_samples, num_walks=num_walks)
         self.walk_length = walk_length
         self.num_samples = num_samples
         self.num_walks = num_walks
-        has_edge_attr = edge_dim is not None
+        has_edge_attr = self.edge_dim is not None
         self.ignores_edge_weight = local != "gcn"
-        self.locals = build_local_layers(local, num_layers, hidden_channels, has_edge_attr, dropout)
+        self.locals = build_local_layers(
+            local, self.num_layers, self.hidden_channels, has_edge_attr, self.dropout
+        )
         self.scans = ModuleList(
-            [_WalkScan(hidden_channels, state_channels, has_edge_attr) for _ in range(num_layers)]
+            [
+                _WalkScan(self.hidden_channels, state_channels, has_edge_attr)
+                for _ in range(self.num_layers)
+            ]
         )
-        self.frames = ModuleList(
-            [BranchSum(hidden_channels, 2, dropout) for _ in range(num_layers)]
-        )
+        self.frames = build_frames(self, 2)
         self.reset_parameters()
 
-    def propagate(self, x: Tensor, edge_state: Tensor | None, view: BatchView) -> Tensor:
+    def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
         r"""Runs the layers on the node states :math:`(N, F)`."""
+        view, edge_state = BatchView.of(graph), graph.edge_attr
         tokens = sample_walk_tokens(
             view, self.walk_length, self.num_samples, self.num_walks, self.training
         )

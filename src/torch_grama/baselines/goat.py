@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Unpack
 
 import torch
 import torch.nn.functional as F
@@ -12,14 +13,15 @@ from torch_geometric.nn.inits import reset
 from torch_geometric.utils import degree, scatter, softmax
 
 from torch_grama.baselines.batch_view import BatchView
-from torch_grama.baselines.branch_stack import StackModel
 from torch_grama.baselines.graph_model import Card
 from torch_grama.baselines.hop_pairs import pairs_within
+from torch_grama.baselines.layer_stack import EncodedModel, HeadOptions
 from torch_grama.nn.arguments import check_positive
+from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.norms import StepwiseBatchNorm
 
 
-class GOAT(StackModel):
+class GOAT(EncodedModel):
     r"""The global transformer of `"GOAT: A Global Transformer on Large-scale Graphs"
     <https://proceedings.mlr.press/v202/kong23a.html>`_: each layer attends to the nodes nearby and
     to the centres of clusters that stand for all nodes,
@@ -46,6 +48,7 @@ class GOAT(StackModel):
 
     Args:
         hidden_channels (int): Width of the states, and of each head.
+        dropout (float, optional): Dropout inside the layers.
         num_centroids (int, optional): Number of centres.
         local_hops (int, optional): Distance :math:`K` of the local attention; the number of pairs
             grows with its power.
@@ -65,68 +68,60 @@ class GOAT(StackModel):
         ),
     )
 
+    ignores_edge_weight: bool = True
+    drops_ends = False
+
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         heads: int = 4,
         num_centroids: int = 1024,
         local_hops: int = 1,
         attention_dropout: float = 0.0,
-        readout_layers: int = 2,
+        **shared: Unpack[HeadOptions],
     ) -> None:
-        sizes = (in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(*sizes, readout, dropout, readout_layers)
+        super().__init__(*sizes, **shared)
         check_positive(heads=heads, local_hops=local_hops)
         self.local_hops = local_hops
         self.embedding = Sequential(
-            StepwiseBatchNorm(hidden_channels),
+            StepwiseBatchNorm(self.hidden_channels),
             ReLU(),
-            Dropout(dropout),
-            Linear(hidden_channels, hidden_channels),
+            Dropout(self.dropout),
+            Linear(self.hidden_channels, self.hidden_channels),
         )
         self.local_attentions = ModuleList(
             [
-                _LocalAttention(hidden_channels, heads, local_hops, attention_dropout)
-                for _ in range(num_layers)
+                _LocalAttention(self.hidden_channels, heads, local_hops, attention_dropout)
+                for _ in range(self.num_layers)
             ]
         )
         self.global_attentions = ModuleList(
             [
-                _CentroidAttention(hidden_channels, heads, num_centroids, attention_dropout)
-                for _ in range(num_layers)
+                _CentroidAttention(self.hidden_channels, heads, num_centroids, attention_dropout)
+                for _ in range(self.num_layers)
             ]
         )
-        wide = heads * hidden_channels
+        wide = heads * self.hidden_channels
         self.mlps = ModuleList(
             [
                 Sequential(
                     Linear(2 * wide, wide),
                     StepwiseBatchNorm(wide),
                     ReLU(),
-                    Dropout(dropout),
-                    Linear(wide, hidden_channels),
-                    StepwiseBatchNorm(hidden_channels),
+                    Dropout(self.dropout),
+                    Linear(wide, self.hidden_channels),
+                    StepwiseBatchNorm(self.hidden_channels),
                     ReLU(),
-                    Dropout(dropout),
+                    Dropout(self.dropout),
                 )
-                for _ in range(num_layers)
+                for _ in range(self.num_layers)
             ]
         )
         self.reset_parameters()
 
-    def embed(self, x: Tensor, view: BatchView) -> Tensor:
-        r"""Brings the node features to the width of the states."""
-        out: Tensor = self.embedding(super().embed(x, view))
-        return out
-
-    def propagate(self, x: Tensor, edge_state: Tensor | None, view: BatchView) -> Tensor:
+    def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
         r"""Runs the layers on the node states :math:`(N, F)`."""
+        x, view = self.embedding(x), BatchView.of(graph)
         pairs, distance = pairs_within(view.edge_index, view.num_nodes, self.local_hops)
         # for each pair the logarithm of the number of nodes in its ring
         ring = pairs[1] * (self.local_hops + 1) + distance

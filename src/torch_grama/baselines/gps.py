@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Unpack
 
 from torch.nn import Module
 
-from torch_grama.baselines.branch_stack import BranchStack
+from torch_grama.baselines.branch_stack import BranchStack, EdgeOptions
 from torch_grama.baselines.global_attention import FullAttention, LinearAttention
 from torch_grama.baselines.graph_model import Card
+from torch_grama.baselines.layer_stack import HeadOptions
 from torch_grama.baselines.local_layers import LOCAL_LAYERS
 from torch_grama.nn.arguments import choose
 
@@ -52,29 +54,20 @@ class GPS(BranchStack):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         local: str = "gatedgcn",
         attention: str = "multihead",
         heads: int = 4,
         attention_dropout: float = 0.0,
-        edge_dim: int | None = None,
-        readout_layers: int = 2,
+        **shared: Unpack[EdgeOptions],
     ) -> None:
         build = choose("attention", attention, ATTENTIONS)
         choose("local", local, LOCAL_LAYERS)
 
-        def build_mixer() -> Module:
-            return build(hidden_channels, heads, attention_dropout)
+        def build_mixer(channels: int) -> Module:
+            return build(channels, heads, attention_dropout)
 
-        sizes = (in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(*sizes, local, build_mixer, readout, dropout, readout_layers, edge_dim)
-        self.reset_parameters()
+        super().__init__(*sizes, local=local, build_mixer=build_mixer, **shared)
 
 
 class Transformer(BranchStack):
@@ -105,20 +98,12 @@ class Transformer(BranchStack):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         heads: int = 4,
         attention_dropout: float = 0.0,
-        readout_layers: int = 2,
+        **shared: Unpack[HeadOptions],
     ) -> None:
-        def build_mixer() -> Module:
-            return FullAttention(hidden_channels, heads, attention_dropout)
+        def build_mixer(channels: int) -> Module:
+            return FullAttention(channels, heads, attention_dropout)
 
-        sizes = (in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(*sizes, None, build_mixer, readout, dropout, readout_layers)
-        self.reset_parameters()
+        super().__init__(*sizes, local=None, build_mixer=build_mixer, **shared)

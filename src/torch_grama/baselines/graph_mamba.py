@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Unpack
 
 import torch
 from torch import Tensor
 from torch.nn import Module
 
 from torch_grama.baselines.batch_view import BatchView, node_noise
-from torch_grama.baselines.branch_stack import BranchStack
+from torch_grama.baselines.branch_stack import BranchStack, EdgeOptions
 from torch_grama.baselines.graph_model import Card
 from torch_grama.baselines.local_layers import LOCAL_LAYERS
 from torch_grama.baselines.mamba_block import MambaBlock
@@ -60,32 +61,23 @@ class GraphMamba(BranchStack):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         local: str = "gatedgcn",
         order: str = "degree",
         num_orders: int = 5,
         state_channels: int = 16,
         expansion: int = 1,
-        edge_dim: int | None = None,
-        readout_layers: int = 2,
+        **shared: Unpack[EdgeOptions],
     ) -> None:
         key = choose("order", order, ORDERS)
         choose("local", local, LOCAL_LAYERS)
 
-        def build_mixer() -> Module:
+        def build_mixer(channels: int) -> Module:
             return NodeScan(
-                MambaBlock(hidden_channels, state_channels, expansion=expansion), key, num_orders
+                MambaBlock(channels, state_channels, expansion=expansion), key, num_orders
             )
 
-        sizes = (in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(*sizes, local, build_mixer, readout, dropout, readout_layers, edge_dim)
-        self.reset_parameters()
+        super().__init__(*sizes, local=local, build_mixer=build_mixer, **shared)
 
 
 class GPSMamba(BranchStack):
@@ -121,27 +113,18 @@ class GPSMamba(BranchStack):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         local: str = "gatedgcn",
         state_channels: int = 16,
         expansion: int = 1,
-        edge_dim: int | None = None,
-        readout_layers: int = 2,
+        **shared: Unpack[EdgeOptions],
     ) -> None:
         choose("local", local, LOCAL_LAYERS)
 
-        def build_mixer() -> Module:
-            return StoredScan(MambaBlock(hidden_channels, state_channels, expansion=expansion))
+        def build_mixer(channels: int) -> Module:
+            return StoredScan(MambaBlock(channels, state_channels, expansion=expansion))
 
-        sizes = (in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(*sizes, local, build_mixer, readout, dropout, readout_layers, edge_dim)
-        self.reset_parameters()
+        super().__init__(*sizes, local=local, build_mixer=build_mixer, **shared)
 
 
 def _by_degree(view: BatchView, noise: Tensor) -> Tensor:

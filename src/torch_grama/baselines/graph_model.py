@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypedDict, get_args
 
 from torch import Tensor
 from torch.nn import Module
@@ -92,13 +92,22 @@ SHAPES = r"""Shapes:
     - **output:** :math:`(N, C_{out})` for node tasks, :math:`(B, C_{out})` for graph tasks"""
 
 
+class ModelOptions(TypedDict, total=False):
+    r"""Options of every model."""
+
+    readout: str
+    dropout: float
+
+
 class GraphModel(Module):
     r"""The sizes of a model, the checks of what it is called with, and the order of its parts:
 
     .. math::
         \mathbf{Y} = \mathrm{Head}(\mathrm{Update}(\mathbf{X}, \mathbf{A}))
 
-    A model says what its update is and sets a head. Edge attributes are read by models that were
+    A model says what its update is and sets a head. Its constructor names its own options, and
+    passes the four sizes and the options that it shares on to the class it extends; its signature
+    and its docstring show all of them. Edge attributes are read by models that were
     built with ``edge_dim``; the others have no place for them and leave them aside. Edge weights
     are an error where :attr:`takes_edge_weight` is :obj:`False`, and left aside as well where
     :attr:`ignores_edge_weight` is :obj:`True`.
@@ -112,9 +121,11 @@ class GraphModel(Module):
     takes_edge_weight: bool = True
     ignores_edge_weight: bool = False
     head: Module
+    __signature__: ClassVar[inspect.Signature]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        cls.__signature__ = join_signatures(cls)
         cls.__doc__ = describe_arguments(cls)
 
     def __init__(
@@ -123,6 +134,7 @@ class GraphModel(Module):
         hidden_channels: int,
         out_channels: int,
         num_layers: int,
+        *,
         readout: str = "node",
         dropout: float = 0.0,
     ) -> None:
@@ -188,6 +200,23 @@ class GraphModel(Module):
 
     def _describe(self) -> str:
         return f", readout={self.readout!r}"
+
+
+def join_signatures(model: type[GraphModel]) -> inspect.Signature:
+    r"""Returns the signature of a constructor with what it passes on: the sizes, the options of the
+    class above that its ``**options: Unpack[...]`` names, then its own.
+    """
+    own = inspect.signature(model.__init__, eval_str=True).parameters
+    rest = [argument for argument in own.values() if argument.kind is argument.VAR_KEYWORD]
+    if not rest:
+        return inspect.Signature([own[name] for name in own if name != "self"])
+    (shared,) = get_args(rest[0].annotation)
+    above = inspect.signature(model.__mro__[1], eval_str=True).parameters
+    sizes = ("in_channels", "hidden_channels", "out_channels", "num_layers")
+    return inspect.Signature(
+        [above[name] for name in (*sizes, *shared.__annotations__)]
+        + [argument for argument in own.values() if argument.kind is argument.KEYWORD_ONLY]
+    )
 
 
 def describe_arguments(model: type[Module]) -> str:

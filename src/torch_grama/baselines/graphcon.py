@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Linear
 from torch_geometric.nn import GATConv, GCNConv
 
 from torch_grama.baselines.graph_model import Card
-from torch_grama.baselines.layer_stack import EncodedModel
+from torch_grama.baselines.layer_stack import EncodedModel, EncodedOptions
 from torch_grama.nn.arguments import Activation, check_positive, choose, resolve_activation
 from torch_grama.nn.graph_input import GraphInput
 
@@ -57,13 +59,7 @@ class GraphCON(EncodedModel):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         act: str | Activation | None = "relu",
         coupling: str = "gcn",
         heads: int = 1,
@@ -71,15 +67,13 @@ class GraphCON(EncodedModel):
         alpha: float = 1.0,
         gamma: float = 1.0,
         residual: bool = True,
-        pre_linear: bool = True,
-        readout_layers: int = 2,
+        **shared: Unpack[EncodedOptions],
     ) -> None:
         check_positive(heads=heads)
         choose("coupling", coupling, COUPLINGS)
         if coupling == "gcn" and heads != 1:
             raise ValueError(f"Expected heads=1 for coupling='gcn' (got {heads})")
-        sizes = (in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(*sizes, readout, dropout, pre_linear, readout_layers, act)
+        super().__init__(*sizes, act=act, **shared)
         self.coupling = coupling
         self.takes_edge_weight = coupling == "gcn"
         self.heads = heads
@@ -88,11 +82,13 @@ class GraphCON(EncodedModel):
         self.gamma = gamma
         self.act = resolve_activation(act)
         self.conv = (
-            GCNConv(hidden_channels, hidden_channels)  # type: ignore[abstract]
+            GCNConv(self.hidden_channels, self.hidden_channels)  # type: ignore[abstract]
             if coupling == "gcn"
-            else GATConv(hidden_channels, hidden_channels, heads=heads)  # type: ignore[abstract]
+            else GATConv(self.hidden_channels, self.hidden_channels, heads=heads)  # type: ignore[abstract]
         )
-        self.skip_lin = Linear(hidden_channels, heads * hidden_channels) if residual else None
+        self.skip_lin = (
+            Linear(self.hidden_channels, heads * self.hidden_channels) if residual else None
+        )
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
         r"""Moves positions and velocities."""

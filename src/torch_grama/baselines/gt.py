@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -9,12 +11,13 @@ from torch.nn import GELU, Dropout, LayerNorm, Linear, Module, ModuleList, Seque
 from torch_geometric.nn import TransformerConv
 from torch_geometric.utils import add_self_loops
 
-from torch_grama.baselines.batch_view import BatchView
-from torch_grama.baselines.branch_stack import StackModel
+from torch_grama.baselines.branch_stack import EdgeOptions
 from torch_grama.baselines.graph_model import Card, check_heads
+from torch_grama.baselines.layer_stack import EncodedModel
+from torch_grama.nn.graph_input import GraphInput
 
 
-class GT(StackModel):
+class GT(EncodedModel):
     r"""The graph transformer of `"A critical look at the evaluation of GNNs under heterophily"
     <https://arxiv.org/abs/2302.11640>`_, whose attention is restricted to the edges:
 
@@ -34,6 +37,7 @@ class GT(StackModel):
         a node has zeros.
 
     Args:
+        dropout (float, optional): Dropout inside the layers.
         separate (bool, optional): Whether a node is kept apart from its neighbours.
     """
 
@@ -51,45 +55,33 @@ class GT(StackModel):
         ),
     )
 
+    ignores_edge_weight: bool = True
+    drops_ends = False
+
     def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
-        heads: int = 8,
-        separate: bool = False,
-        edge_dim: int | None = None,
-        readout_layers: int = 2,
+        self, *sizes: int, heads: int = 8, separate: bool = False, **shared: Unpack[EdgeOptions]
     ) -> None:
-        sizes = (in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(*sizes, readout, dropout, readout_layers, edge_dim)
-        check_heads(hidden_channels, heads)
+        super().__init__(*sizes, **shared)
+        check_heads(self.hidden_channels, heads)
         self.separate = separate
-        state_dim = None if edge_dim is None else hidden_channels
+        state_dim = None if self.edge_dim is None else self.hidden_channels
         self.layers = ModuleList(
             [
-                _Layer(hidden_channels, heads, dropout, separate, state_dim)
-                for _ in range(num_layers)
+                _Layer(self.hidden_channels, heads, self.dropout, separate, state_dim)
+                for _ in range(self.num_layers)
             ]
         )
-        self.norm = LayerNorm(hidden_channels)
+        self.norm = LayerNorm(self.hidden_channels)
         self.reset_parameters()
 
-    def embed(self, x: Tensor, view: BatchView) -> Tensor:
-        r"""Brings the node features to the width of the states."""
-        return F.gelu(F.dropout(super().embed(x, view), self.dropout, self.training))
-
-    def propagate(self, x: Tensor, edge_state: Tensor | None, view: BatchView) -> Tensor:
+    def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
         r"""Runs the layers on the node states :math:`(N, F)`."""
-        edge_index = view.edge_index
+        edge_index, edge_state = graph.edge_index, graph.edge_attr
         if not self.separate:
             edge_index, edge_state = add_self_loops(
-                edge_index, edge_state, fill_value=0.0, num_nodes=view.num_nodes
+                edge_index, edge_state, fill_value=0.0, num_nodes=graph.num_nodes
             )
+        x = F.gelu(F.dropout(x, self.dropout, self.training))
         for layer in self.layers:
             x = layer(x, edge_index, edge_state)
         out: Tensor = self.norm(x)

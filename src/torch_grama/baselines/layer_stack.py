@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
-from typing import cast
+from collections.abc import Callable, Iterable
+from typing import ClassVar, Unpack, cast
 
 import torch
 from torch import Tensor
@@ -13,10 +13,35 @@ from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.conv_layer import ConvLayer
 from torch_grama.baselines.graph_head import GraphHead
-from torch_grama.baselines.graph_model import GraphModel
+from torch_grama.baselines.graph_model import GraphModel, ModelOptions
 from torch_grama.nn.arguments import Activation, check_input_sizes, check_positive
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.norms import NormLike
+
+
+class HeadOptions(ModelOptions, total=False):
+    r"""Options of every :class:`EncodedModel`."""
+
+    readout_layers: int
+
+
+class EncodedOptions(HeadOptions, total=False):
+    r"""And whether the features are encoded."""
+
+    pre_linear: bool
+
+
+class NormOptions(EncodedOptions, total=False):
+    r"""And what lies around a convolution."""
+
+    norm: NormLike
+    residual: str | None
+
+
+class StackOptions(NormOptions, total=False):
+    r"""Options of a :class:`LayerStack`."""
+
+    act: str | Activation | None
 
 
 class EncodedModel(GraphModel):
@@ -26,9 +51,14 @@ class EncodedModel(GraphModel):
     Args:
         dropout (float, optional): Dropout after the encoder and in the readout.
         act (str or callable, optional): Activation of the readout.
-        edge_states (bool, optional): Whether there are edge states even without edge attributes.
-        keeps_width (bool, optional): Whether the layers need features of the hidden width.
     """
+
+    # whether there are edge states even without edge attributes
+    has_edge_states: ClassVar[bool] = False
+    # whether the layers need features of the hidden width
+    keeps_width: ClassVar[bool] = True
+    # whether dropout falls on encoder and readout, and not only between them
+    drops_ends: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -36,26 +66,30 @@ class EncodedModel(GraphModel):
         hidden_channels: int,
         out_channels: int,
         num_layers: int,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *,
         pre_linear: bool = True,
         readout_layers: int = 2,
         act: str | Activation | None = "relu",
         edge_dim: int | None = None,
-        edge_states: bool = False,
-        keeps_width: bool = True,
+        **shared: Unpack[ModelOptions],
     ) -> None:
-        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
-        if keeps_width and not pre_linear and in_channels != hidden_channels:
+        super().__init__(in_channels, hidden_channels, out_channels, num_layers, **shared)
+        if self.keeps_width and not pre_linear and in_channels != hidden_channels:
             raise ValueError(
                 f"Expected in_channels equal to hidden_channels for pre_linear=False, since the "
                 f"layers of {type(self).__name__} keep their width (got {in_channels} and "
                 f"{hidden_channels}); use pre_linear=True"
             )
+        self.edge_dim = edge_dim
+        dropout = self.dropout if self.drops_ends else 0.0
         self.encoder = FeatureEncoder(
-            in_channels, hidden_channels, pre_linear, dropout, edge_dim, edge_states
+            in_channels, hidden_channels, pre_linear, dropout, edge_dim, self.has_edge_states
         )
-        self.head = GraphHead(hidden_channels, out_channels, readout, readout_layers, act, dropout)
+        if self.drops_ends:  # the others reset all that they have at the end
+            self.encoder.reset_parameters()
+        head = (hidden_channels, out_channels, self.readout, readout_layers, act, dropout)
+        self.head = GraphHead(*head)
+        self.register_load_state_dict_pre_hook(_rename_old_keys)  # type: ignore[no-untyped-call]
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
         r"""Encodes the features and propagates them."""
@@ -71,54 +105,71 @@ class EncodedModel(GraphModel):
         return ""
 
 
+def _rename_old_keys(
+    module: Module, state: dict[str, Tensor], prefix: str, *others: object
+) -> None:
+    """Some models had the maps of the features beside their layers until 0.2."""
+    for lin in ("node_lin", "edge_lin"):
+        for part in ("weight", "bias"):
+            if (old := f"{prefix}{lin}.{part}") in state:
+                state[f"{prefix}encoder.{lin}.{part}"] = state.pop(old)
+
+
 class LayerStack(EncodedModel):
-    r"""A stack of :class:`~torch_grama.baselines.conv_layer.ConvLayer` around given convolutions.
+    r"""A stack of :class:`~torch_grama.baselines.conv_layer.ConvLayer` around convolutions.
 
     Args:
-        convs (list of Module): One convolution a layer; the first reads ``in_channels`` if
-            ``pre_linear`` is :obj:`False`.
         dropout (float, optional): Dropout after the encoder, each layer and in the readout.
+        build_conv (callable): Makes the convolution of a layer, of its input width, its output
+            width, and whether it is the last; the first reads ``in_channels`` if ``pre_linear`` is
+            :obj:`False`.
         act (str or callable, optional): The activation :math:`\sigma` of the layers; the readout
             uses the same, or ReLU for none.
         pre_linear (bool, optional): Whether a linear map to the hidden width comes first; without,
             the first convolution reads the features.
-        edge_states (bool, optional): Whether the convolutions need edge states even where there are
-            no edge attributes.
-        conv_normalizes (bool, optional): Whether the convolutions hold the norm, so that only the
-            feed-forward part needs one.
-        keeps_width (bool, optional): Whether the convolutions need features of the hidden width.
     """
+
+    keeps_width: ClassVar[bool] = False
+    # whether the convolutions hold the norm, so that only the feed-forward part needs one
+    conv_normalizes: ClassVar[bool] = False
 
     def __init__(
         self,
         in_channels: int,
         hidden_channels: int,
         out_channels: int,
-        convs: Sequence[Module],
-        readout: str = "node",
-        dropout: float = 0.0,
+        num_layers: int,
+        *,
+        build_conv: Callable[[int, int, bool], Module],
         act: str | Activation | None = "relu",
         norm: NormLike = None,
         residual: str | None = None,
         pre_linear: bool = True,
-        readout_layers: int = 2,
         edge_dim: int | None = None,
         feed_forward: bool = False,
         jumping: bool = False,
-        *,
-        edge_states: bool = False,
-        conv_normalizes: bool = False,
+        **shared: Unpack[HeadOptions],
     ) -> None:
-        sizes = (in_channels, hidden_channels, out_channels, len(convs))
+        check_positive(
+            in_channels=in_channels, hidden_channels=hidden_channels, num_layers=num_layers
+        )
+        first = hidden_channels if pre_linear else in_channels
+        widths = [first] + [hidden_channels] * (num_layers - 1)
+        convs = [
+            build_conv(width, hidden_channels, layer == num_layers - 1)
+            for layer, width in enumerate(widths)
+        ]
         super().__init__(
-            *(*sizes, readout, dropout, pre_linear, readout_layers),
+            in_channels,
+            hidden_channels,
+            out_channels,
+            num_layers,
+            pre_linear=pre_linear,
             act=act or "relu",
             edge_dim=edge_dim,
-            edge_states=edge_states,
-            keeps_width=edge_states,
+            **shared,
         )
-        widths = first_and_later_widths(in_channels, hidden_channels, len(convs), pre_linear)
-        around = (act, norm, dropout, residual, feed_forward, conv_normalizes)
+        around = (act, norm, self.dropout, residual, feed_forward, self.conv_normalizes)
         self.layers = ModuleList(
             [
                 ConvLayer(conv, width, hidden_channels, *around)
@@ -136,15 +187,6 @@ class LayerStack(EncodedModel):
             total = x if total is None or not self.jumping else total + x
         assert total is not None
         return total
-
-
-def first_and_later_widths(
-    in_channels: int, hidden_channels: int, num_layers: int, pre_linear: bool
-) -> list[int]:
-    r"""Returns the input width of each layer."""
-    check_positive(in_channels=in_channels, hidden_channels=hidden_channels, num_layers=num_layers)
-    first = hidden_channels if pre_linear else in_channels
-    return [first] + [hidden_channels] * (num_layers - 1)
 
 
 class FeatureEncoder(Module):
@@ -200,7 +242,6 @@ class FeatureEncoder(Module):
             Parameter(torch.empty(channels)) if edge_states and edge_dim is None else None
         )
         self.dropout = Dropout(dropout)
-        self.reset_parameters()
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
@@ -220,7 +261,7 @@ class FeatureEncoder(Module):
         if x.dim() != 2 or x.size(1) != self.in_channels:
             raise ValueError(
                 f"Expected 'x' of shape [num_nodes, in_channels={self.in_channels}] "
-                f"(got {list(x.size())})"
+                f"(got {list(x.size())}); lay the elements of a sequence side by side"
             )
         if self.node_lin is not None:
             x = self.dropout(self.node_lin(x))

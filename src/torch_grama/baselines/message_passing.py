@@ -2,47 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Unpack
 
 from torch.nn import Linear, Module, ReLU, Sequential
 from torch_geometric.nn import ARMAConv, GATConv, GCNConv, GINConv, GINEConv, SAGEConv
 
 from torch_grama.baselines.graph_model import Card, check_heads
-from torch_grama.baselines.layer_stack import LayerStack, first_and_later_widths
+from torch_grama.baselines.layer_stack import (
+    EncodedOptions,
+    LayerStack,
+    NormOptions,
+    StackOptions,
+)
 from torch_grama.nn.arguments import Activation, check_positive, resolve_activation
 from torch_grama.nn.gated_gcn_conv import GatedGCNConv
 from torch_grama.nn.neighbor_convs import build_aggregation
-from torch_grama.nn.norms import NormLike
 
 
-class ConvStack(LayerStack):
-    r"""A stack of one kind of convolution, which a subclass names."""
-
-    conv_class: ClassVar[type[Any]]
-
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
-        act: str | Activation | None = "relu",
-        norm: NormLike = None,
-        residual: str | None = None,
-        pre_linear: bool = True,
-        readout_layers: int = 2,
-    ) -> None:
-        widths = first_and_later_widths(in_channels, hidden_channels, num_layers, pre_linear)
-        convs = [self.conv_class(width, hidden_channels) for width in widths]
-        first = (in_channels, hidden_channels, out_channels, convs, readout, dropout, act, norm)
-        super().__init__(*first, residual, pre_linear, readout_layers)
-
-
-class GCN(ConvStack):
+class GCN(LayerStack):
     r"""The model of `"Semi-Supervised Classification with Graph Convolutional Networks"
     <https://arxiv.org/abs/1609.02907>`_ on PyG's :class:`~torch_geometric.nn.GCNConv`:
 
@@ -66,10 +45,16 @@ class GCN(ConvStack):
         departures=("An encoder and a readout MLP lie around the layers, as in all models here.",),
     )
 
-    conv_class = GCNConv
+    def __init__(self, *sizes: int, **shared: Unpack[StackOptions]) -> None:
+        super().__init__(*sizes, build_conv=build_gcn_conv, **shared)
 
 
-class GraphSAGE(ConvStack):
+def build_gcn_conv(in_channels: int, channels: int, is_last: bool) -> GCNConv:
+    r"""Returns a graph convolution for any layer."""
+    return GCNConv(in_channels, channels)  # type: ignore[abstract]
+
+
+class GraphSAGE(LayerStack):
     r"""The model of `"Inductive Representation Learning on Large Graphs"
     <https://arxiv.org/abs/1706.02216>`_ on PyG's :class:`~torch_geometric.nn.SAGEConv`:
 
@@ -93,7 +78,14 @@ class GraphSAGE(ConvStack):
     )
 
     takes_edge_weight: bool = False
-    conv_class = SAGEConv
+
+    def __init__(self, *sizes: int, **shared: Unpack[StackOptions]) -> None:
+        super().__init__(*sizes, build_conv=build_sage_conv, **shared)
+
+
+def build_sage_conv(in_channels: int, channels: int, is_last: bool) -> SAGEConv:
+    r"""Returns a mean over neighbours for any layer."""
+    return SAGEConv(in_channels, channels)  # type: ignore[abstract]
 
 
 class GAT(LayerStack):
@@ -131,35 +123,26 @@ class GAT(LayerStack):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
-        act: str | Activation | None = "relu",
-        norm: NormLike = None,
-        residual: str | None = None,
-        pre_linear: bool = True,
-        readout_layers: int = 2,
+        *sizes: int,
         heads: int = 1,
         edge_dim: int | None = None,
+        **shared: Unpack[StackOptions],
     ) -> None:
-        widths = first_and_later_widths(in_channels, hidden_channels, num_layers, pre_linear)
-        edge_width = None if edge_dim is None else hidden_channels
-        convs = [attention_conv(width, hidden_channels, heads, edge_width) for width in widths]
-        first = (in_channels, hidden_channels, out_channels, convs, readout, dropout, act, norm)
-        super().__init__(*first, residual, pre_linear, readout_layers, edge_dim)
+        super().__init__(
+            *sizes,
+            build_conv=partial(build_attention_conv, heads=heads, has_edges=edge_dim is not None),
+            edge_dim=edge_dim,
+            **shared,
+        )
 
 
-def attention_conv(
-    in_channels: int, channels: int, heads: int, edge_dim: int | None = None
+def build_attention_conv(
+    in_channels: int, channels: int, is_last: bool, *, heads: int, has_edges: bool
 ) -> GATConv:
     r"""Returns an attention whose heads together have the given width."""
     check_heads(channels, heads)
     return GATConv(  # type: ignore[abstract]
-        in_channels, channels // heads, heads=heads, edge_dim=edge_dim
+        in_channels, channels // heads, heads=heads, edge_dim=channels if has_edges else None
     )
 
 
@@ -196,33 +179,18 @@ class GIN(LayerStack):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
-        act: str | Activation | None = "relu",
-        norm: NormLike = None,
-        residual: str | None = None,
-        pre_linear: bool = True,
-        readout_layers: int = 2,
+        *sizes: int,
         mlp_layers: int = 2,
         train_eps: bool = True,
         aggregation: str = "sum",
+        **shared: Unpack[StackOptions],
     ) -> None:
-        widths = first_and_later_widths(in_channels, hidden_channels, num_layers, pre_linear)
-        convs = [
-            GINConv(  # type: ignore[abstract]
-                _mlp(width, hidden_channels, mlp_layers),
-                train_eps=train_eps,
-                aggr=build_aggregation(aggregation, width),
-            )
-            for width in widths
-        ]
-        first = (in_channels, hidden_channels, out_channels, convs, readout, dropout, act, norm)
-        super().__init__(*first, residual, pre_linear, readout_layers)
+        def build_conv(in_channels: int, channels: int, is_last: bool) -> Module:
+            mlp = _mlp(in_channels, channels, mlp_layers)
+            aggr = build_aggregation(aggregation, in_channels)
+            return GINConv(mlp, train_eps=train_eps, aggr=aggr)  # type: ignore[abstract]
+
+        super().__init__(*sizes, build_conv=build_conv, **shared)
 
 
 class GINE(LayerStack):
@@ -261,34 +229,21 @@ class GINE(LayerStack):
     )
 
     takes_edge_weight: bool = False
+    has_edge_states = keeps_width = True
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
-        act: str | Activation | None = "relu",
-        norm: NormLike = None,
-        residual: str | None = None,
-        pre_linear: bool = True,
-        readout_layers: int = 2,
+        *sizes: int,
         mlp_layers: int = 2,
         train_eps: bool = False,
         edge_dim: int | None = None,
+        **shared: Unpack[StackOptions],
     ) -> None:
-        check_positive(hidden_channels=hidden_channels, num_layers=num_layers)
-        convs = [
-            GINEConv(  # type: ignore[abstract]
-                _mlp(hidden_channels, hidden_channels, mlp_layers), train_eps=train_eps
-            )
-            for _ in range(num_layers)
-        ]
-        first = (in_channels, hidden_channels, out_channels, convs, readout, dropout, act, norm)
-        super().__init__(*first, residual, pre_linear, readout_layers, edge_dim, edge_states=True)
+        def build_conv(in_channels: int, channels: int, is_last: bool) -> Module:
+            mlp = _mlp(in_channels, channels, mlp_layers)
+            return GINEConv(mlp, train_eps=train_eps)  # type: ignore[abstract]
+
+        super().__init__(*sizes, build_conv=build_conv, edge_dim=edge_dim, **shared)
 
 
 def _mlp(in_channels: int, channels: int, num_layers: int) -> Sequential:
@@ -343,43 +298,34 @@ class GatedGCN(LayerStack):
     )
 
     takes_edge_weight: bool = False
+    has_edge_states = keeps_width = conv_normalizes = True
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         act: str | Activation | None = "relu",
         norm: str | None = "batch_norm",
         residual: str | None = "identity",
-        pre_linear: bool = True,
-        readout_layers: int = 2,
         edge_dim: int | None = None,
+        **shared: Unpack[EncodedOptions],
     ) -> None:
-        convs = gated_convs(hidden_channels, num_layers, norm)
-        first = (in_channels, hidden_channels, out_channels, convs, readout, dropout, act, norm)
         super().__init__(
-            *first,
-            residual,
-            pre_linear,
-            readout_layers,
-            edge_dim,
-            conv_normalizes=True,
-            edge_states=True,
+            *sizes,
+            build_conv=partial(build_gated_conv, norm=norm),
+            act=act,
+            norm=norm,
+            residual=residual,
+            edge_dim=edge_dim,
+            **shared,
         )
 
 
-def gated_convs(channels: int, num_layers: int, norm: str | None) -> list[Module]:
-    r"""Returns one gated convolution a layer; nobody reads the edges of the last."""
-    check_positive(hidden_channels=channels, num_layers=num_layers)
-    states = ["block"] * (num_layers - 1) + ["none"]
-    return [
-        GatedGCNConv(channels, has_edge_attr=True, norm=norm, edge_state=state) for state in states
-    ]
+def build_gated_conv(
+    in_channels: int, channels: int, is_last: bool, *, norm: str | None
+) -> GatedGCNConv:
+    r"""Returns a gated convolution; nobody reads the edges of the last."""
+    state = "none" if is_last else "block"
+    return GatedGCNConv(channels, has_edge_attr=True, norm=norm, edge_state=state)
 
 
 class ARMA(LayerStack):
@@ -418,53 +364,28 @@ class ARMA(LayerStack):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         act: str | Activation | None = "relu",
-        norm: NormLike = None,
-        residual: str | None = None,
-        pre_linear: bool = True,
-        readout_layers: int = 2,
         num_stacks: int = 2,
         stack_layers: int = 2,
         shared_weights: bool = True,
+        **shared: Unpack[NormOptions],
     ) -> None:
         check_positive(num_stacks=num_stacks, stack_layers=stack_layers)
-        widths = first_and_later_widths(in_channels, hidden_channels, num_layers, pre_linear)
-        convs = [
-            _arma_conv(
-                width, hidden_channels, num_stacks, stack_layers, shared_weights, act, dropout
+
+        def build_conv(in_channels: int, channels: int, is_last: bool) -> Module:
+            conv = ARMAConv(  # type: ignore[abstract]
+                in_channels,
+                channels,
+                num_stacks=num_stacks,
+                num_layers=stack_layers,
+                shared_weights=shared_weights,
+                act=resolve_activation(act),
+                dropout=shared.get("dropout", 0.0),
             )
-            for width in widths
-        ]
-        first = (in_channels, hidden_channels, out_channels, convs, readout, dropout, None, norm)
-        super().__init__(*first, residual, pre_linear, readout_layers)
+            if stack_layers == 1:
+                # PyG keeps a weight for the steps after the first even if there are none
+                conv.register_parameter("weight", None)
+            return conv
 
-
-def _arma_conv(
-    in_channels: int,
-    channels: int,
-    num_stacks: int,
-    num_layers: int,
-    shared_weights: bool,
-    act: str | Activation | None,
-    dropout: float,
-) -> ARMAConv:
-    conv = ARMAConv(  # type: ignore[abstract]
-        in_channels,
-        channels,
-        num_stacks=num_stacks,
-        num_layers=num_layers,
-        shared_weights=shared_weights,
-        act=resolve_activation(act),
-        dropout=dropout,
-    )
-    if num_layers == 1:
-        # PyG keeps a weight for the steps after the first even if there are none
-        conv.register_parameter("weight", None)
-    return conv
+        super().__init__(*sizes, build_conv=build_conv, act=None, **shared)

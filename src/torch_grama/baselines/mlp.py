@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -9,7 +11,7 @@ from torch.nn import GELU, Dropout, LayerNorm, Linear, ModuleList, Parameter, Se
 from torch_geometric.nn.models import MLP as PyGMLP
 
 from torch_grama.baselines.graph_head import GraphHead, NodeOutput
-from torch_grama.baselines.graph_model import Card, GraphModel, check_num_nodes
+from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions, check_num_nodes
 from torch_grama.baselines.products import propagate, weigh_without_loops
 from torch_grama.nn.arguments import check_positive, choose
 from torch_grama.nn.graph_input import GraphInput
@@ -49,22 +51,18 @@ class MLP(GraphModel):
     ignores_edge_weight: bool = True
 
     def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
-        depth: int | None = None,
+        self, *sizes: int, depth: int | None = None, **shared: Unpack[ModelOptions]
     ) -> None:
         check_positive(depth=depth)
-        depth = num_layers if depth is None else depth
-        super().__init__(in_channels, hidden_channels, out_channels, depth, readout, dropout)
-        self.head = NodeOutput(readout)
-        widths = [in_channels] + [hidden_channels] * (depth - 1) + [out_channels]
-        self.mlp = PyGMLP(widths, dropout=dropout, norm=None)
+        super().__init__(*sizes, **shared)
+        self.num_layers = depth or self.num_layers
+        self.head = NodeOutput(self.readout)
+        widths = (
+            [self.in_channels]
+            + [self.hidden_channels] * (self.num_layers - 1)
+            + [self.out_channels]
+        )
+        self.mlp = PyGMLP(widths, dropout=self.dropout, norm=None)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
         r"""Returns what the head reads. Only the node features are used."""
@@ -109,18 +107,13 @@ class ResNet(GraphModel):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         graph_features: str = "none",
         num_hops: int = 5,
         num_nodes: int | None = None,
+        **shared: Unpack[ModelOptions],
     ) -> None:
-        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
+        super().__init__(*sizes, **shared)
         check_positive(num_hops=num_hops, num_nodes=num_nodes)
         choose("graph_features", graph_features, GRAPH_FEATURES)
         if graph_features == "adjacency" and num_nodes is None:
@@ -132,27 +125,27 @@ class ResNet(GraphModel):
         self.ignores_edge_weight = graph_features == "none"
         self.num_hops = num_hops
         self.num_nodes = num_nodes if graph_features == "adjacency" else None
-        width = in_channels * (2 if graph_features == "sgc" else 1)
-        self.lin = Linear(width, hidden_channels)
+        width = self.in_channels * (2 if graph_features == "sgc" else 1)
+        self.lin = Linear(width, self.hidden_channels)
         # column j of the part of the first layer that reads rows of the adjacency matrix
         self.node_weight = (
             None
             if self.num_nodes is None
-            else Parameter(torch.empty(self.num_nodes, hidden_channels))
+            else Parameter(torch.empty(self.num_nodes, self.hidden_channels))
         )
         self.layers = ModuleList(
             Sequential(
-                LayerNorm(hidden_channels),
-                Linear(hidden_channels, hidden_channels),
-                Dropout(dropout),
+                LayerNorm(self.hidden_channels),
+                Linear(self.hidden_channels, self.hidden_channels),
+                Dropout(self.dropout),
                 GELU(),
-                Linear(hidden_channels, hidden_channels),
-                Dropout(dropout),
+                Linear(self.hidden_channels, self.hidden_channels),
+                Dropout(self.dropout),
             )
-            for _ in range(num_layers)
+            for _ in range(self.num_layers)
         )
-        self.norm = LayerNorm(hidden_channels)
-        self.head = GraphHead(hidden_channels, out_channels, readout, num_layers=1)
+        self.norm = LayerNorm(self.hidden_channels)
+        self.head = GraphHead(self.hidden_channels, self.out_channels, self.readout, num_layers=1)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

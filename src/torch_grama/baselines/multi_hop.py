@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +12,7 @@ from torch.nn import BatchNorm1d, Identity, Linear, ModuleList, Parameter
 from torch_geometric.nn import MixHopConv
 
 from torch_grama.baselines.graph_head import GraphHead
-from torch_grama.baselines.graph_model import Card, GraphModel
+from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
 from torch_grama.baselines.hop_pairs import RingMatrices
 from torch_grama.baselines.products import propagate, weigh_without_loops
 from torch_grama.nn.engine.adjacency import Adjacency
@@ -53,21 +54,11 @@ class H2GCN(GraphModel):
 
     ignores_edge_weight: bool = True
 
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
-        cached: bool = True,
-    ) -> None:
-        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
-        self.lin = Linear(in_channels, hidden_channels, bias=False)
-        width = (2 ** (num_layers + 1) - 1) * hidden_channels
-        self.head = GraphHead(width, out_channels, readout, num_layers=1)
+    def __init__(self, *sizes: int, cached: bool = True, **shared: Unpack[ModelOptions]) -> None:
+        super().__init__(*sizes, **shared)
+        self.lin = Linear(self.in_channels, self.hidden_channels, bias=False)
+        width = (2 ** (self.num_layers + 1) - 1) * self.hidden_channels
+        self.head = GraphHead(width, self.out_channels, self.readout, num_layers=1)
         self.rings = RingMatrices(max_hops=2, cached=cached, normalize=True)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
@@ -119,32 +110,29 @@ class MixHop(GraphModel):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         powers: Sequence[int] = (0, 1, 2),
         batch_norm: bool = True,
         head_layers: int = 1,
+        **shared: Unpack[ModelOptions],
     ) -> None:
-        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
+        super().__init__(*sizes, **shared)
         self.powers = sorted(set(powers))
         if not self.powers or self.powers[0] < 0:
             raise ValueError(
                 f"Expected 'powers' to name at least one power, none negative (got {list(powers)})"
             )
-        width = len(self.powers) * hidden_channels
+        width = len(self.powers) * self.hidden_channels
         self.convs = ModuleList(
-            MixHopConv(width if layer else in_channels, hidden_channels, self.powers)  # type: ignore[abstract]
-            for layer in range(num_layers)
+            MixHopConv(width if layer else self.in_channels, self.hidden_channels, self.powers)  # type: ignore[abstract]
+            for layer in range(self.num_layers)
         )
         self.norms = ModuleList(
-            BatchNorm1d(width) if batch_norm else Identity() for _ in range(num_layers)
+            BatchNorm1d(width) if batch_norm else Identity() for _ in range(self.num_layers)
         )
-        self.head = GraphHead(width, out_channels, readout, head_layers, dropout=dropout)
+        self.head = GraphHead(
+            width, self.out_channels, self.readout, head_layers, dropout=self.dropout
+        )
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
         r"""Returns what the head reads. Edge attributes are not used."""
@@ -187,23 +175,17 @@ class FSGNN(GraphModel):
         ),
     )
 
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
-        normalize: bool = True,
-    ) -> None:
-        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
+    def __init__(self, *sizes: int, normalize: bool = True, **shared: Unpack[ModelOptions]) -> None:
+        super().__init__(*sizes, **shared)
         self.normalize = normalize
-        num_matrices = 2 * num_layers + 1
-        self.lins = ModuleList(Linear(in_channels, hidden_channels) for _ in range(num_matrices))
+        num_matrices = 2 * self.num_layers + 1
+        self.lins = ModuleList(
+            Linear(self.in_channels, self.hidden_channels) for _ in range(num_matrices)
+        )
         self.attention = Parameter(torch.empty(num_matrices))
-        self.head = GraphHead(num_matrices * hidden_channels, out_channels, readout, num_layers=1)
+        self.head = GraphHead(
+            num_matrices * self.hidden_channels, self.out_channels, self.readout, num_layers=1
+        )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

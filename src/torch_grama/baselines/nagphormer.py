@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 from torch import Tensor
 from torch.nn import GELU, Dropout, LayerNorm, Linear, Module, ModuleList, MultiheadAttention
@@ -10,17 +12,17 @@ from torch_geometric.nn import SimpleConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.nn.inits import reset
 
-from torch_grama.baselines.batch_view import BatchView
-from torch_grama.baselines.branch_stack import StackModel
 from torch_grama.baselines.global_attention import reset_multihead
 from torch_grama.baselines.graph_model import Card, check_heads
+from torch_grama.baselines.layer_stack import EncodedModel, HeadOptions
 from torch_grama.nn.arguments import check_positive
+from torch_grama.nn.graph_input import GraphInput
 
 # Nodes that attend at once; the fused kernels stop at 65,535 sequences.
 NODES_AT_ONCE = 32_768
 
 
-class NAGphormer(StackModel):
+class NAGphormer(EncodedModel):
     r"""The model of `"NAGphormer: A Tokenized Graph Transformer for Node Classification in Large
     Graphs" <https://arxiv.org/abs/2206.04910>`_: every node is a sequence of its neighbourhoods,
 
@@ -42,6 +44,7 @@ class NAGphormer(StackModel):
 
     Args:
         num_layers (int): Number of transformer layers.
+        dropout (float, optional): Dropout inside the layers.
         hops (int, optional): Number of hops :math:`K`.
     """
 
@@ -60,51 +63,42 @@ class NAGphormer(StackModel):
         ),
     )
 
-    ignores_edge_weight: bool = False
+    drops_ends = False
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         hops: int = 7,
         heads: int = 8,
         attention_dropout: float = 0.0,
-        readout_layers: int = 2,
+        **shared: Unpack[HeadOptions],
     ) -> None:
-        sizes = (in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(*sizes, readout, dropout, readout_layers)
+        super().__init__(*sizes, **shared)
         check_positive(hops=hops)
-        check_heads(hidden_channels, heads)
+        check_heads(self.hidden_channels, heads)
         self.hops = hops
         self.step = SimpleConv(aggr="sum")  # type: ignore[abstract]
         self.layers = ModuleList(
             [
-                _PreNormLayer(hidden_channels, heads, dropout, attention_dropout)
-                for _ in range(num_layers)
+                _PreNormLayer(self.hidden_channels, heads, self.dropout, attention_dropout)
+                for _ in range(self.num_layers)
             ]
         )
-        self.norm = LayerNorm(hidden_channels)
-        self.hop_lin = Linear(2 * hidden_channels, 1)
+        self.norm = LayerNorm(self.hidden_channels)
+        self.hop_lin = Linear(2 * self.hidden_channels, 1)
         self.reset_parameters()
 
-    def embed(self, x: Tensor, view: BatchView) -> Tensor:
-        r"""Makes the hops of each node :math:`(N, K + 1, F)`."""
+    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+        r"""Runs the layers on the hops of each node and reads them."""
         edge_index, weight = gcn_norm(
-            view.edge_index, view.edge_weight, view.num_nodes, dtype=x.dtype
+            graph.edge_index, graph.edge_weight, graph.num_nodes, dtype=x.dtype
         )
         hops = [x]
         for _ in range(self.hops):
             hops.append(self.step(hops[-1], edge_index, weight))
-        return super().embed(torch.stack(hops, dim=1), view)
-
-    def propagate(self, x: Tensor, edge_state: Tensor | None, view: BatchView) -> Tensor:
-        r"""Runs the layers on the hops and reads them, :math:`(N, K + 1, F) \to (N, F)`."""
-        return torch.cat([self._read(part) for part in x.split(NODES_AT_ONCE)])
+        # [N, C] each -> [N, K + 1, F] -> [N, F]
+        tokens = torch.stack([self.encoder(hop, None, 0)[0] for hop in hops], dim=1)
+        return torch.cat([self._read(part) for part in tokens.split(NODES_AT_ONCE)])
 
     def _read(self, tokens: Tensor) -> Tensor:
         for layer in self.layers:

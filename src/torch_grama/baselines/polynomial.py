@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -10,7 +12,7 @@ from torch_geometric.nn import SGConv
 from torch_geometric.nn.models import MLP
 
 from torch_grama.baselines.graph_head import NodeOutput
-from torch_grama.baselines.graph_model import Card, GraphModel
+from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
 from torch_grama.baselines.products import propagate
 from torch_grama.nn.arguments import check_positive, choose
 from torch_grama.nn.graph_input import GraphInput
@@ -43,21 +45,13 @@ class SGC(GraphModel):
     )
 
     def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
-        depth: int | None = None,
+        self, *sizes: int, depth: int | None = None, **shared: Unpack[ModelOptions]
     ) -> None:
         check_positive(depth=depth)
-        depth = num_layers if depth is None else depth
-        super().__init__(in_channels, hidden_channels, out_channels, depth, readout, dropout)
-        self.head = NodeOutput(readout)
-        self.conv = SGConv(in_channels, out_channels, K=depth)  # type: ignore[abstract]
+        super().__init__(*sizes, **shared)
+        self.num_layers = depth or self.num_layers
+        self.head = NodeOutput(self.readout)
+        self.conv = SGConv(self.in_channels, self.out_channels, K=self.num_layers)  # type: ignore[abstract]
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
         r"""Returns what the head reads. Edge attributes are not used."""
@@ -100,27 +94,26 @@ class GPRGNN(GraphModel):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         propagation_dropout: float = 0.0,
         alpha: float = 0.1,
         start: str = "ppr",
+        **shared: Unpack[ModelOptions],
     ) -> None:
-        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
-        self.head = NodeOutput(readout)
+        super().__init__(*sizes, **shared)
+        self.head = NodeOutput(self.readout)
         choose("start", start, STARTS)
         if not 0 <= alpha <= 1:
             raise ValueError(f"Expected 'alpha' to be between 0 and 1 (got {alpha})")
         self.propagation_dropout = propagation_dropout
         self.alpha = alpha
         self.start = start
-        self.mlp = MLP([in_channels, hidden_channels, out_channels], dropout=dropout, norm=None)
-        self.gamma = Parameter(torch.empty(num_layers + 1))
+        self.mlp = MLP(
+            [self.in_channels, self.hidden_channels, self.out_channels],
+            dropout=self.dropout,
+            norm=None,
+        )
+        self.gamma = Parameter(torch.empty(self.num_layers + 1))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -193,28 +186,23 @@ class JacobiConv(GraphModel):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         a: float = 0.0,
         b: float = 0.0,
         factor: float = 2.0,
+        **shared: Unpack[ModelOptions],
     ) -> None:
-        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
-        self.head = NodeOutput(readout)
+        super().__init__(*sizes, **shared)
+        self.head = NodeOutput(self.readout)
         if min(a, b) <= -1:
             raise ValueError(f"Expected 'a' and 'b' above -1 (got a={a}, b={b})")
         if factor <= 0:
             raise ValueError(f"Expected 'factor' to be positive (got {factor})")
         self.factor = factor
-        self.terms = [_recursion(k, a, b) for k in range(1, num_layers + 1)]
-        self.lin = Linear(in_channels, out_channels)
-        self.eta = Parameter(torch.empty(num_layers))
-        self.beta = Parameter(torch.empty(num_layers + 1, out_channels))
+        self.terms = [_recursion(k, a, b) for k in range(1, self.num_layers + 1)]
+        self.lin = Linear(self.in_channels, self.out_channels)
+        self.eta = Parameter(torch.empty(self.num_layers))
+        self.beta = Parameter(torch.empty(self.num_layers + 1, self.out_channels))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

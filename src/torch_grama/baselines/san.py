@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.batch_view import BatchView
-from torch_grama.baselines.branch_stack import BranchSum, StackModel
+from torch_grama.baselines.branch_stack import EdgeOptions, build_frames
 from torch_grama.baselines.global_attention import (
     EPSILON,
     exponentiate,
@@ -27,10 +28,12 @@ from torch_grama.baselines.global_attention import (
     sum_over_edges,
 )
 from torch_grama.baselines.graph_model import Card, check_heads
+from torch_grama.baselines.layer_stack import EncodedModel
 from torch_grama.nn.arguments import choose
+from torch_grama.nn.graph_input import GraphInput
 
 
-class SAN(StackModel):
+class SAN(EncodedModel):
     r"""The spectral attention network of `"Rethinking Graph Transformers with Spectral Attention"
     <https://arxiv.org/abs/2106.03893>`_ in the form of the Long Range Graph Benchmark:
 
@@ -47,6 +50,7 @@ class SAN(StackModel):
         vector.
 
     Args:
+        dropout (float, optional): Dropout inside the layers.
         gamma (float, optional): Weight :math:`\gamma` of the pairs without an edge; zero for
             attention along the edges alone. (default: :obj:`1e-6`, as in the benchmark)
     """
@@ -64,38 +68,28 @@ class SAN(StackModel):
         ),
     )
 
+    ignores_edge_weight: bool = True
+    drops_ends = False
+
     def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
-        heads: int = 4,
-        gamma: float = 1e-6,
-        edge_dim: int | None = None,
-        readout_layers: int = 2,
+        self, *sizes: int, heads: int = 4, gamma: float = 1e-6, **shared: Unpack[EdgeOptions]
     ) -> None:
-        sizes = (in_channels, hidden_channels, out_channels, num_layers)
-        super().__init__(*sizes, readout, dropout, readout_layers, edge_dim)
+        super().__init__(*sizes, **shared)
         self.gamma = gamma
-        self.present_edge = Embedding(1, hidden_channels) if edge_dim is None else None
-        self.absent_edge = Embedding(1, hidden_channels)
+        self.present_edge = Embedding(1, self.hidden_channels) if self.edge_dim is None else None
+        self.absent_edge = Embedding(1, self.hidden_channels)
         self.attentions = ModuleList(
-            [SANAttention(hidden_channels, heads, gamma) for _ in range(num_layers)]
+            [SANAttention(self.hidden_channels, heads, gamma) for _ in range(self.num_layers)]
         )
         self.out_lins = ModuleList(
-            [Linear(hidden_channels, hidden_channels) for _ in range(num_layers)]
+            [Linear(self.hidden_channels, self.hidden_channels) for _ in range(self.num_layers)]
         )
-        self.frames = ModuleList(
-            [BranchSum(hidden_channels, 1, dropout) for _ in range(num_layers)]
-        )
+        self.frames = build_frames(self, 1)
         self.reset_parameters()
 
-    def propagate(self, x: Tensor, edge_state: Tensor | None, view: BatchView) -> Tensor:
+    def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
         r"""Runs the layers on the node states :math:`(N, F)`."""
+        view, edge_state = BatchView.of(graph), graph.edge_attr
         if edge_state is None:
             assert self.present_edge is not None
             edge_state = self.present_edge.weight.expand(view.edge_index.size(1), -1)

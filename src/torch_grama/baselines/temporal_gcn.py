@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import cast
+from typing import Unpack, cast
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +12,7 @@ from torch.nn import Linear, Module, ModuleList, Parameter
 from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.graph_head import GraphHead
-from torch_grama.baselines.graph_model import Card, GraphModel
+from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
 from torch_grama.baselines.products import propagate
 from torch_grama.nn.arguments import check_positive
 from torch_grama.nn.engine.adjacency import Adjacency
@@ -63,22 +63,13 @@ class TGCN(GraphModel):
         ),
     )
 
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__(in_channels, hidden_channels, out_channels, num_layers, readout, dropout)
+    def __init__(self, *sizes: int, **shared: Unpack[ModelOptions]) -> None:
+        super().__init__(*sizes, **shared)
         self.cells = ModuleList(
-            TGCNCell(hidden_channels if layer else in_channels, hidden_channels)
-            for layer in range(num_layers)
+            TGCNCell(self.hidden_channels if layer else self.in_channels, self.hidden_channels)
+            for layer in range(self.num_layers)
         )
-        self.head = GraphHead(hidden_channels, out_channels, readout, num_layers=1)
+        self.head = GraphHead(self.hidden_channels, self.out_channels, self.readout, num_layers=1)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
         r"""Returns what the head reads. Edge attributes are not used."""
@@ -132,19 +123,12 @@ class A3TGCN(TGCN):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
+        *sizes: int,
         seq_len: int = 4,
         carry_state: bool = False,
+        **shared: Unpack[ModelOptions],
     ) -> None:
-        super().__init__(
-            in_channels, hidden_channels, out_channels, num_layers, readout=readout, dropout=dropout
-        )
+        super().__init__(*sizes, **shared)
         check_positive(seq_len=seq_len)
         for cell in cast(Iterable[TGCNCell], self.cells):
             cell.carry_state = carry_state

@@ -2,55 +2,81 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from functools import partial
+from typing import Unpack
 
-from torch_geometric.nn import GCNConv, SAGEConv
+from torch.nn import Module
 
 from torch_grama.baselines.conv_layer import add_edge_states
-from torch_grama.baselines.graph_model import Card
-from torch_grama.baselines.layer_stack import LayerStack, first_and_later_widths
-from torch_grama.baselines.message_passing import attention_conv, gated_convs
+from torch_grama.baselines.graph_model import Card, ModelOptions
+from torch_grama.baselines.layer_stack import LayerStack
+from torch_grama.baselines.message_passing import (
+    build_attention_conv,
+    build_gated_conv,
+    build_gcn_conv,
+    build_sage_conv,
+)
 from torch_grama.nn.arguments import Activation
 from torch_grama.nn.norms import NormLike
 
+REFERENCE = (
+    "Luo et al., Classic GNNs are Strong Baselines, 2024, and Can Classic GNNs Be Strong Baselines "
+    "for Graph-level Tasks?, 2025"
+)
+POOLING = (
+    "Graphs are read out by their mean unless pooling says otherwise; the recipe takes sum or "
+    "maximum for some data sets."
+)
+
+
+class _PassedOn(ModelOptions, total=False):
+    """Options that are those of any stack."""
+
+    act: str | Activation | None
+    feed_forward: bool
+    jumping: bool
+    pre_linear: bool
+    edge_dim: int | None
+
+
+class TunedOptions(_PassedOn, total=False):
+    r"""Options of all models here."""
+
+    readout_layers: int
+
+
+class TunedNormOptions(TunedOptions, total=False):
+    r"""And those of any norm and residual."""
+
+    norm: NormLike
+    residual: str | None
+
 
 class TunedStack(LayerStack):
-    r"""A stack of one kind of convolution with the recipes of :class:`TunedGCN`.
+    r"""A stack of convolutions with the recipes of :class:`TunedGCN`.
 
     Args:
         edge_dim (int, optional): Width of the edge attributes, which are then encoded, by one map
             for all layers, and added to the messages.
     """
 
-    conv_class: ClassVar[type[Any]]
-    reduce: ClassVar[str]
-
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
-        act: str | Activation | None = "relu",
+        *sizes: int,
+        build_conv: Callable[[int, int, bool], Module],
         norm: NormLike = "batch_norm",
         residual: str | None = "linear",
-        feed_forward: bool = False,
-        jumping: bool = False,
-        pre_linear: bool = True,
         readout_layers: int = 1,
-        edge_dim: int | None = None,
+        **shared: Unpack[_PassedOn],
     ) -> None:
-        widths = first_and_later_widths(in_channels, hidden_channels, num_layers, pre_linear)
-        convs = [
-            add_edge_states(self.conv_class(width, hidden_channels), self.reduce, edge_dim)
-            for width in widths
-        ]
-        first = (in_channels, hidden_channels, out_channels, convs, readout, dropout, act, norm)
         super().__init__(
-            *first, residual, pre_linear, readout_layers, edge_dim, feed_forward, jumping
+            *sizes,
+            build_conv=build_conv,
+            norm=norm,
+            residual=residual,
+            readout_layers=readout_layers,
+            **shared,
         )
 
 
@@ -76,21 +102,22 @@ class TunedGCN(TunedStack):
 
     card = Card(
         equation="x_i' = Dropout(act(BN(sum_j a_ij W x_j + sum_j e_ij + b + R x_i)))",
-        reference="Luo et al., Classic GNNs are Strong Baselines, 2024, and Can Classic GNNs Be "
-        "Strong Baselines for Graph-level Tasks?, 2025",
+        reference=REFERENCE,
         cost="N F^2 + E F",
         source="torch_geometric.nn.GCNConv",
         takes_edge_attr=True,
         departures=(
             "Edge attributes are added to each message; the second paper's released layer applies "
             "ReLU to it and drops the factor a_ij.",
-            "Graphs are read out by their mean unless pooling says otherwise; the recipe takes "
-            "sum or maximum for some data sets.",
+            POOLING,
         ),
     )
 
-    conv_class = GCNConv
-    reduce = "sum"
+    def __init__(self, *sizes: int, **shared: Unpack[TunedNormOptions]) -> None:
+        edge_dim = shared.get("edge_dim")
+        super().__init__(
+            *sizes, build_conv=add_edge_states(build_gcn_conv, "sum", edge_dim), **shared
+        )
 
 
 class TunedSAGE(TunedStack):
@@ -109,25 +136,27 @@ class TunedSAGE(TunedStack):
 
     card = Card(
         equation="x_i' = Dropout(act(BN(W1 x_i + mean_j (W2 x_j + e_ij) + b + R x_i)))",
-        reference="Luo et al., Classic GNNs are Strong Baselines, 2024, and Can Classic GNNs Be "
-        "Strong Baselines for Graph-level Tasks?, 2025",
+        reference=REFERENCE,
         cost="N F^2 + E F",
         source="torch_geometric.nn.SAGEConv",
         takes_edge_attr=True,
         departures=(
             "The mean is over the neighbours; the released code adds self-loops to the graph.",
             "The second paper has no GraphSAGE; edge attributes are added as for GCN.",
-            "Graphs are read out by their mean unless pooling says otherwise; the recipe takes "
-            "sum or maximum for some data sets.",
+            POOLING,
         ),
     )
 
     takes_edge_weight: bool = False
-    conv_class = SAGEConv
-    reduce = "mean"
+
+    def __init__(self, *sizes: int, **shared: Unpack[TunedNormOptions]) -> None:
+        edge_dim = shared.get("edge_dim")
+        super().__init__(
+            *sizes, build_conv=add_edge_states(build_sage_conv, "mean", edge_dim), **shared
+        )
 
 
-class TunedGAT(LayerStack):
+class TunedGAT(TunedStack):
     r"""The graph attention network with the recipes of `"Classic GNNs are
     Strong Baselines" <https://arxiv.org/abs/2406.08993>`_ and `"Can Classic GNNs Be Strong
     Baselines for Graph-level Tasks?" <https://arxiv.org/abs/2502.09263>`_:
@@ -150,49 +179,25 @@ class TunedGAT(LayerStack):
 
     card = Card(
         equation="x_i' = Dropout(act(BN(sum_j alpha_ij W x_j + b + R x_i)))",
-        reference="Luo et al., Classic GNNs are Strong Baselines, 2024, and Can Classic GNNs Be "
-        "Strong Baselines for Graph-level Tasks?, 2025",
+        reference=REFERENCE,
         cost="N F^2 + E F",
         source="torch_geometric.nn.GATConv",
         takes_edge_attr=True,
         departures=(
             "The second paper has no GAT; edge attributes take part in the attention.",
-            "Graphs are read out by their mean unless pooling says otherwise; the recipe takes "
-            "sum or maximum for some data sets.",
+            POOLING,
         ),
     )
 
     takes_edge_weight: bool = False
 
-    def __init__(
-        self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
-        act: str | Activation | None = "relu",
-        norm: NormLike = "batch_norm",
-        residual: str | None = "linear",
-        feed_forward: bool = False,
-        jumping: bool = False,
-        pre_linear: bool = True,
-        readout_layers: int = 1,
-        heads: int = 1,
-        edge_dim: int | None = None,
-    ) -> None:
-        widths = first_and_later_widths(in_channels, hidden_channels, num_layers, pre_linear)
-        edge_width = None if edge_dim is None else hidden_channels
-        convs = [attention_conv(width, hidden_channels, heads, edge_width) for width in widths]
-        first = (in_channels, hidden_channels, out_channels, convs, readout, dropout, act, norm)
-        super().__init__(
-            *first, residual, pre_linear, readout_layers, edge_dim, feed_forward, jumping
-        )
+    def __init__(self, *sizes: int, heads: int = 1, **shared: Unpack[TunedNormOptions]) -> None:
+        has_edges = shared.get("edge_dim") is not None
+        build_conv = partial(build_attention_conv, heads=heads, has_edges=has_edges)
+        super().__init__(*sizes, build_conv=build_conv, **shared)
 
 
-class TunedGatedGCN(LayerStack):
+class TunedGatedGCN(TunedStack):
     r"""The gated graph convolutional network with the recipes of `"Classic GNNs are
     Strong Baselines" <https://arxiv.org/abs/2406.08993>`_ and `"Can Classic GNNs Be Strong
     Baselines for Graph-level Tasks?" <https://arxiv.org/abs/2502.09263>`_:
@@ -217,48 +222,25 @@ class TunedGatedGCN(LayerStack):
 
     card = Card(
         equation="x_i' = x_i + Dropout(act(BN(GatedGCN(x, e)_i)))",
-        reference="Luo et al., Classic GNNs are Strong Baselines, 2024, and Can Classic GNNs Be "
-        "Strong Baselines for Graph-level Tasks?, 2025",
+        reference=REFERENCE,
         cost="(N + E) F^2",
         source="torch_grama.nn.GatedGCNConv",
         takes_edge_attr=True,
         departures=(
             "Dropout falls on the nodes alone.",
-            "Graphs are read out by their mean unless pooling says otherwise; the recipe takes "
-            "sum or maximum for some data sets.",
+            POOLING,
         ),
     )
 
     takes_edge_weight: bool = False
+    has_edge_states = keeps_width = conv_normalizes = True
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
-        readout: str = "node",
-        dropout: float = 0.0,
-        act: str | Activation | None = "relu",
+        *sizes: int,
         norm: str | None = "batch_norm",
         residual: str | None = "identity",
-        feed_forward: bool = False,
-        jumping: bool = False,
-        pre_linear: bool = True,
-        readout_layers: int = 1,
-        edge_dim: int | None = None,
+        **shared: Unpack[TunedOptions],
     ) -> None:
-        convs = gated_convs(hidden_channels, num_layers, norm)
-        first = (in_channels, hidden_channels, out_channels, convs, readout, dropout, act, norm)
-        super().__init__(
-            *first,
-            residual,
-            pre_linear,
-            readout_layers,
-            edge_dim,
-            feed_forward,
-            jumping,
-            conv_normalizes=True,
-            edge_states=True,
-        )
+        build_conv = partial(build_gated_conv, norm=norm)
+        super().__init__(*sizes, build_conv=build_conv, norm=norm, residual=residual, **shared)

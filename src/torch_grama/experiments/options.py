@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin
 
 from docstring_parser import DocstringStyle, parse
 from jsonargparse import ArgumentParser, Namespace
@@ -57,14 +57,13 @@ def options_of(build: Callable[..., object], skip: Sequence[str] = ()) -> dict[s
     Returns:
         Name to option, in the order of the signature.
     """
-    hints = get_type_hints(build.__init__ if inspect.isclass(build) else build)
     texts = parse(inspect.getdoc(build) or "", DocstringStyle.GOOGLE).params
     helps = {text.arg_name: _plain(text.description or "") for text in texts}
     options = {}
-    for name, parameter in inspect.signature(build).parameters.items():
+    for name, parameter in inspect.signature(build, eval_str=True).parameters.items():
         if name in skip or parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
             continue
-        annotation = reduce_to_data(hints.get(name, type(parameter.default)))
+        annotation = reduce_to_data(parameter.annotation)
         if annotation is not None:
             options[name] = Option(annotation, parameter.default, helps.get(name, ""))
     return options
