@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from torch_grama.report.figure_parts import (
     DIVERGING,
     SIGNS,
     Figure,
-    Trace,
-    axis,
-    color,
-    line,
-    number,
-)
-from torch_grama.report.number_lists import (
     Matrix,
     Row,
-    columns_of,
+    Trace,
+    View,
+    axis,
+    color,
     cube_of,
+    guide,
+    heat_map,
     known,
+    line,
     mappings_of,
+    marks,
     matrix_of,
-    mean_of,
-    round_off,
+    means_of,
+    number,
+    numbers,
     row_of,
+    sign,
 )
 from torch_grama.runs.run_files import RunFiles, as_number, thin
+
+Block = tuple[str, Mapping[str, object]]
+Coefficients = tuple[str, Row, Row]
 
 # Graphs whose poles or coefficients are drawn one by one.
 _MAX_GRAPHS = 32
@@ -36,50 +41,62 @@ _MAX_BLOCKS = 32
 _MAX_ROWS = 60
 
 
-def pole_figure(run: RunFiles, key: str) -> Figure | None:
-    r"""The poles of every block on the complex plane, epoch by epoch where they were written.
+def dynamics_figures(run: RunFiles, key: str) -> list[Figure]:
+    r"""Poles, coefficients and impulse responses, as far as they are known.
 
     Args:
         run (RunFiles): The run.
         key (str): What tells its figures from those of other runs.
     """
-    views: list[tuple[str, list[Trace]]] = []
-    for entry in run.coefficients:
-        blocks = mappings_of(entry.get("blocks"))[:_MAX_BLOCKS]
-        poles = [matrix_of(block.get("poles")) for block in blocks]
-        if poles and all(map(_are_pairs, poles)):
-            epoch = as_number(entry.get("epoch")) or 0
-            views.append((f"epoch {epoch + 1:.0f}", [_marks(p, i) for i, p in enumerate(poles)]))
     blocks = mappings_of(run.analysis.get("blocks"))[:_MAX_BLOCKS]
+    named = [(block_name(block, index), block) for index, block in enumerate(blocks)]
+    made = [_poles(run, named, key), _coefficients(run, named, key), _impulse(named, key)]
+    return [figure for figure in made if figure is not None]
+
+
+def block_name(block: Mapping[str, object], index: int) -> str:
+    r"""What a record of a block is called."""
+    place, step = as_number(block.get("block")), as_number(block.get("step"))
+    name = f"block {index + 1 if place is None else int(place) + 1}"
+    return name if step is None else f"{name}, step {int(step) + 1}"
+
+
+def _poles(run: RunFiles, blocks: Sequence[Block], key: str) -> Figure | None:
+    r"""The poles of every block on the complex plane, epoch by epoch where they were written."""
+    views: list[View] = []
+    for epoch, found in _epochs(run, len(run.coefficients)):
+        poles = [matrix_of(block.get("poles")) for block in found]
+        if poles and all(map(_are_pairs, poles)):
+            marked = [_pole_marks(p, i, f"block {i + 1}") for i, p in enumerate(poles)]
+            views.append((epoch, marked))
     final: list[Trace] = []
-    largest: list[float] = []
-    for index, block in enumerate(blocks):
-        graphs = cube_of(block.get("poles"))[:_MAX_GRAPHS]
-        points = [pole for graph in graphs for pole in graph]
+    largest: list[str] = []
+    for index, (name, block) in enumerate(blocks):
+        points = [pole for graph in cube_of(block.get("poles"))[:_MAX_GRAPHS] for pole in graph]
         if _are_pairs(points):
-            final.append(_marks(points, index, block_name(block, index)))
-            largest.append(max(math.hypot(*known(point)) for point in points))
+            final.append(_pole_marks(points, index, name))
+            modulus = max(math.hypot(*known(point)) for point in points)
+            largest.append(f"block {len(largest) + 1} {number(modulus)}")
     if final:
         views.append(("best weights, every graph", final))
     if not views:
         return None
+    # every view has as many series, those that it lacks without a point
     count = max(len(data) for _, data in views)
-    views = [(label, [*data, *_nothing(len(data), count)]) for label, data in views]
-    shown = views[-1]
-    reach = max([1.0, *(abs(v) for _, data in views for trace in data for v in _xy(trace))])
+    for _, data in views:
+        for index in range(len(data), count):
+            data.append(_pole_marks([], index, f"block {index + 1}") | {"showlegend": False})
+    reach = max([1.0, *(abs(v) for _, data in views for trace in data for v in _values(trace))])
     span = [-1.15 * min(reach, 4), 1.15 * min(reach, 4)]
-    text = (
-        "Poles of the blocks on the complex plane with the unit circle; inside it a block forgets, "
-        "on it it remembers, outside it grows. "
-    )
-    if largest:
-        words = [f"block {i + 1} {number(r)}" for i, r in enumerate(largest[:12])]
-        text += f"Largest modulus: {', '.join(words)}."
+    angles = [2 * math.pi * i / 128 for i in range(129)]
+    circle = ([round(f(a), 4) for a in angles] for f in (math.cos, math.sin))
     return Figure(
         f"poles-{key}",
         "Poles",
-        text,
-        [_circle(), *shown[1]],
+        "Poles of the blocks on the complex plane with the unit circle; inside it a block forgets, "
+        "on it it remembers, outside it grows. "
+        + (f"Largest modulus: {', '.join(largest[:12])}." if largest else ""),
+        [guide("unit circle", *circle), *views[-1][1]],
         {
             "xaxis": axis("real part", range=span, zeroline=True, constrain="domain"),
             "yaxis": axis("imaginary part", range=span, scaleanchor="x", zeroline=True),
@@ -90,39 +107,29 @@ def pole_figure(run: RunFiles, key: str) -> Figure | None:
     )
 
 
-def coefficient_figure(run: RunFiles, key: str) -> Figure | None:
-    r"""Heat maps of the coefficients: over blocks, over graphs, over training.
-
-    Args:
-        run (RunFiles): The run.
-        key (str): What tells its figures from those of other runs.
-    """
-    views: list[tuple[str, list[Trace]]] = []
-    blocks = mappings_of(run.analysis.get("blocks"))[:_MAX_BLOCKS]
-    means: list[tuple[str, Row, Row]] = []
-    by_graph: list[tuple[str, Matrix, Matrix]] = []
-    for index, block in enumerate(blocks):
-        phi = matrix_of(block.get("phi"))[:_MAX_GRAPHS]
-        theta = matrix_of(block.get("theta"))[:_MAX_GRAPHS]
+def _coefficients(run: RunFiles, blocks: Sequence[Block], key: str) -> Figure | None:
+    r"""Heat maps of the coefficients: over blocks, over graphs, over training."""
+    means: list[Coefficients] = []
+    by_graph: list[View] = []
+    for name, block in blocks:
+        phi, theta = (matrix_of(block.get(part))[:_MAX_GRAPHS] for part in ("phi", "theta"))
         if not phi or len(phi) != len(theta):
             continue
-        name = block_name(block, index)
-        means.append((name, _means(phi), _means(theta)))
-        by_graph.append((f"{name}, graph by graph", phi, theta))
-    if means:
-        views.append(_view("all blocks, mean over graphs", means))
-    for label, phi, theta in by_graph if len(by_graph) and len(by_graph[0][1]) > 1 else ():
-        names = [f"graph {i + 1}" for i in range(len(phi))]
-        views.append(_view(label, list(zip(names, phi, theta, strict=True))))
-    views += _over_training(run)
+        means.append((name, means_of(phi), means_of(theta)))
+        graphs = [f"graph {i + 1}" for i in range(len(phi))]
+        if len(graphs) > 1:
+            rows = list(zip(graphs, phi, theta, strict=True))
+            by_graph.append((f"{name}, graph by graph", [_heat_map(rows)]))
+    views: list[View] = [("all blocks, mean over graphs", [_heat_map(means)])] if means else []
+    views += [*by_graph, *_over_training(run)]
     if not views:
         return None
-    words = [f"{name}: phi {_list(phi)}; theta {_list(theta)}" for name, phi, theta in means[:8]]
+    words = [f"{name}: phi {numbers(phi)}; theta {numbers(theta)}" for name, phi, theta in means]
     return Figure(
         f"coefficients-{key}",
         "Coefficients",
         "Autoregressive coefficients phi and moving-average coefficients theta, newest lag first. "
-        + "; ".join(words),
+        + "; ".join(words[:8]),
         views[0][1],
         {
             "xaxis": axis("", type="category", side="bottom"),
@@ -135,26 +142,24 @@ def coefficient_figure(run: RunFiles, key: str) -> Figure | None:
     )
 
 
-def impulse_figure(run: RunFiles, key: str) -> Figure | None:
-    r"""The response of every block to a unit input, with the span over graphs.
-
-    Args:
-        run (RunFiles): The run.
-        key (str): What tells its figures from those of other runs.
-    """
+def _impulse(blocks: Sequence[Block], key: str) -> Figure | None:
+    r"""The response of every block to a unit input, with the span over graphs."""
     traces: list[Trace] = []
     words = []
-    for index, block in enumerate(mappings_of(run.analysis.get("blocks"))[:_MAX_BLOCKS]):
+    for index, (name, block) in enumerate(blocks):
         response = matrix_of(block.get("impulse_response"))
         if not response:
             continue
-        lags = columns_of(response)
-        mean = [round_off(mean_of(lag)) for lag in lags]
-        x = list(range(len(mean)))
-        name = block_name(block, index)
+        mean = means_of(response)
         if len(response) > 1:
-            traces += _band(x, lags, index)
-        traces.append(line(name, x, mean, index))
+            lags = [known(lag) for lag in zip(*response, strict=True)]
+            edge: Trace = {"line": {"width": 0, "color": color(index)}}
+            edge |= {"showlegend": False, "hoverinfo": "skip"}
+            fill = {"fill": "tonexty", "fillcolor": f"{color(index)}/0.18"}
+            low, high = ([choose(lag, default=None) for lag in lags] for choose in (min, max))
+            traces.append(line("", range(len(mean)), low, index) | edge)
+            traces.append(line("", range(len(mean)), high, index) | edge | fill)
+        traces.append(line(name, range(len(mean)), mean, index))
         memory = known(row_of(block.get("memory_length")))
         lasting = len(memory) < len(response)
         words.append(f"{name} {'never forgets' if lasting else f'{max(memory):.0f} lags'}")
@@ -171,122 +176,61 @@ def impulse_figure(run: RunFiles, key: str) -> Figure | None:
     )
 
 
-def block_name(block: Mapping[str, object], index: int) -> str:
-    r"""What a record of a block is called."""
-    place = as_number(block.get("block"))
-    step = as_number(block.get("step"))
-    name = f"block {index + 1 if place is None else int(place) + 1}"
-    return name if step is None else f"{name}, step {int(step) + 1}"
-
-
-def _over_training(run: RunFiles) -> list[tuple[str, list[Trace]]]:
-    rows: dict[int, list[tuple[str, Row, Row]]] = {}
-    entries = [run.coefficients[i] for i in thin(len(run.coefficients), _MAX_ROWS)]
-    for entry in entries:
+def _epochs(run: RunFiles, most: int) -> Iterator[tuple[str, list[Mapping[str, object]]]]:
+    r"""The blocks that were written while training, with the name of the epoch."""
+    for place in thin(len(run.coefficients), most):
+        entry = run.coefficients[place]
         epoch = as_number(entry.get("epoch")) or 0
-        for index, block in enumerate(mappings_of(entry.get("blocks"))[:_MAX_BLOCKS]):
+        yield f"epoch {epoch + 1:.0f}", mappings_of(entry.get("blocks"))[:_MAX_BLOCKS]
+
+
+def _over_training(run: RunFiles) -> list[View]:
+    rows: dict[int, list[Coefficients]] = {}
+    for epoch, blocks in _epochs(run, _MAX_ROWS):
+        for index, block in enumerate(blocks):
             phi, theta = row_of(block.get("phi")), row_of(block.get("theta"))
             if phi:
-                rows.setdefault(index, []).append((f"epoch {epoch + 1:.0f}", phi, theta))
+                rows.setdefault(index, []).append((epoch, phi, theta))
     return [
-        _view(f"block {index + 1}, over training", found)
+        (f"block {index + 1}, over training", [_heat_map(found)])
         for index, found in rows.items()
         if len({(len(phi), len(theta)) for _, phi, theta in found}) == 1 and len(found) > 1
     ]
 
 
-def _view(label: str, rows: Sequence[tuple[str, Row, Row]]) -> tuple[str, list[Trace]]:
+def _heat_map(rows: Sequence[Coefficients]) -> Trace:
     p = max(len(phi) for _, phi, _ in rows)
     q = max(len(theta) for _, _, theta in rows)
-    names = [f"φ{_low(i + 1)}" for i in range(p)] + [f"θ{_low(i + 1)}" for i in range(q)]
+    names = [f"φ{i + 1}" for i in range(p)] + [f"θ{i + 1}" for i in range(q)]
+    low = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
     values = [[*phi, *[None] * (p - len(phi)), *theta] for _, phi, theta in rows]
     bound = max([abs(v) for row in values for v in known(row)] or [1.0]) or 1.0
-    return label, [
-        {
-            "type": "heatmap",
-            "x": names,
-            "y": [name for name, _, _ in rows],
-            "z": values,
-            "zmin": -bound,
-            "zmax": bound,
-            "xgap": 1,
-            "ygap": 1 if len(rows) <= 40 else 0,
-            "colorscale": DIVERGING,
-            "colorbar": {"thickness": 12, "outlinewidth": 0},
-            "hovertemplate": "%{y}, %{x}: %{z:.4g}<extra></extra>",
-            **({"texttemplate": "%{z:.2f}"} if len(rows) <= 12 and p + q <= 12 else {}),
-        }
-    ]
+    trace = heat_map(
+        [name.translate(low) for name in names],
+        [name for name, _, _ in rows],
+        values,
+        (-bound, bound),
+        colorscale=DIVERGING,
+        hovertemplate="%{y}, %{x}: %{z:.4g}<extra></extra>",
+    )
+    if len(rows) > 40:
+        trace["ygap"] = 0
+    if len(rows) <= 12 and p + q <= 12:
+        trace["texttemplate"] = "%{z:.2f}"
+    return trace
 
 
-def _band(x: Sequence[int], lags: Matrix, index: int) -> list[Trace]:
-    low = [min(known(lag), default=None) for lag in lags]
-    high = [max(known(lag), default=None) for lag in lags]
-    edge: Trace = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": list(x),
-        "line": {"width": 0, "color": color(index)},
-        "showlegend": False,
-        "hoverinfo": "skip",
-    }
-    return [
-        {**edge, "y": low},
-        {**edge, "y": high, "fill": "tonexty", "fillcolor": f"{color(index)}/0.18"},
-    ]
-
-
-def _marks(points: Matrix, index: int, name: str | None = None) -> Trace:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name or f"block {index + 1}",
-        "x": [point[0] for point in points],
-        "y": [point[1] for point in points],
-        "marker": {
-            "color": color(index),
-            "size": 12,
-            # open signs: those of two blocks often lie on each other
-            "symbol": f"{SIGNS[index % len(SIGNS)]}-open",
-            "line": {"width": 2.2},
-        },
-        "hovertemplate": "%{x:.4f} %{y:+.4f} i<extra>%{fullData.name}</extra>",
-    }
-
-
-def _nothing(have: int, want: int) -> list[Trace]:
-    return [_marks([], index) | {"showlegend": False} for index in range(have, want)]
-
-
-def _circle() -> Trace:
-    angles = [2 * math.pi * i / 128 for i in range(129)]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "unit circle",
-        "x": [round(math.cos(a), 4) for a in angles],
-        "y": [round(math.sin(a), 4) for a in angles],
-        "line": {"color": "@muted", "width": 1.5},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
+def _pole_marks(points: Matrix, index: int, name: str) -> Trace:
+    # open signs: those of two blocks often lie on each other
+    style = sign(index, 12, symbol=f"{SIGNS[index % len(SIGNS)]}-open", line={"width": 2.2})
+    x, y = ([point[place] for point in points] for place in (0, 1))
+    hover = "%{x:.4f} %{y:+.4f} i<extra>%{fullData.name}</extra>"
+    return marks(name, x, y, style, hovertemplate=hover)
 
 
 def _are_pairs(points: Matrix) -> bool:
     return bool(points) and all(len(known(point)) == 2 for point in points)
 
 
-def _xy(trace: Trace) -> list[float]:
+def _values(trace: Trace) -> list[float]:
     return [v for name in ("x", "y") for v in trace[name] if v is not None]  # type: ignore[attr-defined]
-
-
-def _means(matrix: Matrix) -> Row:
-    return [round_off(mean_of(column)) for column in columns_of(matrix)]
-
-
-def _list(values: Row) -> str:
-    return ", ".join(number(value) for value in values[:8])
-
-
-def _low(value: int) -> str:
-    return str(value).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))

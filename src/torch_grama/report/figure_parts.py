@@ -1,4 +1,5 @@
-"""What all figures of the page have in common: a specification that the browser draws.
+"""What all figures of the page have in common: numbers out of JSON that may hold anything, and a
+specification that the browser draws.
 
 Colours are tokens, such as ``@0`` for the first of the palette, which the page replaces by those of
 the theme; every series has a dash or a sign of its own besides.
@@ -7,15 +8,22 @@ the theme; every series has a dash or a sign of its own besides.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from torch_grama.runs.run_files import as_number
+
 Trace = dict[str, object]
-Layout = dict[str, object]
+View = tuple[str, list[Trace]]
+Row = list[float | None]
+Matrix = list[Row]
+Cube = list[Matrix]
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SIGNS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
 DIVERGING, SEQUENTIAL = "@diverging", "@sequential"
+# More rows than any figure here shows.
+_MAX = 4096
 
 
 @dataclass(frozen=True)
@@ -37,8 +45,8 @@ class Figure:
     title: str
     text: str
     data: Sequence[Trace]
-    layout: Layout = field(default_factory=dict)
-    views: Sequence[tuple[str, Sequence[Trace]]] = ()
+    layout: Mapping[str, object] = field(default_factory=dict)
+    views: Sequence[View] = ()
     control: str = ""
     height: int = 340
 
@@ -65,19 +73,38 @@ def line(
     **options: object,
 ) -> Trace:
     r"""A curve in the colour and with the dash of a series."""
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": plain(name),
-        "x": list(x),
-        "y": list(y),
-        "line": {
-            "color": color(index),
-            "width": 2.2,
-            "dash": DASHES[index % len(DASHES)] if dash is None else dash,
-        },
-        **options,
-    }
+    dash = DASHES[index % len(DASHES)] if dash is None else dash
+    style = {"color": color(index), "width": 2.2, "dash": dash}
+    curve = {"name": plain(name), "x": list(x), "y": list(y), "line": style}
+    return {"type": "scatter", "mode": "lines", **curve, **options}
+
+
+def marks(
+    name: str, x: Sequence[object], y: Sequence[object], marker: object, **options: object
+) -> Trace:
+    r"""Points with the sign of a series."""
+    points = {"name": plain(name), "x": list(x), "y": list(y), "marker": marker}
+    return {"type": "scatter", "mode": "markers", **points, **options}
+
+
+def sign(index: int, size: int, **options: object) -> dict[str, object]:
+    r"""The sign of a series in its colour."""
+    return {"symbol": SIGNS[index % len(SIGNS)], "size": size, "color": color(index), **options}
+
+
+def guide(name: str, x: Sequence[float], y: Sequence[float]) -> Trace:
+    r"""A line that belongs to no series, to compare with."""
+    style = {"line": {"color": "@muted", "width": 1.5}, "hoverinfo": "skip", "showlegend": False}
+    return {"type": "scatter", "mode": "lines", "name": name, "x": list(x), "y": list(y), **style}
+
+
+def heat_map(
+    x: Sequence[str], y: Sequence[str], z: Matrix, bounds: tuple[float, float], **options: object
+) -> Trace:
+    r"""Numbers as colours."""
+    bar = {"thickness": 12, "outlinewidth": 0}
+    cells = {"x": list(x), "y": list(y), "z": z, "zmin": bounds[0], "zmax": bounds[1]}
+    return {"type": "heatmap", **cells, "xgap": 1, "ygap": 1, "colorbar": bar, **options}
 
 
 def axis(title: str, **options: object) -> dict[str, object]:
@@ -91,11 +118,10 @@ def log_scale(values: Sequence[float]) -> dict[str, object]:
     return {"type": "log", "exponentformat": "power", "dtick": 1 if decades < 8 else 2}
 
 
-def scale_for(values: Sequence[float | None]) -> dict[str, object]:
+def scale_for(values: Sequence[float]) -> dict[str, object]:
     r"""A logarithmic axis for positive values that span more than two powers of ten."""
-    there = [value for value in values if value is not None]
-    if there and min(there) > 0 and max(there) / min(there) > 100:
-        return log_scale(there)
+    if values and min(values) > 0 and max(values) / min(values) > 100:
+        return log_scale(values)
     return {}
 
 
@@ -111,3 +137,63 @@ def number(value: float | None, digits: int = 3) -> str:
     if value != 0 and not 1e-3 <= abs(value) < 1e5:
         return f"{value:.{digits - 1}e}"
     return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:,.0f}"
+
+
+def numbers(values: Sequence[float | None]) -> str:
+    r"""The first of several numbers."""
+    return ", ".join(number(value) for value in values[:8])
+
+
+def span(values: Sequence[float | None]) -> str:
+    r"""The first and the last number of a list that has some."""
+    there = known(values)
+    return f"from {number(there[0])} to {number(there[-1])}"
+
+
+def items_of(value: object) -> list[object]:
+    r"""A list; empty for anything else."""
+    return value[:_MAX] if isinstance(value, list) else []
+
+
+def row_of(value: object) -> Row:
+    r"""A list of numbers, :obj:`None` for what is none; empty for what is no list."""
+    return [round_off(as_number(item)) for item in items_of(value)]
+
+
+def matrix_of(value: object) -> Matrix:
+    r"""A list of equally long lists of numbers; empty for anything else."""
+    rows = [row_of(item) for item in items_of(value)]
+    return rows if len({len(row) for row in rows}) == 1 else []
+
+
+def cube_of(value: object) -> Cube:
+    r"""A list of such lists of one shape; empty for anything else."""
+    matrices = [matrix_of(item) for item in items_of(value)]
+    shapes = {(len(matrix), len(matrix[0])) for matrix in matrices if matrix}
+    return matrices if all(matrices) and len(shapes) == 1 else []
+
+
+def mapping_of(value: object) -> Mapping[str, object]:
+    r"""A mapping; empty for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def mappings_of(value: object) -> list[Mapping[str, object]]:
+    r"""The mappings in a list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def known(values: Sequence[float | None]) -> list[float]:
+    r"""The numbers of a list without its gaps."""
+    return [value for value in values if value is not None]
+
+
+def means_of(rows: Matrix) -> Row:
+    r"""The mean of each column of a matrix, without its gaps."""
+    columns = [known(column) for column in zip(*rows, strict=True)]
+    return [round_off(sum(there) / len(there)) if there else None for there in columns]
+
+
+def round_off(value: float | None) -> float | None:
+    r"""Four digits: more than a figure shows."""
+    return None if value is None else float(f"{value:.4g}")

@@ -13,15 +13,18 @@ from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote
 
-from torch_grama.report.dynamics_figures import coefficient_figure, impulse_figure, pole_figure
-from torch_grama.report.example_picture import example_picture
+from torch_grama.report.dynamics_figures import dynamics_figures
 from torch_grama.report.figure_parts import Figure
 from torch_grama.report.learning_figures import learning_figures
+from torch_grama.report.mistake_figures import error_figures
 from torch_grama.report.page_cards import block_rows, summarize_run
-from torch_grama.report.page_comparison import compare_runs
-from torch_grama.report.page_settings import setting_table
-from torch_grama.report.reach_figures import error_figures, influence_figures, smoothness_figure
-from torch_grama.report.reach_table import reach_rows
+from torch_grama.report.page_tables import compare_runs, setting_rows
+from torch_grama.report.reach_figures import (
+    example_picture,
+    influence_figures,
+    reach_rows,
+    smoothness_figure,
+)
 from torch_grama.report.rendering import read_asset, render
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.run_files import RunFiles, name_apart
@@ -136,17 +139,18 @@ def _build(
 ) -> Page:
     from markupsafe import Markup
 
-    learning = learning_figures(runs)
-    influence = influence_figures(runs)
-    smoothness = smoothness_figure(runs)
+    learning, influence, smoothness = (
+        learning_figures(runs),
+        influence_figures(runs),
+        smoothness_figure(runs),
+    )
     panels = [_panel(run, index, detailed, len(runs) > 1) for index, run in enumerate(runs)]
     figures = [*learning, *influence, *([smoothness] if smoothness else [])]
-    pictures: dict[str, object] = {}
-    for panel in panels:
-        figures += panel.figures
-        if panel.example is not None:
-            pictures[f"example-{panel.key}"] = panel.example
-    data = {"figures": {figure.name: figure.to_dict() for figure in figures}, "examples": pictures}
+    figures += [figure for panel in panels for figure in (*panel.dynamics, *panel.errors)]
+    data = {
+        "figures": {figure.name: figure.to_dict() for figure in figures},
+        "examples": {f"example-{p.key}": p.example for p in panels if p.example is not None},
+    }
     scripts = [plotly_script(), read_asset("page.js"), read_asset("example.js")]
     policy = make_policy(scripts)
     html = render(
@@ -157,6 +161,8 @@ def _build(
         style=Markup(read_asset("page.css")),
         scripts=[Markup(script) for script in scripts],
         data=Markup(embed_json(data)),
+        runs=runs,
+        links=links,
         cards=[summarize_run(run) for run in runs],
         learning=learning,
         tables=compare_runs(runs),
@@ -164,10 +170,9 @@ def _build(
         reach=reach_rows(runs),
         smoothness=smoothness,
         panels=panels,
-        settings=setting_table(runs),
-        left_out=sum(not panel.detailed for panel in panels),
-        analysis_missing=[run for run in runs if not run.analysis],
-        places=[(run, links.get(str(run.folder), "")) for run in runs],
+        settings=setting_rows(runs, "settings"),
+        environment=setting_rows(runs, "environment"),
+        left_out=max(0, len(runs) - detailed),
     )
     return Page(html, policy)
 
@@ -176,31 +181,18 @@ def _build(
 class _Panel:
     run: RunFiles
     key: str
-    detailed: bool
-    dynamics: Sequence[Figure]
-    errors: Sequence[Figure]
-    blocks: Sequence[object]
-    example: Mapping[str, object] | None
-
-    @property
-    def figures(self) -> list[Figure]:
-        return [*self.dynamics, *self.errors]
+    blocks: Sequence[Mapping[str, str]]
+    dynamics: Sequence[Figure] = ()
+    errors: Sequence[Figure] = ()
+    example: Mapping[str, object] | None = None
 
 
 def _panel(run: RunFiles, index: int, detailed: int, many: bool) -> _Panel:
     key = str(index)
     if index >= detailed:
-        return _Panel(run, key, False, (), (), block_rows(run), None)
-    made = [make(run, key) for make in (pole_figure, coefficient_figure, impulse_figure)]
-    return _Panel(
-        run,
-        key,
-        True,
-        [figure for figure in made if figure is not None],
-        error_figures(run, key, many),
-        block_rows(run),
-        example_picture(run),
-    )
+        return _Panel(run, key, block_rows(run))
+    dynamics, errors = dynamics_figures(run, key), error_figures(run, key, many)
+    return _Panel(run, key, block_rows(run), dynamics, errors, example_picture(run))
 
 
 def _link(folder: Path, start: Path) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_grama.report.dynamics_figures import block_name
-from torch_grama.report.figure_parts import number
-from torch_grama.report.metric_scale import scale_of
-from torch_grama.report.number_lists import known, mapping_of, mappings_of, row_of
+from torch_grama.report.figure_parts import known, mapping_of, mappings_of, number, row_of
+from torch_grama.report.metric_scale import MetricScale, scale_of
+from torch_grama.report.reach_figures import reach_text
 from torch_grama.runs.run_files import RunFiles, as_number
 from torch_grama.runs.words import clip, format_seconds
 
@@ -39,45 +39,15 @@ class Card:
     verdicts: Sequence[str]
 
 
-@dataclass(frozen=True)
-class BlockRow:
-    r"""A row of the table of blocks, all as text.
-
-    Attributes:
-        name: The block.
-        backbone: Its backbone.
-        radius: Largest modulus of its poles.
-        margin: Smallest stability margin.
-        condition: Whether the sufficient condition holds.
-        stable: Whether it is stable.
-        memory: Its memory.
-        bound: Bound on the closed loop.
-        measured: Measured radius of the closed loop.
-    """
-
-    name: str
-    backbone: str
-    radius: str
-    margin: str
-    condition: str
-    stable: str
-    memory: str
-    bound: str
-    measured: str
-
-
 def summarize_run(run: RunFiles) -> Card:
-    r"""The card of a run.
-
-    Args:
-        run (RunFiles): The run.
-    """
-    metric = run.word("metric") or _metric_of_facts(run)
+    r"""The card of a run."""
+    metric = run.word("metric") or clip(mapping_of(run.facts.get("metric")).get("name", ""), 40)
     scale = scale_of(metric)
     unit = " %" if scale.factor == 100 else ""
     test, val = run.number("test"), run.number("val")
+    history = known(run.columns.get(f"val/{metric}", ()))
     if val is None:
-        val = _best_so_far(run, metric, scale.higher_is_better)
+        val = scale.best(history)
     shown, part = (test, "test") if test is not None else (val, "validation")
     facts: list[tuple[str, str]] = []
     if test is not None and val is not None:
@@ -93,7 +63,9 @@ def summarize_run(run: RunFiles) -> Card:
         facts.append(("parameters", f"{parameters:,.0f}"))
     if seconds is not None:
         facts.append(("time", format_seconds(seconds)))
-    facts += _reach(run)
+    influence = mapping_of(mapping_of(run.analysis.get("influence")).get("model"))
+    if as_number(influence.get("influence_range")) is not None:
+        facts.append(("influence range", f"{reach_text(influence)} hops"))
     return Card(
         name=run.name,
         what=", ".join(filter(None, [run.word("data", "data unknown"), name_model(run)])),
@@ -101,15 +73,13 @@ def summarize_run(run: RunFiles) -> Card:
         headline="-" if shown is None else scale.text(scale.factor * shown) + unit,
         caption="" if shown is None else f"{part} {scale.label}",
         facts=facts,
-        verdicts=[*_learned(run, metric), *_stability(run)],
+        verdicts=[*_learned(history, scale), *_stability(run)],
     )
 
 
-def block_rows(run: RunFiles) -> list[BlockRow]:
-    r"""The table of the blocks of a run; empty without an analysis.
-
-    Args:
-        run (RunFiles): The run.
+def block_rows(run: RunFiles) -> list[dict[str, str]]:
+    r"""The table of the blocks of a run, heading to text, the worst of all graphs; empty without an
+    analysis.
     """
     rows = []
     for index, block in enumerate(mappings_of(run.analysis.get("blocks"))[:64]):
@@ -118,17 +88,17 @@ def block_rows(run: RunFiles) -> list[BlockRow]:
         lags = known(row_of(memory))
         lasting = isinstance(memory, list) and len(lags) < len(memory)
         rows.append(
-            BlockRow(
-                block_name(block, index),
-                clip(block.get("backbone", "-"), 40),
-                _largest(block.get("radius")),
-                _tidy(min(known(row_of(block.get("margin"))), default=None)),
-                _yes(block.get("satisfies_condition")),
-                _yes(block.get("stable")),
-                "unbounded" if lasting else f"{max(lags):.0f} lags" if lags else "-",
-                _largest(loop.get("bound")),
-                _largest(loop.get("radius")),
-            )
+            {
+                "block": block_name(block, index),
+                "backbone": clip(block.get("backbone", "-"), 40),
+                "largest pole": _largest(block.get("radius")),
+                "margin": _tidy(min(known(row_of(block.get("margin"))), default=None)),
+                "Σ|φ| ≤ 1": _yes(block.get("satisfies_condition")),
+                "stable": _yes(block.get("stable")),
+                "memory": "unbounded" if lasting else f"{max(lags):.0f} lags" if lags else "-",
+                "closed-loop bound": _largest(loop.get("bound")),
+                "closed-loop radius": _largest(loop.get("radius")),
+            }
         )
     return rows
 
@@ -140,39 +110,15 @@ def name_model(run: RunFiles) -> str:
     return name if not backbone or backbone in name else f"{name} ({backbone})"
 
 
-def _metric_of_facts(run: RunFiles) -> str:
-    return clip(mapping_of(run.facts.get("metric")).get("name", ""), 40)
-
-
-def _best_so_far(run: RunFiles, metric: str, higher: bool) -> float | None:
-    values = known(run.columns.get(f"val/{metric}", ()))
-    return (max(values) if higher else min(values)) if values else None
-
-
-def _reach(run: RunFiles) -> list[tuple[str, str]]:
-    entry = mapping_of(mapping_of(run.analysis.get("influence")).get("model"))
-    reach, error = (
-        as_number(entry.get("influence_range")),
-        as_number(entry.get("influence_range_error")),
-    )
-    if reach is None:
+def _learned(values: Sequence[float], scale: MetricScale) -> list[str]:
+    best = scale.best(values)
+    if best is None or len(values) < 2:
         return []
-    bounds = "" if error is None else f" ± {number(error, 2)}"
-    return [("influence range", f"{number(reach)}{bounds} hops")]
-
-
-def _learned(run: RunFiles, metric: str) -> list[str]:
-    values = known(run.columns.get(f"val/{metric}", ()))
-    if len(values) < 2:
-        return []
-    scale = scale_of(metric)
-    best = max(values) if scale.higher_is_better else min(values)
-    first = values[0]
-    texts = [scale.text(scale.factor * value) for value in (first, best)]
-    if best == first:
+    if best == values[0]:
         return [f"Validation {scale.label} never became better than after the first epoch."]
     word = "rose" if scale.higher_is_better else "fell"
-    return [f"Validation {scale.label} {word} from {texts[0]} to {texts[1]}."]
+    first, last = (scale.text(scale.factor * value) for value in (values[0], best))
+    return [f"Validation {scale.label} {word} from {first} to {last}."]
 
 
 def _stability(run: RunFiles) -> list[str]:

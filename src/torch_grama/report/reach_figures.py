@@ -1,81 +1,65 @@
-"""How far information travels, whether states become alike, and where a run is wrong."""
+"""How far information travels, and whether states become alike."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 
 from torch_grama.report.figure_parts import (
-    SEQUENTIAL,
-    SIGNS,
     Figure,
     Trace,
     axis,
-    color,
+    cube_of,
+    items_of,
+    known,
     line,
     log_scale,
-    number,
-    plain,
-    scale_for,
-)
-from torch_grama.report.number_lists import (
-    known,
     mapping_of,
     matrix_of,
+    number,
+    plain,
     round_off,
     row_of,
+    scale_for,
+    sign,
+    span,
 )
 from torch_grama.runs.run_files import RunFiles, as_number
 from torch_grama.runs.words import clip
 
 _FLOOR = 1e-12
-_MAX_CLASSES = 60
 _MAX_SERIES = 24
-
-
-def series_of(run: RunFiles, name: str, many: bool) -> str:
-    r"""What the model of a run, or one it is compared with, is called in a figure."""
-    if name == "model":
-        return run.name if many else f"this run ({run.word('model', 'model')})"
-    return f"{run.name}: {clip(name, 60)}" if many else clip(name, 60)
+# What the page draws of the example graph.
+_MAX_NODES = 400
+_MAX_EDGES = 4000
+_MAX_STEPS = 400
 
 
 def influence_figures(runs: Sequence[RunFiles]) -> list[Figure]:
-    r"""Share of the output's sensitivity that comes from each distance, of all models together.
-
-    Args:
-        runs (sequence of RunFiles): The runs.
-    """
+    r"""Share of the output's sensitivity that comes from each distance, of all models together."""
     shares: list[Trace] = []
     nodes: list[Trace] = []
-    words, drawn = [], []
-    for run in runs:
-        for name, value in mapping_of(run.analysis.get("influence")).items():
-            entry = mapping_of(value)
-            total, mean = row_of(entry.get("total")), row_of(entry.get("mean"))
-            whole = sum(known(total)) + (as_number(entry.get("beyond")) or 0)
-            if whole <= 0 or len(shares) >= _MAX_SERIES:
-                continue
-            index = len(shares)
-            label = series_of(run, name, len(runs) > 1)
-            share = _above([_over(v, whole) for v in total])
-            one = _above([_over(v, whole) for v in mean])
-            drawn += known(share)
-            marker = {"symbol": SIGNS[index % len(SIGNS)], "size": 7, "color": color(index)}
-            style: Trace = {"mode": "lines+markers", "marker": marker}
-            error = row_of(entry.get("total_error"))
-            if error:
-                bars = [_over(v, whole) for v in error]
-                style["error_y"] = {"type": "data", "array": bars, "thickness": 1, "width": 2}
-            shares.append(line(label, range(len(share)), share, index) | style)
-            style.pop("error_y", None)
-            nodes.append(line(label, range(len(one)), one, index) | style)
-            reach = number(as_number(entry.get("influence_range")))
-            words.append(f"{label}: influence range {reach} hops")
+    words, drawn, far = [], [], 0
+    for label, entry in _series(runs, "influence"):
+        total, mean = row_of(entry.get("total")), row_of(entry.get("mean"))
+        whole = sum(known(total)) + (as_number(entry.get("beyond")) or 0)
+        if whole <= 0 or len(shares) >= _MAX_SERIES:
+            continue
+        index = len(shares)
+        share, one = ([_over(v, whole, _FLOOR) for v in values] for values in (total, mean))
+        style = {"mode": "lines+markers", "marker": sign(index, 7)}
+        bars = [_over(v, whole) for v in row_of(entry.get("total_error"))]
+        error = {"error_y": {"type": "data", "array": bars, "thickness": 1, "width": 2}}
+        shares.append(
+            line(label, range(len(share)), share, index) | style | (error if bars else {})
+        )
+        nodes.append(line(label, range(len(one)), one, index) | style)
+        drawn += known(share)
+        far = max(far, len(share))
+        reach = number(as_number(entry.get("influence_range")))
+        words.append(f"{label}: influence range {reach} hops")
     if not shares:
         return []
     scale = log_scale(drawn)
-    far = max(len(trace["x"]) for trace in shares)  # type: ignore[arg-type]
     hops = axis("distance in hops", **({"dtick": 1} if far <= 16 else {}))
     text = "; ".join(words[:12])
     return [
@@ -96,30 +80,38 @@ def influence_figures(runs: Sequence[RunFiles]) -> list[Figure]:
     ]
 
 
-def smoothness_figure(runs: Sequence[RunFiles]) -> Figure | None:
-    r"""Dirichlet energy along recurrences or layers: whether depth makes states alike.
-
-    Args:
-        runs (sequence of RunFiles): The runs.
+def reach_rows(runs: Sequence[RunFiles]) -> list[tuple[str, float | None, str, str]]:
+    r"""For each model whose influence was measured its name, its influence range in hops, the same
+    as printed with the confidence interval, and the method.
     """
+    rows = []
+    for label, entry in _series(runs, "influence"):
+        samples = number(as_number(entry.get("num_samples")))
+        method = "exact" if entry.get("exact") is True else f"{samples} sampled nodes a graph"
+        rows.append((label, as_number(entry.get("influence_range")), reach_text(entry), method))
+    return rows
+
+
+def reach_text(entry: Mapping[str, object]) -> str:
+    r"""The influence range of a model with its confidence interval; a dash if it is not known."""
+    reach, error = (as_number(entry.get(f"influence_range{end}")) for end in ("", "_error"))
+    return number(reach) + ("" if error is None else f" ± {number(error, 2)}")
+
+
+def smoothness_figure(runs: Sequence[RunFiles]) -> Figure | None:
+    r"""Dirichlet energy along recurrences or layers: whether depth makes states alike."""
     traces: list[Trace] = []
     words, drawn = [], []
-    for run in runs:
-        for name, value in mapping_of(run.analysis.get("smoothness")).items():
-            entry = mapping_of(value)
-            energy = row_of(entry.get("energy"))
-            labels = entry.get("labels")
-            if not known(energy) or len(traces) >= _MAX_SERIES:
-                continue
-            index = len(traces)
-            label = series_of(run, name, len(runs) > 1)
-            texts = [plain(clip(item, 40)) for item in labels] if isinstance(labels, list) else []
-            marker = {"symbol": SIGNS[index % len(SIGNS)], "size": 7, "color": color(index)}
-            trace = line(label, range(len(energy)), energy, index)
-            trace |= {"mode": "lines+markers", "marker": marker, "text": texts}
-            traces.append(trace)
-            drawn += known(energy)
-            words.append(f"{label} from {number(known(energy)[0])} to {number(known(energy)[-1])}")
+    for label, entry in _series(runs, "smoothness"):
+        energy = row_of(entry.get("energy"))
+        if not known(energy) or len(traces) >= _MAX_SERIES:
+            continue
+        index = len(traces)
+        texts = [plain(clip(item, 40)) for item in items_of(entry.get("labels"))]
+        style = {"mode": "lines+markers", "marker": sign(index, 7), "text": texts}
+        traces.append(line(label, range(len(energy)), energy, index) | style)
+        drawn += known(energy)
+        words.append(f"{label} {span(energy)}")
     if not traces:
         return None
     return Figure(
@@ -136,180 +128,64 @@ def smoothness_figure(runs: Sequence[RunFiles]) -> Figure | None:
     )
 
 
-def error_figures(run: RunFiles, key: str, many: bool = False) -> list[Figure]:
-    r"""Confusion matrix, predicted against true, answers of labels, errors by distance.
+def example_picture(run: RunFiles) -> dict[str, object] | None:
+    r"""What the page draws of the graph on which a reader sees influence spread, or :obj:`None`
+    where there is none of that form and size.
 
     Args:
         run (RunFiles): The run.
-        key (str): What tells its figures from those of other runs.
-        many (bool, optional): Whether the titles name the run. (default: :obj:`False`)
+
+    Returns:
+        Positions, edges, names of the nodes, the nodes that can be chosen, the names of the steps,
+        and influence by chosen node, step and node.
     """
-    errors = mapping_of(run.analysis.get("errors"))
-    names = run.facts.get("class_names")
-    classes = [plain(clip(name, 40)) for name in names] if isinstance(names, list) else []
-    found = [
-        _confusion(mapping_of(errors.get("classes")), classes, key),
-        _against(mapping_of(errors.get("regression")), key),
-        _labels(mapping_of(errors.get("labels")), classes, key),
-        _by_distance(mapping_of(errors.get("by_distance")), key),
-    ]
-    figures = [figure for figure in found if figure is not None]
-    if many:
-        figures = [replace(item, title=f"{run.name}: {item.title.lower()}") for item in figures]
-    return figures
-
-
-def _confusion(entry: object, names: Sequence[str], key: str) -> Figure | None:
-    facts = mapping_of(entry)
-    counts = matrix_of(facts.get("confusion"))
-    if not counts or len(counts) != len(counts[0]) or len(counts) > _MAX_CLASSES:
+    example = mapping_of(run.analysis.get("example"))
+    positions, spread = matrix_of(example.get("positions")), cube_of(example.get("spread"))
+    count = len(positions)
+    if not 0 < count <= _MAX_NODES or len(positions[0]) != 2 or not spread:
         return None
-    labels = [names[i] if i < len(names) else str(i) for i in range(len(counts))]
-    shares = [
-        [0.0 if not sum(known(row)) or v is None else v / sum(known(row)) for v in row]
-        for row in counts
-    ]
-    shown: Trace = {
-        "type": "heatmap",
-        "x": labels,
-        "y": labels,
-        "z": [[round_off(v) for v in row] for row in shares],
-        "text": [[number(v, 4) for v in row] for row in counts],
-        "zmin": 0,
-        "zmax": 1,
-        "xgap": 1,
-        "ygap": 1,
-        "colorscale": SEQUENTIAL,
-        "colorbar": {"thickness": 12, "outlinewidth": 0, "tickformat": ".0%"},
-        "hovertemplate": "true %{y}, predicted %{x}: %{text} (%{z:.1%})<extra></extra>",
+    nodes = [0 if node is None else int(node) for node in row_of(example.get("nodes"))]
+    sources = _places(example.get("sources"), count)
+    pairs = [_places(item, count) for item in items_of(example.get("edges"))]
+    labels = [clip(label, 60) for label in items_of(example.get("labels"))][:_MAX_STEPS]
+    shape = (len(spread), len(spread[0]), len(spread[0][0]))
+    if shape != (len(sources), len(labels), count) or len(nodes) != count:
+        return None
+    if any(value is None for place in positions for value in place):
+        return None
+    return {
+        "nodes": nodes,
+        "positions": positions,
+        "edges": [pair for pair in pairs if len(pair) == 2][:_MAX_EDGES],
+        "sources": sources,
+        "labels": labels,
+        "spread": [
+            [[0 if v is None or v < 0 else float(f"{v:.3g}") for v in row] for row in one]
+            for one in spread
+        ],
     }
-    if len(counts) <= 12:
-        shown["texttemplate"] = "%{text}"
-    return Figure(
-        f"confusion-{key}",
-        "Confusion matrix",
-        f"True class by row, predicted class by column, share of each true class. Accuracy "
-        f"{number(as_number(facts.get('accuracy')))}, balanced "
-        f"{number(as_number(facts.get('balanced_accuracy')))}.",
-        [shown],
-        {
-            "xaxis": axis("predicted", type="category", automargin=True),
-            "yaxis": axis("true", type="category", autorange="reversed", automargin=True),
-        },
-        height=380,
-    )
 
 
-def _against(entry: object, key: str) -> Figure | None:
-    facts = mapping_of(entry)
-    predicted, true = matrix_of(facts.get("predicted")), matrix_of(facts.get("true"))
-    if not predicted or len(predicted) != len(true) or len(predicted[0]) != len(true[0]):
-        return None
-    traces: list[Trace] = []
-    for place in range(min(len(true[0]), 7)):
-        x, y = [row[place] for row in true], [row[place] for row in predicted]
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": f"target {place + 1}",
-                "x": x,
-                "y": y,
-                "marker": {
-                    "color": color(place),
-                    "symbol": SIGNS[place % len(SIGNS)],
-                    "size": 6,
-                    "opacity": 0.6,
-                },
-            }
-        )
-    targets = [value for row in true for value in known(row)] or [0.0]
-    low, high = min(targets), max(targets)
-    traces.append(
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "equal",
-            "x": [low, high],
-            "y": [low, high],
-            "line": {"color": "@muted", "width": 1.5},
-            "hoverinfo": "skip",
-            "showlegend": False,
-        }
-    )
-    mae = ", ".join(number(v) for v in row_of(facts.get("mae"))[:8])
-    return Figure(
-        f"against-{key}",
-        "Predicted against true",
-        f"Predictions against targets, with the line where they are equal. Mean absolute error "
-        f"{mae}; share of variance explained "
-        f"{', '.join(number(v) for v in row_of(facts.get('r2'))[:8])}.",
-        traces,
-        {"xaxis": axis("true"), "yaxis": axis("predicted")},
-    )
+def _series(runs: Sequence[RunFiles], part: str) -> Iterator[tuple[str, Mapping[str, object]]]:
+    r"""What was measured of the models of runs, and of those they are compared with, with names."""
+    many = len(runs) > 1
+    for run in runs:
+        for name, entry in mapping_of(run.analysis.get(part)).items():
+            label = clip(name, 60)
+            if name == "model":
+                label = run.name if many else f"this run ({run.word('model', 'model')})"
+            elif many:
+                label = f"{run.name}: {label}"
+            yield label, mapping_of(entry)
 
 
-def _labels(entry: object, names: Sequence[str], key: str) -> Figure | None:
-    facts = mapping_of(entry)
-    parts = [
-        ("found", row_of(facts.get("true_positive")), 2),
-        ("missed", row_of(facts.get("false_negative")), 4),
-        ("false alarm", row_of(facts.get("false_positive")), 1),
-    ]
-    size = len(parts[0][1])
-    if not size or any(len(values) != size for _, values, _ in parts):
-        return None
-    labels = [names[i] if i < len(names) else str(i) for i in range(size)]
-    shapes = ("", "/", "x")
-    traces: list[Trace] = [
-        {
-            "type": "bar",
-            "name": name,
-            "x": labels,
-            "y": values,
-            "marker": {"color": color(index), "pattern": {"shape": shape}},
-        }
-        for (name, values, index), shape in zip(parts, shapes, strict=True)
-    ]
-    return Figure(
-        f"labels-{key}",
-        "Answers of each label",
-        "For each label how often yes was found, missed, or said wrongly.",
-        traces,
-        {
-            "xaxis": axis("label", type="category", automargin=True),
-            "yaxis": axis("count"),
-            "barmode": "group",
-        },
-    )
+def _over(value: float | None, whole: float, least: float = -1.0) -> float | None:
+    share = None if value is None else round_off(value / whole)
+    return None if share is None or share < least else share
 
 
-def _by_distance(entry: object, key: str) -> Figure | None:
-    facts = mapping_of(entry)
-    error, count = row_of(facts.get("error")), row_of(facts.get("num_nodes"))
-    if not known(error) or len(error) != len(count):
-        return None
-    trace = line("error", range(len(error)), error, 0)
-    trace |= {
-        "mode": "lines+markers",
-        "text": [f"{number(n)} nodes" for n in count],
-        "marker": {"size": 8, "color": color(0)},
-        "connectgaps": True,
-    }
-    return Figure(
-        f"distance-{key}",
-        "Error by distance from the training nodes",
-        "Mean error of nodes by hops from the nearest training node: "
-        + "; ".join(f"{k} hops {number(v)}" for k, v in enumerate(error[:12]) if v is not None)
-        + ".",
-        [trace],
-        {"xaxis": axis("hops", dtick=1), "yaxis": axis("mean error", rangemode="tozero")},
-    )
-
-
-def _over(value: float | None, whole: float) -> float | None:
-    return None if value is None else round_off(value / whole)
-
-
-def _above(values: Sequence[float | None]) -> list[float | None]:
-    return [None if v is None or v < _FLOOR else v for v in values]
+def _places(value: object, count: int) -> list[int]:
+    r"""Whole numbers below a count; empty if one is anything else."""
+    items = items_of(value)
+    good = all(type(item) is int and 0 <= item < count for item in items)
+    return [item for item in items if isinstance(item, int)] if good else []

@@ -1,15 +1,17 @@
-"""The table of a data set: the runs of a page beside the numbers of the paper."""
+"""The tables of a page: runs beside the numbers of the paper, and settings beside each other."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from torch_grama.report.held_results import is_old
-from torch_grama.report.metric_scale import scale_of
+from torch_grama.report.metric_scale import MetricScale, scale_of
 from torch_grama.report.page_cards import name_model
 from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
+from torch_grama.runs.result import deviation
 from torch_grama.runs.run_files import RunFiles
 
 # Tables about one model's settings or its speed; the first of the others wins where two agree.
@@ -18,7 +20,7 @@ _OTHER_QUESTIONS = ("ablation", "runtime")
 
 @dataclass(frozen=True)
 class PageRow:
-    r"""A row of the table.
+    r"""A row of the table of a data set.
 
     Attributes:
         model: The model.
@@ -49,27 +51,21 @@ class PageTable:
 
     Attributes:
         data: The data set.
-        heading: The metric with its unit.
-        higher_is_better: Its direction.
+        scale: How its metric is printed.
         rows: The rows, best first.
         sentence: How the best run stands beside the paper.
         origin: The tables of the paper that its numbers come from.
     """
 
     data: str
-    heading: str
-    higher_is_better: bool
+    scale: MetricScale
     rows: Sequence[PageRow]
     sentence: str
     origin: str
 
 
 def compare_runs(runs: Sequence[RunFiles]) -> list[PageTable]:
-    r"""One table for each data set and metric of finished runs.
-
-    Args:
-        runs (sequence of RunFiles): The runs.
-    """
+    r"""One table for each data set and metric of finished runs."""
     groups: dict[tuple[str, str], list[RunFiles]] = {}
     for run in runs:
         if run.is_finished:
@@ -77,53 +73,50 @@ def compare_runs(runs: Sequence[RunFiles]) -> list[PageTable]:
     return [_table(data, metric, found) for (data, metric), found in groups.items()]
 
 
+def setting_rows(
+    runs: Sequence[RunFiles], part: Literal["settings", "environment"]
+) -> list[tuple[str, list[str], bool]]:
+    r"""Lays the settings of runs side by side, or their environments: the name of each, its value
+    in each run, empty where a run has none, and whether the runs differ; those that do come first.
+    """
+    texts = [run.settings if part == "settings" else run.environment for run in runs]
+    rows = []
+    for name in dict.fromkeys(name for own in texts for name in own):
+        values = [own.get(name, "") for own in texts]
+        rows.append((name, values, len(set(values)) > 1))
+    return sorted(rows, key=lambda row: not row[2])
+
+
 def _table(data: str, metric: str, runs: Sequence[RunFiles]) -> PageTable:
     scale = scale_of(metric)
-    ours = [_row(run, metric) for run in runs] + _means(runs, metric)
+    ours = [_row(run, scale) for run in runs] + _means(runs, scale)
     paper, origin = _paper(data, metric)
     sign = -1 if scale.higher_is_better else 1
     rows = sorted([*ours, *paper], key=lambda row: (row.value is None, sign * (row.value or 0)))
-    unit = " (%)" if scale.factor == 100 else ""
-    return PageTable(
-        data,
-        f"test {scale.label}{unit}",
-        scale.higher_is_better,
-        rows,
-        _sentence(ours, paper, scale.higher_is_better),
-        "; ".join(origin),
-    )
+    return PageTable(data, scale, rows, _sentence(ours, paper, scale), "; ".join(origin))
 
 
-def _row(run: RunFiles, metric: str) -> PageRow:
-    scale = scale_of(metric)
-    test, val = run.number("test"), run.number("val")
-    parameters = run.number("parameters")
-    value = None if test is None else scale.factor * test
-    known = (("seed", run.number("seed")), ("fold", run.number("fold")))
+def _row(run: RunFiles, scale: MetricScale) -> PageRow:
+    test, val, parameters = map(run.number, ("test", "val", "parameters"))
+    notes = [(name, run.number(name)) for name in ("seed", "fold")]
+    words = [f"{name} {value:.0f}" for name, value in notes if value is not None]
+    version = run.environment.get("versions.torch_grama", "")
+    if is_old(run.word("model"), version):
+        words.append(f"made by version {version}, and the model has changed since")
     return PageRow(
         model=name_model(run),
         source=run.name,
-        value=value,
-        text="not read" if value is None else scale.text(value),
+        value=None if test is None else scale.factor * test,
+        text="not read" if test is None else scale.text(scale.factor * test),
         validation="" if val is None else scale.text(scale.factor * val),
         parameters=None if parameters is None else int(parameters),
         is_ours=True,
-        note=", ".join(
-            [f"{name} {value:.0f}" for name, value in known if value is not None] + _age(run)
-        ),
+        note=", ".join(words),
     )
 
 
-def _age(run: RunFiles) -> list[str]:
-    version = run.environment.get("versions.torch_grama", "")
-    if not is_old(run.word("model"), version):
-        return []
-    return [f"made by version {version}, and the model has changed since"]
-
-
-def _means(runs: Sequence[RunFiles], metric: str) -> list[PageRow]:
+def _means(runs: Sequence[RunFiles], scale: MetricScale) -> list[PageRow]:
     r"""The mean over runs of one model, where there are several."""
-    scale = scale_of(metric)
     groups: dict[str, list[float]] = {}
     for run in runs:
         test = run.number("test")
@@ -132,17 +125,9 @@ def _means(runs: Sequence[RunFiles], metric: str) -> list[PageRow]:
     rows = []
     for model, values in groups.items():
         if len(values) > 1:
-            mean, deviation = statistics.fmean(values), statistics.stdev(values)
-            rows.append(
-                PageRow(
-                    model,
-                    f"mean of {len(values)} runs here",
-                    mean,
-                    scale.text(mean),
-                    f"± {scale.text_of_deviation(deviation, mean)}",
-                    is_ours=True,
-                )
-            )
+            source, mean = f"mean of {len(values)} runs here", statistics.fmean(values)
+            spread = _spread(scale, mean, deviation(values))
+            rows.append(PageRow(model, source, mean, scale.text(mean), spread, is_ours=True))
     return rows
 
 
@@ -157,29 +142,27 @@ def _paper(data: str, metric: str) -> tuple[list[PageRow], list[str]]:
             if (cell.data, cell.metric) != (data, metric) or cell.row in rows:
                 continue
             origin[cell.table] = None
-            rows[cell.row] = PageRow(
-                cell.row,
-                "paper",
-                cell.mean,
-                cell.note or "-" if cell.mean is None else scale.text(cell.mean),
-                ""
-                if cell.mean is None or cell.deviation is None
-                else f"± {scale.text_of_deviation(cell.deviation, cell.mean)}",
-                note="" if cell.mean is None else cell.note,
-            )
+            row = PageRow(cell.row, "paper", None, cell.note or "-")
+            if cell.mean is not None:
+                spread = _spread(scale, cell.mean, cell.deviation)
+                text = scale.text(cell.mean)
+                row = PageRow(cell.row, "paper", cell.mean, text, spread, note=cell.note)
+            rows[cell.row] = row
     return list(rows.values()), list(origin)
 
 
-def _sentence(ours: Sequence[PageRow], paper: Sequence[PageRow], higher: bool) -> str:
-    choose = max if higher else min
-    mine = [row.value for row in ours if row.value is not None]
-    theirs = [row for row in paper if row.value is not None]
+def _spread(scale: MetricScale, mean: float, deviation: float | None) -> str:
+    return "" if deviation is None else f"± {scale.text_of_deviation(deviation, mean)}"
+
+
+def _sentence(ours: Sequence[PageRow], paper: Sequence[PageRow], scale: MetricScale) -> str:
+    theirs = [row.value for row in paper if row.value is not None]
+    best = scale.best(row.value for row in ours if row.value is not None)
     if not theirs:
         return "The paper prints no number for this data set and metric."
-    if not mine:
+    if best is None:
         return "No run here has read its test part yet."
-    best = choose(mine)
-    beaten = sum((best > row.value) == higher for row in theirs if row.value not in (None, best))
+    beaten = sum((best > value) == scale.higher_is_better for value in theirs if value != best)
     return (
         f"The best run here is ahead of {beaten} of the {len(theirs)} numbers that the paper "
         f"prints. Those are means over several seeds or folds, with the paper's budget; a single "
