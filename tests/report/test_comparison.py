@@ -33,7 +33,6 @@ def comparison(tmp_path):
     write_result(tmp_path, model="mine_own", test=0.6)
     write_result(tmp_path, suite="other", model="gat", test=0.99)
     held, _ = gather([tmp_path])
-    constant = HeldNumber("hetero", "", "minesweeper", "constant", "roc_auc", held[0].runs)
     return compare(
         "hetero",
         "Heterophilic graphs",
@@ -41,7 +40,7 @@ def comparison(tmp_path):
         ["hetero"],
         held,
         models=["tuned-gcn"],
-        references={"constant": {"minesweeper": constant}},
+        references={"constant": {"minesweeper": 0.5}},
         notes=["A note."],
     )
 
@@ -121,6 +120,8 @@ def test_csv_holds_every_cell(comparison):
     assert (found["runs"], found["budget"], found["paper_mean"]) == ("2", "paper", "95.27")
     missing = next(r for r in rows if (r["model"], r["data"]) == ("gat", "minesweeper"))
     assert (missing["mean"], missing["absent"]) == ("", "not run")
+    constant = [(r["mean"], r["absent"]) for r in rows if r["model"] == "constant"]
+    assert constant == [("50.0", ""), ("", "data not here")]
 
 
 def test_plain_text_lines_up(comparison):

@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from torch_grama.report.demo_page import DemoText, build_demo_page
-from torch_grama.report.error_table import ErrorRow, ErrorTable
+from torch_grama.report.error_table import DemoText, ErrorRow, ErrorTable, build_demo_page
 from torch_grama.report.held_results import RunResult
 
 RUN = RunResult(0.1, 0.1, 0, 0, 6, 12345, 7.0, "bench", Path("runs/<odd>/result.json"))

@@ -12,9 +12,10 @@ import pytest
 from run_folders import make_analysis, write_run
 
 from torch_grama.cli import main
-from torch_grama.report.page import MAX_BYTES, PageError, build_page, embed_json, write_page
+from torch_grama.report.page import MAX_BYTES, build_page, embed_json, write_page
 from torch_grama.report.page_tables import compare_runs
 from torch_grama.runs.run_files import read_run_files
+from torch_grama.runs.run_folder import RunError
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{7*7}}"
 
@@ -141,12 +142,12 @@ def test_detail_gives_way_where_the_page_would_be_too_large(tmp_path, short, mon
     assert len(smaller.encode()) < size
     assert "The dynamics of 2 runs are left out" in smaller
     monkeypatch.setattr("torch_grama.report.page.MAX_BYTES", 1000)
-    with pytest.raises(PageError, match="name fewer runs"):
+    with pytest.raises(RunError, match="name fewer runs"):
         build_page(runs)
 
 
 def test_no_run_no_page():
-    with pytest.raises(PageError, match="at least one run"):
+    with pytest.raises(RunError, match="at least one run"):
         build_page([])
 
 

@@ -7,7 +7,7 @@ import pytest
 from run_folders import make_analysis, write_run
 
 from torch_grama.report.dynamics_figures import dynamics_figures
-from torch_grama.report.figure_parts import cube_of, matrix_of, number, plain, row_of, scale_for
+from torch_grama.report.figure_parts import number, plain, scale_for
 from torch_grama.report.learning_figures import learning_figures
 from torch_grama.report.mistake_figures import error_figures
 from torch_grama.report.page_cards import block_rows, summarize_run
@@ -259,10 +259,3 @@ def test_only_a_wide_span_of_positive_values_is_logarithmic():
 
 def test_mark_up_for_the_drawing_library_is_escaped():
     assert plain("<b>&") == "&lt;b&gt;&amp;"
-
-
-def test_ragged_lists_are_no_matrix():
-    assert row_of([1, "a", None, 2.00001]) == [1.0, None, None, 2.0]
-    assert matrix_of([[1, 2], [3]]) == []
-    assert cube_of([[[1]], [[1, 2]]]) == []
-    assert cube_of([[[1]], [[2]]]) == [[[1.0]], [[2.0]]]

@@ -125,6 +125,12 @@ def test_only_the_wanted_budget_counts(tmp_path):
     assert len(rows(build_readme_table(held, "smoke"))) == 1
 
 
+def test_a_number_without_a_test_value_is_none(tmp_path):
+    write_result(tmp_path, model="grama-gcn", test=None)
+    held, _ = gather([tmp_path])
+    assert build_readme_table(held) == NOTHING
+
+
 def test_deviation_and_runs_are_stated(tmp_path):
     for fold, test in enumerate((0.7, 0.9)):
         write_result(tmp_path, model="grama-gcn", fold=fold, test=test)

@@ -9,7 +9,6 @@ from run_folders import write_run
 from torch_grama.runs.run_files import (
     MAX_POINTS,
     RunFiles,
-    as_number,
     expand_folders,
     find_runs,
     flatten,
@@ -29,7 +28,7 @@ def test_a_whole_run(tmp_path):
     assert (run.number("test"), run.word("data")) == (0.9, "minesweeper")
     assert run.num_epochs == 10
     assert run.columns["val/roc_auc"][3] == pytest.approx(0.62)
-    assert [entry["epoch"] for entry in run.coefficients] == list(range(10))
+    assert [entry.number("epoch") for entry in run.coefficients] == list(range(10))
     assert [name for name, _ in run.files][:2] == ["config.yaml", "result.json"]
 
 
@@ -152,7 +151,7 @@ def test_a_table_beyond_the_limit_is_refused(tmp_path, monkeypatch):
 def test_lines_of_coefficients_that_are_broken_are_passed_over(tmp_path):
     folder = write_run(tmp_path / "run")
     (folder / "coefficients.jsonl").write_text('{"epoch": 1, "blocks": []}\nrubbish\n[1]\n{"ep')
-    assert [entry["epoch"] for entry in read_run_files(folder).coefficients] == [1]
+    assert [entry.number("epoch") for entry in read_run_files(folder).coefficients] == [1]
 
 
 def test_settings_are_bounded():
@@ -175,14 +174,6 @@ def test_thinning_keeps_both_ends(length, most):
     assert kept == sorted(set(kept))
     if length:
         assert (kept[0], kept[-1]) == (0, length - 1)
-
-
-@pytest.mark.parametrize(
-    ("value", "number"),
-    [(1, 1.0), (True, None), ("1", None), (None, None), (float("inf"), None), (2.5, 2.5)],
-)
-def test_what_counts_as_a_number(value, number):
-    assert as_number(value) == number
 
 
 def test_runs_are_found_at_any_depth_but_not_through_links(tmp_path):

@@ -15,8 +15,7 @@ from torch_grama.cli.parser import Commands
 from torch_grama.reproduce.worker_processes import prepare_workers
 
 if TYPE_CHECKING:
-    from torch_grama.report.demo_page import DemoText
-    from torch_grama.report.error_table import ErrorTable
+    from torch_grama.report.error_table import DemoText, ErrorTable
     from torch_grama.reproduce.reproduction import PlannedRun
 
 OUT = Path("runs/demo")
@@ -84,9 +83,12 @@ def _demo(arguments: argparse.Namespace) -> int:
     jobs = arguments.jobs or min(MOST_JOBS, os.cpu_count() or 1)
     if jobs > 1:
         prepare_workers()
-    from torch_grama.report.demo_page import build_demo_page
     from torch_grama.report.error_figure import draw_errors
-    from torch_grama.report.error_table import build_error_table, format_error_table
+    from torch_grama.report.error_table import (
+        build_demo_page,
+        build_error_table,
+        format_error_table,
+    )
     from torch_grama.report.held_results import gather
     from torch_grama.reproduce.demo_runs import (
         BUDGETS,
@@ -143,7 +145,7 @@ def _words(
     table: ErrorTable, runs: Sequence[PlannedRun], arguments: argparse.Namespace, seconds: float
 ) -> DemoText:
     from torch_grama import __version__
-    from torch_grama.report.demo_page import DemoText
+    from torch_grama.report.error_table import DemoText
 
     far = table.distances[-1]
     ratio = table.ratio(_BACKBONE, _GRAMA, far)

@@ -265,7 +265,6 @@ def _table(
     suite: Suite, arguments: argparse.Namespace, known: dict[str, ColumnFacts]
 ) -> Comparison:
     from torch_grama.report.comparison import Column, compare
-    from torch_grama.report.held_results import HeldNumber, RunResult
     from torch_grama.reproduce.columns import look_at_column
 
     held = gather_numbers(arguments.runs, arguments.results)
@@ -273,15 +272,12 @@ def _table(
     budget = arguments.budget or (None if arguments.show else "smoke")
     entries = suite.columns(arguments.data, budget)
     columns = []
-    references: dict[str, dict[str, HeldNumber]] = {}
+    references: dict[str, dict[str, float]] = {}
     for entry in entries:
         facts = known.get(entry.label) or look_at_column(suite, entry, may_fetch=False)
         columns.append(Column(entry.label, entry.metric, facts.absent, suite.count_runs(entry)))
         for name, score in facts.references.items():
-            run = RunResult(score, score)
-            references.setdefault(name, {})[entry.label] = HeldNumber(
-                suite.name, "", entry.label, name, entry.metric, (run,)
-            )
+            references.setdefault(name, {})[entry.label] = score
     if arguments.show:
         _check_rows(suite, arguments.models, held)
     return compare(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from torch_grama.report.held_results import HeldNumber, choose_number, explain_old
+from torch_grama.report.held_results import HeldNumber, RunResult, choose_number, explain_old
 from torch_grama.report.metric_scale import MetricScale, scale_of
 from torch_grama.report.paper_numbers import PaperNumber, read_paper_numbers
 
@@ -153,7 +153,7 @@ def compare(
     held: Sequence[HeldNumber],
     models: Sequence[str] = (),
     sources: Mapping[str, str] | None = None,
-    references: Mapping[str, Mapping[str, HeldNumber]] | None = None,
+    references: Mapping[str, Mapping[str, float]] | None = None,
     budget: str | None = None,
     notes: Sequence[str] = (),
     only: Sequence[str] = (),
@@ -170,7 +170,7 @@ def compare(
             there is a number are added in any case. (default: none)
         sources (mapping, optional): For a summary, the experiment that a column is taken from.
             (default: :obj:`None`)
-        references (mapping, optional): For each trivial predictor its number by data set.
+        references (mapping, optional): For each trivial predictor its score by data set.
             (default: none)
         budget (str, optional): The budget to show. (default: the largest of each cell)
         notes (sequence of str, optional): Sentences to print below. (default: none)
@@ -191,20 +191,24 @@ def compare(
         order = only if sources else labels
         labels = {model: labels[model] for model in order if model in labels and model in only}
     printed = {(number.model, number.data, number.metric): number for number in paper}
-    rows = []
-    for model, label in labels.items():
+    trivial = [
+        HeldNumber(suite, "", column.data, name, column.metric, (RunResult(score, score),))
+        for name, by_data in (references or {}).items()
+        for column in columns
+        if (score := by_data.get(column.data)) is not None
+    ]
+
+    def lay(model: str, label: str, missing: str) -> Row:
         cells = []
         for column in columns:
-            number = choose_number(own, suite, column.data, model, budget)
-            absent = "" if number else column.absent or "not run"
-            cell = (model, column.data, column.metric)
-            cells.append(Cell(column, printed.get(cell), number, absent))
-        rows.append(Row(label, model, tuple(cells)))
-    trivial = []
-    for name, by_data in (references or {}).items():
-        found = [(column, by_data.get(column.data)) for column in columns]
-        cells = [Cell(c, None, number, c.absent or "no such reference") for c, number in found]
-        trivial.append(Row(name, name, tuple(cells)))
+            place = (model, column.data, column.metric)
+            number = choose_number([*own, *trivial], suite, column.data, model, budget)
+            absent = "" if number else column.absent or missing
+            cells.append(Cell(column, printed.get(place), number, absent))
+        return Row(label, model, tuple(cells))
+
+    rows = tuple(lay(model, label, "not run") for model, label in labels.items())
+    below = tuple(lay(name, name, "no such reference") for name in references or {})
     shown = [cell.ours for row in rows for cell in row.cells if cell.ours]
-    below = (*notes, *filter(None, [explain_old(shown)]))
-    return Comparison(suite, title, tuple(columns), tuple(rows), tuple(trivial), below)
+    texts = (*notes, *filter(None, [explain_old(shown)]))
+    return Comparison(suite, title, tuple(columns), rows, below, texts)

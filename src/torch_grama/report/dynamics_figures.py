@@ -3,35 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from torch_grama.report.figure_parts import (
-    DIVERGING,
-    SIGNS,
-    Figure,
-    Matrix,
-    Row,
-    Trace,
-    View,
-    axis,
-    color,
-    cube_of,
-    guide,
-    heat_map,
-    known,
-    line,
-    mappings_of,
-    marks,
-    matrix_of,
-    means_of,
-    number,
-    numbers,
-    row_of,
-    sign,
-)
-from torch_grama.runs.run_files import RunFiles, as_number, thin
+from torch_grama.report import figure_parts as draw
+from torch_grama.report.figure_parts import Figure, Trace, known, number
+from torch_grama.runs.record import Matrix, Record, Row
+from torch_grama.runs.run_files import RunFiles, thin
 
-Block = tuple[str, Mapping[str, object]]
+Block = tuple[str, Record]
 Coefficients = tuple[str, Row, Row]
 
 # Graphs whose poles or coefficients are drawn one by one.
@@ -48,31 +27,31 @@ def dynamics_figures(run: RunFiles, key: str) -> list[Figure]:
         run (RunFiles): The run.
         key (str): What tells its figures from those of other runs.
     """
-    blocks = mappings_of(run.analysis.get("blocks"))[:_MAX_BLOCKS]
+    blocks = run.analysis.parts("blocks")[:_MAX_BLOCKS]
     named = [(block_name(block, index), block) for index, block in enumerate(blocks)]
     made = [_poles(run, named, key), _coefficients(run, named, key), _impulse(named, key)]
     return [figure for figure in made if figure is not None]
 
 
-def block_name(block: Mapping[str, object], index: int) -> str:
+def block_name(block: Record, index: int) -> str:
     r"""What a record of a block is called."""
-    place, step = as_number(block.get("block")), as_number(block.get("step"))
+    place, step = block.number("block"), block.number("step")
     name = f"block {index + 1 if place is None else int(place) + 1}"
     return name if step is None else f"{name}, step {int(step) + 1}"
 
 
 def _poles(run: RunFiles, blocks: Sequence[Block], key: str) -> Figure | None:
     r"""The poles of every block on the complex plane, epoch by epoch where they were written."""
-    views: list[View] = []
+    views: list[draw.View] = []
     for epoch, found in _epochs(run, len(run.coefficients)):
-        poles = [matrix_of(block.get("poles")) for block in found]
+        poles = [block.matrix("poles") for block in found]
         if poles and all(map(_are_pairs, poles)):
             marked = [_pole_marks(p, i, f"block {i + 1}") for i, p in enumerate(poles)]
             views.append((epoch, marked))
     final: list[Trace] = []
     largest: list[str] = []
     for index, (name, block) in enumerate(blocks):
-        points = [pole for graph in cube_of(block.get("poles"))[:_MAX_GRAPHS] for pole in graph]
+        points = [pole for graph in block.cube("poles")[:_MAX_GRAPHS] for pole in graph]
         if _are_pairs(points):
             final.append(_pole_marks(points, index, name))
             modulus = max(math.hypot(*known(point)) for point in points)
@@ -96,10 +75,10 @@ def _poles(run: RunFiles, blocks: Sequence[Block], key: str) -> Figure | None:
         "Poles of the blocks on the complex plane with the unit circle; inside it a block forgets, "
         "on it it remembers, outside it grows. "
         + (f"Largest modulus: {', '.join(largest[:12])}." if largest else ""),
-        [guide("unit circle", *circle), *views[-1][1]],
+        [draw.guide("unit circle", *circle), *views[-1][1]],
         {
-            "xaxis": axis("real part", range=span, zeroline=True, constrain="domain"),
-            "yaxis": axis("imaginary part", range=span, scaleanchor="x", zeroline=True),
+            "xaxis": draw.axis("real part", range=span, zeroline=True, constrain="domain"),
+            "yaxis": draw.axis("imaginary part", range=span, scaleanchor="x", zeroline=True),
         },
         views=views if len(views) > 1 else (),
         control="slider" if len(views) > 1 else "",
@@ -110,21 +89,24 @@ def _poles(run: RunFiles, blocks: Sequence[Block], key: str) -> Figure | None:
 def _coefficients(run: RunFiles, blocks: Sequence[Block], key: str) -> Figure | None:
     r"""Heat maps of the coefficients: over blocks, over graphs, over training."""
     means: list[Coefficients] = []
-    by_graph: list[View] = []
+    by_graph: list[draw.View] = []
     for name, block in blocks:
-        phi, theta = (matrix_of(block.get(part))[:_MAX_GRAPHS] for part in ("phi", "theta"))
+        phi, theta = (block.matrix(part)[:_MAX_GRAPHS] for part in ("phi", "theta"))
         if not phi or len(phi) != len(theta):
             continue
-        means.append((name, means_of(phi), means_of(theta)))
+        means.append((name, draw.means_of(phi), draw.means_of(theta)))
         graphs = [f"graph {i + 1}" for i in range(len(phi))]
         if len(graphs) > 1:
             rows = list(zip(graphs, phi, theta, strict=True))
             by_graph.append((f"{name}, graph by graph", [_heat_map(rows)]))
-    views: list[View] = [("all blocks, mean over graphs", [_heat_map(means)])] if means else []
+    views: list[draw.View] = [("all blocks, mean over graphs", [_heat_map(means)])] if means else []
     views += [*by_graph, *_over_training(run)]
     if not views:
         return None
-    words = [f"{name}: phi {numbers(phi)}; theta {numbers(theta)}" for name, phi, theta in means]
+    words = [
+        f"{name}: phi {draw.numbers(phi)}; theta {draw.numbers(theta)}"
+        for name, phi, theta in means
+    ]
     return Figure(
         f"coefficients-{key}",
         "Coefficients",
@@ -132,8 +114,8 @@ def _coefficients(run: RunFiles, blocks: Sequence[Block], key: str) -> Figure | 
         + "; ".join(words[:8]),
         views[0][1],
         {
-            "xaxis": axis("", type="category", side="bottom"),
-            "yaxis": axis("", type="category", autorange="reversed", automargin=True),
+            "xaxis": draw.axis("", type="category", side="bottom"),
+            "yaxis": draw.axis("", type="category", autorange="reversed", automargin=True),
             "margin": {"l": 80},
         },
         views=views if len(views) > 1 else (),
@@ -147,20 +129,20 @@ def _impulse(blocks: Sequence[Block], key: str) -> Figure | None:
     traces: list[Trace] = []
     words = []
     for index, (name, block) in enumerate(blocks):
-        response = matrix_of(block.get("impulse_response"))
+        response = block.matrix("impulse_response")
         if not response:
             continue
-        mean = means_of(response)
+        mean = draw.means_of(response)
         if len(response) > 1:
             lags = [known(lag) for lag in zip(*response, strict=True)]
-            edge: Trace = {"line": {"width": 0, "color": color(index)}}
+            edge: Trace = {"line": {"width": 0, "color": draw.color(index)}}
             edge |= {"showlegend": False, "hoverinfo": "skip"}
-            fill = {"fill": "tonexty", "fillcolor": f"{color(index)}/0.18"}
+            fill = {"fill": "tonexty", "fillcolor": f"{draw.color(index)}/0.18"}
             low, high = ([choose(lag, default=None) for lag in lags] for choose in (min, max))
-            traces.append(line("", range(len(mean)), low, index) | edge)
-            traces.append(line("", range(len(mean)), high, index) | edge | fill)
-        traces.append(line(name, range(len(mean)), mean, index))
-        memory = known(row_of(block.get("memory_length")))
+            traces.append(draw.line("", range(len(mean)), low, index) | edge)
+            traces.append(draw.line("", range(len(mean)), high, index) | edge | fill)
+        traces.append(draw.line(name, range(len(mean)), mean, index))
+        memory = known(block.row("memory_length"))
         lasting = len(memory) < len(response)
         words.append(f"{name} {'never forgets' if lasting else f'{max(memory):.0f} lags'}")
     if not traces:
@@ -171,24 +153,24 @@ def _impulse(blocks: Sequence[Block], key: str) -> Figure | None:
         "Response of each block to a unit input, without the backbone's feedback, mean over "
         f"graphs with their span. Memory: {', '.join(words[:12])}.",
         traces,
-        {"xaxis": axis("lag"), "yaxis": axis("response", zeroline=True)},
+        {"xaxis": draw.axis("lag"), "yaxis": draw.axis("response", zeroline=True)},
         height=420,
     )
 
 
-def _epochs(run: RunFiles, most: int) -> Iterator[tuple[str, list[Mapping[str, object]]]]:
+def _epochs(run: RunFiles, most: int) -> Iterator[tuple[str, list[Record]]]:
     r"""The blocks that were written while training, with the name of the epoch."""
     for place in thin(len(run.coefficients), most):
         entry = run.coefficients[place]
-        epoch = as_number(entry.get("epoch")) or 0
-        yield f"epoch {epoch + 1:.0f}", mappings_of(entry.get("blocks"))[:_MAX_BLOCKS]
+        epoch = entry.number("epoch") or 0
+        yield f"epoch {epoch + 1:.0f}", entry.parts("blocks")[:_MAX_BLOCKS]
 
 
-def _over_training(run: RunFiles) -> list[View]:
+def _over_training(run: RunFiles) -> list[draw.View]:
     rows: dict[int, list[Coefficients]] = {}
     for epoch, blocks in _epochs(run, _MAX_ROWS):
         for index, block in enumerate(blocks):
-            phi, theta = row_of(block.get("phi")), row_of(block.get("theta"))
+            phi, theta = block.row("phi"), block.row("theta")
             if phi:
                 rows.setdefault(index, []).append((epoch, phi, theta))
     return [
@@ -205,12 +187,12 @@ def _heat_map(rows: Sequence[Coefficients]) -> Trace:
     low = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
     values = [[*phi, *[None] * (p - len(phi)), *theta] for _, phi, theta in rows]
     bound = max([abs(v) for row in values for v in known(row)] or [1.0]) or 1.0
-    trace = heat_map(
+    trace = draw.heat_map(
         [name.translate(low) for name in names],
         [name for name, _, _ in rows],
         values,
         (-bound, bound),
-        colorscale=DIVERGING,
+        colorscale=draw.DIVERGING,
         hovertemplate="%{y}, %{x}: %{z:.4g}<extra></extra>",
     )
     if len(rows) > 40:
@@ -222,10 +204,12 @@ def _heat_map(rows: Sequence[Coefficients]) -> Trace:
 
 def _pole_marks(points: Matrix, index: int, name: str) -> Trace:
     # open signs: those of two blocks often lie on each other
-    style = sign(index, 12, symbol=f"{SIGNS[index % len(SIGNS)]}-open", line={"width": 2.2})
+    style = draw.sign(
+        index, 12, symbol=f"{draw.SIGNS[index % len(draw.SIGNS)]}-open", line={"width": 2.2}
+    )
     x, y = ([point[place] for point in points] for place in (0, 1))
     hover = "%{x:.4f} %{y:+.4f} i<extra>%{fullData.name}</extra>"
-    return marks(name, x, y, style, hovertemplate=hover)
+    return draw.marks(name, x, y, style, hovertemplate=hover)
 
 
 def _are_pairs(points: Matrix) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import cycle
+from itertools import accumulate, cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,20 +112,14 @@ def spread(heights: Sequence[float], gap: float, top: float = 1.0) -> list[float
         >>> spread([0.5, 0.5, 0.9], 0.1)
         [0.45, 0.55, 0.9]
     """
-    order = sorted(range(len(heights)), key=lambda index: heights[index])
-    groups: list[tuple[float, int]] = []  # center and number of labels that touch each other
-    for index in order:
-        groups.append((min(heights[index], top), 1))
-        while len(groups) > 1:
-            (lower, below), (upper, above) = groups[-2:]
-            if upper - lower >= gap * (below + above) / 2 - 1e-12:
-                break
-            together = below + above
-            center = (lower * below + upper * above) / together
-            groups[-2:] = [(min(center, top - gap * (together - 1) / 2), together)]
-    moved = [0.0] * len(heights)
-    places = iter(order)
-    for center, members in groups:
-        for step in range(members):
-            moved[next(places)] = center + gap * (step - (members - 1) / 2)
-    return moved
+    order = sorted(range(len(heights)), key=heights.__getitem__)
+    rising = [min(heights[index], top) for index in order]
+    # the mean of moving all up and moving all down keeps the gap, and groups where they were
+    up = accumulate(rising, lambda below, height: max(height, below + gap))
+    down = [*accumulate(rising[::-1], lambda above, height: min(height, above - gap))][::-1]
+    middle = [(high + low) / 2 for high, low in zip(up, down, strict=True)]
+    falling = accumulate(
+        middle[::-1], lambda above, height: min(height, above - gap), initial=top + gap
+    )
+    placed = dict(zip(order[::-1], [*falling][1:], strict=True))
+    return [placed[index] for index in range(len(heights))]

@@ -1,12 +1,16 @@
-"""Errors of several models against the distance that information must travel."""
+"""Errors of several models against the distance that information must travel, as a table and as a
+self-contained page."""
 
 from __future__ import annotations
 
+import base64
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from torch_grama.report.held_results import HeldNumber, RunResult
+from torch_grama.report.rendering import render
 
 
 @dataclass(frozen=True)
@@ -119,4 +123,52 @@ def format_error_table(table: ErrorTable) -> str:
     return "".join(
         "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip() + "\n"
         for line in lines
+    )
+
+
+@dataclass(frozen=True)
+class DemoText:
+    r"""The words of the page.
+
+    Attributes:
+        title: The heading.
+        lead: What is asked of the models.
+        finding: What was measured, in a sentence.
+        reading: What must be known to judge it.
+        trivial: What the trivial predictors are.
+        settings: Name to value of what all runs have in common.
+        commands: Lines for a terminal.
+        footer: The last line.
+    """
+
+    title: str
+    lead: str
+    finding: str
+    reading: str
+    trivial: str
+    settings: Mapping[str, str]
+    commands: Sequence[str]
+    footer: str
+
+
+def build_demo_page(table: ErrorTable, picture: Path, text: DemoText, base: Path) -> str:
+    r"""Returns the page as HTML: one file, which asks for nothing from anywhere.
+
+    Args:
+        table (ErrorTable): The errors.
+        picture (Path): A PNG of them, which becomes part of the page.
+        text (DemoText): The words.
+        base (Path): The folder of the page; run folders are named as seen from there.
+    """
+
+    def seen_from_there(path: Path) -> Path:
+        return path.relative_to(base) if path.is_relative_to(base) else path
+
+    return render(
+        "demo.html.jinja",
+        text=text,
+        table=table,
+        picture=base64.b64encode(picture.read_bytes()).decode("ascii"),
+        format_error=format_error,
+        place=seen_from_there,
     )

@@ -1,5 +1,4 @@
-"""What all figures of the page have in common: numbers out of JSON that may hold anything, and a
-specification that the browser draws.
+"""What all figures of the page have in common: a specification that the browser draws.
 
 Colours are tokens, such as ``@0`` for the first of the palette, which the page replaces by those of
 the theme; every series has a dash or a sign of its own besides.
@@ -11,19 +10,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from torch_grama.runs.run_files import as_number
+from torch_grama.runs.record import Matrix, Row, round_off
 
 Trace = dict[str, object]
 View = tuple[str, list[Trace]]
-Row = list[float | None]
-Matrix = list[Row]
-Cube = list[Matrix]
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SIGNS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
 DIVERGING, SEQUENTIAL = "@diverging", "@sequential"
-# More rows than any figure here shows.
-_MAX = 4096
 
 
 @dataclass(frozen=True)
@@ -150,39 +144,6 @@ def span(values: Sequence[float | None]) -> str:
     return f"from {number(there[0])} to {number(there[-1])}"
 
 
-def items_of(value: object) -> list[object]:
-    r"""A list; empty for anything else."""
-    return value[:_MAX] if isinstance(value, list) else []
-
-
-def row_of(value: object) -> Row:
-    r"""A list of numbers, :obj:`None` for what is none; empty for what is no list."""
-    return [round_off(as_number(item)) for item in items_of(value)]
-
-
-def matrix_of(value: object) -> Matrix:
-    r"""A list of equally long lists of numbers; empty for anything else."""
-    rows = [row_of(item) for item in items_of(value)]
-    return rows if len({len(row) for row in rows}) == 1 else []
-
-
-def cube_of(value: object) -> Cube:
-    r"""A list of such lists of one shape; empty for anything else."""
-    matrices = [matrix_of(item) for item in items_of(value)]
-    shapes = {(len(matrix), len(matrix[0])) for matrix in matrices if matrix}
-    return matrices if all(matrices) and len(shapes) == 1 else []
-
-
-def mapping_of(value: object) -> Mapping[str, object]:
-    r"""A mapping; empty for anything else."""
-    return value if isinstance(value, dict) else {}
-
-
-def mappings_of(value: object) -> list[Mapping[str, object]]:
-    r"""The mappings in a list."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
 def known(values: Sequence[float | None]) -> list[float]:
     r"""The numbers of a list without its gaps."""
     return [value for value in values if value is not None]
@@ -192,8 +153,3 @@ def means_of(rows: Matrix) -> Row:
     r"""The mean of each column of a matrix, without its gaps."""
     columns = [known(column) for column in zip(*rows, strict=True)]
     return [round_off(sum(there) / len(there)) if there else None for there in columns]
-
-
-def round_off(value: float | None) -> float | None:
-    r"""Four digits: more than a figure shows."""
-    return None if value is None else float(f"{value:.4g}")

@@ -217,10 +217,12 @@ def gather(folders: Iterable[Path]) -> tuple[list[HeldNumber], list[str]]:
 def choose_number(
     numbers: Sequence[HeldNumber], suite: str, data: str, model: str, budget: str | None = None
 ) -> HeldNumber | None:
-    r"""Returns the number of one cell: of the wanted budget, or of the largest that was run."""
+    r"""Returns the number of one cell: of the wanted budget, or of the largest that was run; one
+    that cost nothing has no budget, and counts for all.
+    """
     found = [n for n in numbers if (n.suite, n.data, n.model) == (suite, data, model)]
     if budget:
-        found = [number for number in found if number.budget == budget]
+        found = [number for number in found if number.budget in (budget, "")]
     order = {name: place for place, name in enumerate(BUDGETS)}
     return min(found, key=lambda number: order.get(number.budget, len(order)), default=None)
 

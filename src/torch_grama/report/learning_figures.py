@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torch_grama.report.figure_parts import (
-    Figure,
-    Trace,
-    axis,
-    known,
-    line,
-    marks,
-    number,
-    scale_for,
-    sign,
-    span,
-)
+from torch_grama.report import figure_parts as draw
+from torch_grama.report.figure_parts import Figure, Trace, known, number
 from torch_grama.report.metric_scale import scale_of
 from torch_grama.runs.run_files import RunFiles
 
@@ -39,10 +29,10 @@ def _loss_figure(runs: Sequence[RunFiles]) -> Figure:
             if known(values):
                 label = f"{run.name}, {what}" if len(runs) > 1 else what
                 traces.append(_curve(label, run, values, index, dash))
-                words.append(f"{label} {span(values)}")
+                words.append(f"{label} {draw.span(values)}")
                 drawn += known(values)
     text = f"Loss against epoch: {'; '.join(words[:12])}."
-    layout = {"xaxis": axis("epoch"), "yaxis": axis("loss", **scale_for(drawn))}
+    layout = {"xaxis": draw.axis("epoch"), "yaxis": draw.axis("loss", **draw.scale_for(drawn))}
     return Figure("losses", "Loss", text, traces, layout)
 
 
@@ -57,7 +47,7 @@ def _metric_figure(runs: Sequence[RunFiles], column: str, place: int) -> Figure:
         if not known(values):
             continue
         traces.append(_curve(run.name, run, values, index, None))
-        words.append(f"{run.name} {span(values)}")
+        words.append(f"{run.name} {draw.span(values)}")
         drawn += known(values)
         # the curve may have been thinned at the epoch whose weights were kept
         kept = run.number("best_epoch")
@@ -65,7 +55,7 @@ def _metric_figure(runs: Sequence[RunFiles], column: str, place: int) -> Figure:
         best = next((v for e, v in zip(epochs, values, strict=False) if e == kept), None)
         if kept is not None and best is not None:
             point = float(f"{best:.5g}")
-            mark = marks(f"{run.name}, kept", [kept + 1], [point], sign(index, 11))
+            mark = draw.marks(f"{run.name}, kept", [kept + 1], [point], draw.sign(index, 11))
             traces.append(mark | {"showlegend": False})
             words[-1] += f", kept weights of epoch {kept + 1:.0f} with {number(best)}"
     return Figure(
@@ -73,7 +63,10 @@ def _metric_figure(runs: Sequence[RunFiles], column: str, place: int) -> Figure:
         f"Validation {label}, {'higher' if scale.higher_is_better else 'lower'} is better",
         f"Validation {name} against epoch: {'; '.join(words[:12])}.",
         traces,
-        {"xaxis": axis("epoch"), "yaxis": axis(f"validation {label}", **scale_for(drawn))},
+        {
+            "xaxis": draw.axis("epoch"),
+            "yaxis": draw.axis(f"validation {label}", **draw.scale_for(drawn)),
+        },
     )
 
 
@@ -85,5 +78,5 @@ def _curve(
         for epoch, value in zip(run.columns.get("epoch", ()), values, strict=False)
         if epoch is not None and value is not None
     ]
-    trace = line(name, [e for e, _ in pairs], [v for _, v in pairs], index, dash)
+    trace = draw.line(name, [e for e, _ in pairs], [v for _, v in pairs], index, dash)
     return trace | {"mode": "markers"} if len(pairs) == 1 else trace

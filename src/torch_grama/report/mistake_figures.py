@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from torch_grama.report.figure_parts import (
-    SEQUENTIAL,
-    Figure,
-    Trace,
-    axis,
-    color,
-    guide,
-    heat_map,
-    items_of,
-    known,
-    line,
-    mapping_of,
-    marks,
-    matrix_of,
-    number,
-    numbers,
-    plain,
-    round_off,
-    row_of,
-    sign,
-)
-from torch_grama.runs.run_files import RunFiles, as_number
+from torch_grama.report import figure_parts as draw
+from torch_grama.report.figure_parts import Figure, Trace, known, number
+from torch_grama.runs.record import Record, round_off
+from torch_grama.runs.run_files import RunFiles
 from torch_grama.runs.words import clip
 
 _MAX_CLASSES = 60
@@ -40,13 +22,13 @@ def error_figures(run: RunFiles, key: str, many: bool = False) -> list[Figure]:
         key (str): What tells its figures from those of other runs.
         many (bool, optional): Whether the titles name the run. (default: :obj:`False`)
     """
-    errors = mapping_of(run.analysis.get("errors"))
-    names = [plain(clip(name, 40)) for name in items_of(run.facts.get("class_names"))]
+    errors = run.analysis.part("errors")
+    names = [draw.plain(clip(name, 40)) for name in run.facts.items("class_names")]
     found = [
-        _confusion(mapping_of(errors.get("classes")), names, key),
-        _against(mapping_of(errors.get("regression")), key),
-        _labels(mapping_of(errors.get("labels")), names, key),
-        _by_distance(mapping_of(errors.get("by_distance")), key),
+        _confusion(errors.part("classes"), names, key),
+        _against(errors.part("regression"), key),
+        _labels(errors.part("labels"), names, key),
+        _by_distance(errors.part("by_distance"), key),
     ]
     figures = [figure for figure in found if figure is not None]
     if many:
@@ -54,13 +36,13 @@ def error_figures(run: RunFiles, key: str, many: bool = False) -> list[Figure]:
     return figures
 
 
-def _confusion(facts: Mapping[str, object], names: Sequence[str], key: str) -> Figure | None:
-    counts = matrix_of(facts.get("confusion"))
+def _confusion(facts: Record, names: Sequence[str], key: str) -> Figure | None:
+    counts = facts.matrix("confusion")
     if not counts or len(counts) != len(counts[0]) or len(counts) > _MAX_CLASSES:
         return None
     labels = _name(names, len(counts))
     wholes = [sum(known(row)) for row in counts]
-    shown = heat_map(
+    shown = draw.heat_map(
         labels,
         labels,
         [
@@ -69,7 +51,7 @@ def _confusion(facts: Mapping[str, object], names: Sequence[str], key: str) -> F
         ],
         (0, 1),
         text=[[number(v, 4) for v in row] for row in counts],
-        colorscale=SEQUENTIAL,
+        colorscale=draw.SEQUENTIAL,
         hovertemplate="true %{y}, predicted %{x}: %{text} (%{z:.1%})<extra></extra>",
     )
     shown["colorbar"] = {"thickness": 12, "outlinewidth": 0, "tickformat": ".0%"}
@@ -79,43 +61,43 @@ def _confusion(facts: Mapping[str, object], names: Sequence[str], key: str) -> F
         f"confusion-{key}",
         "Confusion matrix",
         f"True class by row, predicted class by column, share of each true class. Accuracy "
-        f"{number(as_number(facts.get('accuracy')))}, balanced "
-        f"{number(as_number(facts.get('balanced_accuracy')))}.",
+        f"{number(facts.number('accuracy'))}, balanced "
+        f"{number(facts.number('balanced_accuracy'))}.",
         [shown],
         {
-            "xaxis": axis("predicted", type="category", automargin=True),
-            "yaxis": axis("true", type="category", autorange="reversed", automargin=True),
+            "xaxis": draw.axis("predicted", type="category", automargin=True),
+            "yaxis": draw.axis("true", type="category", autorange="reversed", automargin=True),
         },
         height=380,
     )
 
 
-def _against(facts: Mapping[str, object], key: str) -> Figure | None:
-    predicted, true = matrix_of(facts.get("predicted")), matrix_of(facts.get("true"))
+def _against(facts: Record, key: str) -> Figure | None:
+    predicted, true = facts.matrix("predicted"), facts.matrix("true")
     if not predicted or len(predicted) != len(true) or len(predicted[0]) != len(true[0]):
         return None
     traces: list[Trace] = []
     for place in range(min(len(true[0]), 7)):
         x, y = ([row[place] for row in rows] for rows in (true, predicted))
-        traces.append(marks(f"target {place + 1}", x, y, sign(place, 6, opacity=0.6)))
+        traces.append(draw.marks(f"target {place + 1}", x, y, draw.sign(place, 6, opacity=0.6)))
     targets = [value for row in true for value in known(row)] or [0.0]
     ends = [min(targets), max(targets)]
     return Figure(
         f"against-{key}",
         "Predicted against true",
         f"Predictions against targets, with the line where they are equal. Mean absolute error "
-        f"{numbers(row_of(facts.get('mae')))}; share of variance explained "
-        f"{numbers(row_of(facts.get('r2')))}.",
-        [*traces, guide("equal", ends, ends)],
-        {"xaxis": axis("true"), "yaxis": axis("predicted")},
+        f"{draw.numbers(facts.row('mae'))}; share of variance explained "
+        f"{draw.numbers(facts.row('r2'))}.",
+        [*traces, draw.guide("equal", ends, ends)],
+        {"xaxis": draw.axis("true"), "yaxis": draw.axis("predicted")},
     )
 
 
-def _labels(facts: Mapping[str, object], names: Sequence[str], key: str) -> Figure | None:
+def _labels(facts: Record, names: Sequence[str], key: str) -> Figure | None:
     parts = [
-        ("found", row_of(facts.get("true_positive")), 2, ""),
-        ("missed", row_of(facts.get("false_negative")), 4, "/"),
-        ("false alarm", row_of(facts.get("false_positive")), 1, "x"),
+        ("found", facts.row("true_positive"), 2, ""),
+        ("missed", facts.row("false_negative"), 4, "/"),
+        ("false alarm", facts.row("false_positive"), 1, "x"),
     ]
     size = len(parts[0][1])
     if not size or any(len(values) != size for _, values, _, _ in parts):
@@ -123,7 +105,7 @@ def _labels(facts: Mapping[str, object], names: Sequence[str], key: str) -> Figu
     labels = _name(names, size)
     traces: list[Trace] = []
     for name, values, index, shape in parts:
-        style = {"color": color(index), "pattern": {"shape": shape}}
+        style = {"color": draw.color(index), "pattern": {"shape": shape}}
         traces.append({"type": "bar", "name": name, "x": labels, "y": values, "marker": style})
     return Figure(
         f"labels-{key}",
@@ -131,26 +113,26 @@ def _labels(facts: Mapping[str, object], names: Sequence[str], key: str) -> Figu
         "For each label how often yes was found, missed, or said wrongly.",
         traces,
         {
-            "xaxis": axis("label", type="category", automargin=True),
-            "yaxis": axis("count"),
+            "xaxis": draw.axis("label", type="category", automargin=True),
+            "yaxis": draw.axis("count"),
             "barmode": "group",
         },
     )
 
 
-def _by_distance(facts: Mapping[str, object], key: str) -> Figure | None:
-    error, count = row_of(facts.get("error")), row_of(facts.get("num_nodes"))
+def _by_distance(facts: Record, key: str) -> Figure | None:
+    error, count = facts.row("error"), facts.row("num_nodes")
     if not known(error) or len(error) != len(count):
         return None
-    style: Trace = {"mode": "lines+markers", "marker": {"size": 8, "color": color(0)}}
+    style: Trace = {"mode": "lines+markers", "marker": {"size": 8, "color": draw.color(0)}}
     style |= {"text": [f"{number(n)} nodes" for n in count], "connectgaps": True}
     words = [f"{k} hops {number(v)}" for k, v in enumerate(error[:12]) if v is not None]
     return Figure(
         f"distance-{key}",
         "Error by distance from the training nodes",
         f"Mean error of nodes by hops from the nearest training node: {'; '.join(words)}.",
-        [line("error", range(len(error)), error, 0) | style],
-        {"xaxis": axis("hops", dtick=1), "yaxis": axis("mean error", rangemode="tozero")},
+        [draw.line("error", range(len(error)), error, 0) | style],
+        {"xaxis": draw.axis("hops", dtick=1), "yaxis": draw.axis("mean error", rangemode="tozero")},
     )
 
 

@@ -28,14 +28,11 @@ from torch_grama.report.reach_figures import (
 from torch_grama.report.rendering import read_asset, render
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.run_files import RunFiles, name_apart
+from torch_grama.runs.run_folder import RunError
 
 MAX_BYTES = 8_000_000
 # Runs whose dynamics are drawn one by one; the others stand in cards, curves and tables.
 _MAX_DETAILED = 12
-
-
-class PageError(ValueError):
-    r"""A page that cannot be made; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -67,16 +64,16 @@ def build_page(
         home (str, optional): Address of a page to go back to. (default: none)
 
     Raises:
-        PageError: There is no run, or so many that the page would be too large.
+        RunError: There is no run, or so many that the page would be too large.
     """
     if not runs:
-        raise PageError("Expected at least one run to report (got none)")
+        raise RunError("Expected at least one run to report (got none)")
     runs = name_apart(runs)
     for detailed in (_MAX_DETAILED, 4, 1, 0):
         page = _build(runs, title, links or {}, home, detailed)
         if len(page.html.encode()) <= MAX_BYTES:
             return page
-    raise PageError(
+    raise RunError(
         f"Expected a report below {MAX_BYTES // 1_000_000} MB (got more with {len(runs)} runs): "
         f"name fewer runs"
     )
@@ -91,7 +88,7 @@ def write_page(runs: Sequence[RunFiles], path: str | Path, title: str = "GRAMA r
         title (str, optional): The title. (default: :obj:`"GRAMA report"`)
 
     Raises:
-        PageError: There is no run, or too many.
+        RunError: There is no run, or too many.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch_grama.report.dynamics_figures import block_name
-from torch_grama.report.figure_parts import known, mapping_of, mappings_of, number, row_of
+from torch_grama.report.figure_parts import known, number
 from torch_grama.report.metric_scale import MetricScale, scale_of
 from torch_grama.report.reach_figures import reach_text
-from torch_grama.runs.run_files import RunFiles, as_number
-from torch_grama.runs.words import clip, format_seconds
+from torch_grama.runs.record import Row
+from torch_grama.runs.run_files import RunFiles
+from torch_grama.runs.words import format_seconds
 
 # Coefficients that sum to one have a pole at 1 up to rounding.
 _ROUNDING = 1e-6
@@ -41,7 +42,7 @@ class Card:
 
 def summarize_run(run: RunFiles) -> Card:
     r"""The card of a run."""
-    metric = run.word("metric") or clip(mapping_of(run.facts.get("metric")).get("name", ""), 40)
+    metric = run.word("metric") or run.facts.part("metric").word("name", "", 40)
     scale = scale_of(metric)
     unit = " %" if scale.factor == 100 else ""
     test, val = run.number("test"), run.number("val")
@@ -63,8 +64,8 @@ def summarize_run(run: RunFiles) -> Card:
         facts.append(("parameters", f"{parameters:,.0f}"))
     if seconds is not None:
         facts.append(("time", format_seconds(seconds)))
-    influence = mapping_of(mapping_of(run.analysis.get("influence")).get("model"))
-    if as_number(influence.get("influence_range")) is not None:
+    influence = run.analysis.part("influence").part("model")
+    if influence.number("influence_range") is not None:
         facts.append(("influence range", f"{reach_text(influence)} hops"))
     return Card(
         name=run.name,
@@ -82,22 +83,21 @@ def block_rows(run: RunFiles) -> list[dict[str, str]]:
     analysis.
     """
     rows = []
-    for index, block in enumerate(mappings_of(run.analysis.get("blocks"))[:64]):
-        loop = mapping_of(block.get("closed_loop"))
-        memory = block.get("memory_length")
-        lags = known(row_of(memory))
-        lasting = isinstance(memory, list) and len(lags) < len(memory)
+    for index, block in enumerate(run.analysis.parts("blocks")[:64]):
+        memory, loop = block.row("memory_length"), block.part("closed_loop")
+        lags = known(memory)
+        lasting = len(lags) < len(memory)
         rows.append(
             {
                 "block": block_name(block, index),
-                "backbone": clip(block.get("backbone", "-"), 40),
-                "largest pole": _largest(block.get("radius")),
-                "margin": _tidy(min(known(row_of(block.get("margin"))), default=None)),
-                "Σ|φ| ≤ 1": _yes(block.get("satisfies_condition")),
-                "stable": _yes(block.get("stable")),
+                "backbone": block.word("backbone", "-", 40),
+                "largest pole": _extreme(max, block.row("radius")),
+                "margin": _extreme(min, block.row("margin")),
+                "Σ|φ| ≤ 1": _yes(block.items("satisfies_condition")),
+                "stable": _yes(block.items("stable")),
                 "memory": "unbounded" if lasting else f"{max(lags):.0f} lags" if lags else "-",
-                "closed-loop bound": _largest(loop.get("bound")),
-                "closed-loop radius": _largest(loop.get("radius")),
+                "closed-loop bound": _extreme(max, loop.row("bound")),
+                "closed-loop radius": _extreme(max, loop.row("radius")),
             }
         )
     return rows
@@ -122,15 +122,11 @@ def _learned(values: Sequence[float], scale: MetricScale) -> list[str]:
 
 
 def _stability(run: RunFiles) -> list[str]:
-    blocks = mappings_of(run.analysis.get("blocks"))
+    blocks = run.analysis.parts("blocks")
     if not blocks:
         return []
-    flags = [value for block in blocks for value in _flags(block.get("stable"))]
-    loops = [
-        value
-        for block in blocks
-        for value in known(row_of(mapping_of(block.get("closed_loop")).get("radius")))
-    ]
+    flags = [bool(value) for block in blocks for value in block.items("stable")]
+    loops = [v for block in blocks for v in known(block.part("closed_loop").row("radius"))]
     said = "All blocks are stable on every graph looked at."
     if not all(flags):
         said = f"{flags.count(False)} of {len(flags)} pairs of block and graph are unstable."
@@ -140,24 +136,13 @@ def _stability(run: RunFiles) -> list[str]:
     return [said]
 
 
-def _flags(value: object) -> list[bool]:
-    return [bool(item) for item in value] if isinstance(value, list) else []
+def _yes(values: Sequence[object]) -> str:
+    yes = sum(map(bool, values))
+    if 0 < yes < len(values):
+        return f"{yes} of {len(values)} graphs"
+    return "-" if not values else "yes" if yes else "no"
 
 
-def _yes(value: object) -> str:
-    flags = _flags(value)
-    if not flags:
-        return "-"
-    if all(flags):
-        return "yes"
-    return f"{sum(flags)} of {len(flags)} graphs" if any(flags) else "no"
-
-
-def _largest(value: object) -> str:
-    return _tidy(max(known(row_of(value)), default=None))
-
-
-def _tidy(value: float | None) -> str:
-    if value is not None and abs(value) < _ROUNDING:
-        return "0"
-    return number(value, 4)
+def _extreme(choose: Callable[[Sequence[float]], float], values: Row) -> str:
+    value = choose(known(values)) if known(values) else None
+    return "0" if value is not None and abs(value) < _ROUNDING else number(value, 4)

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from torch_grama.report.figure_parts import (
-    Figure,
-    Trace,
-    axis,
-    cube_of,
-    items_of,
-    known,
-    line,
-    log_scale,
-    mapping_of,
-    matrix_of,
-    number,
-    plain,
-    round_off,
-    row_of,
-    scale_for,
-    sign,
-    span,
-)
-from torch_grama.runs.run_files import RunFiles, as_number
+from torch_grama.report import figure_parts as draw
+from torch_grama.report.figure_parts import Figure, Trace, known, number
+from torch_grama.runs.record import Record, round_off
+from torch_grama.runs.run_files import RunFiles
 from torch_grama.runs.words import clip
 
 _FLOOR = 1e-12
@@ -40,27 +24,27 @@ def influence_figures(runs: Sequence[RunFiles]) -> list[Figure]:
     nodes: list[Trace] = []
     words, drawn, far = [], [], 0
     for label, entry in _series(runs, "influence"):
-        total, mean = row_of(entry.get("total")), row_of(entry.get("mean"))
-        whole = sum(known(total)) + (as_number(entry.get("beyond")) or 0)
+        total, mean = entry.row("total"), entry.row("mean")
+        whole = sum(known(total)) + (entry.number("beyond") or 0)
         if whole <= 0 or len(shares) >= _MAX_SERIES:
             continue
         index = len(shares)
         share, one = ([_over(v, whole, _FLOOR) for v in values] for values in (total, mean))
-        style = {"mode": "lines+markers", "marker": sign(index, 7)}
-        bars = [_over(v, whole) for v in row_of(entry.get("total_error"))]
+        style = {"mode": "lines+markers", "marker": draw.sign(index, 7)}
+        bars = [_over(v, whole) for v in entry.row("total_error")]
         error = {"error_y": {"type": "data", "array": bars, "thickness": 1, "width": 2}}
         shares.append(
-            line(label, range(len(share)), share, index) | style | (error if bars else {})
+            draw.line(label, range(len(share)), share, index) | style | (error if bars else {})
         )
-        nodes.append(line(label, range(len(one)), one, index) | style)
+        nodes.append(draw.line(label, range(len(one)), one, index) | style)
         drawn += known(share)
         far = max(far, len(share))
-        reach = number(as_number(entry.get("influence_range")))
+        reach = number(entry.number("influence_range"))
         words.append(f"{label}: influence range {reach} hops")
     if not shares:
         return []
-    scale = log_scale(drawn)
-    hops = axis("distance in hops", **({"dtick": 1} if far <= 16 else {}))
+    scale = draw.log_scale(drawn)
+    hops = draw.axis("distance in hops", **({"dtick": 1} if far <= 16 else {}))
     text = "; ".join(words[:12])
     return [
         Figure(
@@ -68,14 +52,14 @@ def influence_figures(runs: Sequence[RunFiles]) -> list[Figure]:
             "From all nodes at a distance together",
             f"Share of the influence on a node's output by distance in hops. {text}.",
             shares,
-            {"xaxis": hops, "yaxis": axis("share of influence", **scale)},
+            {"xaxis": hops, "yaxis": draw.axis("share of influence", **scale)},
         ),
         Figure(
             "influence-node",
             "From one node at a distance",
             f"Influence of a single node by distance in hops, on the same scale. {text}.",
             nodes,
-            {"xaxis": hops, "yaxis": axis("influence of one node", **scale)},
+            {"xaxis": hops, "yaxis": draw.axis("influence of one node", **scale)},
         ),
     ]
 
@@ -86,15 +70,15 @@ def reach_rows(runs: Sequence[RunFiles]) -> list[tuple[str, float | None, str, s
     """
     rows = []
     for label, entry in _series(runs, "influence"):
-        samples = number(as_number(entry.get("num_samples")))
-        method = "exact" if entry.get("exact") is True else f"{samples} sampled nodes a graph"
-        rows.append((label, as_number(entry.get("influence_range")), reach_text(entry), method))
+        samples = number(entry.number("num_samples"))
+        method = "exact" if entry.is_true("exact") else f"{samples} sampled nodes a graph"
+        rows.append((label, entry.number("influence_range"), reach_text(entry), method))
     return rows
 
 
-def reach_text(entry: Mapping[str, object]) -> str:
+def reach_text(entry: Record) -> str:
     r"""The influence range of a model with its confidence interval; a dash if it is not known."""
-    reach, error = (as_number(entry.get(f"influence_range{end}")) for end in ("", "_error"))
+    reach, error = (entry.number(f"influence_range{end}") for end in ("", "_error"))
     return number(reach) + ("" if error is None else f" ± {number(error, 2)}")
 
 
@@ -103,15 +87,15 @@ def smoothness_figure(runs: Sequence[RunFiles]) -> Figure | None:
     traces: list[Trace] = []
     words, drawn = [], []
     for label, entry in _series(runs, "smoothness"):
-        energy = row_of(entry.get("energy"))
+        energy = entry.row("energy")
         if not known(energy) or len(traces) >= _MAX_SERIES:
             continue
         index = len(traces)
-        texts = [plain(clip(item, 40)) for item in items_of(entry.get("labels"))]
-        style = {"mode": "lines+markers", "marker": sign(index, 7), "text": texts}
-        traces.append(line(label, range(len(energy)), energy, index) | style)
+        texts = [draw.plain(clip(item, 40)) for item in entry.items("labels")]
+        style = {"mode": "lines+markers", "marker": draw.sign(index, 7), "text": texts}
+        traces.append(draw.line(label, range(len(energy)), energy, index) | style)
         drawn += known(energy)
-        words.append(f"{label} {span(energy)}")
+        words.append(f"{label} {draw.span(energy)}")
     if not traces:
         return None
     return Figure(
@@ -122,8 +106,8 @@ def smoothness_figure(runs: Sequence[RunFiles]) -> Figure | None:
         f"{'; '.join(words[:12])}.",
         traces,
         {
-            "xaxis": axis("recurrence or layer", dtick=1 if len(drawn) < 24 else None),
-            "yaxis": axis("Dirichlet energy", rangemode="tozero", **scale_for(drawn)),
+            "xaxis": draw.axis("recurrence or layer", dtick=1 if len(drawn) < 24 else None),
+            "yaxis": draw.axis("Dirichlet energy", rangemode="tozero", **draw.scale_for(drawn)),
         },
     )
 
@@ -139,15 +123,15 @@ def example_picture(run: RunFiles) -> dict[str, object] | None:
         Positions, edges, names of the nodes, the nodes that can be chosen, the names of the steps,
         and influence by chosen node, step and node.
     """
-    example = mapping_of(run.analysis.get("example"))
-    positions, spread = matrix_of(example.get("positions")), cube_of(example.get("spread"))
+    example = run.analysis.part("example")
+    positions, spread = example.matrix("positions"), example.cube("spread")
     count = len(positions)
     if not 0 < count <= _MAX_NODES or len(positions[0]) != 2 or not spread:
         return None
-    nodes = [0 if node is None else int(node) for node in row_of(example.get("nodes"))]
-    sources = _places(example.get("sources"), count)
-    pairs = [_places(item, count) for item in items_of(example.get("edges"))]
-    labels = [clip(label, 60) for label in items_of(example.get("labels"))][:_MAX_STEPS]
+    nodes = [0 if node is None else int(node) for node in example.row("nodes")]
+    sources = _places(example.items("sources"), count)
+    pairs = [_places(item, count) for item in example.items("edges")]
+    labels = [clip(label, 60) for label in example.items("labels")][:_MAX_STEPS]
     shape = (len(spread), len(spread[0]), len(spread[0][0]))
     if shape != (len(sources), len(labels), count) or len(nodes) != count:
         return None
@@ -166,17 +150,18 @@ def example_picture(run: RunFiles) -> dict[str, object] | None:
     }
 
 
-def _series(runs: Sequence[RunFiles], part: str) -> Iterator[tuple[str, Mapping[str, object]]]:
+def _series(runs: Sequence[RunFiles], part: str) -> Iterator[tuple[str, Record]]:
     r"""What was measured of the models of runs, and of those they are compared with, with names."""
     many = len(runs) > 1
     for run in runs:
-        for name, entry in mapping_of(run.analysis.get(part)).items():
+        measured = run.analysis.part(part)
+        for name in measured:
             label = clip(name, 60)
             if name == "model":
                 label = run.name if many else f"this run ({run.word('model', 'model')})"
             elif many:
                 label = f"{run.name}: {label}"
-            yield label, mapping_of(entry)
+            yield label, measured.part(name)
 
 
 def _over(value: float | None, whole: float, least: float = -1.0) -> float | None:
@@ -186,6 +171,5 @@ def _over(value: float | None, whole: float, least: float = -1.0) -> float | Non
 
 def _places(value: object, count: int) -> list[int]:
     r"""Whole numbers below a count; empty if one is anything else."""
-    items = items_of(value)
-    good = all(type(item) is int and 0 <= item < count for item in items)
-    return [item for item in items if isinstance(item, int)] if good else []
+    items = value if isinstance(value, list) else []
+    return items if all(type(item) is int and 0 <= item < count for item in items) else []

@@ -39,7 +39,7 @@ def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str
     cells = {
         (n.suite, n.data): n.metric
         for n in held
-        if n.budget == budget and not n.suite.startswith(ABLATION)
+        if n.budget == budget and n.mean is not None and not n.suite.startswith(ABLATION)
     }
     if not cells:
         return NOTHING
@@ -49,9 +49,8 @@ def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str
         own = [n for n in held if (n.suite, n.data, n.budget) == (suite, data, budget)]
         grama = _best([n for n in own if n.model.startswith(GRAMA)])
         other = _best([n for n in own if not n.model.startswith(GRAMA)])
-        shown = grama or other
-        assert shown is not None
-        printed += [number for number in (grama, other) if number]
+        found = [number for number in (grama, other) if number]
+        printed += found
         if grama and other and _is_behind(grama, other):
             behind.append(data)
         if ahead := _backbones_ahead(own):
@@ -60,7 +59,7 @@ def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str
             *(data, f"{scale.label} {scale.arrow}"),
             *((grama.text, grama.model) if grama else ("not run", "-")),
             f"{other.text} ({other.model})" if other else "not run",
-            *(_paper(suite, data, metric), str(len(shown.runs)), shown.runs[0].hardware),
+            *(_paper(suite, data, metric), str(len(found[0].runs)), found[0].runs[0].hardware),
         ]
         lines.append(f"| {' | '.join(texts)} |")
     if old := explain_old(printed):

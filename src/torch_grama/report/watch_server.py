@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from torch_grama.report.page import PageError, make_policy
+from torch_grama.report.page import make_policy
 from torch_grama.report.rendering import read_asset, render
 from torch_grama.report.watched_runs import WatchedRuns
 from torch_grama.runs.run_folder import RunError
@@ -122,7 +122,7 @@ class WatchHandler(BaseHTTPRequestHandler):
             split = urlsplit(self.path)
             path = unquote(split.path, errors="strict")
             self._route(path, split.query)
-        except (RunError, FileNotFoundError, PageError):
+        except (RunError, FileNotFoundError):
             self.send_error(HTTPStatus.NOT_FOUND)
         except ValueError:  # an address that cannot be read
             self.send_error(HTTPStatus.BAD_REQUEST)

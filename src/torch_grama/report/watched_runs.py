@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
@@ -58,10 +58,6 @@ class WatchedRuns:
         self.root = Path(root).resolve()
         if not self.root.is_dir():
             raise RunError(f"There is no folder '{root}'; name the folder that holds runs")
-        self._cards: dict[Path, tuple[Signature, Card]] = {}
-        self._pages: OrderedDict[tuple[Path, ...], tuple[tuple[Signature, ...], Page]]
-        self._pages = OrderedDict()
-        self._lock = threading.Lock()
         self._building = threading.Lock()
 
     def list_runs(self) -> tuple[list[ListedRun], int]:
@@ -105,42 +101,34 @@ class WatchedRuns:
             folders (sequence of Path): What :meth:`find` returned.
 
         Raises:
-            RunError: A run is gone.
-            PageError: The page would be too large.
+            RunError: A run is gone, or the page would be too large.
         """
-        key = tuple(folders)
-        signatures = tuple(map(_sign, key))
         with self._building:  # one at a time: the others find it made
-            kept = self._pages.get(key)
-            if kept is not None and kept[0] == signatures:
-                self._pages.move_to_end(key)
-                return kept[1]
-            runs = [read_run_files(folder) for folder in key]
-            links = {str(folder): f"/file/{self._address(folder)}" for folder in key}
-            title = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
-            page = build_page(runs, title, links, home="/")
-            self._pages[key] = (signatures, page)
-            while len(self._pages) > _MAX_PAGES:
-                self._pages.popitem(last=False)
-            return page
+            return _make_page(self.root, tuple(folders), tuple(map(_sign, folders)))
 
     def _listed(self, folder: Path) -> ListedRun:
         signature = _sign(folder)
-        with self._lock:
-            kept = self._cards.get(folder)
-        if kept is None or kept[0] != signature:
-            kept = (signature, summarize_run(read_run_files(folder, brief=True)))
-            with self._lock:
-                self._cards[folder] = kept
+        card = _make_card(folder, signature)
         age = max(0.0, time.time() - max((changed for changed, _ in signature), default=0) / 1e9)
-        state = kept[1].state
+        state = card.state
         if state != "finished":
             state = "running" if age < _FRESH else "stopped"
         path = folder.relative_to(self.root).as_posix()
-        return ListedRun(path, self._address(folder), kept[1], state, format_age(age))
+        return ListedRun(path, quote(path), card, state, format_age(age))
 
-    def _address(self, folder: Path) -> str:
-        return quote(folder.relative_to(self.root).as_posix(), safe="/")
+
+@lru_cache(maxsize=4 * _MAX_LISTED)
+def _make_card(folder: Path, signature: Signature) -> Card:
+    return summarize_run(read_run_files(folder, brief=True))
+
+
+@lru_cache(maxsize=_MAX_PAGES)
+def _make_page(root: Path, folders: tuple[Path, ...], signatures: tuple[Signature, ...]) -> Page:
+    runs = [read_run_files(folder) for folder in folders]
+    places = {folder: quote(folder.relative_to(root).as_posix()) for folder in folders}
+    links = {str(folder): f"/file/{place}" for folder, place in places.items()}
+    title = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
+    return build_page(runs, title, links, home="/")
 
 
 def format_age(seconds: float) -> str:

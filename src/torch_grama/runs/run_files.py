@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from torch_grama.runs.metrics_file import parse_metrics
+from torch_grama.runs.record import Record, as_number
 from torch_grama.runs.run_folder import (
     ANALYSIS,
     COEFFICIENTS,
@@ -60,12 +60,12 @@ class RunFiles:
     name: str
     settings: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
-    result: Mapping[str, object] = field(default_factory=dict)
-    facts: Mapping[str, object] = field(default_factory=dict)
+    result: Record = field(default_factory=Record)
+    facts: Record = field(default_factory=Record)
     columns: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
     num_epochs: int = 0
-    analysis: Mapping[str, object] = field(default_factory=dict)
-    coefficients: Sequence[Mapping[str, object]] = ()
+    analysis: Record = field(default_factory=Record)
+    coefficients: Sequence[Record] = ()
     files: Sequence[tuple[str, str]] = ()
     notes: Sequence[str] = ()
 
@@ -76,14 +76,11 @@ class RunFiles:
 
     def word(self, name: str, default: str = "") -> str:
         r"""A text of the result, or of the settings where there is no result yet."""
-        value = self.result.get(name)
-        if not isinstance(value, str):
-            value = self.settings.get(f"{name}.name", default)
-        return clip(value)
+        return self.result.word(name, self.settings.get(f"{name}.name", default))
 
     def number(self, name: str) -> float | None:
         r"""A number of the result; infinite and undefined ones count as none."""
-        return as_number(self.result.get(name))
+        return self.result.number(name)
 
 
 def read_run_files(folder: str | Path, *, brief: bool = False) -> RunFiles:
@@ -113,8 +110,6 @@ def read_run_files(folder: str | Path, *, brief: bool = False) -> RunFiles:
 
     config, result, facts = map(read, (CONFIG, RESULT, FACTS))
     columns, count = _read_metrics(folder, notes)
-    analysis = {} if brief else read(ANALYSIS)
-    coefficients = [] if brief else _read_coefficients(folder, notes)
     files = _list_files(folder)
     if not files and not notes:
         raise RunError(
@@ -130,12 +125,12 @@ def read_run_files(folder: str | Path, *, brief: bool = False) -> RunFiles:
         name=clip(folder.resolve().name, 120),
         settings=settings,
         environment=flatten(environment) if isinstance(environment, dict) else {},
-        result=result,
-        facts=facts,
+        result=Record(result),
+        facts=Record(facts),
         columns=columns,
         num_epochs=count,
-        analysis=analysis,
-        coefficients=coefficients,
+        analysis=Record({} if brief else read(ANALYSIS)),
+        coefficients=[] if brief else _read_coefficients(folder, notes),
         files=files,
         notes=[clip(note) for note in notes],
     )
@@ -185,17 +180,6 @@ def name_apart(runs: Sequence[RunFiles]) -> list[RunFiles]:
         else run
         for run in runs
     ]
-
-
-def as_number(value: object) -> float | None:
-    r"""A finite number, or :obj:`None`."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
 
 
 def flatten(value: Mapping[str, object], prefix: str = "") -> dict[str, str]:
@@ -259,7 +243,7 @@ def _parse(text: str) -> float | None:
         return None
 
 
-def _read_coefficients(folder: Path, notes: list[str]) -> list[dict[str, object]]:
+def _read_coefficients(folder: Path, notes: list[str]) -> list[Record]:
     try:
         with open_inside(folder, COEFFICIENTS, LIMITS[COEFFICIENTS]) as stream:
             lines = stream.readlines()
@@ -274,8 +258,8 @@ def _read_coefficients(folder: Path, notes: list[str]) -> list[dict[str, object]
             value = json.loads(lines[index])
         except (ValueError, RecursionError):
             continue  # a line that is being written
-        if isinstance(value, dict) and as_number(value.get("epoch")) is not None:
-            found.append(value)
+        if Record(value).number("epoch") is not None:
+            found.append(Record(value))
     return found
 
 
