@@ -100,7 +100,7 @@ def test_warning_names_the_knobs():
     assert memory_warning(10, None, "full") is None
     assert memory_warning(10, 10, "full") is None
     text = memory_warning(3 * 2**30, 2**30, "graphs")
-    assert "about 3.0 GiB and 1.0 GiB are free" in text
+    assert "about 3.2 GB and 1.1 GB are free" in text
     for knob in ("trainer.batch_size", "recompute", "hidden_channels", "precision"):
         assert knob in text
     assert "num_neighbors" in memory_warning(2, 1, "subgraphs")

@@ -9,8 +9,6 @@ from torch_grama.training.progress import (
     PlainReporter,
     RichReporter,
     build_reporter,
-    format_bytes,
-    format_seconds,
 )
 
 START = FitStart("cora", "GRAMA", 12_345, 500_000, "cpu", 3 * 2**20, 0, 10)
@@ -27,7 +25,7 @@ class Terminal(io.StringIO):
 
 def test_lines_say_what_matters():
     assert str(START) == (
-        "cora: GRAMA, 12,345 parameters of 500,000, on cpu, about 3 MiB of memory"
+        "cora: GRAMA, 12,345 parameters of 500,000, on cpu, about 3.1 MB of memory"
     )
     assert str(report(2)) == (
         "epoch 3/10  loss 0.5000  val accuracy 0.7500  best 0.8000 at 2  1 min 01 s left"
@@ -83,14 +81,3 @@ def test_quiet_says_notes_alone_and_json_nothing(word, expected):
 def test_an_unknown_word_is_refused():
     with pytest.raises(ValueError, match=r"'plain', .*got 'plane'"):
         build_reporter("plane")
-
-
-def test_amounts_in_words():
-    assert [format_bytes(n) for n in (10, 2048, 5 * 2**20, 3 * 2**30, 2**44)] == [
-        "10 bytes",
-        "2 KiB",
-        "5 MiB",
-        "3.0 GiB",
-        "16384.0 GiB",
-    ]
-    assert [format_seconds(s) for s in (3.4, 75, 3700)] == ["3 s", "1 min 15 s", "1 h 01 min"]

@@ -33,7 +33,6 @@ _STATUS = {
     "DatasetError": 2,
     "ConfigError": 2,
     "RunError": 2,
-    "PageError": 2,
     "CheckpointError": 1,
     "NonFiniteLossError": 1,
 }

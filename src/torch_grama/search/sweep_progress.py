@@ -8,8 +8,8 @@ import time
 from typing import Literal, TextIO
 
 from torch_grama.runs.bars import Bars
+from torch_grama.runs.words import format_seconds
 from torch_grama.search.trial import TrialOutcome
-from torch_grama.training.progress import format_seconds
 
 SweepReport = Literal["auto", "rich", "plain", "quiet"]
 

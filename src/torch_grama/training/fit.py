@@ -14,6 +14,7 @@ from torch.multiprocessing.spawn import ProcessRaisedException
 
 from torch_grama.nn.padding import PaddingError
 from torch_grama.runs.run_folder import RunFolder
+from torch_grama.runs.words import format_bytes
 from torch_grama.training.captured_step import (
     CapturedTraining,
     pays,
@@ -46,7 +47,6 @@ from torch_grama.training.progress import (
     Reporter,
     ReportName,
     build_reporter,
-    format_bytes,
 )
 from torch_grama.training.signals import SignalWatch, TrainingInterruptedError
 from torch_grama.training.task import GraphTask

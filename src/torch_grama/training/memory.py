@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import Module
 
+from torch_grama.runs.words import format_bytes
 from torch_grama.training.graph_batch import GraphBatch
-from torch_grama.training.progress import format_bytes
 
 # Copies of the parameters: themselves, gradients, and what the optimiser keeps.
 _PARAMETER_COPIES = {"adam": 4, "adamw": 4, "sgd": 3}

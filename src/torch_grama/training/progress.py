@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TextIO
 
 from torch_grama.nn.arguments import choose
+from torch_grama.runs.words import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -249,22 +250,3 @@ def build_reporter(report: ReportName | Reporter, stream: TextIO | None = None) 
     if report == "plain":
         return PlainReporter(stream)
     return SilentReporter(stream if report == "quiet" else None)
-
-
-def format_bytes(count: float) -> str:
-    r"""Bytes as a person says them."""
-    for unit in ("bytes", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}"
-        count /= 1024
-    return f"{count:.1f} GiB"
-
-
-def format_seconds(seconds: float) -> str:
-    r"""A time span as a person says it."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
