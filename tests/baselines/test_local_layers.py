@@ -5,7 +5,7 @@ from baseline_checks import draw_graph, read_batch
 from dense_formulas import gated_gcn, prepare
 
 from torch_grama.baselines import GPS
-from torch_grama.baselines.local_layers import LOCAL_LAYERS, GatedGCNBranch
+from torch_grama.baselines.branch_stack import LOCAL_LAYERS, GatedGCNBranch
 
 GRAPH = draw_graph(7, 0, edge_dim=5)
 

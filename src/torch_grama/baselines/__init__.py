@@ -3,21 +3,17 @@
 from torch_grama.baselines.antisymmetric import ADGN, SWAN
 from torch_grama.baselines.co_gnn import CoGNN
 from torch_grama.baselines.cpgnn import CPGNN
-from torch_grama.baselines.diffusion import DGC, GRAND
+from torch_grama.baselines.diffusion import DGC, GRAND, GraphCON
 from torch_grama.baselines.digl import DIGL, GraphDiffusion
 from torch_grama.baselines.drew import DRewGatedGCN, DRewGCN, DRewGIN
 from torch_grama.baselines.exphormer import Exphormer
-from torch_grama.baselines.fagcn import FAGCN
-from torch_grama.baselines.gbk_gnn import GBKGNN
 from torch_grama.baselines.gcnii import GCNII
 from torch_grama.baselines.glognn import GloGNN
 from torch_grama.baselines.gmn import GMN
 from torch_grama.baselines.goat import GOAT
-from torch_grama.baselines.gps import GPS, Transformer
+from torch_grama.baselines.gps import GPS, GT, Transformer
 from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.graph_mamba import GPSMamba, GraphMamba
-from torch_grama.baselines.graphcon import GraphCON
-from torch_grama.baselines.gt import GT
 from torch_grama.baselines.mamba_block import BidirectionalMamba, MambaBlock
 from torch_grama.baselines.message_passing import ARMA, GAT, GCN, GIN, GINE, GatedGCN, GraphSAGE
 from torch_grama.baselines.mlp import MLP, ResNet
@@ -28,6 +24,7 @@ from torch_grama.baselines.san import SAN, LaplaceEncoder
 from torch_grama.baselines.selective_scan import selective_scan, selective_scan_reference
 from torch_grama.baselines.temporal_gcn import A3TGCN, TGCN
 from torch_grama.baselines.tuned import TunedGAT, TunedGatedGCN, TunedGCN, TunedSAGE
+from torch_grama.baselines.weighed_edges import FAGCN, GBKGNN
 
 __all__ = [
     "A3TGCN",

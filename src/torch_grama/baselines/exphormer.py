@@ -13,11 +13,10 @@ from torch.nn import Embedding, Linear, Module, ModuleList
 from torch_geometric.utils import coalesce, remove_self_loops, to_dense_adj
 
 from torch_grama.baselines.batch_view import BatchView
-from torch_grama.baselines.branch_stack import EdgeOptions, build_frames
+from torch_grama.baselines.branch_stack import EdgeOptions, build_frames, build_local_layers
 from torch_grama.baselines.global_attention import EPSILON, sum_over_edges
 from torch_grama.baselines.graph_model import Card, check_heads
 from torch_grama.baselines.layer_stack import EncodedModel
-from torch_grama.baselines.local_layers import build_local_layers
 from torch_grama.nn.graph_input import GraphInput
 
 

@@ -13,10 +13,9 @@ from torch.utils.checkpoint import checkpoint
 from torch_geometric.utils import degree, scatter
 
 from torch_grama.baselines.batch_view import BatchView, node_noise
-from torch_grama.baselines.branch_stack import EdgeOptions, build_frames
+from torch_grama.baselines.branch_stack import EdgeOptions, build_frames, build_local_layers
 from torch_grama.baselines.graph_model import Card
 from torch_grama.baselines.layer_stack import EncodedModel
-from torch_grama.baselines.local_layers import build_local_layers
 from torch_grama.baselines.mamba_block import BidirectionalMamba
 from torch_grama.nn.arguments import check_positive
 from torch_grama.nn.graph_input import GraphInput

@@ -10,9 +10,8 @@ from torch import Tensor
 from torch.nn import Module
 
 from torch_grama.baselines.batch_view import BatchView, node_noise
-from torch_grama.baselines.branch_stack import BranchStack, EdgeOptions
+from torch_grama.baselines.branch_stack import LOCAL_LAYERS, BranchStack, EdgeOptions
 from torch_grama.baselines.graph_model import Card
-from torch_grama.baselines.local_layers import LOCAL_LAYERS
 from torch_grama.baselines.mamba_block import MambaBlock
 from torch_grama.nn.arguments import check_positive, choose
 
