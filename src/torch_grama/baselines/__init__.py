@@ -20,7 +20,7 @@ from torch_grama.baselines.mlp import MLP, ResNet
 from torch_grama.baselines.multi_hop import FSGNN, H2GCN, MixHop
 from torch_grama.baselines.nagphormer import NAGphormer
 from torch_grama.baselines.polynomial import GPRGNN, SGC, JacobiConv
-from torch_grama.baselines.san import SAN, LaplaceEncoder
+from torch_grama.baselines.san import SAN
 from torch_grama.baselines.selective_scan import selective_scan, selective_scan_reference
 from torch_grama.baselines.temporal_gcn import A3TGCN, TGCN
 from torch_grama.baselines.tuned import TunedGAT, TunedGatedGCN, TunedGCN, TunedSAGE
@@ -68,7 +68,6 @@ __all__ = [
     "GraphMamba",
     "GraphSAGE",
     "JacobiConv",
-    "LaplaceEncoder",
     "MambaBlock",
     "MixHop",
     "NAGphormer",

@@ -1,4 +1,4 @@
-"""Attention that tells edges from pairs without one, and the encoder of frequencies before it."""
+"""Attention that tells edges from pairs without one."""
 
 from __future__ import annotations
 
@@ -12,24 +12,18 @@ from torch.nn import (
     Linear,
     Module,
     ModuleList,
-    ReLU,
-    Sequential,
-    TransformerEncoderLayer,
 )
 from torch.utils.checkpoint import checkpoint
-from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.batch_view import BatchView
 from torch_grama.baselines.branch_stack import EdgeOptions, build_frames
 from torch_grama.baselines.global_attention import (
     EPSILON,
     exponentiate,
-    reset_multihead,
     sum_over_edges,
 )
 from torch_grama.baselines.graph_model import Card, check_heads
 from torch_grama.baselines.layer_stack import EncodedModel
-from torch_grama.nn.arguments import choose
 from torch_grama.nn.graph_input import GraphInput
 
 
@@ -45,9 +39,8 @@ class SAN(EncodedModel):
     queries, keys and edge maps for the edges of the graph and for the pairs without an edge.
 
     .. note::
-        The learned encoding, :class:`~torch_grama.baselines.LaplaceEncoder`, comes before the
-        model, as part of the node features. Without edge attributes all edges share one learned
-        vector.
+        Encodings of the Laplacian are part of the node features. Without edge attributes all edges
+        share one learned vector.
 
     Args:
         dropout (float, optional): Dropout inside the layers.
@@ -62,8 +55,7 @@ class SAN(EncodedModel):
         cost="N F^2 + n N F + E F, n nodes a graph",
         takes_edge_attr=True,
         departures=(
-            "The learned Laplacian encoding is a module of its own (LaplaceEncoder); without it "
-            "the encodings are those of all models here.",
+            "The learned Laplacian encoding is left out: encodings are those of all models here.",
             "Dropout follows the output map of the attention instead of preceding it.",
         ),
     )
@@ -246,93 +238,3 @@ def _sum_rows(
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
     weight = exponentiate(scores) * is_absent.unsqueeze(1)
     return weight @ value, weight.sum(dim=-1, keepdim=True)
-
-
-METHODS = {"deep_set": "sum of an MLP", "transformer": "sum of a transformer"}
-
-
-class LaplaceEncoder(Module):
-    r"""Encodes the first eigenvectors and eigenvalues of a graph's Laplacian, as `"Rethinking
-    Graph Transformers with Spectral Attention" <https://arxiv.org/abs/2106.03893>`_ does with a
-    transformer over the frequencies and `"Recipe for a General, Powerful, Scalable Graph
-    Transformer" <https://arxiv.org/abs/2205.12454>`_ with an MLP for each of them:
-
-    .. math::
-        \mathbf{p}_i = \sum_k \mathrm{ReLU}(\mathbf{W}_2 \, \mathrm{ReLU}(\mathbf{W}_1
-        [v_{k,i}, \lambda_k])) \qquad \text{or} \qquad
-        \mathbf{p}_i = \sum_k \mathrm{Transformer} \left( \{ \mathbf{W} [v_{k,i}, \lambda_k] \}_k
-        \right)_k.
-
-    An eigenvector is known up to its sign: in training, each frequency of a batch gets a random
-    one.
-
-    Args:
-        channels (int): Width of the encoding.
-        method (str, optional): ``"deep_set"`` or ``"transformer"``. (default: :obj:`"deep_set"`)
-        heads (int, optional): Attention heads of the transformer. (default: :obj:`4`)
-        num_layers (int, optional): Layers of the transformer. (default: :obj:`2`)
-        feedforward_channels (int, optional): Inner width of its feed-forward part.
-            (default: :obj:`2048`)
-
-    Shapes:
-        - **input:** eigenvectors :math:`(N, K)` and, for each node, the eigenvalues
-          :math:`(N, K)` of its graph; NaN for frequencies that a small graph does not have
-        - **output:** :math:`(N, F)`
-    """
-
-    def __init__(
-        self,
-        channels: int,
-        method: str = "deep_set",
-        heads: int = 4,
-        num_layers: int = 2,
-        feedforward_channels: int = 2048,
-    ) -> None:
-        super().__init__()
-        choose("method", method, METHODS)
-        self.method = method
-        self.channels = channels
-        if method == "deep_set":
-            self.lin = Sequential(
-                Linear(2, 2 * channels), ReLU(), Linear(2 * channels, channels), ReLU()
-            )
-            self.layers = Sequential()
-        else:
-            check_heads(channels, heads)
-            self.lin = Sequential(Linear(2, channels))
-            self.layers = Sequential(
-                *(
-                    TransformerEncoderLayer(channels, heads, feedforward_channels, batch_first=True)
-                    for _ in range(num_layers)
-                )
-            )
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
-        reset(self.lin)
-        for layer in self.layers:
-            assert isinstance(layer, TransformerEncoderLayer)
-            reset(layer)
-            reset_multihead(layer.self_attn)
-
-    def forward(self, vectors: Tensor, values: Tensor) -> Tensor:
-        r"""Returns one encoding a node."""
-        if vectors.dim() != 2 or vectors.size() != values.size():
-            raise ValueError(
-                f"Expected eigenvectors and eigenvalues of one shape [num_nodes, frequencies] "
-                f"(got {list(vectors.size())} and {list(values.size())})"
-            )
-        is_missing = torch.isnan(vectors) | torch.isnan(values)
-        if self.training:
-            sign = 1 - 2 * torch.randint(2, (vectors.size(1),), device=vectors.device)
-            vectors = vectors * sign.to(vectors.dtype)
-        # [N, K] and [N, K] -> [N, K, 2] -> [N, K, F]
-        pairs = torch.stack([vectors, values], dim=-1).masked_fill(is_missing.unsqueeze(-1), 0.0)
-        encoded: Tensor = self.lin(pairs)
-        for layer in self.layers:
-            encoded = layer(encoded, src_key_padding_mask=is_missing)
-        return encoded.masked_fill(is_missing.unsqueeze(-1), 0.0).sum(dim=1)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.channels}, method={self.method!r})"
