@@ -5,68 +5,13 @@ import re
 from pathlib import Path
 
 import pytest
-import torch
-from sample_data import ring_with_chords
 
-from torch_grama.baselines.graph_model import takes_num_nodes
-from torch_grama.experiments.assembly import reads_series_alone
 from torch_grama.experiments.catalogue import FAMILIES, MODELS, canonical_name, find_model
 from torch_grama.experiments.grama import divide_depth
 from torch_grama.experiments.models import build_model, list_models, model_options
 from torch_grama.nn import GRAMA, Readout
 from torch_grama.nn.backbone import BACKBONES
 from torch_grama.report.held_results import CHANGED
-
-
-@pytest.mark.parametrize("word", MODELS)
-@pytest.mark.parametrize("readout", ["node", "graph"])
-def test_every_word_builds_and_runs(word, readout):
-    torch.manual_seed(0)
-    depth = 2
-    needs_nodes = "num_nodes" in inspect.signature(MODELS[word].build).parameters
-    options = {"num_nodes": 9} if needs_nodes else {}
-    model = build_model(word, 5, 8, 3, depth, readout, **options)
-    data = ring_with_chords(9)
-    batch = torch.zeros(9, dtype=torch.long)
-    x = data.x.float()
-    if reads_series_alone(word):
-        x = x.unsqueeze(1).expand(-1, 4, -1)
-    out = model(x, data.edge_index, None, None, batch, 1)
-    assert out.size() == ((9, 3) if readout == "node" else (1, 3))
-    out.square().sum().backward()
-    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
-
-
-CASES = [
-    (word, depth, edge_dim)
-    for word, entry in MODELS.items()
-    for depth in (1, 3)
-    for edge_dim in ((None, 4) if entry.takes_edge_attr else (None,))
-]
-
-
-@pytest.mark.parametrize(("word", "depth", "edge_dim"), CASES)
-def test_a_step_reaches_every_parameter(word, depth, edge_dim):
-    r"""Several processes would wait for the gradient of a parameter that gets none."""
-    options = {"num_nodes": 9} if takes_num_nodes(MODELS[word].build) else {}
-    if edge_dim is not None:
-        options["edge_dim"] = edge_dim
-    model = build_model(word, 5, 8, 3, depth, **options)
-    data = ring_with_chords(9, edge_dim)
-    x = data.x.unsqueeze(1).expand(-1, 4, -1) if reads_series_alone(word) else data.x
-    model(x, data.edge_index, None, data.edge_attr).square().sum().backward()
-    assert [name for name, p in model.named_parameters() if p.grad is None] == []
-
-
-@pytest.mark.parametrize("word", [word for word, entry in MODELS.items() if entry.takes_edge_attr])
-def test_words_that_take_edge_attributes_use_them(word):
-    torch.manual_seed(0)
-    model = build_model(word, 5, 8, 3, 2, edge_dim=4).eval()
-    data = ring_with_chords(9, edge_dim=4)
-    x, attr = data.x.float(), data.edge_attr.float()
-    first = model(x, data.edge_index, None, attr, None, None)
-    second = model(x, data.edge_index, None, attr.flip(0), None, None)
-    assert not torch.allclose(first, second)
 
 
 @pytest.mark.parametrize("word", MODELS)
