@@ -44,7 +44,7 @@ def test_three_commands_from_files_to_predictions(tmp_path, capsys):
     assert main(["train", "--data", "mine", "--run", "runs/first", *SHORT]) == 0
     captured = capsys.readouterr()
     first = next(line for line in captured.err.splitlines() if line.startswith("mine: "))
-    assert re.search(r"grama \(gatedgcn\), [\d,]+ parameters, on cpu, about .* of memory", first)
+    assert re.search(r"grama \(gatedgcn\), [\d,]+ parameters, on cpu$", first)
     assert "test accuracy" in captured.out
     assert captured.out.rstrip().endswith("runs/first")
     assert main(["predict", "runs/first"]) == 0

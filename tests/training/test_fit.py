@@ -134,7 +134,6 @@ def test_reporter_is_told_everything(tmp_path):
     assert listener.start.model == "SmallNet"
     assert listener.start.num_parameters == sum(p.numel() for p in task.model.parameters())
     assert listener.start.device == "cpu"
-    assert 1000 < listener.start.memory < 10**6
     assert [report.epoch for report in listener.epochs] == list(range(5))
     assert listener.epochs[-1].best_value == outcome.best_value
     assert listener.epochs[-1].seconds_left == 0
@@ -493,14 +492,3 @@ def test_settings_must_be_those_of_the_data(tmp_path):
     task = GraphTask.for_data(SmallNet(4, 3), node_task())
     with pytest.raises(ValueError, match="settings of the data module"):
         fit_function(task, module, tmp_path, TrainerSettings(max_epochs=4))
-
-
-def test_memory_beyond_what_is_there_is_said_before_the_first_step(tmp_path, monkeypatch):
-    import importlib
-
-    # the package exports a function under the name of its module
-    module = importlib.import_module("torch_grama.training.fit")
-    monkeypatch.setattr(module, "available_memory", lambda device: 1000)
-    with pytest.warns(UserWarning, match=r"needs about .* and 1000 bytes are free.*subgraphs"):
-        outcome, _ = run(tmp_path)
-    assert "trainer.loader='subgraphs'" in outcome.notes[0]

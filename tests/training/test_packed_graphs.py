@@ -214,7 +214,7 @@ def test_an_empty_share_counts_nothing():
 def test_graphs_lie_on_a_device_with_room(monkeypatch, limit, free, num_workers, moves):
     moved = []
     monkeypatch.setattr(loaders_file, "MAX_BYTES_ON_DEVICE", limit)
-    monkeypatch.setattr(loaders_file, "available_memory", lambda device: free)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 10**9))
     monkeypatch.setattr(PackedGraphs, "to", lambda self, device: moved.append(device.type) or self)
     source = GraphBatches(
         graph_task().graphs,

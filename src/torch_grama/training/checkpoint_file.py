@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import pickle
-import struct
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
+from pytorch_lightning.plugins import CheckpointIO
 
 from torch_grama.runs.atomic_file import write_atomically
 
 Checkpoint: TypeAlias = dict[str, object]
 VERSION = "torch_grama"
 """Where a checkpoint says which version of this package wrote it; those before 0.2 say nothing."""
-
-# A file of torch.save is a zip archive. The checksum of all before its end record stands in the
-# comment of that record, so that torch.load still reads the file.
-_END_RECORD = b"PK\x05\x06"
-_END_LENGTH = 22
-_LABEL = b"sha256:"
-_COMMENT_LENGTH = len(_LABEL) + 64
 
 
 class CheckpointError(RuntimeError):
@@ -43,13 +36,8 @@ def write_checkpoint(path: Path, content: Mapping[str, object]) -> None:
     """
     buffer = io.BytesIO()
     torch.save(dict(content), buffer)
-    archive = buffer.getvalue()
-    body, end = archive[:-_END_LENGTH], bytearray(archive[-_END_LENGTH:])
-    assert end.startswith(_END_RECORD), "torch.save no longer ends with a plain end record"
-    end[-2:] = struct.pack("<H", _COMMENT_LENGTH)
     path.parent.mkdir(parents=True, exist_ok=True)
-    checksum = hashlib.sha256(body).hexdigest().encode()
-    write_atomically(path, b"".join((body, end, _LABEL, checksum)))
+    write_atomically(path, buffer.getvalue())
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -68,16 +56,19 @@ def read_checkpoint(path: Path) -> Checkpoint:
             f"Expected a checkpoint at '{path}' (got {type(error).__name__}); train again, or name "
             "another run"
         ) from error
-    tail = _END_LENGTH + _COMMENT_LENGTH
-    body, end = archive[:-tail], archive[-tail:]
-    if not end.startswith(_END_RECORD) or end[_END_LENGTH : _END_LENGTH + len(_LABEL)] != _LABEL:
+    try:
+        # torch.save writes a zip archive, which has a checksum of each part
+        with zipfile.ZipFile(io.BytesIO(archive)) as parts:
+            broken = parts.testzip()
+    except Exception as error:  # whatever a reader stumbles over, the file is not what was written
         raise CheckpointError(
-            f"Expected '{path}' to end with its checksum (got a file of {len(archive)} bytes "
-            "without, so it was cut short or is not a checkpoint of a run); it was not loaded"
-        )
-    if hashlib.sha256(body).hexdigest().encode() != end[-64:]:
+            f"Expected a whole checkpoint at '{path}' (got a file of {len(archive)} bytes that was "
+            f"cut short or is no checkpoint of a run: {error}); it was not loaded"
+        ) from error
+    if broken is not None:
         raise CheckpointError(
-            f"Expected '{path}' to match its checksum (got other content); it was not loaded"
+            f"Expected '{path}' to match its checksums (got other content in '{broken}'); it was "
+            "not loaded"
         )
     try:
         content = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
@@ -154,6 +145,26 @@ def read_latest(path: Path) -> tuple[Checkpoint, Path, str]:
         f"Expected a good checkpoint at '{path}' or '{previous}' (got none: {found}); start the "
         "run again"
     )
+
+
+class SafeCheckpointIO(CheckpointIO):
+    r"""Lets Lightning save and load checkpoints in this way, with the previous one kept."""
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any | None = None
+    ) -> None:
+        r"""Writes a checkpoint and keeps the one before."""
+        replace_checkpoint(Path(path), checkpoint)
+
+    def load_checkpoint(
+        self, path: str | Path, map_location: Any | None = None, weights_only: bool | None = None
+    ) -> dict[str, Any]:
+        r"""Reads a checkpoint; only tensors and plain values, whatever is asked for."""
+        return read_checkpoint(Path(path))
+
+    def remove_checkpoint(self, path: str | Path) -> None:
+        r"""Removes a checkpoint."""
+        Path(path).unlink(missing_ok=True)
 
 
 def _keep(path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -26,12 +25,12 @@ from torch_grama.training.captured_step import (
 from torch_grama.training.checkpoint_file import (
     Checkpoint,
     CheckpointError,
+    SafeCheckpointIO,
     previous_path,
     read_checkpoint,
     read_latest,
     write_checkpoint,
 )
-from torch_grama.training.checkpoint_io import SafeCheckpointIO
 from torch_grama.training.data_module import GraphDataModule
 from torch_grama.training.epoch_end import EpochEnd, best_checkpoint
 from torch_grama.training.evaluate import choose_device, initialize_lazily, load_weights
@@ -39,7 +38,6 @@ from torch_grama.training.graph_batch import GraphBatch
 from torch_grama.training.input_checks import InputChecks
 from torch_grama.training.lightning_chatter import QuietDDPStrategy, quiet_lightning
 from torch_grama.training.loaders import FixedBatches, GraphBatches
-from torch_grama.training.memory import available_memory, estimate_memory, memory_warning
 from torch_grama.training.model_hooks import fits_labels
 from torch_grama.training.outcome import FitOutcome, StopReason
 from torch_grama.training.progress import (
@@ -117,11 +115,7 @@ def fit(
         initialize_lazily(task, data_module.example())
         if found is not None:
             load_weights(task, found, source)  # says in a sentence what Lightning lists by keys
-        start, warning = _describe(task, data_module, device, state)
-        if warning is not None:
-            notes.append(warning)
-            warnings.warn(warning, stacklevel=2)
-        reporter.begin(start)
+        reporter.begin(_describe(task, data_module, device, state))
         if found is None and fits_labels(task.model):
             _fit_labels(task, data_module, device)
         line = _capture(task, data_module, settings, device)
@@ -272,22 +266,17 @@ def _describe(
     data_module: GraphDataModule,
     device: torch.device,
     state: dict[str, Any] | None,
-) -> tuple[FitStart, str | None]:
+) -> FitStart:
     settings = data_module.settings
-    memory = estimate_memory(
-        task.forward_with, task.model, data_module.example(), task.optimizer_settings.name
-    )
-    start = FitStart(
+    return FitStart(
         data=data_module.data.name,
         model=type(task.model).__name__,
         num_parameters=sum(p.numel() for p in task.model.parameters() if p.requires_grad),
         parameter_budget=data_module.data.parameter_budget,
         device=str(device) if settings.devices == 1 else f"{settings.devices} x {device.type}",
-        memory=memory,
         first_epoch=0 if state is None else state["run"]["epochs"],
         max_epochs=settings.max_epochs,
     )
-    return start, memory_warning(memory, available_memory(device), data_module.loader)
 
 
 def _train(

@@ -13,7 +13,6 @@ from torch_geometric.data import Data
 
 from torch_grama.datasets.task_data import Level
 from torch_grama.training.graph_batch import GraphBatch
-from torch_grama.training.memory import available_memory
 from torch_grama.training.packed_graphs import PackedGraphs
 
 # Graphs that take more than this stay in the memory of the machine.
@@ -231,7 +230,7 @@ class GraphBatches:
     def _placed(self, pack: PackedGraphs) -> PackedGraphs:
         if self._place.type != "cuda" or self._num_workers:
             return pack.to(torch.device("cpu"))
-        limit = min(MAX_BYTES_ON_DEVICE, (available_memory(self._place) or 0) // 4)
+        limit = min(MAX_BYTES_ON_DEVICE, torch.cuda.mem_get_info(self._place)[0] // 4)
         return pack.to(self._place if pack.nbytes <= limit else torch.device("cpu"))
 
 

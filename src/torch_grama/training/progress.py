@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TextIO
 
 from torch_grama.nn.arguments import choose
-from torch_grama.runs.words import format_bytes, format_seconds
+from torch_grama.runs.words import format_seconds
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -33,7 +33,6 @@ class FitStart:
         num_parameters: Parameters to train.
         parameter_budget: Most that the benchmark allows, if it says.
         device: What it trains on.
-        memory: Estimated bytes of a training step.
         first_epoch: 0, or the epoch a resumed run goes on with.
         max_epochs: Most epochs.
     """
@@ -43,7 +42,6 @@ class FitStart:
     num_parameters: int
     parameter_budget: int | None
     device: str
-    memory: int
     first_epoch: int
     max_epochs: int
 
@@ -52,7 +50,7 @@ class FitStart:
         resumed = f", from epoch {self.first_epoch}" if self.first_epoch else ""
         return (
             f"{self.data}: {self.model}, {self.num_parameters:,} parameters{budget}, on "
-            f"{self.device}, about {format_bytes(self.memory)} of memory{resumed}"
+            f"{self.device}{resumed}"
         )
 
 

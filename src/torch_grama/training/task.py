@@ -110,11 +110,7 @@ class GraphTask(pl.LightningModule):
 
     def forward(self, batch: GraphBatch) -> Tensor:
         r"""The output of the model for every node or graph of a batch."""
-        return self.forward_with(self.model, batch)
-
-    def forward_with(self, model: Module, batch: GraphBatch) -> Tensor:
-        r"""The output of a model called as this task's own, such as a copy of it."""
-        out: Tensor = model(
+        out: Tensor = self.model(
             batch.x,
             batch.edge_index,
             batch.edge_weight,
