@@ -24,7 +24,7 @@ from torch_grama.training import (
     fit,
     predict,
 )
-from torch_grama.training.history import History
+from torch_grama.training.epoch_end import History
 
 # a process with everything imported, from which the runs are forked
 _CONTEXT = multiprocessing.get_context("forkserver")

@@ -23,8 +23,8 @@ from torch_grama.training import (
     fit,
     prediction_loader,
 )
+from torch_grama.training.data_module import without_test
 from torch_grama.training.loaders import BatchPlan, EpochLoader, GraphBatches, mix_seed
-from torch_grama.training.training_view import without_test
 
 
 def test_a_node_task_hides_the_targets_of_all_other_nodes():

@@ -8,7 +8,7 @@ from training_cases import SmallNet, graph_task
 
 from torch_grama.nn import Running
 from torch_grama.training import GraphDataModule, GraphTask, TrainerSettings, fit
-from torch_grama.training.late_flag import LateFlag
+from torch_grama.training.task import LateFlag
 
 
 class Checking(SmallNet):

@@ -24,9 +24,8 @@ from torch_grama.experiments.finished_run import LoadedRun, load_run
 from torch_grama.experiments.run import describe_model
 from torch_grama.runs.run_folder import RunError
 from torch_grama.training import GraphTask, predict
-from torch_grama.training.graph_batch import GraphBatch, batch_of_one
+from torch_grama.training.graph_batch import GraphBatch, batch_of_one, collect_positions
 from torch_grama.training.packed_graphs import PackedGraphs
-from torch_grama.training.positional_encoding import collect_positions
 
 ANALYSIS = "analysis.json"
 

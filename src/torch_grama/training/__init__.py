@@ -15,7 +15,6 @@ from torch_grama.training.losses import balanced_class_weights, build_loss
 from torch_grama.training.metrics import build_metric
 from torch_grama.training.optimizer import OptimizerSettings
 from torch_grama.training.outcome import FitOutcome
-from torch_grama.training.positional_encoding import count_positions
 from torch_grama.training.progress import EpochReport, FitStart, Reporter
 from torch_grama.training.schedule import ScheduleSettings
 from torch_grama.training.task import GraphTask
@@ -39,7 +38,6 @@ __all__ = [
     "build_loss",
     "build_metric",
     "choose_device",
-    "count_positions",
     "evaluate",
     "evaluation_loader",
     "fit",

@@ -48,6 +48,12 @@ class GraphBatch:
     def num_edges(self) -> int:
         return self.edge_index.size(1)
 
+    @property
+    def inputs(self) -> tuple[Tensor | int | None, ...]:
+        r"""What every model is called with, in order."""
+        graph = self.x, self.edge_index, self.edge_weight, self.edge_attr
+        return *graph, self.batch, self.batch_size
+
     def to(self, device: torch.device) -> GraphBatch:
         r"""The same on another device; itself where it is there already."""
         if self.x.device == device:
@@ -93,3 +99,28 @@ def batch_of_one(data: Data, mask: Tensor | None) -> GraphBatch:
         y=y,
         rows=rows,
     )
+
+
+def collect_positions(batch: GraphBatch, *, random_signs: bool) -> Tensor | None:
+    r"""Random-walk encodings and Laplacian eigenvectors side by side.
+
+    An eigenvector is known up to its sign, so that in training each one of each graph gets a random
+    sign. What is missing of them (NaN, in graphs of few nodes) becomes 0.
+
+    Args:
+        batch (GraphBatch): The graphs.
+        random_signs (bool): Whether signs are drawn.
+
+    Returns:
+        Tensor, optional: ``[N, K]``; :obj:`None` where there are no encodings.
+    """
+    parts = [] if batch.rwse is None else [batch.rwse]
+    if batch.lap_vectors is not None:
+        vectors = batch.lap_vectors.nan_to_num(nan=0.0)  # padding, not a number gone wrong
+        if random_signs:
+            num_graphs = batch.batch_size or 1
+            coin = torch.rand(num_graphs, vectors.size(1), device=vectors.device) < 0.5
+            signs = torch.where(coin, -1.0, 1.0).to(vectors.dtype)
+            vectors = vectors * (signs if batch.batch is None else signs[batch.batch])
+        parts.append(vectors)
+    return torch.cat(parts, dim=1) if parts else None

@@ -171,18 +171,7 @@ class InputStage(Module):
         pe: Tensor | None = None,
     ) -> Tensor | None:
         r"""Returns the model's own loss term on the prepared features, or :obj:`None` if it has
-        none.
-
-        Args:
-            y (Tensor): Node classes :math:`(N)`.
-            mask (Tensor): The nodes whose class may be read :math:`(N)`, boolean.
-            x (Tensor): Node features, and so on as in :meth:`forward`.
-            edge_index (Tensor): Edges.
-            edge_weight (Tensor, optional): Edge weights. (default: :obj:`None`)
-            edge_attr (Tensor, optional): Edge attributes. (default: :obj:`None`)
-            batch (Tensor, optional): The graph of each node. (default: :obj:`None`)
-            batch_size (int, optional): Number of graphs. (default: :obj:`None`)
-            pe (Tensor, optional): Positional encodings. (default: :obj:`None`)
+        none; see :class:`~torch_grama.training.model_hooks.AddsLoss`.
         """
         if not isinstance(self.model, AddsLoss):
             return None
@@ -201,8 +190,8 @@ class InputStage(Module):
         batch_size: int | None = None,
         pe: Tensor | None = None,
     ) -> None:
-        r"""Lets the model start from an estimate made of labels, if it can; arguments as in
-        :meth:`auxiliary_loss`.
+        r"""Lets the model start from an estimate made of labels, if it can; see
+        :class:`~torch_grama.training.model_hooks.FitsLabels`.
         """
         if not isinstance(self.model, FitsLabels):
             return

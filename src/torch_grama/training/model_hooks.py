@@ -22,27 +22,14 @@ class AddsLoss(Protocol):
     """
 
     def auxiliary_loss(
-        self,
-        y: Tensor,
-        mask: Tensor,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
+        self, y: Tensor, mask: Tensor, *inputs: Tensor | int | None
     ) -> Tensor | None:
         r"""Returns the weighted term, a scalar; :obj:`None` for none.
 
         Args:
             y (Tensor): Node classes :math:`(N)`. Only the entries under the mask are read.
             mask (Tensor): The training nodes :math:`(N)`, boolean.
-            x (Tensor): Node features, and so on as in :meth:`forward`.
-            edge_index (Tensor): Edges.
-            edge_weight (Tensor, optional): Edge weights. (default: :obj:`None`)
-            edge_attr (Tensor, optional): Edge attributes. (default: :obj:`None`)
-            batch (Tensor, optional): The graph of each node. (default: :obj:`None`)
-            batch_size (int, optional): Number of graphs. (default: :obj:`None`)
+            *inputs: The arguments of :meth:`forward`, in its order.
         """
         ...
 
@@ -55,17 +42,7 @@ class FitsLabels(Protocol):
     takes its first step; not again when a run is resumed, since what it sets is in the state dict.
     """
 
-    def fit_labels(
-        self,
-        y: Tensor,
-        mask: Tensor,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-    ) -> None:
+    def fit_labels(self, y: Tensor, mask: Tensor, *inputs: Tensor | int | None) -> None:
         r"""Sets parameters from the labels; arguments as in :meth:`AddsLoss.auxiliary_loss`."""
         ...
 
@@ -107,7 +84,7 @@ def own_loss(model: Module, batch: GraphBatch, **keywords: Tensor) -> Tensor | N
     if classes is None or not isinstance(model, AddsLoss):
         return None
     hook: Callable[..., Tensor | None] = model.auxiliary_loss
-    return hook(*classes, *_inputs(batch), **keywords)
+    return hook(*classes, *batch.inputs, **keywords)
 
 
 def fit_labels(model: Module, batch: GraphBatch, **keywords: Tensor) -> None:
@@ -121,7 +98,7 @@ def fit_labels(model: Module, batch: GraphBatch, **keywords: Tensor) -> None:
     classes = node_classes(batch)
     if classes is not None and isinstance(model, FitsLabels):
         hook: Callable[..., None] = model.fit_labels
-        hook(*classes, *_inputs(batch), **keywords)
+        hook(*classes, *batch.inputs, **keywords)
 
 
 def node_classes(batch: GraphBatch) -> tuple[Tensor, Tensor] | None:
@@ -142,14 +119,3 @@ def node_classes(batch: GraphBatch) -> tuple[Tensor, Tensor] | None:
         return (y, torch.ones_like(y, dtype=torch.bool)) if whole else None
     classes = y.new_zeros(batch.num_nodes).index_copy(0, rows, y)
     return classes, torch.zeros_like(classes, dtype=torch.bool).index_fill(0, rows, True)
-
-
-def _inputs(batch: GraphBatch) -> tuple[object, ...]:
-    return (
-        batch.x,
-        batch.edge_index,
-        batch.edge_weight,
-        batch.edge_attr,
-        batch.batch,
-        batch.batch_size,
-    )

@@ -18,14 +18,12 @@ from torch_grama.nn.backbone import forward_parameters
 from torch_grama.training.captured_step import CapturedForward, CapturedTraining
 from torch_grama.training.checkpoint_file import VERSION
 from torch_grama.training.diagnosis import NonFiniteLossError, diagnose
-from torch_grama.training.graph_batch import GraphBatch
-from torch_grama.training.late_flag import LateFlag
+from torch_grama.training.graph_batch import GraphBatch, collect_positions
 from torch_grama.training.losses import LossName, build_loss
 from torch_grama.training.metrics import build_metric
 from torch_grama.training.model_hooks import adds_loss, fit_labels, own_loss
 from torch_grama.training.optimizer import OptimizerSettings, build_optimizer
 from torch_grama.training.planned_batches import PlannedBatch
-from torch_grama.training.positional_encoding import collect_positions
 from torch_grama.training.schedule import ScheduleSettings
 
 
@@ -110,15 +108,7 @@ class GraphTask(pl.LightningModule):
 
     def forward(self, batch: GraphBatch) -> Tensor:
         r"""The output of the model for every node or graph of a batch."""
-        out: Tensor = self.model(
-            batch.x,
-            batch.edge_index,
-            batch.edge_weight,
-            batch.edge_attr,
-            batch.batch,
-            batch.batch_size,
-            **self._positions(batch),
-        )
+        out: Tensor = self.model(*batch.inputs, **self._positions(batch))
         return out
 
     def fit_labels(self, batch: GraphBatch) -> None:
@@ -292,3 +282,29 @@ class GraphTask(pl.LightningModule):
         values = values.detach().clone()
         torch.distributed.all_reduce(values)
         return values
+
+
+class LateFlag:
+    r"""Copies a truth value to the CPU while the device goes on.
+
+    Reading it waits for what the device was given before the flag, not for what came after: with
+    enough work queued in between, the device never runs dry.
+
+    Args:
+        flag (Tensor): A boolean of no dimension.
+    """
+
+    def __init__(self, flag: Tensor) -> None:
+        self._flag = flag
+        self._copied: torch.cuda.Event | None = None
+        if flag.device.type == "cuda":
+            self._flag = torch.empty((), dtype=torch.bool, pin_memory=True)
+            self._flag.copy_(flag, non_blocking=True)
+            self._copied = torch.cuda.Event()
+            self._copied.record(torch.cuda.current_stream(flag.device))
+
+    def read(self) -> bool:
+        r"""The value, once it is there."""
+        if self._copied is not None:
+            self._copied.synchronize()
+        return bool(self._flag)
