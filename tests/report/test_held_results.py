@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from result_files import write_result
 
+from torch_grama.report.comparison import choose_number
 from torch_grama.report.held_results import (
-    choose_number,
     explain_old,
     gather,
     read_run,

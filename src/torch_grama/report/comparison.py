@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from torch_grama.report.held_results import HeldNumber, RunResult, choose_number, explain_old
+from torch_grama.report.held_results import HeldNumber, RunResult, explain_old
 from torch_grama.report.metric_scale import MetricScale, scale_of
 from torch_grama.report.paper_numbers import PaperNumber, read_paper_numbers
 
 Side = Literal["ours", "paper"]
+BUDGETS = ("paper", "short", "smoke")
+"""From the largest to the smallest."""
 
 
 @dataclass(frozen=True)
@@ -212,3 +214,16 @@ def compare(
     shown = [cell.ours for row in rows for cell in row.cells if cell.ours]
     texts = (*notes, *filter(None, [explain_old(shown)]))
     return Comparison(suite, title, tuple(columns), rows, below, texts)
+
+
+def choose_number(
+    numbers: Sequence[HeldNumber], suite: str, data: str, model: str, budget: str | None = None
+) -> HeldNumber | None:
+    r"""Returns the number of one cell: of the wanted budget, or of the largest that was run; one
+    that cost nothing has no budget, and counts for all.
+    """
+    found = [n for n in numbers if (n.suite, n.data, n.model) == (suite, data, model)]
+    if budget:
+        found = [number for number in found if number.budget in (budget, "")]
+    order = {name: place for place, name in enumerate(BUDGETS)}
+    return min(found, key=lambda number: order.get(number.budget, len(order)), default=None)

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +17,6 @@ from torch_grama.runs.run_folder import RESULT, RunError
 CHANGED = {"grama": "0.2.0"}
 """How the words of a model begin, and the version in which its numbers changed last."""
 OLD_MARK = "†"
-BUDGETS = ("paper", "short", "smoke")
-"""From the largest to the smallest."""
 _FAILURE = ".failure.json"
 _NUMBERS = ("val", "test", "seed", "fold", "best_epoch", "parameters", "seconds")
 # The width of the paper's runtime table, what the benchmark calls a model, and the paper's row.
@@ -212,19 +210,6 @@ def gather(folders: Iterable[Path]) -> tuple[list[HeldNumber], list[str]]:
         for key, runs in sorted(groups.items())
     ]
     return numbers, faults
-
-
-def choose_number(
-    numbers: Sequence[HeldNumber], suite: str, data: str, model: str, budget: str | None = None
-) -> HeldNumber | None:
-    r"""Returns the number of one cell: of the wanted budget, or of the largest that was run; one
-    that cost nothing has no budget, and counts for all.
-    """
-    found = [n for n in numbers if (n.suite, n.data, n.model) == (suite, data, model)]
-    if budget:
-        found = [number for number in found if number.budget in (budget, "")]
-    order = {name: place for place, name in enumerate(BUDGETS)}
-    return min(found, key=lambda number: order.get(number.budget, len(order)), default=None)
 
 
 def read_runtime(path: Path) -> list[HeldNumber]:

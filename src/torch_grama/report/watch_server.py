@@ -28,6 +28,7 @@ _HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
+_HTML = "text/html; charset=utf-8"
 _NOTHING = "default-src 'none'; frame-ancestors 'none'"
 
 
@@ -100,8 +101,9 @@ class WatchHandler(BaseHTTPRequestHandler):
             phrase = HTTPStatus(code).phrase
         except ValueError:
             phrase = "Error"
-        body = render("error.html.jinja", code=code, phrase=phrase, style=_style())
-        self._send(body.encode(), "text/html; charset=utf-8", _page_policy(()), status=code)
+        style = _trust(read_asset("page.css"))
+        body = render("error.html.jinja", code=code, phrase=phrase, style=style)
+        self._send(body.encode(), _HTML, _page_policy(()), status=code)
 
     def log_message(self, format: str, *args: object) -> None:
         r"""Keeps quiet: the terminal is the user's."""
@@ -120,64 +122,50 @@ class WatchHandler(BaseHTTPRequestHandler):
             return
         try:
             split = urlsplit(self.path)
-            path = unquote(split.path, errors="strict")
-            self._route(path, split.query)
+            answer = self._find(unquote(split.path, errors="strict"), split.query)
         except (RunError, FileNotFoundError):
             self.send_error(HTTPStatus.NOT_FOUND)
         except ValueError:  # an address that cannot be read
             self.send_error(HTTPStatus.BAD_REQUEST)
-
-    def _route(self, path: str, query: str) -> None:
-        if path == "/":
-            self._send_list()
-        elif path == "/list":
-            self._send_html(self._list_part())
-        elif path == "/compare":
-            names = parse_qs(query, max_num_fields=_MAX_COMPARED).get("run", [])
-            self._send_report(names)
-        elif path.startswith("/run/"):
-            self._send_report([path.removeprefix("/run/").removesuffix("/")])
-        elif path.startswith("/file/"):
-            self._send_file(*path.removeprefix("/file/").rpartition("/")[::2])
         else:
-            self.send_error(HTTPStatus.NOT_FOUND)
+            self._send(*answer)
 
-    def _send_list(self) -> None:
-        from markupsafe import Markup
-
-        script = read_asset("watch.js")
-        html = render(
-            "watch.html.jinja",
-            root=str(self._watch.runs.root),
-            part=Markup(self._list_part()),
-            style=_style(),
-            script=Markup(script),
-        )
-        self._send_html(html, (script,))
+    def _find(self, path: str, query: str) -> tuple[bytes, str, str]:
+        r"""Content, kind and policy of what an address names."""
+        watched = self._watch.runs
+        if path == "/list":
+            return self._list_part().encode(), _HTML, _page_policy(())
+        if path == "/":
+            script = read_asset("watch.js")
+            html = render(
+                "watch.html.jinja",
+                root=str(watched.root),
+                part=_trust(self._list_part()),
+                style=_trust(read_asset("page.css")),
+                script=_trust(script),
+            )
+            return html.encode(), _HTML, _page_policy((script,))
+        if path == "/compare" or path.startswith("/run/"):
+            names = [path.removeprefix("/run/").removesuffix("/")]
+            if path == "/compare":
+                names = parse_qs(query, max_num_fields=_MAX_COMPARED).get("run", [])
+            folders = [watched.find(name) for name in dict.fromkeys(names)]
+            if folders:
+                page = watched.page(folders)
+                return page.html.encode(), _HTML, f"{page.policy}; frame-ancestors 'none'"
+        if path.startswith("/file/"):
+            run, _, name = path.removeprefix("/file/").rpartition("/")
+            folder = watched.find(run)
+            if name in LIMITS:
+                with open_inside(folder, name, LIMITS[name]) as stream:
+                    content = stream.read(LIMITS[name] + 1)
+                # as text, so that no browser takes it for a page
+                return content, "text/plain; charset=utf-8", _NOTHING
+        raise RunError("There is nothing of that name")
 
     def _list_part(self) -> str:
         runs, count = self._watch.runs.list_runs()
         return render("list.html.jinja", runs=runs, count=count)
-
-    def _send_report(self, names: Sequence[str]) -> None:
-        folders = [self._watch.runs.find(name) for name in dict.fromkeys(names)]
-        if not folders:
-            raise RunError("There is no such run")
-        page = self._watch.runs.page(folders)
-        policy = f"{page.policy}; frame-ancestors 'none'"
-        self._send(page.html.encode(), "text/html; charset=utf-8", policy)
-
-    def _send_file(self, run: str, name: str) -> None:
-        folder = self._watch.runs.find(run)
-        if name not in LIMITS:
-            raise RunError("There is no such file")
-        with open_inside(folder, name, LIMITS[name]) as stream:
-            content = stream.read(LIMITS[name] + 1)
-        # as text, so that no browser takes it for a page
-        self._send(content, "text/plain; charset=utf-8", _NOTHING)
-
-    def _send_html(self, html: str, scripts: Sequence[str] = ()) -> None:
-        self._send(html.encode(), "text/html; charset=utf-8", _page_policy(scripts))
 
     def _send(self, body: bytes, kind: str, policy: str, status: int = HTTPStatus.OK) -> None:
         self.send_response(status)
@@ -198,7 +186,8 @@ def _page_policy(scripts: Sequence[str]) -> str:
     return f"{policy}; connect-src 'self'; frame-ancestors 'none'"
 
 
-def _style() -> object:
+def _trust(text: str) -> object:
+    r"""A text of our own, which is not escaped."""
     from markupsafe import Markup
 
-    return Markup(read_asset("page.css"))
+    return Markup(text)
