@@ -2,9 +2,24 @@
 
 import torch
 from torch import Tensor, nn
+from torch_geometric.nn import GATv2Conv
 
 from torch_grama.analysis.inputs import ModelInput
-from torch_grama.nn import GRAMA, Readout
+from torch_grama.nn import GRAMA, Coefficients, GatedGCNConv, GPSLayer, Readout
+
+KINDS = {
+    "gcn": {},
+    "deep": {"seq_len": 8},
+    "gatedgcn": {"backbone": "gatedgcn"},
+    "edges of the model": {"backbone": GatedGCNConv(4, edge_state="model")},
+    "own weights": {"backbone": "gin", "share_weights": False},
+    "gps": {"backbone": "gps"},
+    "performer": {"backbone": GPSLayer(4, GATv2Conv(4, 4), attention="performer")},
+    "module": {"backbone": GATv2Conv(4, 4)},
+    "step": {"coefficients": Coefficients(update="step"), "norm": "layer_norm"},
+    "naive": {"coefficients": "naive", "act": "tanh"},
+}
+"""Options of :func:`grama`: one model of every kind that is followed in another way."""
 
 
 def path_edges(num_nodes: int) -> Tensor:

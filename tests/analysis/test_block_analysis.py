@@ -3,10 +3,9 @@ import json
 
 import pytest
 import torch
-from analysis_graphs import Encoded, Stage, grama, grama_for_graphs, graph
+from analysis_graphs import KINDS, Encoded, Stage, grama, grama_for_graphs, graph
 from coefficient_strategies import companion, dense_loop
 from torch import nn
-from torch_geometric.nn import GATv2Conv
 
 from torch_grama.analysis import analyze_blocks
 from torch_grama.analysis.block_analysis import find_grama, inner_input, trace_blocks
@@ -178,17 +177,10 @@ def test_records_are_plain_and_the_model_is_left_alone():
     json.dumps([dataclasses.asdict(record) for record in first], allow_nan=False)
 
 
-kinds = {
-    "gcn": {},
-    "deep": {"seq_len": 8, "num_blocks": 1},
-    "gatedgcn": {"backbone": "gatedgcn"},
-    "edges of the model": {"backbone": GatedGCNConv(4, edge_state="model")},
-    "own weights": {"backbone": "gin", "share_weights": False},
-    "gps": {"backbone": "gps"},
-    "module": {"backbone": GATv2Conv(4, 4)},
+kinds = KINDS | {
+    "one block": {"seq_len": 8, "num_blocks": 1},
     "batch_norm": {"norm": "batch_norm", "dropout": 0.5},
-    "step": {"coefficients": Coefficients(update="step")},
-    "naive": {"coefficients": "naive", "num_recurrences": 2},
+    "recurrences": {"coefficients": "naive", "num_recurrences": 2},
     "reference": {"gain": "auto", "running": Running(engine="reference")},
 }
 

@@ -2,27 +2,14 @@ from dataclasses import replace
 
 import pytest
 import torch
-from analysis_graphs import Encoded, Stage, grama, graph, path_edges
+from analysis_graphs import KINDS, Encoded, Stage, grama, graph, path_edges
 from torch import nn
-from torch_geometric.nn import GATv2Conv, GINEConv
+from torch_geometric.nn import GINEConv
 
 from torch_grama.analysis import ModelInput, draw_example, influence_spread, read_input
 from torch_grama.analysis.block_analysis import trace_blocks
 from torch_grama.analysis.spread import arrange_nodes
-from torch_grama.nn import GRAMA, CategoricalEncoder, Coefficients, GatedGCNConv, GPSLayer
-
-kinds = {
-    "gcn": {},
-    "deep": {"seq_len": 8},
-    "gatedgcn": {"backbone": "gatedgcn"},
-    "edges of the model": {"backbone": GatedGCNConv(4, edge_state="model")},
-    "own weights": {"backbone": "gin", "share_weights": False},
-    "gps": {"backbone": "gps"},
-    "performer": {"backbone": GPSLayer(4, GATv2Conv(4, 4), attention="performer")},
-    "gatv2": {"backbone": GATv2Conv(4, 4)},
-    "step": {"coefficients": Coefficients(update="step"), "norm": "layer_norm"},
-    "naive": {"coefficients": "naive", "act": "tanh"},
-}
+from torch_grama.nn import GRAMA, CategoricalEncoder
 
 
 def backward_norms(model, inputs, source):
@@ -38,7 +25,7 @@ def backward_norms(model, inputs, source):
     return jacobian[..., source, :].square().sum((2, 3)).sqrt()
 
 
-@pytest.mark.parametrize("options", kinds.values(), ids=kinds)
+@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
 def test_spread_equals_backward_passes(options):
     model, inputs = grama(**options), graph(5)
     found = influence_spread(model, inputs, 1)

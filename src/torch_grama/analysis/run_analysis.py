@@ -21,6 +21,7 @@ from torch_grama.analysis.prediction_errors import ErrorSummary, Predictions, su
 from torch_grama.analysis.records import read_record
 from torch_grama.analysis.smoothness import Smoothness, smoothness_if_any
 from torch_grama.analysis.spread import ExampleGraph, draw_example
+from torch_grama.runs.atomic_file import write_atomically
 
 SCHEMA_VERSION = 3
 
@@ -181,12 +182,7 @@ def write_analysis(analysis: Analysis, path: str | os.PathLike[str]) -> None:
     path = Path(path)
     text = json.dumps(dataclasses.asdict(analysis), allow_nan=False, separators=(",", ":"))
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        unfinished.write_text(f"{text}\n", encoding="utf-8")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_atomically(path, f"{text}\n".encode())
 
 
 def read_analysis(path: str | os.PathLike[str]) -> Analysis:
