@@ -1,9 +1,9 @@
 import csv
 import io
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
+from html_reader import Reader
 from result_files import write_result
 
 from torch_grama.report.comparison import Column, compare
@@ -205,31 +205,6 @@ def test_numbers_of_an_older_version_have_a_mark_that_is_explained(tmp_path):
     assert {line["version"] for line in lines if line["mean"]} == {"0.1.0"}
 
 
-class Cells(HTMLParser):
-    """Reads rows of (text, class) and all attributes that could fetch something."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.rows, self.links, self._kind = [], [], None
-        self.feed(html)
-
-    def handle_starttag(self, tag, attrs):
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("td", "th"):
-            self._kind = dict(attrs).get("class", "")
-            self.rows[-1].append(["", self._kind])
-        self.links += [value for name, value in attrs if name in ("src", "href")]
-
-    def handle_endtag(self, tag):
-        if tag in ("td", "th"):
-            self._kind = None
-
-    def handle_data(self, data):
-        if self._kind is not None:
-            self.rows[-1][-1][0] += data
-
-
 @pytest.fixture
 def page(tmp_path):
     for fold, test in enumerate((0.981, 0.985)):
@@ -241,7 +216,7 @@ def page(tmp_path):
 
 
 def test_the_page_has_the_layout_of_the_paper(page):
-    groups, kinds, *rows = Cells(page).rows
+    groups, kinds, *rows = Reader(page).rows
     assert [text for text, _ in groups] == ["Model", "minesweeper AUC ↑", "questions AUC ↑"]
     assert [text for text, _ in kinds] == ["ours", "paper", "difference"] * 2
     assert all(len(row) == 7 for row in rows)
@@ -254,7 +229,7 @@ def test_the_page_has_the_layout_of_the_paper(page):
 
 
 def test_the_page_stands_alone_and_trusts_no_name(page):
-    assert Cells(page).links == []
+    assert Reader(page).links == []
     assert "<b>mine" not in page
     assert "&lt;b&gt;mine" in page
     assert "1 &lt; 2 &amp; so <code>on</code>." in page

@@ -1,8 +1,19 @@
+from pathlib import Path
+
 import pytest
+from html_reader import Reader
 from result_files import write_result
 
-from torch_grama.report.error_table import build_error_table, format_error, format_error_table
-from torch_grama.report.held_results import gather
+from torch_grama.report.error_table import (
+    DemoText,
+    ErrorRow,
+    ErrorTable,
+    build_demo_page,
+    build_error_table,
+    format_error,
+    format_error_table,
+)
+from torch_grama.report.held_results import RunResult, gather
 
 DISTANCES = {"far": 12, "near": 3}
 LABELS = {"gcn": "GCN", "grama-gcn": "GRAMA(GCN)"}
@@ -60,3 +71,54 @@ def test_text_stars_the_lowest_and_dashes_the_missing(held):
 )
 def test_errors_are_short(error, text):
     assert format_error(error) == text
+
+
+RUN = RunResult(0.1, 0.1, 0, 0, 6, 12345, 7.0, "bench", Path("runs/<odd>/result.json"))
+TABLE = ErrorTable(
+    (3, 8),
+    (
+        ErrorRow("constant", {3: 0.08, 8: 0.09}, {}),
+        ErrorRow("GCN & co", {3: 0.02}, {3: (RUN,)}),
+    ),
+)
+TEXT = DemoText(
+    "A <title>",
+    "A lead.",
+    "A $finding.",
+    "Mind.",
+    "Grey.",
+    {"width": "32"},
+    ("grama a", "b"),
+    "End.",
+)
+
+
+@pytest.fixture
+def page(tmp_path):
+    picture = tmp_path / "picture.png"
+    picture.write_bytes(b"\x89PNG picture")
+    return build_demo_page(TABLE, picture, TEXT, Path("runs"))
+
+
+def test_page_is_whole_and_asks_for_nothing(page):
+    reader = Reader(page)
+    assert reader.open == []
+    assert len(reader.links) == 1
+    assert reader.links[0].startswith("data:image/png;base64,")
+
+
+def test_page_has_errors_settings_and_runs(page):
+    rows = [[text for text, _ in row] for row in Reader(page).rows]
+    assert rows[:3] == [
+        ["model", "3 hops", "8 hops"],
+        ["constant", "0.08", "0.09"],
+        ["GCN & co", "0.02", "-"],
+    ]
+    assert ["width", "32"] in rows
+    assert rows[-1] == ["GCN & co", "3", "12,345", "7", "7", "<odd>"]
+
+
+def test_text_is_escaped(page):
+    assert "<h1>A &lt;title&gt;</h1>" in page
+    assert "A $finding." in page
+    assert "grama a\nb" in page

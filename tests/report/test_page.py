@@ -2,13 +2,13 @@
 
 import base64
 import hashlib
-import html.parser
 import json
 import re
 import subprocess
 import sys
 
 import pytest
+from html_reader import Reader
 from run_folders import make_analysis, write_run
 
 from torch_grama.cli import main
@@ -18,43 +18,6 @@ from torch_grama.runs.run_files import read_run_files
 from torch_grama.runs.run_folder import RunError
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{7*7}}"
-
-
-class Reader(html.parser.HTMLParser):
-    """Collects the elements of a page, with their attributes and the text of the scripts."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.elements, self.scripts, self.words = [], [], []
-        self._script = None
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-        if tag == "script":
-            self._script = dict(attrs)
-
-    def handle_data(self, data):
-        if self._script is not None:
-            self.scripts.append((self._script, data))
-        else:
-            self.words.append(data)
-
-    def handle_endtag(self, tag):
-        if tag == "script":
-            self._script = None
-
-    def find(self, tag, **attributes):
-        return [
-            found
-            for name, found in self.elements
-            if name == tag and all(found.get(key) == value for key, value in attributes.items())
-        ]
-
-    @property
-    def data(self):
-        (text,) = [text for kind, text in self.scripts if kind.get("type") == "application/json"]
-        return json.loads(text)
 
 
 @pytest.fixture
@@ -99,8 +62,7 @@ def test_every_figure_says_in_words_what_it_shows(page):
 def test_every_control_has_a_name(page):
     for element in page.find("input"):
         assert element["aria-label"]
-    text = " ".join(page.words)
-    assert "Skip to the content" in text
+    assert "Skip to the content" in page.text
 
 
 def test_nothing_is_loaded_from_elsewhere(page):
@@ -158,13 +120,13 @@ def test_without_an_analysis_the_page_says_how_to_make_one(tmp_path, short):
     assert sections & {"reach", "spread", "errors", "smooth"} == set()
     # the poles while training are known without it
     assert "poles-0" in page.data["figures"]
-    assert f"grama analyze {run.folder}" in " ".join(page.words)
+    assert f"grama analyze {run.folder}" in page.text
 
 
 def test_an_empty_folder_of_a_run_still_makes_a_page(tmp_path, short):
     for name in ("config.yaml", "result.json", "metrics.csv", "analysis.json"):
         (tmp_path / name).write_text("")
-    text = " ".join(Reader(build_page([read_run_files(tmp_path)]).html).words)
+    text = Reader(build_page([read_run_files(tmp_path)]).html).text
     assert "'result.json' holds no readable JSON" in text
     assert "There are no learning curves yet" in text
 
@@ -191,8 +153,8 @@ def test_no_string_of_a_file_becomes_markup(tmp_path):
     assert not page.find("img")
     assert len([kind for kind, _ in page.scripts if "type" not in kind]) == 3
     assert not [name for _, found in page.elements for name in found if name.startswith("on")]
-    assert "49" not in " ".join(page.words).replace("{{7*7}}", "")
-    assert EVIL in " ".join(page.words)
+    assert "49" not in page.text.replace("{{7*7}}", "")
+    assert EVIL in page.text
     # what the drawing library is given is escaped for its own mark-up
     names = [trace.get("name", "") for trace in page.data["figures"]["influence-total"]["data"]]
     assert names
@@ -275,7 +237,7 @@ def test_a_folder_of_runs_stands_for_its_runs(tmp_path, capsys):
         write_run(tmp_path / "runs" / name, analysis=False)
     out = tmp_path / "report.html"
     assert main(["report", str(tmp_path / "runs"), "--out", str(out)]) == 0
-    assert "2 runs: a, b" in " ".join(Reader(out.read_text(encoding="utf-8")).words)
+    assert "2 runs: a, b" in Reader(out.read_text(encoding="utf-8")).text
 
 
 def test_a_run_of_an_older_version_says_so(tmp_path):
