@@ -15,6 +15,7 @@ from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.defaults import default_settings, resolve_config
 from torch_grama.experiments.models import count_parameters
 from torch_grama.experiments.run import build_task
+from torch_grama.experiments.settings import flatten
 from torch_grama.runs.run_folder import RunError
 
 FLOAT = FeatureEncoding("float", 5)
@@ -138,7 +139,7 @@ def test_what_the_user_sets_stays():
 
 def test_every_option_of_the_model_is_stated():
     config = resolve_config({"data.name": "x"}, NODES)
-    again = resolve_config(config.to_settings(), NODES)
+    again = resolve_config(flatten(config.to_dict()), NODES)
     assert again.model == config.model
     assert "constraint" in config.model.options
 

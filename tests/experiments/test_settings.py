@@ -141,8 +141,6 @@ def test_a_configuration_survives_yaml():
     text = yaml.safe_dump(config.to_dict(), sort_keys=False)
     again = check_settings(("there", flatten(yaml.safe_load(text))))
     assert RunConfig.from_settings(again) == config
-    dotted = check_settings(("there", config.to_settings()))
-    assert RunConfig.from_settings(dotted) == config
 
 
 def test_options_of_the_backbone_are_one_mapping_or_its_entries():

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import asdict
 
 import pytest
 
@@ -60,7 +61,7 @@ def test_missing_and_broken_files_are_named(tmp_path):
 
 
 def test_the_environment_names_versions_and_machine(tmp_path):
-    found = describe_environment().to_dict()
+    found = asdict(describe_environment())
     assert {"torch", "torch_grama", "python", "torch_geometric"} <= set(found["versions"])
     assert int(found["hardware"]["cores"]) >= 1
     # a package inside somebody else's repository does not belong to it

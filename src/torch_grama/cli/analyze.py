@@ -59,8 +59,9 @@ def add_to(commands: Commands) -> None:
 
 def _analyze(arguments: argparse.Namespace) -> int:
     from torch_grama.analysis import AnalysisSettings
-    from torch_grama.experiments.analyze_run import ANALYSIS, analyze_run
+    from torch_grama.experiments.analyze_run import analyze_run
     from torch_grama.experiments.config import ConfigError
+    from torch_grama.runs.run_folder import ANALYSIS
 
     given = {"max_graphs": arguments.max_graphs, "num_samples": arguments.samples}
     try:

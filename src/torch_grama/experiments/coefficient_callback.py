@@ -13,8 +13,7 @@ from torch.nn import Module
 from torch_grama.analysis import CoefficientLog
 from torch_grama.analysis.block_analysis import find_grama
 from torch_grama.runs.atomic_file import write_atomically
-
-COEFFICIENTS = "coefficients.jsonl"
+from torch_grama.runs.run_folder import COEFFICIENTS
 
 # Lines of a file, about; a long run leaves epochs out.
 _MAX_LINES = 200

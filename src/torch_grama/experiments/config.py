@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Literal, TypeVar
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, TypeVar
 
 from torch_grama.experiments.options import Value
 from torch_grama.training.losses import LossName
@@ -138,35 +138,12 @@ class RunConfig:
             test=settings.get("test", True) is not False,
         )
 
-    def to_settings(self) -> dict[str, object]:
-        r"""Returns the values under dotted names, all of them."""
-        settings: dict[str, object] = {}
-        for section, values in self.to_dict().items():
-            if isinstance(values, dict):
-                settings |= {f"{section}.{name}": value for name, value in values.items()}
-            else:
-                settings[section] = values
-        return settings
-
     def to_dict(self) -> dict[str, object]:
         r"""Returns the values as nested plain data, in the layout of a configuration file."""
-        model: dict[str, object] = {
-            "name": self.model.name,
-            "hidden_channels": self.model.hidden_channels,
-            **self.model.options,
-        }
-        return {
-            "data": _as_data(self.data),
-            "model": model,
-            "task": _as_data(self.task),
-            "optimizer": _as_data(self.optimizer),
-            "schedule": _as_data(self.schedule),
-            "trainer": {
-                name: value for name, value in _as_data(self.trainer).items() if name != "seed"
-            },
-            "seed": self.seed,
-            "test": self.test,
-        }
+        whole = asdict(self, dict_factory=_as_lists)
+        whole["model"] |= whole["model"].pop("options")
+        del whole["trainer"]["seed"]
+        return whole
 
 
 def _section(settings: Settings, section: str) -> dict[str, object]:
@@ -187,11 +164,5 @@ def _make(part: type[Part], settings: Settings, section: str) -> Part:
         raise ConfigError(f"{error} (in the section '{section}')") from error
 
 
-def _as_data(part: object) -> dict[str, object]:
-    values = asdict(part)  # type: ignore[call-overload]
-    return {
-        item.name: list(values[item.name])
-        if isinstance(values[item.name], tuple)
-        else values[item.name]
-        for item in fields(part)  # type: ignore[arg-type]
-    }
+def _as_lists(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in items}

@@ -32,14 +32,6 @@ class Environment:
     hardware: Mapping[str, str]
     revision: str | None
 
-    def to_dict(self) -> dict[str, object]:
-        r"""Returns it as plain data."""
-        return {
-            "versions": dict(self.versions),
-            "hardware": dict(self.hardware),
-            "revision": self.revision,
-        }
-
 
 def describe_environment() -> Environment:
     r"""Looks at the machine and the installed libraries."""

@@ -211,7 +211,7 @@ def save_config(config: RunConfig, path: Path) -> None:
         config (RunConfig): All settings.
         path (Path): The file.
     """
-    where = {ENVIRONMENT: describe_environment().to_dict()}
+    where = {ENVIRONMENT: dataclasses.asdict(describe_environment())}
     text = format_config(config) + yaml.safe_dump(where, sort_keys=False, allow_unicode=True)
     write_atomically(path, text.encode())
 
