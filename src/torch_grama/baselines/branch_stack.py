@@ -59,7 +59,7 @@ class BranchStack(EncodedModel):
             self.locals = build_local_layers(
                 local, self.num_layers, channels, has_edge_attr, self.dropout
             )
-        self.mixers = ModuleList([build_mixer(channels) for _ in range(self.num_layers)])
+        self.mixers = self.per_layer(lambda: build_mixer(channels))
         self.frames = build_frames(self, 1 if local is None else 2)
         self.reset_parameters()
 
@@ -77,8 +77,7 @@ class BranchStack(EncodedModel):
 
 def build_frames(model: EncodedModel, num_branches: int) -> ModuleList:
     r"""Returns the :class:`BranchSum` of each layer of a model."""
-    sizes = model.hidden_channels, num_branches, model.dropout
-    return ModuleList([BranchSum(*sizes) for _ in range(model.num_layers)])
+    return model.per_layer(lambda: BranchSum(model.hidden_channels, num_branches, model.dropout))
 
 
 class BranchSum(Module):

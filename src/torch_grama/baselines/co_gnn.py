@@ -81,11 +81,8 @@ class CoGNN(EncodedModel):
         self.aggregation = aggregation
         self.min_sharpness = min_sharpness
         self.norm = LayerNorm(self.hidden_channels)
-        self.convs = ModuleList(
-            [
-                _conv(self.hidden_channels, self.hidden_channels, aggregation)
-                for _ in range(self.num_layers)
-            ]
+        self.convs = self.per_layer(
+            lambda: _conv(self.hidden_channels, self.hidden_channels, aggregation)
         )
         widths = [self.hidden_channels] + [action_channels] * (action_layers - 1) + [2]
         self.listen = _ActionNetwork(widths, aggregation, self.act, self.dropout)

@@ -8,7 +8,7 @@ from typing import Unpack
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import BatchNorm1d, Identity, Linear, ModuleList
+from torch.nn import BatchNorm1d, Identity, Linear
 from torch_geometric.nn import GCNConv
 from torch_geometric.transforms import GDC
 from torch_geometric.utils import add_remaining_self_loops, coalesce, to_dense_adj
@@ -185,13 +185,11 @@ class DIGL(GraphModel):
         self.memo = GraphMemo(diffusion) if cached else GraphMemo(diffusion, max_pairs=0)
         self.residual = residual
         self.lin = Linear(self.in_channels, self.hidden_channels)
-        self.convs = ModuleList(
-            GCNConv(self.hidden_channels, self.hidden_channels, normalize=False)  # type: ignore[abstract]
-            for _ in range(self.num_layers)
+        self.convs = self.per_layer(
+            lambda: GCNConv(self.hidden_channels, self.hidden_channels, normalize=False)  # type: ignore[abstract]
         )
-        self.norms = ModuleList(
-            BatchNorm1d(self.hidden_channels) if batch_norm else Identity()
-            for _ in range(self.num_layers)
+        self.norms = self.per_layer(
+            lambda: BatchNorm1d(self.hidden_channels) if batch_norm else Identity()
         )
         self.head = GraphHead(
             self.hidden_channels, self.out_channels, self.readout, dropout=self.dropout

@@ -9,7 +9,7 @@ from typing import Unpack
 
 import torch
 from torch import Tensor
-from torch.nn import Embedding, Linear, Module, ModuleList
+from torch.nn import Embedding, Linear, Module
 from torch_geometric.utils import coalesce, remove_self_loops, to_dense_adj
 
 from torch_grama.baselines.batch_view import BatchView
@@ -105,9 +105,7 @@ class Exphormer(EncodedModel):
         self.locals = build_local_layers(
             local, self.num_layers, self.hidden_channels, self.edge_dim is not None, self.dropout
         )
-        self.attentions = ModuleList(
-            [_SparseAttention(self.hidden_channels, heads) for _ in range(self.num_layers)]
-        )
+        self.attentions = self.per_layer(lambda: _SparseAttention(self.hidden_channels, heads))
         self.frames = build_frames(self, 2)
         self.reset_parameters()
 

@@ -8,7 +8,7 @@ from typing import Unpack
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import LayerNorm, Linear, Module, ModuleList
+from torch.nn import LayerNorm, Linear, Module
 from torch.utils.checkpoint import checkpoint
 from torch_geometric.utils import degree, scatter
 
@@ -108,11 +108,8 @@ class GMN(EncodedModel):
         self.locals = build_local_layers(
             local, self.num_layers, self.hidden_channels, has_edge_attr, self.dropout
         )
-        self.scans = ModuleList(
-            [
-                _WalkScan(self.hidden_channels, state_channels, has_edge_attr)
-                for _ in range(self.num_layers)
-            ]
+        self.scans = self.per_layer(
+            lambda: _WalkScan(self.hidden_channels, state_channels, has_edge_attr)
         )
         self.frames = build_frames(self, 2)
         self.reset_parameters()

@@ -8,7 +8,7 @@ from typing import Unpack
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import Dropout, Embedding, Linear, Module, ModuleList, ReLU, Sequential
+from torch.nn import Dropout, Embedding, Linear, Module, ReLU, Sequential
 from torch_geometric.nn.inits import reset
 from torch_geometric.utils import degree, scatter, softmax
 
@@ -89,33 +89,26 @@ class GOAT(EncodedModel):
             Dropout(self.dropout),
             Linear(self.hidden_channels, self.hidden_channels),
         )
-        self.local_attentions = ModuleList(
-            [
-                _LocalAttention(self.hidden_channels, heads, local_hops, attention_dropout)
-                for _ in range(self.num_layers)
-            ]
+        self.local_attentions = self.per_layer(
+            lambda: _LocalAttention(self.hidden_channels, heads, local_hops, attention_dropout)
         )
-        self.global_attentions = ModuleList(
-            [
-                _CentroidAttention(self.hidden_channels, heads, num_centroids, attention_dropout)
-                for _ in range(self.num_layers)
-            ]
+        self.global_attentions = self.per_layer(
+            lambda: _CentroidAttention(
+                self.hidden_channels, heads, num_centroids, attention_dropout
+            )
         )
         wide = heads * self.hidden_channels
-        self.mlps = ModuleList(
-            [
-                Sequential(
-                    Linear(2 * wide, wide),
-                    StepwiseBatchNorm(wide),
-                    ReLU(),
-                    Dropout(self.dropout),
-                    Linear(wide, self.hidden_channels),
-                    StepwiseBatchNorm(self.hidden_channels),
-                    ReLU(),
-                    Dropout(self.dropout),
-                )
-                for _ in range(self.num_layers)
-            ]
+        self.mlps = self.per_layer(
+            lambda: Sequential(
+                Linear(2 * wide, wide),
+                StepwiseBatchNorm(wide),
+                ReLU(),
+                Dropout(self.dropout),
+                Linear(wide, self.hidden_channels),
+                StepwiseBatchNorm(self.hidden_channels),
+                ReLU(),
+                Dropout(self.dropout),
+            )
         )
         self.reset_parameters()
 

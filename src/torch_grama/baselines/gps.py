@@ -8,7 +8,7 @@ from typing import Unpack
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import GELU, Dropout, LayerNorm, Linear, Module, ModuleList, Sequential
+from torch.nn import GELU, Dropout, LayerNorm, Linear, Module, Sequential
 from torch_geometric.nn import TransformerConv
 from torch_geometric.utils import add_self_loops
 
@@ -162,11 +162,8 @@ class GT(EncodedModel):
         check_heads(self.hidden_channels, heads)
         self.separate = separate
         state_dim = None if self.edge_dim is None else self.hidden_channels
-        self.layers = ModuleList(
-            [
-                _Layer(self.hidden_channels, heads, self.dropout, separate, state_dim)
-                for _ in range(self.num_layers)
-            ]
+        self.layers = self.per_layer(
+            lambda: _Layer(self.hidden_channels, heads, self.dropout, separate, state_dim)
         )
         self.norm = LayerNorm(self.hidden_channels)
         self.reset_parameters()

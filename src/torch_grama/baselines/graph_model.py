@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypedDict, get_args
 
 from torch import Tensor
-from torch.nn import Module
+from torch.nn import Module, ModuleList
 from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.graph_head import READOUTS
@@ -158,6 +158,10 @@ class GraphModel(Module):
         r"""Resets all learnable parameters of the module."""
         for child in self.children():
             reset(child)
+
+    def per_layer(self, build: Callable[[], Module]) -> ModuleList:
+        r"""Returns a module of its own for each layer."""
+        return ModuleList([build() for _ in range(self.num_layers)])
 
     def forward(
         self,

@@ -7,7 +7,7 @@ from typing import Unpack
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import GELU, Dropout, LayerNorm, Linear, ModuleList, Parameter, Sequential
+from torch.nn import GELU, Dropout, LayerNorm, Linear, Parameter, Sequential
 from torch_geometric.nn.models import MLP as PyGMLP
 
 from torch_grama.baselines.graph_head import GraphHead, NodeOutput
@@ -133,8 +133,8 @@ class ResNet(GraphModel):
             if self.num_nodes is None
             else Parameter(torch.empty(self.num_nodes, self.hidden_channels))
         )
-        self.layers = ModuleList(
-            Sequential(
+        self.layers = self.per_layer(
+            lambda: Sequential(
                 LayerNorm(self.hidden_channels),
                 Linear(self.hidden_channels, self.hidden_channels),
                 Dropout(self.dropout),
@@ -142,7 +142,6 @@ class ResNet(GraphModel):
                 Linear(self.hidden_channels, self.hidden_channels),
                 Dropout(self.dropout),
             )
-            for _ in range(self.num_layers)
         )
         self.norm = LayerNorm(self.hidden_channels)
         self.head = GraphHead(self.hidden_channels, self.out_channels, self.readout, num_layers=1)

@@ -127,9 +127,7 @@ class MixHop(GraphModel):
             MixHopConv(width if layer else self.in_channels, self.hidden_channels, self.powers)  # type: ignore[abstract]
             for layer in range(self.num_layers)
         )
-        self.norms = ModuleList(
-            BatchNorm1d(width) if batch_norm else Identity() for _ in range(self.num_layers)
-        )
+        self.norms = self.per_layer(lambda: BatchNorm1d(width) if batch_norm else Identity())
         self.head = GraphHead(
             width, self.out_channels, self.readout, head_layers, dropout=self.dropout
         )

@@ -6,7 +6,7 @@ from typing import Unpack
 
 import torch
 from torch import Tensor
-from torch.nn import GELU, Dropout, LayerNorm, Linear, Module, ModuleList, MultiheadAttention
+from torch.nn import GELU, Dropout, LayerNorm, Linear, Module, MultiheadAttention
 from torch.nn import Sequential as Chain
 from torch_geometric.nn import SimpleConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
@@ -78,11 +78,8 @@ class NAGphormer(EncodedModel):
         check_heads(self.hidden_channels, heads)
         self.hops = hops
         self.step = SimpleConv(aggr="sum")  # type: ignore[abstract]
-        self.layers = ModuleList(
-            [
-                _PreNormLayer(self.hidden_channels, heads, self.dropout, attention_dropout)
-                for _ in range(self.num_layers)
-            ]
+        self.layers = self.per_layer(
+            lambda: _PreNormLayer(self.hidden_channels, heads, self.dropout, attention_dropout)
         )
         self.norm = LayerNorm(self.hidden_channels)
         self.hop_lin = Linear(2 * self.hidden_channels, 1)

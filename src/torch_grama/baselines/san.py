@@ -11,7 +11,6 @@ from torch.nn import (
     Embedding,
     Linear,
     Module,
-    ModuleList,
 )
 from torch.utils.checkpoint import checkpoint
 
@@ -70,12 +69,8 @@ class SAN(EncodedModel):
         self.gamma = gamma
         self.present_edge = Embedding(1, self.hidden_channels) if self.edge_dim is None else None
         self.absent_edge = Embedding(1, self.hidden_channels)
-        self.attentions = ModuleList(
-            [SANAttention(self.hidden_channels, heads, gamma) for _ in range(self.num_layers)]
-        )
-        self.out_lins = ModuleList(
-            [Linear(self.hidden_channels, self.hidden_channels) for _ in range(self.num_layers)]
-        )
+        self.attentions = self.per_layer(lambda: SANAttention(self.hidden_channels, heads, gamma))
+        self.out_lins = self.per_layer(lambda: Linear(self.hidden_channels, self.hidden_channels))
         self.frames = build_frames(self, 1)
         self.reset_parameters()
 

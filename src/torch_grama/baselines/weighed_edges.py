@@ -50,9 +50,8 @@ class FAGCN(GraphModel):
     def __init__(self, *sizes: int, eps: float = 0.3, **shared: Unpack[ModelOptions]) -> None:
         super().__init__(*sizes, **shared)
         self.lin = Linear(self.in_channels, self.hidden_channels)
-        self.convs = ModuleList(
-            FAConv(self.hidden_channels, eps=eps, dropout=self.dropout, normalize=False)  # type: ignore[abstract]
-            for _ in range(self.num_layers)
+        self.convs = self.per_layer(
+            lambda: FAConv(self.hidden_channels, eps=eps, dropout=self.dropout, normalize=False)  # type: ignore[abstract]
         )
         self.head = GraphHead(self.hidden_channels, self.out_channels, self.readout, num_layers=1)
 
