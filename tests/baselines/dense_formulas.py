@@ -6,8 +6,9 @@ import math
 
 import torch
 from baseline_checks import randomize
+from dense_graphs import affine as affine
 from torch import Tensor
-from torch.nn import LayerNorm, Linear, Module, MultiheadAttention
+from torch.nn import LayerNorm, Module, MultiheadAttention
 
 from torch_grama.baselines.branch_stack import BranchSum
 from torch_grama.baselines.mamba_block import MambaBlock
@@ -25,11 +26,6 @@ def prepare(model: Module) -> Module:
             part.running_mean.copy_(noise - 0.5)
             part.running_var.copy_(noise + 0.5)
     return model
-
-
-def affine(lin: Linear, x: Tensor) -> Tensor:
-    out = x @ lin.weight.t()
-    return out if lin.bias is None else out + lin.bias
 
 
 def batch_norm(norm: StepwiseBatchNorm, x: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 import pytest
 import torch
 from baseline_checks import CHANNELS, draw_graph, randomize
-from dense_graphs import adjacency, affine, draw_weighted_graph, gcn_matrix
+from dense_graphs import adjacency, affine, draw_symmetric_graph, gcn_matrix
 from torch_geometric.data import Data
 
 from torch_grama.baselines import ADGN, SWAN
@@ -25,7 +25,7 @@ def test_model_equals_its_dense_formula(aggregation, sharing, weighted):
     )
     model = randomize(model.double())
     assert len(model.convs) == (1 if sharing else 4)
-    data = draw_weighted_graph()
+    data = draw_symmetric_graph()
     weight = data.edge_weight if weighted else None
     matrix = adjacency(data, weight)
     matrix = gcn_matrix(matrix) if aggregation == "gcn" else matrix
@@ -49,7 +49,7 @@ def test_deep_model_keeps_its_gradient():
     # 100 steps of which each turns the states, where a plain stack would lose the first
     torch.manual_seed(0)
     model = ADGN(CHANNELS, 8, 3, 100, epsilon=0.05, gamma=0.0).double()
-    data = draw_weighted_graph()
+    data = draw_symmetric_graph()
     x = data.x.clone().requires_grad_()
     model(x, data.edge_index).square().sum().backward()
     assert x.grad.norm() > 1e-3
@@ -87,7 +87,7 @@ def dense_field(field, x, matrix):
 def test_model_equals_its_dense_formula_of_swan(aggregation, sharing, weighted):
     options = {"aggregation": aggregation, "weight_sharing": sharing, "beta": -0.5, "epsilon": 0.3}
     model = randomize(SWAN(CHANNELS, 8, 3, 4, gamma=0.2, **options).double())
-    data = draw_weighted_graph()
+    data = draw_symmetric_graph()
     weight = data.edge_weight if weighted else None
     matrix = adjacency(data, weight)
     x = affine(model.encoder.node_lin, data.x)
@@ -125,7 +125,7 @@ def test_matrices_are_symmetric_and_antisymmetric_on_any_graph(weighted):
 
 @pytest.mark.parametrize("directed", [False, True])
 def test_all_nodes_together_neither_grow_nor_decay(directed):
-    data = draw_directed_graph() if directed else draw_weighted_graph(8)
+    data = draw_directed_graph() if directed else draw_symmetric_graph(8)
     field = randomize(SWAN(CHANNELS, 4, 3, 1, gamma=0.0).double()).fields[0]
     graph = read_graph_input(8, data.edge_index, data.edge_weight)
     edges = symmetric_edges(graph, torch.float64), antisymmetric_edges(graph, torch.float64)
@@ -154,7 +154,7 @@ def test_the_space_term_vanishes_on_a_ring_and_not_on_a_path():
 
 
 def test_without_the_space_term_the_bounded_variants_are_anti_symmetric_networks():
-    data = draw_weighted_graph()
+    data = draw_symmetric_graph()
     for aggregation in ("sum", "gcn"):
         options = {"aggregation": aggregation, "epsilon": 0.2, "gamma": 0.3}
         model = randomize(SWAN(CHANNELS, 8, 3, 3, beta=0.0, **options).double())

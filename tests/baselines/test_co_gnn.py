@@ -1,7 +1,7 @@
 import pytest
 import torch
 from baseline_checks import CHANNELS, draw_graph, randomize
-from dense_graphs import adjacency, affine, draw_weighted_graph, mean_matrix
+from dense_graphs import adjacency, affine, draw_symmetric_graph, mean_matrix
 
 from torch_grama.baselines import CoGNN
 from torch_grama.nn.graph_input import read_graph_input
@@ -28,7 +28,7 @@ def layer_norm(norm, x):
 @pytest.mark.parametrize("action_layers", [1, 2])
 @pytest.mark.parametrize("aggregation", ["mean", "sum"])
 def test_model_equals_its_dense_formula(aggregation, action_layers, weighted):
-    data = draw_weighted_graph(9)
+    data = draw_symmetric_graph(9)
     weight = data.edge_weight if weighted else None
     full = adjacency(data, weight)
     kept = []

@@ -1,7 +1,7 @@
 import pytest
 import torch
 from baseline_checks import call, draw_graph, randomize
-from directed_graphs import dense, draw_weighted_graph
+from dense_graphs import dense, draw_weighted_graph
 from scipy.linalg import expm
 from torch_geometric.data import Batch, Data
 from torch_geometric.transforms import GDC

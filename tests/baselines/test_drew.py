@@ -1,7 +1,7 @@
 import pytest
 import torch
 from baseline_checks import randomize
-from directed_graphs import dense, distances, draw_weighted_graph, symmetric
+from dense_graphs import dense, distances, draw_weighted_graph, symmetric
 
 from torch_grama.baselines import DRewGatedGCN, DRewGCN, DRewGIN
 

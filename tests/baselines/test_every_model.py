@@ -16,7 +16,7 @@ from baseline_checks import (
     permutation_error,
     randomize,
 )
-from directed_graphs import draw_weighted_graph
+from dense_graphs import draw_weighted_graph
 from torch import Tensor
 from torch.nn import Module
 from torch_geometric.data import Batch

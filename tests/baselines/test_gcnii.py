@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 from baseline_checks import CHANNELS, randomize
-from dense_graphs import adjacency, affine, draw_weighted_graph, gcn_matrix
+from dense_graphs import adjacency, affine, draw_symmetric_graph, gcn_matrix
 
 from torch_grama.baselines import GCNII
 from torch_grama.nn import AtomEncoder
@@ -16,7 +16,7 @@ from torch_grama.nn.graph_input import read_graph_input
 )
 def test_model_equals_its_dense_formula(options, weighted):
     model = randomize(GCNII(CHANNELS, 8, 3, 4, **options).double())
-    data = draw_weighted_graph()
+    data = draw_symmetric_graph()
     weight = data.edge_weight if weighted else None
     matrix = gcn_matrix(adjacency(data, weight))
     act = torch.tanh if options.get("act") == "tanh" else torch.relu
@@ -41,7 +41,7 @@ def test_parameter_count_of_the_long_range_benchmark():
 def test_first_state_stays_in_a_deep_model():
     # a plain graph convolution of this depth makes all nodes of a graph alike
     torch.manual_seed(0)
-    data = draw_weighted_graph(9)
+    data = draw_symmetric_graph(9)
     model = GCNII(CHANNELS, 8, 3, 64).double()
     graph = read_graph_input(data.num_nodes, data.edge_index)
     states = model.propagate(model.encoder.node_lin(data.x), graph)

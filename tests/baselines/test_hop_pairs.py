@@ -4,7 +4,7 @@ import networkx
 import pytest
 import torch
 from baseline_checks import draw_graph
-from directed_graphs import dense, distances, draw_weighted_graph, symmetric
+from dense_graphs import dense, distances, draw_weighted_graph, symmetric
 from torch_geometric.data import Batch
 from torch_geometric.utils import to_networkx
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 from baseline_checks import CHANNELS, call, draw_graph, randomize
-from dense_graphs import adjacency, affine, attention, draw_weighted_graph, gcn_matrix, mean_matrix
+from dense_graphs import adjacency, affine, attention, draw_symmetric_graph, gcn_matrix, mean_matrix
 from torch.nn import BatchNorm1d, LayerNorm
 from torch_geometric.nn import GAT as PyGGAT
 from torch_geometric.nn import GCN as PyGGCN
@@ -250,7 +250,7 @@ def test_model_equals_its_dense_formula(model_class, dense_conv, options):
 )
 def test_edge_weights_enter_the_dense_formula(model_class, dense_conv, options):
     model = make(model_class, **options)
-    data = draw_weighted_graph(edge_dim=options.get("edge_dim"))
+    data = draw_symmetric_graph(edge_dim=options.get("edge_dim"))
     out = model(data.x, data.edge_index, data.edge_weight, data.edge_attr)
     expected = dense_stack(model, data, dense_conv)
     torch.testing.assert_close(out, expected, rtol=1e-9, atol=1e-10)

@@ -2,7 +2,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from baseline_checks import randomize
-from directed_graphs import dense, draw_weighted_graph, drop_loops, fill_loops, symmetric
+from dense_graphs import dense, draw_weighted_graph, drop_loops, fill_loops, symmetric
 
 from torch_grama.baselines import MLP, ResNet
 

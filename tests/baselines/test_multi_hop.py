@@ -1,7 +1,7 @@
 import pytest
 import torch
 from baseline_checks import randomize
-from directed_graphs import dense, distances, draw_weighted_graph, drop_loops, fill_loops, symmetric
+from dense_graphs import dense, distances, draw_weighted_graph, drop_loops, fill_loops, symmetric
 
 from torch_grama.baselines import FSGNN, H2GCN, MixHop
 

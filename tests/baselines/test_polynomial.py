@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 from baseline_checks import randomize
-from directed_graphs import dense, draw_weighted_graph, fill_loops, symmetric
+from dense_graphs import dense, draw_weighted_graph, fill_loops, symmetric
 from scipy.special import eval_jacobi
 from torch_geometric.nn import APPNP
 

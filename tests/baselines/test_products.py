@@ -1,6 +1,6 @@
 import pytest
 import torch
-from directed_graphs import dense, draw_weighted_graph
+from dense_graphs import dense, draw_weighted_graph
 
 from torch_grama.baselines.products import propagate
 from torch_grama.nn.linear_backbone import sum_adjacency

@@ -1,7 +1,7 @@
 import pytest
 import torch
 from baseline_checks import randomize
-from directed_graphs import dense, draw_weighted_graph, fill_loops, symmetric
+from dense_graphs import dense, draw_weighted_graph, fill_loops, symmetric
 from torch_geometric.nn import GCNConv
 
 from torch_grama.baselines import A3TGCN, TGCN
