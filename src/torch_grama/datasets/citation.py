@@ -53,15 +53,11 @@ def load_citation(
         folds = [public]
         notes: tuple[str, ...] = ()
     else:
-        masks: dict[str, list[Tensor]] = {part: [] for part in _PARTS}
-        for path in paths[-_NUM_SPLITS:]:
-            arrays = read_npz(path, _PARTS)
-            for part in _PARTS:
-                masks[part].append(torch.from_numpy(arrays[part].astype(bool)))
+        splits = [read_npz(path, _PARTS) for path in paths[-_NUM_SPLITS:]]
         where = str(paths[-_NUM_SPLITS])
         with reading(where, f"masks of {num_nodes} nodes"):
-            stacked = [torch.stack(masks[part], dim=1) for part in _PARTS]
-        folds = mask_folds(*stacked, num_nodes=num_nodes, where=where)
+            masks = [np.stack([arrays[part] for arrays in splits]) for part in _PARTS]
+        folds = mask_folds(masks, num_nodes, where)
         notes = ("The split files named 0.6/0.2 hold 48 / 32 / 20 %.",)
         if entry.name == "cora":
             notes += ("223 nodes are in no part of any split.",)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import tempfile
-from pathlib import Path
-
 import torch
 from torch_geometric.data import Data
-from torch_geometric.datasets import HeterophilousGraphDataset
+from torch_geometric.utils import to_undirected
 
 from torch_grama.datasets.entry import ACCURACY, ROC_AUC, DataFile, Entry, Published, Source
 from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.raw_arrays import reading
+from torch_grama.datasets.raw_arrays import read_npz, reading
 from torch_grama.datasets.splits import PARTS, mask_folds
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData, Metric
@@ -29,21 +24,20 @@ _MD5 = {
 
 
 def load_heterophilous(entry: Entry, storage: Storage) -> GraphTaskData:
-    """Loads one of the five graphs with PyG's reader, from a file that is already here."""
+    """Loads one of the five graphs; an edge is listed once and taken in both directions."""
     _, (path,) = storage.obtain(entry)
-    with (
-        tempfile.TemporaryDirectory() as scratch,
-        reading(path, "an .npz file of the heterophilous benchmark"),
-        # PyG announces what it does on stderr.
-        contextlib.redirect_stderr(io.StringIO()),
-    ):
-        data = _LocalFile(path, scratch, entry.name).get(0)
-        x, y = data["x"].to(torch.float), data["y"].to(torch.long)
-        if x.dim() != 2 or y.shape != (x.size(0),):
-            raise ValueError(f"features of shape {tuple(x.shape)}, labels of {tuple(y.shape)}")
-        masks = (data[f"{part}_mask"] for part in PARTS)
-        folds = mask_folds(*masks, num_nodes=x.size(0), where=str(path))
-        edge_index = data["edge_index"]
+    masks = [f"{part}_masks" for part in PARTS]
+    arrays = read_npz(path, ("node_features", "node_labels", "edges", *masks))
+    with reading(path, "an .npz file of the heterophilous benchmark"):
+        x = torch.from_numpy(arrays["node_features"]).float()
+        y = torch.from_numpy(arrays["node_labels"]).long()
+        edges = torch.from_numpy(arrays["edges"]).long()
+        if x.dim() != 2 or y.shape != (len(x),) or edges.dim() != 2 or edges.size(1) != 2:
+            shapes = (tuple(array.shape) for array in (x, y, edges))
+            raise ValueError("features of shape {}, labels of {}, edges of {}".format(*shapes))
+        if not 0 <= int(edges.min()) <= int(edges.max()) < len(x):
+            raise ValueError(f"an edge to node {int(edges.max())} of {len(x)}")
+        folds = mask_folds([arrays[name] for name in masks], len(x), str(path))
     if not bool(torch.isfinite(x).all()):
         raise DatasetError(f"Expected finite features in '{path}' (got others); fetch it again")
     if not 0 <= int(y.min()) <= int(y.max()) < entry.num_outputs:
@@ -51,20 +45,9 @@ def load_heterophilous(entry: Entry, storage: Storage) -> GraphTaskData:
             f"Expected labels from 0 to {entry.num_outputs - 1} in '{path}' (got {int(y.min())} "
             f"to {int(y.max())}); fetch it again"
         )
+    edge_index = to_undirected(edges.t().contiguous(), num_nodes=len(x))
     graph = Data(x=x, edge_index=edge_index, y=y)
     return entry.task([graph], folds, FeatureEncoding("float", x.size(1)))
-
-
-class _LocalFile(HeterophilousGraphDataset):
-    """PyG's reader without its unchecked download and without a cache of its own."""
-
-    def __init__(self, path: Path, scratch: str, name: str) -> None:
-        self._folder = path.parent
-        super().__init__(scratch, name)
-
-    @property
-    def raw_dir(self) -> str:
-        return str(self._folder)
 
 
 def _entry(

@@ -42,7 +42,21 @@ def pack_bonds(
     A bond expands to :math:`u \to v, v \to u`, both with its features, as the Open Graph Benchmark
     lists them.
     """
-    for name, table, sizes in (("atom", x, ATOM_SIZES), ("bond", bond_attr, BOND_SIZES)):
+    with reading(where, "molecules with their bonds"):
+        columns = {
+            "x": column("node", x, "int64"),
+            "edge_attr": column("edge", np.repeat(bond_attr, 2, axis=0), "int64"),
+            "y": column("graph", y),
+        }
+        edges = np.stack([bonds, bonds[::-1]], axis=2).reshape(2, -1)
+        num_edges = 2 * np.asarray(num_bonds, dtype=np.int64)
+        return check_molecules(CompactGraphs(num_nodes, num_edges, edges, columns), where)
+
+
+def check_molecules(graphs: CompactGraphs, where: str) -> CompactGraphs:
+    r"""Refuses features that are not those of the Open Graph Benchmark."""
+    for name, key, sizes in (("atom", "x", ATOM_SIZES), ("bond", "edge_attr", BOND_SIZES)):
+        table = graphs.columns[key].values
         if table.ndim != 2 or table.shape[1] != len(sizes):
             raise DatasetError(
                 f"Expected {len(sizes)} {name} features in '{where}' (got shape {table.shape}); "
@@ -53,14 +67,7 @@ def pack_bonds(
                 f"Expected the {name} features in '{where}' to be below {sizes} (got "
                 f"{table.max(axis=0).tolist()}); fetch the file again"
             )
-    with reading(where, "molecules with their bonds"):
-        columns = {
-            "x": column("node", x, "int64"),
-            "edge_attr": column("edge", np.repeat(bond_attr, 2, axis=0), "int64"),
-            "y": column("graph", y),
-        }
-        edges = np.stack([bonds, bonds[::-1]], axis=2).reshape(2, -1)
-        return CompactGraphs(num_nodes, 2 * np.asarray(num_bonds, dtype=np.int64), edges, columns)
+    return graphs
 
 
 def featurise(

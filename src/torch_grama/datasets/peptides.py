@@ -9,14 +9,13 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch_geometric.data import Data
 
 from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
 from torch_grama.datasets.entry import AVERAGE_PRECISION, MAE, DataFile, Entry, Published, Source
 from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.molecules import ATOMS, BONDS, featurise, pack_bonds
+from torch_grama.datasets.molecules import ATOMS, BONDS, check_molecules, featurise, pack_bonds
 from torch_grama.datasets.raw_arrays import load_pickle, read_npz, read_tensors, reading
 from torch_grama.datasets.splits import PARTS, check_fold, consecutive_fold, index_fold
 from torch_grama.datasets.storage import Storage
@@ -158,35 +157,26 @@ def _read_csv(path: Path, is_func: bool) -> tuple[list[str], NDArray[np.float32]
 
 def _from_archive(path: Path) -> CompactFile:
     """The archive for PyG: three files of tuples (x, edge_attr, edge_index, y)."""
-    pieces: list[list[Tensor]] = [[], [], [], []]
+    graphs: list[Data] = []
     counts: list[int] = []
     with reading(path, "an archive with train.pt, val.pt and test.pt"), zipfile.ZipFile(path) as z:
         names = {Path(name).name: name for name in z.namelist()}
         for part in PARTS:
             with z.open(names[f"{part}.pt"]) as stream:
-                graphs = read_tensors(stream, f"{path}/{part}.pt")
-            if not isinstance(graphs, list):
-                raise TypeError(f"a {type(graphs).__name__} in {part}.pt")
-            for graph in graphs:
-                for piece, value in zip(pieces, graph, strict=True):
-                    piece.append(value)
-            counts.append(len(graphs))
-        x, edge_attr, edge_index, y = pieces
-        edges = torch.cat(edge_index, dim=1).numpy()
-        attr = torch.cat(edge_attr).numpy()
+                stored = read_tensors(stream, f"{path}/{part}.pt")
+            if not isinstance(stored, list):
+                raise TypeError(f"a {type(stored).__name__} in {part}.pt")
+            graphs += [
+                Data(x=x, edge_index=edge_index, edge_attr=edge_attr, y=y.float())
+                for x, edge_attr, edge_index, y in stored
+            ]
+            counts.append(len(stored))
+        packed = check_molecules(CompactGraphs.from_data(graphs), str(path))
+        edges, attr = packed.edges, packed.columns["edge_attr"].values
         if not np.array_equal(edges[:, ::2], edges[::-1, 1::2]):
             raise ValueError("bonds whose two directions do not follow one another")
         if not np.array_equal(attr[::2], attr[1::2]):
             raise ValueError("bonds whose two directions differ in their features")
-        packed = pack_bonds(
-            torch.cat(x).numpy(),
-            np.array([len(rows) for rows in x]),
-            edges[:, ::2],
-            attr[::2],
-            np.array([pairs.shape[1] // 2 for pairs in edge_index]),
-            torch.cat(y).numpy().astype(np.float32),
-            str(path),
-        )
         return CompactFile(packed, (consecutive_fold(counts),))
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.file_lock import file_lock
@@ -124,23 +123,21 @@ def check_fold(fold: Fold, num_graphs: int, where: str) -> Fold:
     return fold
 
 
-def mask_folds(
-    train: Tensor, val: Tensor, test: Tensor, *, num_nodes: int, where: str
-) -> list[Fold]:
-    r"""One division a column of three boolean matrices ``[N, folds]``."""
-    shapes = {tuple(mask.shape) for mask in (train, val, test)}
-    if len(shapes) != 1 or train.dim() != 2 or train.size(0) != num_nodes:
+def mask_folds(masks: Sequence[Array], num_nodes: int, where: str) -> list[Fold]:
+    r"""One division a row of three boolean matrices ``[folds, N]``."""
+    shapes = {mask.shape for mask in masks}
+    if len(shapes) != 1 or masks[0].ndim != 2 or masks[0].shape[1] != num_nodes:
         raise DatasetError(
-            f"Expected the masks in '{where}' to have {num_nodes} rows and one column a split (got "
+            f"Expected the masks in '{where}' to have {num_nodes} columns and one row a split (got "
             f"{sorted(shapes)}); fetch the file again"
         )
-    parts = [mask.to(torch.bool) for mask in (train, val, test)]
-    if bool((torch.stack(parts).sum(dim=0) > 1).any()):
+    parts = np.stack([mask.astype(bool) for mask in masks], axis=1)  # [folds, 3, N]
+    if bool((parts.sum(axis=1) > 1).any()):
         raise DatasetError(
             f"Expected the masks in '{where}' to be disjoint (got a node in two); fetch the file "
             "again"
         )
-    return [Fold(*(part[:, number].clone() for part in parts)) for number in range(train.size(1))]
+    return [Fold(*torch.from_numpy(fold)) for fold in parts]
 
 
 _FORMAT = 1

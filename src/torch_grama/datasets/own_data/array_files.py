@@ -26,7 +26,7 @@ from torch_grama.datasets.own_data.graph_parts import (
     split_from_words,
     splits_from_masks,
 )
-from torch_grama.datasets.own_data.labels import Labels, Where, labels_from_numbers, no_labels
+from torch_grama.datasets.own_data.labels import Labels, Where, labels_from_numbers
 from torch_grama.datasets.own_data.options import Options
 from torch_grama.datasets.raw_arrays import Array, fingerprint
 from torch_grama.datasets.task_data import Fold, Level
@@ -63,7 +63,7 @@ def read_npz_file(path: Path, options: Options) -> ParsedGraphs:
         arrays["edges"], count, lambda edge: f"'{path}', row {edge} of 'edges'", f"'{path}'"
     )
     data = make_graph(f"'{path}'", x, count, listed, options, directed=options.directed)
-    splits: list[Fold] = []
+    labels, splits = None, []
     if options.targets:
         shape = tuple(arrays["node_labels"].shape)
         if shape[:1] != (count,):
@@ -81,8 +81,6 @@ def read_npz_file(path: Path, options: Options) -> ParsedGraphs:
         if not missing:
             masks = [np.atleast_2d(arrays[name]) for name in _NPZ_MASKS]
             splits = splits_from_masks(masks, labels, where, f"'{path}'")
-    else:
-        labels = no_labels(count, options)
     return ParsedGraphs(
         path=path,
         graphs=[data],
@@ -142,13 +140,13 @@ def read_torch_file(path: Path, options: Options) -> ParsedGraphs:
     if "x" not in stored[0]:
         notes.append(CONSTANT_NOTE)
     splits: list[Fold] = []
-    if options.targets and level == "node" and len(graphs) == 1:
+    if labels is not None and level == "node" and len(graphs) == 1:
         if any(name in stored[0] for name in _MASKS):
             masks = [_array(stored[0], name, f"'{path}'").T for name in _MASKS]
             splits = splits_from_masks(
                 [np.atleast_2d(mask) for mask in masks], labels, place, f"'{path}'"
             )
-    elif options.targets and level == "graph" and any("split" in found for found in stored):
+    elif labels is not None and level == "graph" and any("split" in found for found in stored):
         words = [found.get("split") for found in stored]
         splits = [split_from_words(words, labels, where, f"'{path}'")]
     return ParsedGraphs(
@@ -251,12 +249,12 @@ def _graph(found: Mapping[str, object], where: str, options: Options) -> Data:
 
 def _read_targets(
     stored: Sequence[Mapping[str, object]], counts: Sequence[int], where: Where, options: Options
-) -> tuple[Level, Labels, Where]:
+) -> tuple[Level, Labels | None, Where]:
     """The attribute ``y`` of all graphs: whose it is, what it says, and where each item lies."""
     single = len(counts) == 1
+    level: Level = options.level or ("node" if single else "graph")
     if not options.targets:
-        level: Level = options.level or ("node" if single else "graph")
-        return level, no_labels(sum(counts) if level == "node" else len(counts), options), where
+        return level, None, where
     arrays = {
         number: _array(found, "y", where(number))
         for number, found in enumerate(stored)
@@ -265,7 +263,6 @@ def _read_targets(
     if not arrays:
         raise DatasetError(f"{where(0)} has no 'y': store the targets there.")
     misfits = {number for number, y in arrays.items() if y.shape[:1] != (counts[number],)}
-    level = options.level or ("node" if single else "graph")
     if options.level is None and not misfits and max(counts) > 1:
         level = "node"
     if level == "graph":

@@ -30,7 +30,6 @@ from torch_grama.datasets.own_data.labels import (
     Where,
     labels_from_numbers,
     labels_from_text,
-    no_labels,
     parse_number,
 )
 from torch_grama.datasets.own_data.options import Options
@@ -69,10 +68,9 @@ def read_csv_folder(folder: Path, options: Options) -> ParsedGraphs:
     if not names:
         raise DatasetError(f"'{nodes.path}' has no rows below line 1: list at least one node.")
     _check_names(nodes)
+    labels = None
     if options.targets:
         labels = _read_labels([nodes.column(name) for name in target], nodes.where, options)
-    else:
-        labels = no_labels(len(names), options)
     left_out = {"id", "split", *target, *options.ignore}
     x, feature_names, notes = nodes.features(left_out)
     if not feature_names:
@@ -84,7 +82,7 @@ def read_csv_folder(folder: Path, options: Options) -> ParsedGraphs:
     data = Data(x=check_features(x, nodes.where, options, feature_names))
     notes += _read_edges(edges, names, data, options)
     splits = []
-    if options.targets and "split" in nodes.columns:
+    if labels is not None and "split" in nodes.columns:
         source = f"The column 'split' of '{nodes.path}'"
         splits.append(split_from_words(nodes.column("split"), labels, nodes.where, source))
     return ParsedGraphs(

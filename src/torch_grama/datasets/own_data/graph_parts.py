@@ -32,7 +32,7 @@ class ParsedGraphs:
     path: Path  # the file or folder
     graphs: Sequence[Data]  # the graphs, without their targets
     level: Level  # whether nodes or graphs carry the targets
-    labels: Labels  # the targets of all nodes of all graphs, one after the other, or of all graphs
+    labels: Labels | None  # the targets of all nodes, graph after graph, or of all graphs
     splits: Sequence[Fold]  # the divisions that the files state; empty to have one made
     identity: str  # a fingerprint of the nodes or graphs, whatever the options are
     target: tuple[str, ...] = ("y",)  # the names under which the targets stand in the files

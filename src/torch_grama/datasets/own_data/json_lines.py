@@ -21,7 +21,7 @@ from torch_grama.datasets.own_data.graph_parts import (
     make_graph,
     split_from_words,
 )
-from torch_grama.datasets.own_data.labels import no_labels, read_json_labels
+from torch_grama.datasets.own_data.labels import read_json_labels
 from torch_grama.datasets.own_data.options import Options
 from torch_grama.datasets.raw_arrays import Array, fingerprint
 
@@ -70,10 +70,9 @@ def read_json_lines(path: Path, options: Options) -> ParsedGraphs:
         return lines[graph].place
 
     label_key = _label_key(lines, options)
+    labels = None
     if options.targets:
         labels = read_json_labels([line.table.get(label_key) for line in lines], where, options)
-    else:
-        labels = no_labels(len(lines), options)
     graphs, listed = zip(*(_read_graph(line, options) for line in lines), strict=True)
     _widen_empty(graphs)
     check_alike(graphs, where)
@@ -86,7 +85,7 @@ def read_json_lines(path: Path, options: Options) -> ParsedGraphs:
         notes.append(CONSTANT_NOTE)
     words = [line.table.get("split") for line in lines]
     splits = []
-    if options.targets and any(word is not None for word in words):
+    if labels is not None and any(word is not None for word in words):
         splits.append(split_from_words(words, labels, where, f"The key 'split' in '{path}'"))
     return ParsedGraphs(
         path=path,

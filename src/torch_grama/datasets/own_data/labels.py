@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,8 +26,12 @@ class Labels:
     kind: OwnKind  # the kind of target
     y: Tensor  # class numbers ``[M]`` (-1 without label), or float32 ``[M, T]`` (NaN without label)
     labelled: NDArray[np.bool_]  # which items have a label ``[M]``
-    num_outputs: int  # number of classes, flags or targets
     class_names: tuple[str, ...] = ()  # what classes or flags are called; empty for a regression
+
+    @property
+    def num_outputs(self) -> int:
+        r"""Number of classes, flags or targets."""
+        return len(self.class_names) or self.y.size(1)
 
 
 def labels_from_numbers(
@@ -71,23 +76,12 @@ def labels_from_numbers(
         return _class_numbers(table[:, 0], labelled, where, options)
     _require_labels(bool(labelled.any()), where)
     if kind == "regression":
-        return Labels("regression", y, labelled, y.size(1))
+        return Labels("regression", y, labelled)
     for item in np.flatnonzero(labelled & ~np.isin(table, (0.0, 1.0)).all(axis=1))[:1]:
         raise DatasetError(
             f"{where(int(item))} has the flags {values[item].tolist()}: each must be 0 or 1."
         )
-    return Labels("multilabel", y, labelled, y.size(1), _flag_names(y.size(1), options))
-
-
-def no_labels(count: int, options: Options) -> Labels:
-    r"""Stands for the targets of items whose labels are not read."""
-    return Labels(
-        options.kind or "classification",
-        torch.full((count,), -1),
-        np.zeros(count, dtype=bool),
-        max(1, len(options.classes)),
-        options.classes,
-    )
+    return Labels("multilabel", y, labelled, _flag_names(y.size(1), options))
 
 
 def labels_from_tags(
@@ -100,18 +94,15 @@ def labels_from_tags(
             f"'multilabel', or write one label."
         )
     names = options.classes or tuple(sorted({tag for item in tags for tag in item or ()}))
-    number = {name: column for column, name in enumerate(names)}
     _require_labels(bool(names), where)
     y = np.zeros((len(tags), len(names)), dtype=np.float32)
     for position, item in enumerate(tags):
         if item is None:
             y[position] = np.nan
-        for tag in item or ():
-            if tag not in number:
-                raise outside_classes(tag, names, where(position))
-            y[position, number[tag]] = 1.0
+        else:
+            y[position, _numbered(item, names, where, [position] * len(item))] = 1.0
     labelled = np.array([item is not None for item in tags], dtype=bool)
-    return Labels("multilabel", torch.from_numpy(y), labelled, len(names), names)
+    return Labels("multilabel", torch.from_numpy(y), labelled, names)
 
 
 def _class_numbers(
@@ -130,7 +121,7 @@ def _class_numbers(
         )
     y = torch.from_numpy(np.where(labelled, values, -1).astype(np.int64))
     names = options.classes or tuple(str(number) for number in range(count))
-    return Labels("classification", y, labelled, count, names)
+    return Labels("classification", y, labelled, names)
 
 
 def _require_labels(found: bool, where: Where) -> None:
@@ -147,13 +138,19 @@ def _flag_names(count: int, options: Options) -> tuple[str, ...]:
     return options.classes or tuple(str(number) for number in range(count))
 
 
-def outside_classes(label: str, names: Sequence[str], where: str) -> DatasetError:
-    r"""Says that a label is none of the classes."""
-    shown = ", ".join(f"'{name}'" for name in names[:8]) + (", ..." if len(names) > 8 else "")
-    return DatasetError(
-        f"{where} has the label '{label}', which is outside the classes {shown}: correct it, or "
-        f"add it to 'classes'."
-    )
+def _numbered(
+    labels: Sequence[str], names: Sequence[str], where: Where, items: Sequence[int]
+) -> list[int]:
+    """The numbers of classes by their names; ``items`` says whose labels they are."""
+    number = {name: column for column, name in enumerate(names)}
+    for label, item in zip(labels, items, strict=True):
+        if label not in number:
+            shown = ", ".join(f"'{name}'" for name in names[:8]) + ", ..." * (len(names) > 8)
+            raise DatasetError(
+                f"{where(item)} has the label '{label}', which is outside the classes {shown}: "
+                f"correct it, or add it to 'classes'."
+            )
+    return [number[label] for label in labels]
 
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
@@ -183,7 +180,7 @@ def labels_from_text(cells: Sequence[str], where: Where, options: Options) -> La
     numbers = np.full((len(cells), 1), np.nan, dtype=np.float32)
     for item in np.flatnonzero(labelled).tolist():
         numbers[item, 0] = parse_number(cells[item], where, item)
-    return Labels("regression", torch.from_numpy(numbers), labelled, 1)
+    return Labels("regression", torch.from_numpy(numbers), labelled)
 
 
 def parse_number(cell: str, where: Where, item: int) -> float:
@@ -228,14 +225,10 @@ def _classes(
     if not names:
         numeric = all(_INTEGER.fullmatch(cell) for cell in present)
         names = tuple(sorted(present, key=int) if numeric else sorted(present))
-    number = {name: column for column, name in enumerate(names)}
     y = np.full(len(cells), -1, dtype=np.int64)
-    for item in np.flatnonzero(labelled).tolist():
-        cell = cells[item]
-        if cell not in number:
-            raise outside_classes(cell, names, where(item))
-        y[item] = number[cell]
-    return Labels("classification", torch.from_numpy(y), labelled, len(names), names)
+    items = np.flatnonzero(labelled).tolist()
+    y[items] = _numbered([cells[item] for item in items], names, where, items)
+    return Labels("classification", torch.from_numpy(y), labelled, names)
 
 
 def _is_finite(number: float) -> bool:
@@ -283,33 +276,30 @@ def _cell(value: str | int | float | None) -> str:
 
 def _read_lists(values: Sequence[object], where: Where, options: Options) -> Labels:
     first = next((value for value in values if isinstance(value, list) and value), [""])
-    words = isinstance(first[0], str)
-    length = len(first)
+    words, length = isinstance(first[0], str), len(first)
+    lists: list[list[Any] | None] = []
     for graph, value in enumerate(values):
-        if value is None:
-            continue
-        if not isinstance(value, list) or (not words and len(value) != length):
+        if value is not None and (
+            not isinstance(value, list) or (not words and len(value) != length)
+        ):
             raise DatasetError(
                 f"{where(graph)} has a label of another length than the others, which are lists of "
                 f"{length}: write them alike."
             )
-        if not all(_fits(item, words) for item in value):
+        if not all(_fits(item, words) for item in value or ()):
             raise DatasetError(
                 f"{where(graph)} has a list of labels with something else than "
                 f"{'words' if words else 'numbers'} in it: write them alike."
             )
+        lists.append(value)
     if words:
-        return labels_from_tags(values, where, options)  # type: ignore[arg-type]
+        return labels_from_tags(lists, where, options)
     if length == 1:
-        single = [value[0] if isinstance(value, list) else None for value in values]
-        return labels_from_text([_cell(value) for value in single], where, options)
-    rows = [[np.nan] * length if value is None else value for value in values]
-    whole = all(isinstance(item, int) for value in values for item in _items(value))
-    return labels_from_numbers(np.array(rows, dtype=np.float64), where, options, flags=whole)
-
-
-def _items(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
+        cells = [_cell(None if value is None else value[0]) for value in lists]
+        return labels_from_text(cells, where, options)
+    rows = np.array([[np.nan] * length if value is None else value for value in lists], dtype=float)
+    whole = all(isinstance(item, int) for value in lists for item in value or ())
+    return labels_from_numbers(rows, where, options, flags=whole)
 
 
 def _fits(item: object, words: bool) -> bool:

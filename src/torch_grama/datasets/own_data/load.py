@@ -17,6 +17,7 @@ from torch_grama.datasets.own_data.array_files import read_npz_file, read_torch_
 from torch_grama.datasets.own_data.csv_folder import read_csv_folder
 from torch_grama.datasets.own_data.graph_parts import ParsedGraphs
 from torch_grama.datasets.own_data.json_lines import LINE_SUFFIXES, read_json_lines
+from torch_grama.datasets.own_data.labels import Labels
 from torch_grama.datasets.own_data.options import OPTION_KINDS, Options, OwnKind
 from torch_grama.datasets.raw_arrays import fingerprint
 from torch_grama.datasets.splits import DEFAULT_FRACTIONS, Fractions, make_split, stored_split
@@ -102,13 +103,16 @@ def load_path(
         raise DatasetMissingError(f"There is no '{path}': give the path of {_FORMS}.")
     parsed = _read(path, options)
     graphs, labels = parsed.graphs, parsed.labels
+    kind, class_names = options.kind or "classification", options.classes
+    num_outputs = max(1, len(class_names))
     single = parsed.level == "node" and len(graphs) == 1
     notes, folds = list(parsed.notes), list(parsed.splits)
-    if not options.targets:
+    if labels is None:
         notes.append("Labels were not read.")
     else:
+        kind, class_names, num_outputs = labels.kind, labels.class_names, labels.num_outputs
         if not folds:
-            fold, note = _make_split(parsed, options, single)
+            fold, note = _make_split(parsed, labels, options, single)
             folds.append(fold)
             notes.append(note)
         by_node = parsed.level == "node"
@@ -123,12 +127,12 @@ def load_path(
         graphs=graphs,
         folds=folds,
         level=parsed.level,
-        kind=labels.kind,
-        metric=options.metric_for(labels.kind),
-        num_outputs=labels.num_outputs,
+        kind=kind,
+        metric=options.metric_for(kind),
+        num_outputs=num_outputs,
         node_encoding=_encoding(graphs, "x"),
         edge_encoding=_encoding(graphs, "edge_attr"),
-        class_names=labels.class_names,
+        class_names=class_names,
         source=f"the user's own files: {path}",
         licence="the user's own",
         notes=tuple(notes),
@@ -164,9 +168,11 @@ def _read(path: Path, options: Options) -> ParsedGraphs:
     raise DatasetError(f"'{path}' is in none of the known forms: give {_FORMS}.")
 
 
-def _make_split(parsed: ParsedGraphs, options: Options, single: bool) -> tuple[Fold, str]:
+def _make_split(
+    parsed: ParsedGraphs, labels: Labels, options: Options, single: bool
+) -> tuple[Fold, str]:
     """Divides the labelled nodes of a single graph, or whole graphs; kept beside the files."""
-    path, labels = parsed.path, parsed.labels
+    path = parsed.path
     kept = path / "splits.json" if path.is_dir() else path.with_name(f"{path.name}.splits.json")
     classes: NDArray[np.int64] | None = None
     if parsed.level == "node" and not single:

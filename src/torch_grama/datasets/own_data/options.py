@@ -6,20 +6,21 @@ import difflib
 from dataclasses import dataclass
 from typing import Literal
 
+from torch_grama.datasets.entry import (
+    ACCURACY,
+    AVERAGE_PRECISION,
+    LOG10_MSE,
+    MAE,
+    MSE,
+    ROC_AUC,
+)
 from torch_grama.datasets.options import OptionKind
 from torch_grama.datasets.splits import DEFAULT_FRACTIONS, Fractions, check_fractions
 from torch_grama.datasets.task_data import Level, Metric
 
 OwnKind = Literal["classification", "multilabel", "regression"]
 
-METRICS = {
-    "accuracy": True,
-    "roc_auc": True,
-    "average_precision": True,
-    "mae": False,
-    "mse": False,
-    "log10_mse": False,
-}
+METRICS = {m.name: m for m in (ACCURACY, ROC_AUC, AVERAGE_PRECISION, MAE, MSE, LOG10_MSE)}
 OPTION_KINDS: dict[str, OptionKind] = {
     **dict.fromkeys(("level", "kind", "metric"), "word"),
     **dict.fromkeys(("label", "classes", "ignore"), "words"),
@@ -64,8 +65,7 @@ class Options:
 
     def metric_for(self, kind: OwnKind) -> Metric:
         """Returns the metric that was asked for, or the usual one."""
-        name = self.metric or _DEFAULT_METRICS[kind]
-        return Metric(name, METRICS[name])
+        return METRICS[self.metric or _DEFAULT_METRICS[kind]]
 
 
 def _check_word(option: str, word: str | None, allowed: tuple[str, ...]) -> None:
@@ -73,4 +73,4 @@ def _check_word(option: str, word: str | None, allowed: tuple[str, ...]) -> None
         return
     nearest = difflib.get_close_matches(word, allowed, n=1)
     hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
-    raise ValueError(f"Expected '{option}' to be one of {', '.join(allowed)} (got '{word}'){hint}")
+    raise ValueError(f"Expected '{option}' to be one of {', '.join(allowed)} (got '{word}'{hint})")
