@@ -1,4 +1,3 @@
-import time
 from pathlib import Path
 
 import networkx as nx
@@ -12,7 +11,6 @@ from torch_grama.datasets.graph_property import (
     COUNTS,
     SIZES,
     generate_property,
-    parse_name,
     property_entry,
     shortest_paths,
 )
@@ -87,18 +85,6 @@ def test_share_of_disconnected_graphs(whole: CompactGraphs) -> None:
     assert 1 - np.mean(connected) == pytest.approx(0.136, abs=0.03)
 
 
-def test_same_seed_same_bytes(small: CompactGraphs) -> None:
-    assert generate_property(seed=7, sizes=SMALL).fingerprint() == small.fingerprint()
-    assert generate_property(seed=8, sizes=SMALL).fingerprint() != small.fingerprint()
-
-
-@pytest.mark.slow
-def test_whole_set_is_quick() -> None:
-    started = time.perf_counter()
-    generate_property(seed=1)
-    assert time.perf_counter() - started < 120
-
-
 def test_shortest_paths_of_separate_parts() -> None:
     adjacency = np.zeros((1, 5, 5), dtype=bool)
     for u, v in [(0, 1), (1, 2), (3, 4)]:
@@ -157,11 +143,3 @@ class TestLoading:
         files = [path for path in Path(storage.root).rglob("*") if path.is_file()]
         assert [path.name for path in files] == ["property-seed1234-v1.npz"]
         assert files[0].stat().st_size < 3_000_000
-
-
-def test_names() -> None:
-    assert parse_name("property-sssp") == ("sssp", "published")
-    assert parse_name("property-diameter-true") == ("diameter", "true")
-    for bad in ("property", "property-girth", "property-sssp-false", "transfer-sssp"):
-        with pytest.raises(ValueError, match="property-diameter"):
-            parse_name(bad)

@@ -15,6 +15,8 @@ print(generate_transfer("ring", 5, "carry").fingerprint())
 print(generate_property(sizes=((25, 60), (34, 60))).fingerprint())
 print(generate_pattern(counts=(100, 0, 0)).fingerprint())
 print(generate_cluster(counts=(20, 0, 0)).fingerprint())
+print(generate_cluster(seed=1, counts=(20, 0, 0)).fingerprint())
+print(generate_property(seed=8, sizes=((25, 60), (34, 60))).fingerprint())
 """
 
 
@@ -33,4 +35,4 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process() -> None:
         )
         runs.append(done.stdout.split())
     assert runs[0] == runs[1]
-    assert len(set(runs[0])) == 6
+    assert len(set(runs[0])) == 8

@@ -20,7 +20,7 @@ from torch_grama.datasets import (
 )
 from torch_grama.datasets.entry import Entry, Option
 from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.options import OptionKind, read_option
+from torch_grama.datasets.options import OptionKind, nearest, read_option
 
 CATALOGUE: dict[str, Entry] = {
     entry.name: entry
@@ -115,8 +115,7 @@ def resolve(name: str, options: Mapping[str, object]) -> tuple[Entry, dict[str, 
 
 def _check_option(entry: Entry, key: str, value: object) -> Option:
     if key not in entry.options:
-        near = difflib.get_close_matches(key, list(entry.options), n=1, cutoff=0.4)
-        hint = f" (did you mean '{near[0]}'?)" if near else ""
+        hint = nearest(key, entry.options)
         known = _listed(list(entry.options)) if entry.options else "none"
         raise DatasetError(
             f"'{entry.name}' has no option '{key}'{hint}; the options it has: {known}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,23 +47,13 @@ def barabasi_albert(num_nodes: int, random: Random) -> Adjacency:
 def grid(num_nodes: int, random: Random) -> Adjacency:
     r"""A grid as square as the number of nodes allows; a path for a prime."""
     rows = _largest_divisor(num_nodes)
-    columns = num_nodes // rows
-    nodes = np.arange(num_nodes)
-    adjacency = np.zeros((num_nodes, num_nodes), dtype=bool)
-    right = nodes[(nodes + 1) % columns != 0]
-    adjacency[right, right + 1] = True
-    down = nodes[: (rows - 1) * columns]
-    adjacency[down, down + columns] = True
-    return _mirror(adjacency)
+    return _from_networkx(nx.grid_2d_graph(rows, num_nodes // rows))
 
 
 def caveman(num_nodes: int, random: Random) -> Adjacency:
     r"""Separate cliques, as many as the rows of the grid."""
     cliques = _largest_divisor(num_nodes)
-    member = np.arange(num_nodes) // (num_nodes // cliques)
-    adjacency: Adjacency = member[:, None] == member[None, :]
-    np.fill_diagonal(adjacency, False)
-    return adjacency
+    return _from_networkx(nx.caveman_graph(cliques, num_nodes // cliques))
 
 
 def power_law_tree(num_nodes: int, random: Random) -> Adjacency:
@@ -96,27 +87,20 @@ def power_law_tree(num_nodes: int, random: Random) -> Adjacency:
 
 def ladder(num_nodes: int, random: Random) -> Adjacency:
     r"""Two rails joined by rungs; an odd node is tied to the first."""
-    rungs = num_nodes // 2
-    nodes = np.arange(rungs - 1)
-    adjacency = np.zeros((num_nodes, num_nodes), dtype=bool)
-    adjacency[nodes, nodes + 1] = True
-    adjacency[rungs + nodes, rungs + nodes + 1] = True
-    adjacency[np.arange(rungs), rungs + np.arange(rungs)] = True
+    graph = nx.ladder_graph(num_nodes // 2)
     if num_nodes % 2:
-        adjacency[0, num_nodes - 1] = True
-    return _mirror(adjacency)
+        graph.add_edge(0, num_nodes - 1)
+    return _from_networkx(graph)
 
 
 def line(num_nodes: int, random: Random) -> Adjacency:
     r"""A path."""
-    return _mirror(np.eye(num_nodes, k=1, dtype=bool))
+    return _from_networkx(nx.path_graph(num_nodes))
 
 
 def star(num_nodes: int, random: Random) -> Adjacency:
     r"""One centre, all others its leaves."""
-    adjacency = np.zeros((num_nodes, num_nodes), dtype=bool)
-    adjacency[0, 1:] = True
-    return _mirror(adjacency)
+    return _from_networkx(nx.star_graph(num_nodes - 1))
 
 
 def caterpillar(num_nodes: int, random: Random) -> Adjacency:
@@ -206,6 +190,10 @@ def _pareto(count: int, largest: int, random: Random) -> NDArray[np.int64]:
 def _largest_divisor(number: int) -> int:
     """The largest divisor not above the square root."""
     return max(d for d in range(1, int(number**0.5) + 1) if number % d == 0)
+
+
+def _from_networkx(graph: nx.Graph) -> Adjacency:
+    return np.asarray(nx.to_numpy_array(graph, dtype=bool))
 
 
 def _mirror(upper: Adjacency) -> Adjacency:

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
 from torch_grama.datasets.entry import LOG10_MSE, Entry, Published
-from torch_grama.datasets.graph_families import draw_family, draw_graph
 from torch_grama.datasets.raw_arrays import Array
 from torch_grama.datasets.splits import consecutive_fold
 from torch_grama.datasets.storage import Report, Storage
@@ -184,6 +183,9 @@ def property_entry(name: str) -> Entry:
 
 
 def _draw(size: int, random: np.random.RandomState) -> NDArray[np.bool_]:
+    # Not above: networkx takes a while to import, and only generating takes it.
+    from torch_grama.datasets.graph_families import draw_family, draw_graph
+
     family = draw_family(random)
     while (graph := draw_graph(family, size, random)) is None:
         pass

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from torch_grama.datasets.catalogue import find, resolve
 from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.options import OPTION_KINDS, nearest
 from torch_grama.datasets.own_data import load_path
 from torch_grama.datasets.storage import Report, Storage
 from torch_grama.datasets.task_data import GraphTaskData
@@ -55,8 +54,13 @@ def load(
 def load_with(name: str | Path, storage: Storage, options: Mapping[str, object]) -> GraphTaskData:
     r"""Loads a data set, its options given as a mapping."""
     if is_path(name):
-        own = _own_options(options)
-        return load_path(name, **own)  # type: ignore[arg-type]  # values are checked inside
+        for key in options:
+            if key not in OPTION_KINDS:
+                raise DatasetError(
+                    f"There is no option '{key}' for one's own files{nearest(key, OPTION_KINDS)}; "
+                    f"the options: {', '.join(OPTION_KINDS)}."
+                )
+        return load_path(name, **options)  # type: ignore[arg-type]  # values are checked inside
     entry, checked = resolve(str(name), options)
     return entry.load(storage, **checked)
 
@@ -70,16 +74,3 @@ def is_path(name: str | Path) -> bool:
     except DatasetError:
         return Path(name).exists()
     return False
-
-
-def _own_options(options: Mapping[str, object]) -> dict[str, object]:
-    known = [key for key in inspect.signature(load_path).parameters if key != "path"]
-    for key in options:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1, cutoff=0.4)
-            hint = f" (did you mean '{near[0]}'?)" if near else ""
-            raise DatasetError(
-                f"There is no option '{key}' for one's own files{hint}; the options: "
-                f"{', '.join(known)}."
-            )
-    return dict(options)

@@ -3,12 +3,12 @@ import pytest
 import torch
 
 from torch_grama.datasets import DatasetError
+from torch_grama.datasets.options import Options
 from torch_grama.datasets.own_data.labels import (
     labels_from_numbers,
     labels_from_tags,
     labels_from_text,
 )
-from torch_grama.datasets.own_data.options import Options
 
 
 def place(item: int) -> str:

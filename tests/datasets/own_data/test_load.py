@@ -52,7 +52,7 @@ def test_a_file_that_cannot_be_read(
     ("options", "sentence"),
     [
         ({"level": "edge"}, "'level' to be one of node, graph"),
-        ({"level": "nodes"}, r"got 'nodes'; did you mean 'node'\?\)$"),
+        ({"level": "nodes"}, r"got 'nodes'\) \(did you mean 'node'\?\)$"),
         ({"kind": "clasification"}, "did you mean 'classification'"),
         ({"metric": "auc"}, "'metric' to be one of accuracy"),
         ({"fractions": (0.5, 0.5, 0.5)}, "sum to 1"),

@@ -15,6 +15,7 @@ from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import GlobalStorage
 
 from torch_grama.datasets.errors import DatasetError, UnsafePickleError
+from torch_grama.datasets.options import Options
 from torch_grama.datasets.own_data.graph_parts import (
     CONSTANT_NOTE,
     ParsedGraphs,
@@ -27,7 +28,6 @@ from torch_grama.datasets.own_data.graph_parts import (
     splits_from_masks,
 )
 from torch_grama.datasets.own_data.labels import Labels, Where, labels_from_numbers
-from torch_grama.datasets.own_data.options import Options
 from torch_grama.datasets.raw_arrays import Array, fingerprint
 from torch_grama.datasets.task_data import Fold, Level
 

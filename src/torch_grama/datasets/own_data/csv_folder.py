@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.options import Options
 from torch_grama.datasets.own_data.graph_parts import (
     CONSTANT_NOTE,
     ParsedGraphs,
@@ -32,7 +33,6 @@ from torch_grama.datasets.own_data.labels import (
     labels_from_text,
     parse_number,
 )
-from torch_grama.datasets.own_data.options import Options
 from torch_grama.datasets.raw_arrays import fingerprint
 
 if TYPE_CHECKING:

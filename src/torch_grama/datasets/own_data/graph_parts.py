@@ -13,8 +13,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.options import Options
 from torch_grama.datasets.own_data.labels import Labels, Where
-from torch_grama.datasets.own_data.options import Options
 from torch_grama.datasets.raw_arrays import Array
 from torch_grama.datasets.splits import PARTS, index_fold
 from torch_grama.datasets.task_data import Fold, Level

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.options import Options
 from torch_grama.datasets.own_data.csv_folder import read_text
 from torch_grama.datasets.own_data.graph_parts import (
     CONSTANT_NOTE,
@@ -22,7 +23,6 @@ from torch_grama.datasets.own_data.graph_parts import (
     split_from_words,
 )
 from torch_grama.datasets.own_data.labels import read_json_labels
-from torch_grama.datasets.own_data.options import Options
 from torch_grama.datasets.raw_arrays import Array, fingerprint
 
 LINE_SUFFIXES = (".jsonl", ".ndjson")

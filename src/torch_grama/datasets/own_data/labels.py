@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.own_data.options import Options, OwnKind
+from torch_grama.datasets.options import Options, OwnKind
 
 Where = Callable[[int], str]
 """Says where an item lies: the file and its line or position."""

@@ -12,13 +12,12 @@ from torch_geometric.data import Data
 from torch_geometric.utils import index_to_mask
 
 from torch_grama.datasets.errors import DatasetError, DatasetMissingError
-from torch_grama.datasets.options import read_option
+from torch_grama.datasets.options import OPTION_KINDS, Options, OwnKind, read_option
 from torch_grama.datasets.own_data.array_files import read_npz_file, read_torch_file
 from torch_grama.datasets.own_data.csv_folder import read_csv_folder
 from torch_grama.datasets.own_data.graph_parts import ParsedGraphs
 from torch_grama.datasets.own_data.json_lines import LINE_SUFFIXES, read_json_lines
 from torch_grama.datasets.own_data.labels import Labels
-from torch_grama.datasets.own_data.options import OPTION_KINDS, Options, OwnKind
 from torch_grama.datasets.raw_arrays import fingerprint
 from torch_grama.datasets.splits import DEFAULT_FRACTIONS, Fractions, make_split, stored_split
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Level
