@@ -3,13 +3,7 @@ import torch
 from coefficient_strategies import normal
 from torch import nn
 
-from torch_grama.analysis.jacobian_spectrum import (
-    Linearization,
-    largest_per_graph,
-    normalize_per_graph,
-    random_vector,
-    ritz_values,
-)
+from torch_grama.analysis.jacobian_spectrum import Linearization, ritz_values
 
 
 def test_products_equal_the_dense_jacobian():
@@ -124,24 +118,3 @@ def test_outer_eigenvalues_come_first():
     assert torch.allclose(values.real.max(), torch.tensor(3.0).double())
     assert torch.allclose(values.real.min(), torch.tensor(-2.0).double())
     assert values.imag.abs().max() < 1e-12
-
-
-def test_per_graph_sums_and_maxima():
-    values = torch.tensor([1.0, 5.0, 2.0])
-    assert largest_per_graph(values, torch.tensor([0, 2, 0]), 4).tolist() == [2, 0, 5, 0]
-    vectors = normal(0, 3, 5, 2)
-    vectors[:, 4] = 0
-    batch = torch.tensor([0, 0, 1, 1, 2])
-    scaled = normalize_per_graph(vectors, batch, 3)
-    for graph in (0, 1):
-        norm = scaled[:, batch == graph].norm()
-        assert torch.allclose(norm, torch.ones_like(norm))
-    assert scaled[:, 4].count_nonzero() == 0
-
-
-def test_random_vector_is_reproducible():
-    like = torch.zeros(1, dtype=torch.float32)
-    first = random_vector((3, 2), like, seed=1)
-    assert first.dtype == torch.float32
-    assert torch.equal(first, random_vector((3, 2), like, seed=1))
-    assert not torch.equal(first, random_vector((3, 2), like, seed=2))

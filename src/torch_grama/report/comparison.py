@@ -17,18 +17,13 @@ BUDGETS = ("paper", "short", "smoke")
 
 @dataclass(frozen=True)
 class Column:
-    r"""A column of a comparison.
+    r"""A column of a comparison."""
 
-    Attributes:
-        data: The data set.
-        metric: Its metric.
-        absent: Why nothing of ours can stand here, such as files that are not present; or empty.
-        runs: How many runs each budget asks for, by its name.
-    """
-
-    data: str
-    metric: str
+    data: str  #: the data set
+    metric: str  #: its metric
+    #: why nothing of ours can stand here, such as files that are not present; or empty
     absent: str = ""
+    #: how many runs each budget asks for, by its name
     runs: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -45,19 +40,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    r"""The paper's number and ours; each may be missing.
+    r"""The paper's number and ours; each may be missing."""
 
-    Attributes:
-        column: Where it stands.
-        paper: The paper's number.
-        ours: Ours.
-        absent: Why ours is missing, or empty.
-    """
-
-    column: Column
-    paper: PaperNumber | None
-    ours: HeldNumber | None
-    absent: str
+    column: Column  #: where it stands
+    paper: PaperNumber | None  #: the paper's number
+    ours: HeldNumber | None  #: ours
+    absent: str  #: why ours is missing, or empty
 
     def mean(self, side: Side) -> float | None:
         r"""The mean of one of the two, if it is there."""
@@ -103,38 +91,24 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    r"""One model.
+    r"""One model."""
 
-    Attributes:
-        label: What the paper calls it, or our word for it.
-        model: Our word for it.
-        cells: One a column.
-    """
-
-    label: str
-    model: str
-    cells: tuple[Cell, ...]
+    label: str  #: what the paper calls it, or our word for it
+    model: str  #: our word for it
+    cells: tuple[Cell, ...]  #: one a column
 
 
 @dataclass(frozen=True)
 class Comparison:
-    r"""A table of the paper, and what was measured here.
+    r"""A table of the paper, and what was measured here."""
 
-    Attributes:
-        suite: The name of the experiment.
-        title: Its heading.
-        columns: The data sets.
-        rows: The models: those of the paper in its order, then the others.
-        references: Rows of predictors that look at no graph, such as a constant.
-        notes: Sentences to print below.
-    """
-
-    suite: str
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    suite: str  #: the name of the experiment
+    title: str  #: its heading
+    columns: tuple[Column, ...]  #: the data sets
+    rows: tuple[Row, ...]  #: the models: those of the paper in its order, then the others
+    #: rows of predictors that look at no graph, such as a constant
     references: tuple[Row, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  #: sentences to print below
 
     def best(self, column: int, side: Side) -> float | None:
         r"""The best number of ours, or of the paper's, in a column."""

@@ -15,16 +15,12 @@ from torch_grama.report.rendering import render
 
 @dataclass(frozen=True)
 class ErrorRow:
-    r"""One model, or one predictor that looks at no graph.
+    r"""One model, or one predictor that looks at no graph."""
 
-    Attributes:
-        label: What it is called.
-        errors: Distance to test error, the mean over runs; a distance that was not run is missing.
-        runs: Distance to its runs; empty for a trivial predictor.
-    """
-
-    label: str
+    label: str  #: what it is called
+    #: distance to test error, the mean over runs; a distance that was not run is missing
     errors: Mapping[int, float]
+    #: distance to its runs; empty for a trivial predictor
     runs: Mapping[int, tuple[RunResult, ...]]
 
     @property
@@ -35,15 +31,10 @@ class ErrorRow:
 
 @dataclass(frozen=True)
 class ErrorTable:
-    r"""Errors against distance.
+    r"""Errors against distance."""
 
-    Attributes:
-        distances: The columns, from near to far.
-        rows: Trivial predictors first, then the models in their order.
-    """
-
-    distances: tuple[int, ...]
-    rows: tuple[ErrorRow, ...]
+    distances: tuple[int, ...]  #: the columns, from near to far
+    rows: tuple[ErrorRow, ...]  #: trivial predictors first, then the models in their order
 
     @property
     def models(self) -> tuple[ErrorRow, ...]:
@@ -128,27 +119,16 @@ def format_error_table(table: ErrorTable) -> str:
 
 @dataclass(frozen=True)
 class DemoText:
-    r"""The words of the page.
+    r"""The words of the page."""
 
-    Attributes:
-        title: The heading.
-        lead: What is asked of the models.
-        finding: What was measured, in a sentence.
-        reading: What must be known to judge it.
-        trivial: What the trivial predictors are.
-        settings: Name to value of what all runs have in common.
-        commands: Lines for a terminal.
-        footer: The last line.
-    """
-
-    title: str
-    lead: str
-    finding: str
-    reading: str
-    trivial: str
-    settings: Mapping[str, str]
-    commands: Sequence[str]
-    footer: str
+    title: str  #: the heading
+    lead: str  #: what is asked of the models
+    finding: str  #: what was measured, in a sentence
+    reading: str  #: what must be known to judge it
+    trivial: str  #: what the trivial predictors are
+    settings: Mapping[str, str]  #: name to value of what all runs have in common
+    commands: Sequence[str]  #: lines for a terminal
+    footer: str  #: the last line
 
 
 def build_demo_page(table: ErrorTable, picture: Path, text: DemoText, base: Path) -> str:

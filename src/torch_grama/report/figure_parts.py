@@ -22,27 +22,17 @@ DIVERGING, SEQUENTIAL = "@diverging", "@sequential"
 
 @dataclass(frozen=True)
 class Figure:
-    r"""A figure of the page.
+    r"""A figure of the page."""
 
-    Attributes:
-        name: Its identifier in the page, made by this program alone.
-        title: Its heading.
-        text: What it shows, in words, for those who do not see it.
-        data: The traces.
-        layout: The layout.
-        views: Other contents of the same figure, each with a label, for a slider or a list.
-        control: How a view is chosen: ``"slider"`` or ``"list"``; empty without views.
-        height: Its height in pixels.
-    """
-
-    name: str
-    title: str
-    text: str
-    data: Sequence[Trace]
-    layout: Mapping[str, object] = field(default_factory=dict)
+    name: str  #: its identifier in the page, made by this program alone
+    title: str  #: its heading
+    text: str  #: what it shows, in words, for those who do not see it
+    data: Sequence[Trace]  #: the traces
+    layout: Mapping[str, object] = field(default_factory=dict)  #: the layout
+    #: other contents of the same figure, each with a label, for a slider or a list
     views: Sequence[View] = ()
-    control: str = ""
-    height: int = 340
+    control: str = ""  #: how a view is chosen: ``"slider"`` or ``"list"``; empty without views
+    height: int = 340  #: its height in pixels
 
     def to_dict(self) -> dict[str, object]:
         r"""What the browser is given."""

@@ -33,52 +33,30 @@ _ROWS = {
 
 @dataclass(frozen=True)
 class RunResult:
-    r"""What one finished run measured.
+    r"""What one finished run measured."""
 
-    Attributes:
-        val: The metric on the validation split, at the selected epoch, as stored.
-        test: The metric on the test split, read once after selection, or :obj:`None`.
-        seed: The seed.
-        fold: The fold.
-        best_epoch: The selected epoch.
-        parameters: Number of trainable parameters.
-        seconds: How long it took.
-        hardware: The device it ran on.
-        path: The file it was read from.
-        version: The version of this package that made it, or empty.
-    """
-
-    val: float
-    test: float | None
-    seed: int = 0
-    fold: int = 0
-    best_epoch: int = 0
-    parameters: int = 0
-    seconds: float = 0.0
-    hardware: str = ""
-    path: Path = Path()
-    version: str = ""
+    val: float  #: the metric on the validation split, at the selected epoch, as stored
+    test: float | None  #: the metric on the test split, read once after selection, or :obj:`None`
+    seed: int = 0  #: the seed
+    fold: int = 0  #: the fold
+    best_epoch: int = 0  #: the selected epoch
+    parameters: int = 0  #: number of trainable parameters
+    seconds: float = 0.0  #: how long it took
+    hardware: str = ""  #: the device it ran on
+    path: Path = Path()  #: the file it was read from
+    version: str = ""  #: the version of this package that made it, or empty
 
 
 @dataclass(frozen=True)
 class HeldNumber:
-    r"""All runs of one model on one data set within one suite and budget.
+    r"""All runs of one model on one data set within one suite and budget."""
 
-    Attributes:
-        suite: The experiment, such as ``hetero``.
-        budget: ``smoke``, ``short`` or ``paper``.
-        data: The data set.
-        model: The row, such as ``grama-gatedgcn``.
-        metric: The metric.
-        runs: Its runs, by fold and seed.
-    """
-
-    suite: str
-    budget: str
-    data: str
-    model: str
-    metric: str
-    runs: tuple[RunResult, ...]
+    suite: str  #: the experiment, such as ``hetero``
+    budget: str  #: ``smoke``, ``short`` or ``paper``
+    data: str  #: the data set
+    model: str  #: the row, such as ``grama-gatedgcn``
+    metric: str  #: the metric
+    runs: tuple[RunResult, ...]  #: its runs, by fold and seed
 
     @property
     def scale(self) -> MetricScale:

@@ -8,20 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class MetricScale:
-    r"""How a metric is printed.
+    r"""How a metric is printed."""
 
-    Attributes:
-        label: The short name used in tables.
-        higher_is_better: The direction in which it improves.
-        factor: What a stored value is multiplied with; 100 for shares, which are printed in
-            percent.
-        digits: Decimals of a fixed-point number, or :obj:`None` for errors that span powers of ten:
-            four decimals, and the scientific form below 0.01.
-    """
-
-    label: str
-    higher_is_better: bool
+    label: str  #: the short name used in tables
+    higher_is_better: bool  #: the direction in which it improves
+    #: what a stored value is multiplied with; 100 for shares, which are printed in percent
     factor: float
+    #: decimals of a fixed-point number, or :obj:`None` for errors that span powers of ten: four
+    #: decimals, and the scientific form below 0.01
     digits: int | None
 
     @property

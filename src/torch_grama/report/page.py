@@ -37,15 +37,10 @@ _MAX_DETAILED = 12
 
 @dataclass(frozen=True)
 class Page:
-    r"""A report.
+    r"""A report."""
 
-    Attributes:
-        html: The whole file.
-        policy: The content security policy that it carries, for a server to repeat.
-    """
-
-    html: str
-    policy: str
+    html: str  #: the whole file
+    policy: str  #: the content security policy that it carries, for a server to repeat
 
 
 def build_page(
@@ -136,11 +131,8 @@ def _build(
 ) -> Page:
     from markupsafe import Markup
 
-    learning, influence, smoothness = (
-        learning_figures(runs),
-        influence_figures(runs),
-        smoothness_figure(runs),
-    )
+    learning, influence = learning_figures(runs), influence_figures(runs)
+    smoothness = smoothness_figure(runs)
     panels = [_panel(run, index, detailed, len(runs) > 1) for index, run in enumerate(runs)]
     figures = [*learning, *influence, *([smoothness] if smoothness else [])]
     figures += [figure for panel in panels for figure in (*panel.dynamics, *panel.errors)]

@@ -19,25 +19,15 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class Card:
-    r"""The summary of a run.
+    r"""The summary of a run."""
 
-    Attributes:
-        name: Its name.
-        what: Data and model.
-        state: ``"finished"`` or how far it came.
-        headline: The largest number, with its unit.
-        caption: What that number is.
-        facts: Further numbers, with their names.
-        verdicts: Sentences about learning, reach and stability.
-    """
-
-    name: str
-    what: str
-    state: str
-    headline: str
-    caption: str
-    facts: Sequence[tuple[str, str]]
-    verdicts: Sequence[str]
+    name: str  #: its name
+    what: str  #: data and model
+    state: str  #: ``"finished"`` or how far it came
+    headline: str  #: the largest number, with its unit
+    caption: str  #: what that number is
+    facts: Sequence[tuple[str, str]]  #: further numbers, with their names
+    verdicts: Sequence[str]  #: sentences about learning, reach and stability
 
 
 def summarize_run(run: RunFiles) -> Card:

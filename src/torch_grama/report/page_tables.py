@@ -20,48 +20,28 @@ _OTHER_QUESTIONS = ("ablation", "runtime")
 
 @dataclass(frozen=True)
 class PageRow:
-    r"""A row of the table of a data set.
+    r"""A row of the table of a data set."""
 
-    Attributes:
-        model: The model.
-        source: Where the number comes from.
-        value: The test value in the unit of the table, or :obj:`None`.
-        text: As printed.
-        deviation: The deviation as printed, or empty.
-        validation: The validation value as printed, or empty.
-        parameters: The number of parameters, or :obj:`None`.
-        is_ours: Whether it is a run of this page.
-        note: What is known about it.
-    """
-
-    model: str
-    source: str
-    value: float | None
-    text: str
-    deviation: str = ""
-    validation: str = ""
-    parameters: int | None = None
-    is_ours: bool = False
-    note: str = ""
+    model: str  #: the model
+    source: str  #: where the number comes from
+    value: float | None  #: the test value in the unit of the table, or :obj:`None`
+    text: str  #: as printed
+    deviation: str = ""  #: the deviation as printed, or empty
+    validation: str = ""  #: the validation value as printed, or empty
+    parameters: int | None = None  #: the number of parameters, or :obj:`None`
+    is_ours: bool = False  #: whether it is a run of this page
+    note: str = ""  #: what is known about it
 
 
 @dataclass(frozen=True)
 class PageTable:
-    r"""The numbers of one data set and metric.
+    r"""The numbers of one data set and metric."""
 
-    Attributes:
-        data: The data set.
-        scale: How its metric is printed.
-        rows: The rows, best first.
-        sentence: How the best run stands beside the paper.
-        origin: The tables of the paper that its numbers come from.
-    """
-
-    data: str
-    scale: MetricScale
-    rows: Sequence[PageRow]
-    sentence: str
-    origin: str
+    data: str  #: the data set
+    scale: MetricScale  #: how its metric is printed
+    rows: Sequence[PageRow]  #: the rows, best first
+    sentence: str  #: how the best run stands beside the paper
+    origin: str  #: the tables of the paper that its numbers come from
 
 
 def compare_runs(runs: Sequence[RunFiles]) -> list[PageTable]:

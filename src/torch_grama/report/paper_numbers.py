@@ -13,27 +13,16 @@ _FOLDER = files(__package__) / "paper"
 
 @dataclass(frozen=True)
 class PaperNumber:
-    r"""One cell of one table of the paper.
+    r"""One cell of one table of the paper."""
 
-    Attributes:
-        table: Its title and its label in the paper's source.
-        row: The row as printed.
-        model: The word by which this project calls that model, with its encodings after a plus.
-        data: The word by which this project calls the data set.
-        metric: The metric.
-        mean: The printed mean, in the printed unit (shares in percent), or :obj:`None`.
-        deviation: The printed deviation, if there is one.
-        note: What stands in the cell instead of a number, or what is known to be wrong with it.
-    """
-
-    table: str
-    row: str
-    model: str
-    data: str
-    metric: str
-    mean: float | None
-    deviation: float | None
-    note: str
+    table: str  #: its title and its label in the paper's source
+    row: str  #: the row as printed
+    model: str  #: the word by which this project calls that model, with its encodings after a plus
+    data: str  #: the word by which this project calls the data set
+    metric: str  #: the metric
+    mean: float | None  #: the printed mean, in the printed unit (shares in percent), or :obj:`None`
+    deviation: float | None  #: the printed deviation, if there is one
+    note: str  #: what stands in the cell instead of a number, or what is known to be wrong with it
 
 
 @cache

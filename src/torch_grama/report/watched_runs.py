@@ -27,21 +27,13 @@ Signature = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class ListedRun:
-    r"""A line of the list.
+    r"""A line of the list."""
 
-    Attributes:
-        path: Where the run lies, relative to the folder that is watched.
-        address: The same as part of an address.
-        card: Its summary.
-        state: ``"finished"``, ``"running"`` or ``"stopped"``.
-        age: How long ago one of its files changed, in words.
-    """
-
-    path: str
-    address: str
-    card: Card
-    state: str
-    age: str
+    path: str  #: where the run lies, relative to the folder that is watched
+    address: str  #: the same as part of an address
+    card: Card  #: its summary
+    state: str  #: ``"finished"``, ``"running"`` or ``"stopped"``
+    age: str  #: how long ago one of its files changed, in words
 
 
 class WatchedRuns:

@@ -15,44 +15,25 @@ from torch_grama.runs.run_folder import RunError
 
 @dataclass(frozen=True)
 class Result:
-    r"""The numbers of one finished run.
+    r"""The numbers of one finished run."""
 
-    Attributes:
-        data: Name or path of the data set.
-        model: Word of the model.
-        metric: Name of the metric.
-        higher_is_better: The direction in which it improves.
-        val: The metric on the validation part, at the best epoch.
-        test: The metric on the test part with the weights of that epoch; :obj:`None` if it was
-            not looked at.
-        best_epoch: The epoch whose weights were kept, from 0.
-        epochs: Number of epochs that were run.
-        seed: Where the randomness started.
-        fold: Which division of the data.
-        parameters: Number of learnable parameters.
-        seconds: Time spent, over all sessions of the run.
-        losses: The losses on the parts, by name.
-        versions: Library to version.
-        hardware: The machine in words.
-        revision: Revision of the code, if known.
-    """
-
-    data: str
-    model: str
-    metric: str
-    higher_is_better: bool
-    val: float
+    data: str  #: name or path of the data set
+    model: str  #: word of the model
+    metric: str  #: name of the metric
+    higher_is_better: bool  #: the direction in which it improves
+    val: float  #: the metric on the validation part, at the best epoch
+    #: the metric on the test part with the weights of that epoch; None if it was not looked at
     test: float | None
-    best_epoch: int
-    epochs: int
-    seed: int
-    fold: int
-    parameters: int
-    seconds: float
-    losses: Mapping[str, float] = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=dict)
-    hardware: Mapping[str, str] = field(default_factory=dict)
-    revision: str | None = None
+    best_epoch: int  #: the epoch whose weights were kept, from 0
+    epochs: int  #: number of epochs that were run
+    seed: int  #: where the randomness started
+    fold: int  #: which division of the data
+    parameters: int  #: number of learnable parameters
+    seconds: float  #: time spent, over all sessions of the run
+    losses: Mapping[str, float] = field(default_factory=dict)  #: the losses on the parts, by name
+    versions: Mapping[str, str] = field(default_factory=dict)  #: library to version
+    hardware: Mapping[str, str] = field(default_factory=dict)  #: the machine in words
+    revision: str | None = None  #: revision of the code, if known
 
     def to_dict(self) -> dict[str, object]:
         r"""Returns it as plain data."""

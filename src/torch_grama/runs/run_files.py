@@ -39,35 +39,23 @@ _MAX_RUNS = 2000
 
 @dataclass(frozen=True)
 class RunFiles:
-    r"""One run as its files tell it; what is missing or refused is empty, and said in ``notes``.
+    r"""One run as its files tell it; what is missing or refused is empty, and said in ``notes``."""
 
-    Attributes:
-        folder: The folder.
-        name: Its name.
-        settings: Every setting of ``config.yaml`` as dotted name and text.
-        environment: Versions and hardware, likewise.
-        result: The result; empty for an unfinished run.
-        facts: What is known of the data.
-        columns: The columns of ``metrics.csv``; :obj:`None` stands for no number.
-        num_epochs: Rows that it has.
-        analysis: What ``grama analyze`` wrote; empty if it did not.
-        coefficients: The coefficients while training, one entry an epoch.
-        files: Name and size of the files that are there.
-        notes: One sentence for everything that was not read.
-    """
-
-    folder: Path
-    name: str
+    folder: Path  #: the folder
+    name: str  #: its name
+    #: every setting of ``config.yaml`` as dotted name and text
     settings: Mapping[str, str] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=dict)
-    result: Record = field(default_factory=Record)
-    facts: Record = field(default_factory=Record)
+    environment: Mapping[str, str] = field(default_factory=dict)  #: versions and hardware, likewise
+    result: Record = field(default_factory=Record)  #: the result; empty for an unfinished run
+    facts: Record = field(default_factory=Record)  #: what is known of the data
+    #: the columns of ``metrics.csv``; :obj:`None` stands for no number
     columns: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
-    num_epochs: int = 0
+    num_epochs: int = 0  #: rows that it has
+    #: what ``grama analyze`` wrote; empty if it did not
     analysis: Record = field(default_factory=Record)
-    coefficients: Sequence[Record] = ()
-    files: Sequence[tuple[str, str]] = ()
-    notes: Sequence[str] = ()
+    coefficients: Sequence[Record] = ()  #: the coefficients while training, one entry an epoch
+    files: Sequence[tuple[str, str]] = ()  #: name and size of the files that are there
+    notes: Sequence[str] = ()  #: one sentence for everything that was not read
 
     @property
     def is_finished(self) -> bool:
