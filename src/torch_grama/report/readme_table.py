@@ -13,12 +13,13 @@ END = "<!-- end of results -->"
 GRAMA = "grama"
 TUNED = "tuned-"
 ABLATION = "ablation"
+BUDGET = "paper"
 NOTHING = (
     "No numbers of the full budget are kept yet: `grama reproduce` and `grama results --keep`."
 )
 
 
-def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str:
+def build_readme_table(held: Sequence[HeldNumber]) -> str:
     r"""One row a data set: GRAMA, the best other model, the paper's GRAMA.
 
     Among our variants of a data set the one with the best validation score is shown, whatever its
@@ -28,8 +29,7 @@ def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str
     itself, are left out. Without any number it is a sentence that says so.
 
     Args:
-        held (sequence of HeldNumber): Our numbers.
-        budget (str, optional): The budget whose numbers count. (default: :obj:`"paper"`)
+        held (sequence of HeldNumber): Our numbers; those of the full budget count.
     """
     lines = [
         "| data | metric | GRAMA, ours | its variant | best other model, ours | paper's GRAMA | "
@@ -39,14 +39,14 @@ def build_readme_table(held: Sequence[HeldNumber], budget: str = "paper") -> str
     cells = {
         (n.suite, n.data): n.metric
         for n in held
-        if n.budget == budget and n.mean is not None and not n.suite.startswith(ABLATION)
+        if n.budget == BUDGET and n.mean is not None and not n.suite.startswith(ABLATION)
     }
     if not cells:
         return NOTHING
     behind, backbones, printed = [], [], []
     for (suite, data), metric in sorted(cells.items(), key=lambda cell: _by_number(*cell[0])):
         scale = scale_of(metric)
-        own = [n for n in held if (n.suite, n.data, n.budget) == (suite, data, budget)]
+        own = [n for n in held if (n.suite, n.data, n.budget) == (suite, data, BUDGET)]
         grama = _best([n for n in own if n.model.startswith(GRAMA)])
         other = _best([n for n in own if not n.model.startswith(GRAMA)])
         found = [number for number in (grama, other) if number]
