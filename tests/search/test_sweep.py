@@ -15,10 +15,9 @@ from torch_grama.experiments.defaults import make_config
 from torch_grama.experiments.run import run_experiment
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError
-from torch_grama.search.ray_session import ray_session
-from torch_grama.search.ray_tasks import run_on_ray
+from torch_grama.search.ray_session import ray_session, run_on_ray
 from torch_grama.search.space import Space, format_space
-from torch_grama.search.sweep_table import SweepResult
+from torch_grama.search.sweep_result import SweepResult
 from torch_grama.search.trial import TrialFolder, name_trial
 from torch_grama.search.trial_run import TrialPlan, run_trial
 from torch_grama.search.tune import run_sweep

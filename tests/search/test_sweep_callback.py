@@ -7,9 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from torch_grama.search.sweep_session import SweepSession
-from torch_grama.search.trial import TrialFolder
-from torch_grama.search.tune_callback import SweepCallback
+from torch_grama.search.sweep_session import SweepCallback, SweepSession
+from torch_grama.search.trial import TrialFolder, name_trial
 
 
 class Session:
@@ -40,9 +39,12 @@ def session(tmp_path) -> Session:
     return Session(tmp_path)
 
 
-def ray_trial(name="a", **last):
+NAME = name_trial({"lr": 1})
+
+
+def ray_trial(**last):
     return SimpleNamespace(
-        config={"trial": {"name": name, "point": {"lr": 1}}},
+        config={"point": {"lr": 1}},
         last_result=last,
         get_error=lambda: ValueError("the worker died"),
     )
@@ -54,32 +56,32 @@ def call(session, event, trial, **more):
 
 
 def test_a_trial_without_its_last_word_was_stopped(session):
-    session.trial("a").begin({"lr": 1})
+    session.trial(NAME).begin({"lr": 1})
     call(session, "on_trial_complete", ray_trial(step=7, val=0.25))
-    outcome = session.trial("a").read()
+    outcome = session.trial(NAME).read()
     assert (outcome.state, outcome.value, outcome.epochs) == ("stopped", 0.25, 7)
-    assert session.settled == [("a", "stopped")]
+    assert session.settled == [(NAME, "stopped")]
 
 
 def test_a_trial_that_was_stopped_before_it_had_a_value(session):
-    session.trial("a").begin({"lr": 1})
+    session.trial(NAME).begin({"lr": 1})
     call(session, "on_trial_complete", ray_trial())
-    outcome = session.trial("a").read()
+    outcome = session.trial(NAME).read()
     assert outcome.state == "stopped"
     assert math.isnan(outcome.value)
 
 
 def test_a_failure_that_was_noted_stays(session):
-    session.trial("a").begin({"lr": 1})
+    session.trial(NAME).begin({"lr": 1})
     call(session, "on_trial_complete", ray_trial(failed=True))
-    assert not (session.folder / "a" / "stopped.json").exists()
+    assert not (session.folder / NAME / "stopped.json").exists()
 
 
 def test_a_trial_that_ray_gives_up_at_once_is_run_again(session):
     call(session, "on_trial_error", ray_trial())
-    assert session.trial("a").read() is None
+    assert session.trial(NAME).read() is None
     assert session.settled == []
-    assert session._lost == {"a"}
+    assert session._lost == {NAME}
     assert "run again later" in session.told[0]
 
 
@@ -88,18 +90,18 @@ def test_a_worker_that_dies_too_often_is_a_failure(session):
         call(session, "on_trial_recover", ray_trial())
     assert session._lost == set()
     call(session, "on_trial_error", ray_trial())
-    outcome = session.trial("a").read()
+    outcome = session.trial(NAME).read()
     assert outcome.point == {"lr": 1}
     assert outcome.failure.kind == "worker died"
     assert "the worker died" in outcome.failure.traceback
-    assert session.settled == [("a", "failed")]
+    assert session.settled == [(NAME, "failed")]
 
 
 def test_progress_and_deaths_are_told(session):
     call(session, "on_trial_result", ray_trial(), result={"step": 5, "val": 0.5})
     call(session, "on_trial_result", ray_trial(), result={"failed": True})
     call(session, "on_trial_recover", ray_trial())
-    assert session.told[0] == ("a", 0.25, 0.5)
+    assert session.told[0] == (NAME, 0.25, 0.5)
     assert "its worker died" in session.told[1]
 
 

@@ -1,23 +1,17 @@
 """Schedulers, searchers and tables without a Ray."""
 
+import argparse
 import csv
-import io
 import math
 from types import SimpleNamespace
 
 import pytest
 
-from torch_grama.search.early_stopping import build_scheduler, list_milestones
+from torch_grama.cli import sweep
 from torch_grama.search.search_settings import SchedulerSettings
 from torch_grama.search.space import Space
-from torch_grama.search.sweep_table import (
-    SweepResult,
-    format_rows,
-    print_table,
-    sort_outcomes,
-    write_best,
-    write_table,
-)
+from torch_grama.search.sweep_result import SweepResult, sort_outcomes, write_best, write_table
+from torch_grama.search.sweep_session import build_scheduler, list_milestones
 from torch_grama.search.trial import Failure, TrialOutcome, name_trial
 
 ASHA = SchedulerSettings("asha", grace_epochs=2, reduction=2)
@@ -84,9 +78,7 @@ def test_optuna_proposes_points_of_the_space_and_learns():
     points = OptunaPoints(optuna_space(), higher_is_better=False)
     errors = []
     for number in range(60):
-        choice = points.suggest(str(number))["trial"]
-        point = choice["point"]
-        assert choice["name"] == name_trial(point)
+        point = points.suggest(str(number))["point"]
         assert point["act"] in ("relu", None, [1, 2])
         assert point["n"] in (1, 2, 4)
         assert point["k"] in (2, 3, 4, 5)
@@ -113,7 +105,7 @@ def test_optuna_repeats_no_point_and_finishes_what_was_begun():
     points = OptunaPoints(space, True, known)
     proposed = []
     while isinstance(found := points.suggest(str(len(proposed))), dict):
-        proposed.append(found["trial"]["point"])
+        proposed.append(found["point"])
         points.on_trial_complete(str(len(proposed) - 1), {"val": 1.0})
     assert proposed[0] == {"a": 3, "b": 1}
     assert sorted((point["a"], point["b"]) for point in proposed) == [
@@ -156,27 +148,13 @@ def test_without_a_finished_trial_there_is_no_best(tmp_path):
         assert result.to_dict()["best"] is None
 
 
-def test_the_table_on_a_terminal_takes_words_as_they_are(tmp_path):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    rows = (outcome(0.5, act="[red]relu"), outcome(math.nan, "failed", act="[/]"))
-    stream = Terminal()
-    print_table(SweepResult(tmp_path, "mae", False, rows, "run"), stream)
-    assert "[red]relu" in stream.getvalue()
-    assert "[/]" in stream.getvalue()
-
-
-def test_the_plain_table_has_aligned_columns(tmp_path, capsys):
-    import sys
-
+def test_the_table_has_aligned_columns(tmp_path, capsys, monkeypatch):
     rows = tuple(outcome(0.1 * n, **{"optimizer.lr": 10.0**-n, "x.lr": n}) for n in range(5))
+    rows += (outcome(math.nan, "failed", act="[red]relu"),)
     result = SweepResult(tmp_path, "mae", False, sort_outcomes(rows, False), "run")
-    header, _ = format_rows(result)
-    assert header[1:3] == ["optimizer.lr", "x.lr"]
-    print_table(result, sys.stdout, most=3)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 5
-    assert len({line.index("0 s") for line in lines[1:4]}) == 1
-    assert lines[-1].startswith("and 2 more in")
+    monkeypatch.setattr(sweep, "MOST_ROWS", 3)
+    sweep._print(argparse.Namespace(json=False), result)
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split()[:3] == ["optimizer.lr", "x.lr", "act"]
+    assert len({line.index("0.0 s") for line in lines[:3]}) == 1
+    assert lines[3].startswith("and 3 more in")

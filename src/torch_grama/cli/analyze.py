@@ -32,8 +32,9 @@ def add_to(commands: Commands) -> None:
         "predictions are wrong. Writes RUN/analysis.json, which `grama report` shows.",
         epilog=_EPILOG,
     )
-    parser.add_argument("folder", type=Path, metavar="RUN", help="the folder of the run")
-    parser.add_argument(
+    add = parser.add_argument
+    add("folder", type=Path, metavar="RUN", help="the folder of the run")
+    add(
         "--compare",
         nargs="+",
         type=Path,
@@ -41,19 +42,11 @@ def add_to(commands: Commands) -> None:
         metavar="RUN",
         help="other runs on the same data, such as the backbone alone",
     )
-    parser.add_argument(
-        "--split", choices=["train", "val", "test"], default="val", help="which part [val]"
-    )
-    parser.add_argument(
-        "--max-graphs", type=int, metavar="N", help="graphs whose blocks are analysed [32]"
-    )
-    parser.add_argument(
-        "--samples", type=int, metavar="N", help="nodes of each graph that are differentiated"
-    )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of sampling [0]")
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="where to write [RUN/analysis.json]"
-    )
+    add("--split", choices=["train", "val", "test"], default="val", help="which part [val]")
+    add("--max-graphs", type=int, metavar="N", help="graphs whose blocks are analysed [32]")
+    add("--samples", type=int, metavar="N", help="nodes of each graph that are differentiated")
+    add("--seed", type=int, default=0, metavar="N", help="seed of sampling [0]")
+    add("--out", type=Path, metavar="FILE", help="where to write [RUN/analysis.json]")
     parser.runs(_analyze)
 
 

@@ -58,20 +58,12 @@ def add_to(commands: Commands) -> None:
         f"growing length, prints their errors, draws them ({PICTURE}) and writes a page ({PAGE}). "
         "It may be stopped at any moment; the same command goes on.",
     )
-    parser.add_argument(
-        "--out", type=Path, default=OUT, metavar="PATH", help=f"picture, page and runs [{OUT}]"
-    )
-    parser.add_argument("--all", action="store_true", help="A-DGN and GPS too")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all runs [0]")
-    parser.add_argument(
-        "--quick", action="store_true", help="two epochs on the smaller distances: a trial of all"
-    )
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        metavar="N",
-        help=f"runs side by side [the cores, at most {MOST_JOBS}]",
-    )
+    add = parser.add_argument
+    add("--out", type=Path, default=OUT, metavar="PATH", help=f"picture, page and runs [{OUT}]")
+    add("--all", action="store_true", help="A-DGN and GPS too")
+    add("--seed", type=int, default=0, metavar="N", help="seed of all runs [0]")
+    add("--quick", action="store_true", help="two epochs on the smaller distances: a trial of all")
+    add("--jobs", type=int, metavar="N", help=f"runs side by side [the cores, at most {MOST_JOBS}]")
     parser.runs(_demo)
 
 

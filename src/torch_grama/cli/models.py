@@ -24,9 +24,10 @@ def add_to(commands: Commands) -> None:
         epilog="examples:\n  grama models\n  grama models gcn grama --num-layers 16\n"
         "  grama models --json > models.json",
     )
-    models.add_argument("names", nargs="*", metavar="WORD", help="only these, in full")
-    models.add_argument("--hidden-channels", type=int, default=64, metavar="N", help="width [64]")
-    models.add_argument("--num-layers", type=int, default=8, metavar="N", help="depth [8]")
+    add = models.add_argument
+    add("names", nargs="*", metavar="WORD", help="only these, in full")
+    add("--hidden-channels", type=int, default=64, metavar="N", help="width [64]")
+    add("--num-layers", type=int, default=8, metavar="N", help="depth [8]")
     models.add_json()
     models.runs(_models, ValueError)
 

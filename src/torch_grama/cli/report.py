@@ -27,15 +27,16 @@ def add_to(commands: Commands) -> None:
         "paper, how far information travels, stability, errors, settings.",
         epilog=_EPILOG,
     )
-    parser.add_argument("folders", nargs="+", type=Path, metavar="RUN", help="folders of runs")
-    parser.add_argument(
+    add = parser.add_argument
+    add("folders", nargs="+", type=Path, metavar="RUN", help="folders of runs")
+    add(
         "--out",
         type=Path,
         default=Path("report.html"),
         metavar="FILE",
         help="the page [report.html]",
     )
-    parser.add_argument("--title", default="GRAMA report", help="its title [GRAMA report]")
+    add("--title", default="GRAMA report", help="its title [GRAMA report]")
     parser.runs(_report)
 
 

@@ -44,13 +44,12 @@ def add_to(commands: Commands) -> None:
         "command goes on.",
         epilog=_EPILOG,
     )
-    parser.add_argument("name", metavar="NAME", help="an experiment, or `list` to name them all")
-    parser.add_argument("--models", nargs="+", default=[], metavar="ROW", help="only these rows")
-    parser.add_argument("--data", nargs="+", default=[], metavar="DATA", help="only these columns")
-    parser.add_argument(
-        "--budget", metavar="WORD", help="smoke, short or paper [smoke; the largest for --show]"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("name", metavar="NAME", help="an experiment, or `list` to name them all")
+    add("--models", nargs="+", default=[], metavar="ROW", help="only these rows")
+    add("--data", nargs="+", default=[], metavar="DATA", help="only these columns")
+    add("--budget", metavar="WORD", help="smoke, short or paper [smoke; the largest for --show]")
+    add(
         "--seeds",
         nargs="+",
         type=whole_number(0),
@@ -58,37 +57,33 @@ def add_to(commands: Commands) -> None:
         metavar="N",
         help="these folds, or seeds where there is one fold [as the budget says]",
     )
-    parser.add_argument(
+    add(
         "--sweep",
         action="store_true",
         help="tune each row first, on validation; the settings chosen lie in its best.yaml",
     )
-    parser.add_argument(
+    add(
         "--space",
         type=Path,
         metavar="FILE",
         help="--sweep: what to search [that of the experiment]",
     )
-    parser.add_argument("--show", action="store_true", help="print the table and run nothing")
-    parser.add_argument("--plan", action="store_true", help="list the runs and run nothing")
-    parser.add_argument(
+    add("--show", action="store_true", help="print the table and run nothing")
+    add("--plan", action="store_true", help="list the runs and run nothing")
+    add(
         "--format", default="text", metavar="WORD", help="text, markdown, latex, csv or html [text]"
     )
-    parser.add_argument(
-        "--jobs", type=whole_number(1), default=1, metavar="N", help="runs side by side [1]"
-    )
-    parser.add_argument("--ray", action="store_true", help="run on Ray on this machine")
-    parser.add_argument("--ray-address", metavar="ADDRESS", help="run on this Ray cluster")
-    parser.add_argument("--cpus-per-run", type=float, default=1, metavar="X", help="Ray: cores [1]")
-    parser.add_argument("--gpus-per-run", type=float, default=0, metavar="X", help="Ray: GPUs [0]")
-    parser.add_argument(
-        "--runs", type=Path, default=RUNS, metavar="DIR", help=f"the run folders [{RUNS}]"
-    )
-    parser.add_argument("--results", metavar="DIR", help="numbers that are kept [results]")
-    parser.add_argument("--configs", metavar="DIR", help="the configurations [of the package]")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the table to a file too")
+    add("--jobs", type=whole_number(1), default=1, metavar="N", help="runs side by side [1]")
+    add("--ray", action="store_true", help="run on Ray on this machine")
+    add("--ray-address", metavar="ADDRESS", help="run on this Ray cluster")
+    add("--cpus-per-run", type=float, default=1, metavar="X", help="Ray: cores [1]")
+    add("--gpus-per-run", type=float, default=0, metavar="X", help="Ray: GPUs [0]")
+    add("--runs", type=Path, default=RUNS, metavar="DIR", help=f"the run folders [{RUNS}]")
+    add("--results", metavar="DIR", help="numbers that are kept [results]")
+    add("--configs", metavar="DIR", help="the configurations [of the package]")
+    add("--out", type=Path, metavar="FILE", help="write the table to a file too")
     parser.add_json("list: print JSON")
-    parser.add_argument("--quiet", action="store_true", help="print the table only")
+    add("--quiet", action="store_true", help="print the table only")
     parser.runs(_reproduce, ValueError)
 
 
@@ -231,7 +226,7 @@ def _tune(suite: Suite, runs: Sequence[PlannedRun], arguments: argparse.Namespac
 def _outcomes(missing: Sequence[PlannedRun], arguments: argparse.Namespace) -> Iterator[Outcome]:
     from torch_grama.reproduce.reproduction import run_planned
     from torch_grama.reproduce.run_many import run_in_processes, run_one_by_one
-    from torch_grama.search.ray_tasks import run_on_ray
+    from torch_grama.search.ray_session import run_on_ray
 
     if arguments.ray or arguments.ray_address:
         outcomes = run_on_ray(

@@ -28,14 +28,11 @@ def add_to(commands: Commands) -> None:
         "value.",
     )
     parser.add_json()
-    parser.add_argument(
-        "--runs", type=Path, default=RUNS, metavar="DIR", help=f"the run folders [{RUNS}]"
-    )
-    parser.add_argument("--results", metavar="DIR", help="numbers that are kept [results]")
-    parser.add_argument(
-        "--keep", action="store_true", help="copy the results of finished runs to the kept numbers"
-    )
-    parser.add_argument("--readme", type=Path, metavar="FILE", help="renew the table in this file")
+    add = parser.add_argument
+    add("--runs", type=Path, default=RUNS, metavar="DIR", help=f"the run folders [{RUNS}]")
+    add("--results", metavar="DIR", help="numbers that are kept [results]")
+    add("--keep", action="store_true", help="copy the results of finished runs to the kept numbers")
+    add("--readme", type=Path, metavar="FILE", help="renew the table in this file")
     parser.runs(_results, ValueError)
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torch_grama.cli.errors import say
 from torch_grama.cli.loading import LoadingProgress
 from torch_grama.cli.parser import Commands
+from torch_grama.cli.tables import print_table
 
 if TYPE_CHECKING:
     from torch_grama.search.space import Space
-    from torch_grama.search.sweep_table import SweepResult
+    from torch_grama.search.sweep_result import SweepResult
 
+MOST_ROWS = 20
 _EPILOG = """\
 a space file:
   base:                                  settings of every trial, as for `grama train --config`
@@ -52,41 +54,28 @@ def add_to(commands: Commands) -> None:
     )
     sweep.set_defaults(keep_unknown=True)
     sweep.runs(_sweep)
-    sweep.add_argument(
+    add = sweep.add_argument
+    add(
         "space",
         type=Path,
         metavar="SPACE",
         help="a YAML file, the name of one in the package, or the folder of a sweep to resume",
     )
-    sweep.add_argument(
-        "--out", type=Path, metavar="PATH", help="folder of the sweep [runs/sweep-SPACE]"
-    )
-    sweep.add_argument(
-        "--resume", action="store_true", help="go on with a sweep and run what is missing"
-    )
-    sweep.add_argument(
-        "--retry-failed", action="store_true", help="with --resume: run failed trials again"
-    )
-    sweep.add_argument(
-        "--ray-address", metavar="ADDRESS", help="join a Ray cluster [start a local Ray]"
-    )
-    sweep.add_argument("--concurrency", type=int, metavar="N", help="most trials at a time")
-    sweep.add_argument("--cpus-per-trial", type=float, metavar="X", help="cores of a trial [1]")
-    sweep.add_argument(
-        "--gpus-per-trial", type=float, metavar="X", help="GPUs of a trial [1 where there are any]"
-    )
-    sweep.add_argument(
-        "--scheduler", choices=["none", "asha"], help="whether poor trials end early [none]"
-    )
-    sweep.add_argument(
+    add("--out", type=Path, metavar="PATH", help="folder of the sweep [runs/sweep-SPACE]")
+    add("--resume", action="store_true", help="go on with a sweep and run what is missing")
+    add("--retry-failed", action="store_true", help="with --resume: run failed trials again")
+    add("--ray-address", metavar="ADDRESS", help="join a Ray cluster [start a local Ray]")
+    add("--concurrency", type=int, metavar="N", help="most trials at a time")
+    add("--cpus-per-trial", type=float, metavar="X", help="cores of a trial [1]")
+    add("--gpus-per-trial", type=float, metavar="X", help="GPUs of a trial [1 where there are any]")
+    add("--scheduler", choices=["none", "asha"], help="whether poor trials end early [none]")
+    add(
         "--searcher",
         choices=["grid", "random", "optuna"],
         help="how points are chosen [grid if all values are listed as such, otherwise random]",
     )
-    sweep.add_argument(
-        "--num-trials", type=int, metavar="N", help="trials of a random or optuna search [20]"
-    )
-    sweep.add_argument("--quiet", action="store_true", help="print the table only")
+    add("--num-trials", type=int, metavar="N", help="trials of a random or optuna search [20]")
+    add("--quiet", action="store_true", help="print the table only")
     sweep.add_json("print the result as JSON only")
 
 
@@ -152,24 +141,53 @@ def _read(arguments: argparse.Namespace) -> Space:
 
 
 def _print(arguments: argparse.Namespace, result: SweepResult) -> None:
-    from torch_grama.search.sweep_table import BEST, print_table
+    from torch_grama.search.sweep_result import BEST, TABLE
 
     if arguments.json:
         from torch_grama.runs.result import to_json
 
         print(to_json(result.to_dict()))
         return
-    print_table(result, sys.stdout)
+    header, *rows = _rows(result)
+    print_table([header, *rows[:MOST_ROWS]])
+    if len(rows) > MOST_ROWS:
+        print(f"and {len(rows) - MOST_ROWS} more in {result.folder / TABLE}")
     failed = sum(outcome.state == "failed" for outcome in result.outcomes)
     if failed:
-        print(
+        say(
             f"{failed} failed: each says why in its 'failure.json'; run them again with "
-            f"`--resume --retry-failed`",
-            file=sys.stderr,
+            f"`--resume --retry-failed`"
         )
     if result.best is None:
-        print(f"No trial came to its end: see {result.folder}", file=sys.stderr)
+        say(f"No trial came to its end: see {result.folder}")
         return
     print(f"best      {result.folder / BEST}")
     print(f"to train  grama train --config {result.folder / BEST}")
     print(f"on test   grama evaluate {result.best_run}")
+
+
+def _rows(result: SweepResult) -> list[list[str]]:
+    """The table on the screen: a header, and a row a trial."""
+    from torch_grama.runs.words import clip
+    from torch_grama.search.sweep_result import format_value
+
+    names = result.settings
+    last = [name.rpartition(".")[2] for name in names]
+    short = [w if last.count(w) == 1 else name for w, name in zip(last, names, strict=True)]
+    rows = [["", *short, f"val {result.metric}", "epochs", "parameters", "time", "state"]]
+    for rank, outcome in enumerate(result.outcomes, 1):
+        facts = outcome.to_dict()
+        value = "-" if facts["val"] is None else f"{outcome.value:.4f}"
+        spread = "" if outcome.deviation is None else f" ± {outcome.deviation:.4f}"
+        rows.append(
+            [
+                str(rank) if outcome.state == "finished" else "",
+                *(format_value(outcome.point[n]) if n in outcome.point else "" for n in names),
+                value + spread,
+                str(outcome.epochs),
+                "" if facts["parameters"] is None else f"{facts['parameters']:,}",
+                f"{outcome.seconds:.1f} s",
+                clip(f"failed ({facts['message']})" if facts["message"] else outcome.state, 60),
+            ]
+        )
+    return rows

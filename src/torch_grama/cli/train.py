@@ -64,32 +64,27 @@ def add_to(commands: Commands) -> None:
     )
     train.set_defaults(keep_unknown=True)
     train.runs(_train)
-    train.add_argument(
-        "--run", dest="folder", type=Path, metavar="PATH", help="run folder [runs/TIME-DATA-MODEL]"
-    )
-    train.add_argument("--resume", type=Path, metavar="RUN", help="finish an unfinished run")
-    train.add_argument(
+    add = train.add_argument
+    add("--run", dest="folder", type=Path, metavar="PATH", help="run folder [runs/TIME-DATA-MODEL]")
+    add("--resume", type=Path, metavar="RUN", help="finish an unfinished run")
+    add(
         "--config",
         action="append",
         default=[],
         metavar="FILE",
         help="YAML file with settings, or the name of one in the package",
     )
-    train.add_argument(
-        "--folds", metavar="FOLDS", help="run several folds in turn: all, 0-4 or 0,2,5"
-    )
-    train.add_argument("--no-test", action="store_true", help="leave the test part unread")
-    train.add_argument("--quiet", action="store_true", help="print the result only")
+    add("--folds", metavar="FOLDS", help="run several folds in turn: all, 0-4 or 0,2,5")
+    add("--no-test", action="store_true", help="leave the test part unread")
+    add("--quiet", action="store_true", help="print the result only")
     train.add_json("print the result as JSON only")
-    train.add_argument(
+    add(
         "--print-config",
         "--print_config",
         action="store_true",
         help="print all settings as YAML and stop",
     )
-    train.add_argument(
-        "--help-all", action="store_true", help="print every setting with its type and stop"
-    )
+    add("--help-all", action="store_true", help="print every setting with its type and stop")
 
 
 def _train(arguments: argparse.Namespace) -> int:

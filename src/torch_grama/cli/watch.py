@@ -22,7 +22,8 @@ def add_to(commands: Commands) -> None:
         "and each run has its report. End it with Ctrl-C.",
         epilog="examples:\n  grama watch runs\n  grama watch runs --port 9000",
     )
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "folder",
         nargs="?",
         type=Path,
@@ -30,9 +31,7 @@ def add_to(commands: Commands) -> None:
         metavar="RUNS_DIR",
         help="the folder that holds runs [runs]",
     )
-    parser.add_argument(
-        "--port", type=int, default=PORT, metavar="N", help=f"the port, 0 for any [{PORT}]"
-    )
+    add("--port", type=int, default=PORT, metavar="N", help=f"the port, 0 for any [{PORT}]")
     parser.runs(_watch)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -149,11 +149,10 @@ class Suite:
         )
 
 
-KEYS = {
+KEYS = (
     *("title", "about", "tables", "data", "models", "repeat", "budgets", "defaults", "rows"),
     *("space", "notes"),
-}
-BUDGET_KEYS = {"runs", "set", "data", "models"}
+)
 
 
 def read_suite(folder: Path) -> Suite:
@@ -167,37 +166,32 @@ def read_suite(folder: Path) -> Suite:
     """
     path = folder / SUITE_FILE
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise SuiteError(f"{path}: cannot be read ({error})") from error
-    values = _mapping(values, path, "the file")
-    _check_keys(values, KEYS, path, "")
-    data = tuple(
-        _read_data(entry, path) for entry in _sequence(values.get("data", []), path, "data")
-    )
-    try:
+        values = _mapping(yaml.safe_load(path.read_text(encoding="utf-8")), "the file", KEYS)
         repeat = str(values.get("repeat", "seed"))
         choose("repeat", repeat, REPEATS)
+        budgets = _mapping(values.get("budgets", {}), "budgets", BUDGETS)
+        rows = _mapping(values.get("rows", {}), "rows")
+        return Suite(
+            name=folder.name,
+            title=str(values.get("title", folder.name)),
+            about=str(values.get("about", "")),
+            tables=_words(values, "tables"),
+            data=tuple(_read_data(entry) for entry in _sequence(values, "data")),
+            models=_words(values, "models"),
+            repeat=repeat,
+            budgets={
+                name: _read_budget(name, budgets[name]) for name in BUDGETS if name in budgets
+            },
+            defaults=_settings(values, "defaults"),
+            rows={row: _settings(rows, row) for row in rows},
+            space=str(values.get("space", SPACE)),
+            notes=_words(values, "notes"),
+            folder=folder,
+        )
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SuiteError(f"{path}: cannot be read ({error})") from error
     except ValueError as error:
         raise SuiteError(f"{path}: {error}") from error
-    budgets = _mapping(values.get("budgets", {}), path, "budgets")
-    _check_keys(budgets, set(BUDGETS), path, "budgets.")
-    rows = _mapping(values.get("rows", {}), path, "rows")
-    return Suite(
-        name=folder.name,
-        title=str(values.get("title", folder.name)),
-        about=str(values.get("about", "")),
-        tables=_words(values.get("tables", []), path, "tables"),
-        data=data,
-        models=_words(values.get("models", []), path, "models"),
-        repeat=repeat,
-        budgets={n: _read_budget(n, budgets[n], path) for n in BUDGETS if n in budgets},
-        defaults=_flatten(_mapping(values.get("defaults", {}), path, "defaults")),
-        rows={row: _flatten(_mapping(rows[row], path, f"rows.{row}")) for row in rows},
-        space=str(values.get("space", SPACE)),
-        notes=_words(values.get("notes", []), path, "notes"),
-        folder=folder,
-    )
 
 
 def list_suites(configs: Path) -> list[Suite]:
@@ -221,69 +215,58 @@ def find_suite(name: str, configs: Path) -> Suite:
     return read_suite(folder)
 
 
-def _read_data(entry: object, path: Path) -> SuiteData:
-    values = _mapping(entry, path, "an entry of 'data'")
-    _check_keys(values, {"label", "name", "metric", "options", "set", "suite"}, path, "data.")
+def _read_data(entry: object) -> SuiteData:
+    values = _mapping(entry, "data", ("label", "name", "metric", "options", "set", "suite"))
     for key in ("name", "metric"):
         if not isinstance(values.get(key), str):
-            raise SuiteError(f"{path}: expected every entry of 'data' to have a '{key}'")
+            raise ValueError(f"expected every entry of 'data' to have a '{key}'")
     name = str(values["name"])
-    options = _mapping(values.get("options", {}), path, "data.options")
     return SuiteData(
         str(values.get("label", name)),
         name,
         str(values["metric"]),
-        options,
-        _flatten(_mapping(values.get("set", {}), path, "data.set")),
+        _mapping(values.get("options", {}), "data.options"),
+        _settings(values, "set"),
         str(values.get("suite", "")),
     )
 
 
-def _read_budget(name: str, entry: object, path: Path) -> Budget:
-    values = _mapping(entry, path, f"budgets.{name}")
-    _check_keys(values, BUDGET_KEYS, path, f"budgets.{name}.")
+def _read_budget(name: str, entry: object) -> Budget:
+    values = _mapping(entry, f"budgets.{name}", ("runs", "set", "data", "models"))
     runs = values.get("runs", 1)
-    if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
-        raise SuiteError(f"{path}: expected 'budgets.{name}.runs' to be at least 1 (got {runs!r})")
-    return Budget(
-        runs,
-        _flatten(_mapping(values.get("set", {}), path, f"budgets.{name}.set")),
-        _words(values.get("data", []), path, f"budgets.{name}.data"),
-        _words(values.get("models", []), path, f"budgets.{name}.models"),
-    )
+    if type(runs) is not int or runs < 1:
+        raise ValueError(f"expected 'budgets.{name}.runs' to be at least 1 (got {runs!r})")
+    return Budget(runs, _settings(values, "set"), _words(values, "data"), _words(values, "models"))
 
 
-def _check_keys(values: Mapping[str, object], known: set[str], path: Path, prefix: str) -> None:
-    for key in values:
-        if key not in known:
-            raise SuiteError(
-                f"{path}: unknown key '{prefix}{key}'; expected one of "
-                f"{list_nearest_first(key, sorted(known))}"
-            )
-
-
-def _mapping(value: object, path: Path, what: str) -> Mapping[str, object]:
+def _mapping(value: object, what: str, known: Collection[str] = ()) -> Mapping[str, object]:
+    """The value if it is a mapping, with no other keys than those that are known, if any are."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise SuiteError(f"{path}: expected {what} to be a mapping (got {value!r})")
+        raise ValueError(f"expected {what} to be a mapping (got {value!r})")
+    for key in value if known else ():
+        if key not in known:
+            name = key if what == "the file" else f"{what}.{key}"
+            raise ValueError(
+                f"unknown key '{name}'; expected one of {list_nearest_first(key, sorted(known))}"
+            )
     return value
 
 
-def _sequence(value: object, path: Path, what: str) -> list[object]:
-    if not isinstance(value, list):
-        raise SuiteError(f"{path}: expected '{what}' to be a list (got {value!r})")
-    return value
+def _sequence(values: Mapping[str, object], key: str) -> list[object]:
+    found = values.get(key, [])
+    if not isinstance(found, list):
+        raise ValueError(f"expected '{key}' to be a list (got {found!r})")
+    return found
 
 
-def _words(value: object, path: Path, what: str) -> tuple[str, ...]:
-    return tuple(str(item) for item in _sequence(value, path, what))
+def _words(values: Mapping[str, object], key: str) -> tuple[str, ...]:
+    return tuple(str(item) for item in _sequence(values, key))
 
 
-def _flatten(values: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """Nested keys become dotted ones: {'a': {'b': 1}} -> {'a.b': 1}."""
+def _settings(values: Mapping[str, object], key: str) -> dict[str, object]:
+    """Nested settings under dotted names: {'a': {'b': 1}} -> {'a.b': 1}."""
     flat: dict[str, object] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            flat |= _flatten(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
+    for name, value in _mapping(values.get(key, {}), key).items():
+        nested = _settings({name: value}, name) if isinstance(value, Mapping) else None
+        flat |= {name: value} if nested is None else {f"{name}.{n}": v for n, v in nested.items()}
     return flat

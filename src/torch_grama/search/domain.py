@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from torch_grama.experiments.config import ConfigError
 from torch_grama.nn.arguments import list_nearest_first
 
 DomainKind = Literal["grid", "choice", "uniform", "log_uniform", "int"]
-KINDS: tuple[DomainKind, ...] = ("grid", "choice", "uniform", "log_uniform", "int")
-_LISTS = ("grid", "choice")
 _DIGITS = 4
 """Drawn numbers are rounded to so many digits: names and tables stay readable."""
 
@@ -49,64 +47,66 @@ class Domain:
                 f"a fixed value belongs under 'base'"
             )
         ((kind, values),) = content.items()
-        if kind not in KINDS:
+        if kind not in get_args(DomainKind):
             raise ConfigError(
                 f"Expected '{name}' in the space to have one of "
-                f"{list_nearest_first(str(kind), KINDS)} (got {kind!r})"
+                f"{list_nearest_first(str(kind), get_args(DomainKind))} (got {kind!r})"
             )
         if not isinstance(values, list | tuple) or not values:
             raise ConfigError(f"Expected '{name}.{kind}' to be a list of values (got {values!r})")
-        if kind in _LISTS:
-            return cls(kind, _distinct(name, values))
-        return cls(kind, _ends(name, kind, values))
+        is_list = kind in ("grid", "choice")
+        return cls(kind, _distinct(name, values) if is_list else _ends(name, kind, values))
 
     @property
     def is_list(self) -> bool:
         r"""Whether the values are listed."""
-        return self.kind in _LISTS
+        return self.kind in ("grid", "choice")
 
     @property
-    def size(self) -> int | None:
-        r"""Number of values; :obj:`None` for a range of real numbers."""
+    def ends(self) -> tuple[float, float]:
+        r"""The two ends of a range."""
+        low, high = (float(str(end)) for end in self.values)
+        return low, high
+
+    @property
+    def size(self) -> float:
+        r"""Number of values; infinite for a range of real numbers."""
         if self.is_list:
             return len(self.values)
-        if self.kind == "int":
-            low, high = self.values
-            return int(str(high)) - int(str(low)) + 1
-        return None
+        return self.ends[1] - self.ends[0] + 1 if self.kind == "int" else math.inf
+
+    @property
+    def samples(self) -> tuple[object, ...]:
+        r"""All values of a list; the ends of a range, and the middle of one of real numbers."""
+        if self.is_list or self.kind == "int":
+            return self.values
+        low, high = self.ends
+        return low, self.round((low + high) / 2), high
+
+    def has(self, value: object) -> bool:
+        r"""Whether a value is one of them."""
+        if self.is_list:
+            return value in self.values
+        return isinstance(value, int | float) and self.ends[0] <= value <= self.ends[1]
 
     def draw(self, generator: random.Random) -> object:
-        r"""Draws a value.
-
-        Args:
-            generator (random.Random): Where randomness comes from.
-        """
+        r"""Draws a value."""
         if self.is_list:
             return generator.choice(self.values)
-        low, high = (float(str(end)) for end in self.values)
+        low, high = self.ends
         if self.kind == "int":
             return generator.randint(int(low), int(high))
         if self.kind == "log_uniform":
-            value = math.exp(generator.uniform(math.log(low), math.log(high)))
-        else:
-            value = generator.uniform(low, high)
-        return self.round(value)
+            return self.round(math.exp(generator.uniform(math.log(low), math.log(high))))
+        return self.round(generator.uniform(low, high))
 
     def round(self, value: float) -> float:
-        r"""Rounds a drawn number to a few digits, inside the range.
-
-        Args:
-            value (float): The number.
-        """
-        low, high = (float(str(end)) for end in self.values)
+        r"""Rounds a drawn number to a few digits, inside the range."""
+        low, high = self.ends
         return min(max(float(f"{value:.{_DIGITS}g}"), low), high)
 
-    def to_dict(self) -> dict[str, object]:
-        r"""Returns it as a space file writes it."""
-        return {self.kind: list(self.values)}
 
-
-def _distinct(name: str, values: list[object] | tuple[object, ...]) -> tuple[object, ...]:
+def _distinct(name: str, values: Sequence[object]) -> tuple[object, ...]:
     found: list[object] = []
     for value in values:
         if isinstance(value, Mapping):
@@ -119,7 +119,7 @@ def _distinct(name: str, values: list[object] | tuple[object, ...]) -> tuple[obj
     return tuple(found)
 
 
-def _ends(name: str, kind: str, values: list[object] | tuple[object, ...]) -> tuple[object, ...]:
+def _ends(name: str, kind: str, values: Sequence[object]) -> tuple[object, ...]:
     expected = f"Expected '{name}.{kind}' to be two numbers, the smaller first"
     try:
         # YAML reads 1e-4 as a word

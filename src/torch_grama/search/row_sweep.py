@@ -12,7 +12,7 @@ from torch_grama.runs.run_folder import RunError
 from torch_grama.search.search_settings import Repeat
 from torch_grama.search.space import Space
 from torch_grama.search.sweep_progress import SweepReport
-from torch_grama.search.sweep_table import BEST
+from torch_grama.search.sweep_result import BEST
 from torch_grama.search.tune import SPACE, run_sweep
 
 SWEEP = "sweep"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Literal, Self, get_args
+from typing import Literal, TypeVar, get_args
 
 from torch_grama.experiments.config import ConfigError
 from torch_grama.nn.arguments import choose, list_nearest_first
@@ -27,82 +27,31 @@ class Repeat:
     folds: tuple[int, ...] = ()
     seeds: tuple[int, ...] = ()
 
-    @classmethod
-    def parse(cls, content: object) -> Repeat:
-        r"""Reads what a space file says, such as ``{folds: [0, 1, 2]}``.
-
-        Args:
-            content (object): What was written; :obj:`None` for a single run.
-
-        Raises:
-            ConfigError: It cannot be read.
-        """
-        found: dict[str, tuple[int, ...]] = {}
-        for name, numbers in _section("repeat", content, ("folds", "seeds")).items():
-            listed = numbers if isinstance(numbers, list | tuple) else []
-            found[name] = tuple(number for number in listed if type(number) is int and number >= 0)
-            if not listed or len(set(found[name])) < len(listed):
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            numbers = getattr(self, item.name)
+            found = numbers if numbers != [] and isinstance(numbers, list | tuple) else [None]
+            if not all(type(n) is int and n >= 0 for n in found) or len(set(found)) < len(found):
                 raise ConfigError(
-                    f"Expected 'repeat.{name}' to be a list of different whole numbers from 0 on "
-                    f"(got {numbers!r})"
+                    f"Expected 'repeat.{item.name}' to be a list of different whole numbers from 0 "
+                    f"on (got {numbers!r})"
                 )
-        return cls(**found)
+            object.__setattr__(self, item.name, tuple(found))
 
     def runs(self) -> dict[str, dict[str, object]]:
         r"""Returns the name of each run of a trial and the settings that make it."""
-        axes = [
-            [(f"{word}-{number}", {name: number}) for number in numbers]
-            for word, name, numbers in (
-                ("fold", "data.fold", self.folds),
-                ("seed", "seed", self.seeds),
-            )
-            if numbers
-        ]
+        axes = [("fold", "data.fold", self.folds), ("seed", "seed", self.seeds)]
+        axes = [axis for axis in axes if axis[2]]
         found: dict[str, dict[str, object]] = {}
-        for parts in itertools.product(*axes):
-            settings: dict[str, object] = {}
-            for _, changes in parts:
-                settings |= changes
-            found["-".join(word for word, _ in parts) or "run"] = settings
+        for numbers in itertools.product(*(axis[2] for axis in axes)):
+            words = [f"{word}-{n}" for (word, _, _), n in zip(axes, numbers, strict=True)]
+            settings = {name: n for (_, name, _), n in zip(axes, numbers, strict=True)}
+            found["-".join(words) or "run"] = dict(settings)
         return found
 
-    def to_dict(self) -> dict[str, object]:
-        r"""Returns it in the layout of a file."""
-        values = {"folds": list(self.folds), "seeds": list(self.seeds)}
-        return {name: numbers for name, numbers in values.items() if numbers}
-
 
 @dataclass(frozen=True)
-class _Part:
-    """A section of a space file in which a word alone stands for the name."""
-
-    @classmethod
-    def parse(cls, content: object) -> Self:
-        r"""Reads what a space file says.
-
-        Args:
-            content (object): A section, a word for its name, or :obj:`None`.
-
-        Raises:
-            ConfigError: It cannot be read.
-        """
-        word = cls.__name__.removesuffix("Settings").lower().replace("resource", "resources")
-        if isinstance(content, str):
-            content = {"name": content}
-        values = _section(word, content, [item.name for item in fields(cls)])
-        try:
-            return cls(**values)
-        except ValueError as error:
-            raise ConfigError(str(error)) from error
-
-    def to_dict(self) -> dict[str, object]:
-        r"""Returns it in the layout of a file."""
-        values = {item.name: getattr(self, item.name) for item in fields(self)}
-        return {name: value for name, value in values.items() if value is not None}
-
-
-@dataclass(frozen=True)
-class SearcherSettings(_Part):
+class SearcherSettings:
     r"""How points are chosen.
 
     Attributes:
@@ -130,7 +79,7 @@ class SearcherSettings(_Part):
 
 
 @dataclass(frozen=True)
-class SchedulerSettings(_Part):
+class SchedulerSettings:
     r"""Whether poor trials end early.
 
     Attributes:
@@ -152,7 +101,7 @@ class SchedulerSettings(_Part):
 
 
 @dataclass(frozen=True)
-class ResourceSettings(_Part):
+class ResourceSettings:
     r"""What a trial may use.
 
     Attributes:
@@ -181,20 +130,46 @@ class ResourceSettings(_Part):
             _check_whole("resources.concurrency", self.concurrency, 1)
 
 
-def _section(word: str, content: object, known: Sequence[str]) -> dict[str, object]:
-    if content is None:
-        return {}
-    if not isinstance(content, Mapping):
+Part = TypeVar("Part", Repeat, SearcherSettings, SchedulerSettings, ResourceSettings)
+
+
+def read_part(kind: type[Part], word: str, content: object) -> Part:
+    r"""Reads one section of a space file.
+
+    Args:
+        kind (type): What it describes.
+        word (str): The key of the section.
+        content (object): A section, a word for its name, or :obj:`None`.
+
+    Raises:
+        ConfigError: It cannot be read.
+    """
+    known = [item.name for item in fields(kind)]
+    content = {"name": content} if isinstance(content, str) and "name" in known else content
+    if not isinstance(content, Mapping | None):
         raise ConfigError(
             f"Expected '{word}' to have {' or '.join(known)} below it (got {content!r})"
         )
-    for key in content:
+    for key in content or ():
         if key not in known:
             raise ConfigError(
                 f"There is no key '{word}.{key}' in a space; expected one of "
                 f"{list_nearest_first(str(key), known)}"
             )
-    return dict(content)
+    try:
+        return kind(**(content or {}))
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+def write_part(part: Part) -> dict[str, object]:
+    r"""Returns a section in the layout of a file."""
+    values = {item.name: getattr(part, item.name) for item in fields(part)}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in values.items()
+        if value is not None and value != ()
+    }
 
 
 def _check_whole(name: str, value: object, least: int) -> None:

@@ -21,6 +21,8 @@ from torch_grama.search.search_settings import (
     ResourceSettings,
     SchedulerSettings,
     SearcherSettings,
+    read_part,
+    write_part,
 )
 
 Point = dict[str, object]
@@ -73,10 +75,8 @@ class Space:
                     f"{list_nearest_first(str(key), KEYS)}"
                 )
         base, axes = (_mapping(content.get(key) or {}, key) for key in ("base", "space"))
-        domains = {
-            name: Domain.parse(name, domain) for name, domain in _flatten_domains(axes).items()
-        }
         settings = flatten(base)
+        domains = {n: Domain.parse(n, domain) for n, domain in _flatten_domains(axes).items()}
         for name in domains:
             if name in settings:
                 raise ConfigError(
@@ -85,10 +85,10 @@ class Space:
         return cls(
             base=settings,
             domains=domains,
-            repeat=Repeat.parse(content.get("repeat")),
-            searcher=SearcherSettings.parse(content.get("searcher")),
-            scheduler=SchedulerSettings.parse(content.get("scheduler")),
-            resources=ResourceSettings.parse(content.get("resources")),
+            repeat=read_part(Repeat, "repeat", content.get("repeat")),
+            searcher=read_part(SearcherSettings, "searcher", content.get("searcher")),
+            scheduler=read_part(SchedulerSettings, "scheduler", content.get("scheduler")),
+            resources=read_part(ResourceSettings, "resources", content.get("resources")),
             metric=_metric(content.get("metric", "val")),
             about=str(content.get("about", "")).strip(),
         )
@@ -98,12 +98,12 @@ class Space:
         content: dict[str, object] = {
             "about": self.about,
             "base": dict(self.base),
-            "space": {name: domain.to_dict() for name, domain in self.domains.items()},
-            "repeat": self.repeat.to_dict(),
+            "space": {name: {d.kind: list(d.values)} for name, d in self.domains.items()},
+            "repeat": write_part(self.repeat),
             "metric": self.metric,
-            "searcher": self.searcher.to_dict(),
-            "scheduler": self.scheduler.to_dict(),
-            "resources": self.resources.to_dict(),
+            "searcher": write_part(self.searcher),
+            "scheduler": write_part(self.scheduler),
+            "resources": write_part(self.resources),
         }
         return {key: value for key, value in content.items() if value not in ("", {})}
 
@@ -119,17 +119,13 @@ class Space:
     @property
     def size(self) -> float:
         r"""Number of points; infinite where a range of real numbers is searched."""
-        sizes = [domain.size for domain in self.domains.values()]
-        return math.prod(math.inf if size is None else size for size in sizes)
+        return math.prod(domain.size for domain in self.domains.values())
 
     @property
     def searcher_name(self) -> str:
         r"""The searcher: the one that is set, or ``"grid"`` where all values are listed."""
-        if self.searcher.name is not None:
-            return self.searcher.name
-        return (
-            "grid" if all(domain.kind == "grid" for domain in self.domains.values()) else "random"
-        )
+        is_grid = all(domain.kind == "grid" for domain in self.domains.values())
+        return self.searcher.name or ("grid" if is_grid else "random")
 
     @property
     def num_trials(self) -> int:

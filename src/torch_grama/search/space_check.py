@@ -112,7 +112,7 @@ def _check_values(space: Space) -> Space:
     domains: dict[str, Domain] = {}
     for name, domain in space.domains.items():
         read = []
-        for value in _values(domain):
+        for value in domain.samples:
             settings = {**space.base, **first, name: value}
             checked = check_settings(("in the space", settings))
             read.append(_as_written(checked.get(name)))
@@ -136,21 +136,12 @@ def _as_written(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _values(domain: Domain) -> tuple[object, ...]:
-    if domain.is_list:
-        return domain.values
-    low, high = domain.values
-    if domain.kind == "int":
-        return low, high
-    return low, domain.round((float(str(low)) + float(str(high))) / 2), high
-
-
 def _first_point(space: Space) -> Point:
     return {name: domain.values[0] for name, domain in space.domains.items()}
 
 
 def _one_at_a_time(space: Space) -> list[Point]:
-    changes = [{name: value} for name, domain in space.domains.items() for value in _values(domain)]
+    changes = [{name: value} for name, domain in space.domains.items() for value in domain.samples]
     return changes or [{}]
 
 

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import Any
+
+import ray.tune
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 
 from torch_grama.experiments.config import ConfigError
-from torch_grama.search.ray_tasks import check_room
-from torch_grama.search.search_settings import ResourceSettings
+from torch_grama.search.ray_session import check_room
+from torch_grama.search.search_settings import ResourceSettings, SchedulerSettings
 from torch_grama.search.space import Point
 from torch_grama.search.space_check import CheckedSpace
 from torch_grama.search.sweep_progress import SweepReporter
-from torch_grama.search.sweep_table import (
+from torch_grama.search.sweep_result import (
     TRIALS,
     SweepResult,
     sort_outcomes,
     write_best,
     write_table,
 )
-from torch_grama.search.trial import TrialFolder, TrialOutcome, list_trials, name_trial
-from torch_grama.search.trial_run import TrialChoice, TrialPlan, run_trial
-
-if TYPE_CHECKING:
-    from ray.tune import Tuner
+from torch_grama.search.trial import Failure, TrialFolder, TrialOutcome, list_trials, name_trial
+from torch_grama.search.trial_run import TrialPlan, run_trial
 
 _RAY_STATE = ".ray"
 _WORKER_DEATHS = 3
@@ -52,9 +55,8 @@ class SweepSession:
         self.outcomes = {outcome.name: outcome for outcome in self._list()}
         self._deaths: Counter[str] = Counter()
         self._lost: set[str] = set()
-        self.points: list[Point] | None = None
-        if self.space.searcher_name != "optuna":
-            self.points = self.space.points()
+        asks = self.space.searcher_name == "optuna"
+        self.points: list[Point] | None = None if asks else self.space.points()
 
     @property
     def last_step(self) -> int:
@@ -62,11 +64,7 @@ class SweepSession:
         return self.checked.span * len(self.runs)
 
     def trial(self, name: str) -> TrialFolder:
-        r"""Returns the folder of a trial.
-
-        Args:
-            name (str): Its name.
-        """
+        r"""Returns the folder of a trial."""
         return TrialFolder(self.folder / TRIALS / name, list(self.runs))
 
     def forget_failures(self) -> None:
@@ -137,11 +135,7 @@ class SweepSession:
         return forgiven
 
     def settle(self, name: str) -> None:
-        r"""Reads a trial that ended, tells of it, and brings the table up to date.
-
-        Args:
-            name (str): Its name.
-        """
+        r"""Reads a trial that ended, tells of it, and brings the table up to date."""
         outcome = self.trial(name).read()
         if outcome is None:
             return
@@ -180,39 +174,28 @@ class SweepSession:
 
     def _build_tuner(
         self, resources: ResourceSettings, missing: int, state: Path, obey: Callable[[], None]
-    ) -> Tuner:
-        import ray.tune
-
-        from torch_grama.search.early_stopping import build_scheduler, list_milestones
-        from torch_grama.search.tune_callback import SweepCallback
-
+    ) -> ray.tune.Tuner:
         scheduler = self.space.scheduler
+        higher_is_better, span = self.checked.higher_is_better, self.checked.span
         plan = TrialPlan(
             folder=self.folder / TRIALS,
             base=self.space.base,
             runs=self.runs,
-            span=self.checked.span,
+            span=span,
             milestones=list_milestones(scheduler, self.last_step),
             threads=max(1, int(resources.cpus_per_trial)),
         )
 
-        def trainable(config: dict[str, TrialChoice]) -> None:
-            run_trial(plan, config["trial"]["name"], config["trial"]["point"], ray.tune.report)
+        def trainable(config: dict[str, Point]) -> None:
+            run_trial(plan, name_trial(config["point"]), config["point"], ray.tune.report)
 
-        param_space: dict[str, object] = {}
         searcher = None
         if self.points is None:
             from torch_grama.search.optuna_points import OptunaPoints
 
-            searcher = OptunaPoints(
-                self.space, self.checked.higher_is_better, self.outcomes.values()
-            )
-        else:
-            trials = [TrialChoice(name=name_trial(point), point=point) for point in self.points]
-            param_space = {"trial": ray.tune.grid_search(trials)}
-
+            searcher = OptunaPoints(self.space, higher_is_better, self.outcomes.values())
         histories = [
-            (name, self._history(name))
+            (name, self.trial(name).history(self.checked.metric, higher_is_better, span))
             for name, outcome in self.outcomes.items()
             if outcome.state in ("finished", "stopped")
         ]
@@ -220,12 +203,10 @@ class SweepSession:
             ray.tune.with_resources(
                 trainable, {"cpu": resources.cpus_per_trial, "gpu": resources.gpus_per_trial or 0.0}
             ),
-            param_space=param_space,
+            param_space={"point": ray.tune.grid_search(self.points)} if self.points else {},
             tune_config=ray.tune.TuneConfig(
                 search_alg=searcher,
-                scheduler=build_scheduler(
-                    scheduler, self.last_step, self.checked.higher_is_better, histories
-                ),
+                scheduler=build_scheduler(scheduler, self.last_step, higher_is_better, histories),
                 num_samples=missing if searcher is not None else 1,
                 max_concurrent_trials=resources.concurrency,
                 reuse_actors=True,
@@ -239,7 +220,140 @@ class SweepSession:
             ),
         )
 
-    def _history(self, name: str) -> list[tuple[int, float]]:
-        return self.trial(name).history(
-            self.checked.metric, self.checked.higher_is_better, self.checked.span
+
+class SweepCallback(ray.tune.Callback):
+    r"""Keeps the folders of trials and the screen up to date.
+
+    Args:
+        sweep (SweepSession): The sweep.
+        obey (callable): Called between two steps; raises where the sweep is to stop.
+    """
+
+    def __init__(self, sweep: SweepSession, obey: Callable[[], None]) -> None:
+        self._sweep = sweep
+        self._obey = obey
+
+    def __getstate__(self) -> dict[str, object]:
+        # Ray stores its callbacks; a sweep is resumed from its own folders
+        return {}
+
+    def on_step_end(self, iteration: int, trials: Sequence[Trial], **info: object) -> None:
+        r"""Called again and again."""
+        self._obey()
+
+    def on_trial_result(
+        self,
+        iteration: int,
+        trials: Sequence[Trial],
+        trial: Trial,
+        result: Mapping[str, Any],
+        **info: object,
+    ) -> None:
+        r"""Called when a trial tells how far it is."""
+        if "step" in result:
+            fraction = float(result["step"]) / self._sweep.last_step
+            self._sweep.reporter.running(_name(trial), fraction, float(result["val"]))
+
+    def on_trial_complete(
+        self, iteration: int, trials: Sequence[Trial], trial: Trial, **info: object
+    ) -> None:
+        r"""Called when a trial came to its end, or was stopped by the scheduler."""
+        name = _name(trial)
+        last = trial.last_result
+        folder = self._sweep.trial(name)
+        if not last.get("finished") and not last.get("failed"):
+            # Ray may have lost its last word: the folder decides
+            outcome = folder.read()
+            if outcome is not None and outcome.state == "unfinished":
+                folder.record_stop(float(last.get("val", math.nan)), int(last.get("step", 0)))
+        self._sweep.settle(name)
+
+    def on_trial_recover(
+        self, iteration: int, trials: Sequence[Trial], trial: Trial, **info: object
+    ) -> None:
+        r"""Called when the worker of a trial died and another goes on with it."""
+        self._sweep.forgive(_name(trial), given_up=False)
+        self._sweep.reporter.note(f"{_name(trial)}: its worker died; it goes on in another")
+
+    def on_trial_error(
+        self, iteration: int, trials: Sequence[Trial], trial: Trial, **info: object
+    ) -> None:
+        r"""Called when Ray gives up a trial whose worker died."""
+        name = _name(trial)
+        if self._sweep.forgive(name, given_up=True):
+            self._sweep.reporter.note(f"{name}: its worker died; it is run again later")
+            return
+        folder = self._sweep.trial(name)
+        folder.begin(trial.config["point"])
+        text = ""
+        with contextlib.suppress(OSError):  # Ray's note of it may be gone
+            text = str(trial.get_error() or "")
+        folder.record_failure(
+            Failure(
+                "worker died",
+                "its process was ended from outside, such as for memory, again and again",
+                traceback=text,
+            )
         )
+        self._sweep.settle(name)
+
+
+def _name(trial: Trial) -> str:
+    return name_trial(trial.config["point"])
+
+
+def list_milestones(settings: SchedulerSettings, last_step: int) -> tuple[int, ...]:
+    r"""Returns the steps at which trials are judged.
+
+    Args:
+        settings (SchedulerSettings): The scheduler.
+        last_step (int): Epochs of a trial, over all its runs.
+    """
+    if settings.name == "none":
+        return ()
+    steps = []
+    step = settings.grace_epochs
+    while step <= last_step:
+        steps.append(step)
+        step *= settings.reduction
+    return tuple(steps)
+
+
+def build_scheduler(
+    settings: SchedulerSettings,
+    last_step: int,
+    higher_is_better: bool,
+    histories: Iterable[tuple[str, list[tuple[int, float]]]] = (),
+) -> TrialScheduler:
+    r"""Builds the scheduler of Ray Tune.
+
+    Args:
+        settings (SchedulerSettings): Which one.
+        last_step (int): Epochs of a trial, over all its runs.
+        higher_is_better (bool): The direction in which the metric improves.
+        histories (iterable of tuple): Name and steps of trials of an earlier session, which new
+            ones are judged against. (default: none)
+    """
+    milestones = list_milestones(settings, last_step)
+    if not milestones:
+        return FIFOScheduler()
+    scheduler = ASHAScheduler(
+        time_attr="step",
+        metric="val",
+        mode="max" if higher_is_better else "min",
+        # a trial that comes to its last step ends by itself, with a result
+        max_t=last_step + 1,
+        grace_period=settings.grace_epochs,
+        reduction_factor=settings.reduction,
+    )
+    nobody: Any = None  # ASHA asks nothing of the controller
+    for name, steps in histories:
+        known: Any = SimpleNamespace(trial_id=name)  # all that ASHA reads of a trial
+        scheduler.on_trial_add(nobody, known)
+        passed = 0
+        for step, value in steps:
+            reached = sum(milestone <= step for milestone in milestones)
+            if reached > passed:
+                passed = reached
+                scheduler.on_trial_result(nobody, known, {"step": step, "val": value})
+    return scheduler

@@ -105,6 +105,21 @@ class TrialOutcome:
         r"""Whether there is nothing left to run."""
         return self.state != "unfinished"
 
+    def to_dict(self) -> dict[str, object]:
+        r"""Returns it as plain data."""
+        return {
+            "name": self.name,
+            "state": self.state,
+            "settings": dict(self.point),
+            "val": None if math.isnan(self.value) else self.value,
+            "val_deviation": self.deviation,
+            "runs": len(self.results),
+            "epochs": self.epochs,
+            "parameters": next((run.parameters for run in self.results.values()), None),
+            "seconds": self.seconds,
+            "message": "" if self.failure is None else str(self.failure),
+        }
+
 
 class TrialFolder:
     r"""The folder of one trial: ``trial.json`` with its settings, one folder a run, and
@@ -120,29 +135,16 @@ class TrialFolder:
         self.runs = {name: RunFolder(self.path / name) for name in runs}
 
     def begin(self, point: Mapping[str, object]) -> None:
-        r"""Makes the folder and notes the settings.
-
-        Args:
-            point (mapping): Dotted names and values.
-        """
+        r"""Makes the folder and notes the settings."""
         self.path.mkdir(parents=True, exist_ok=True)
         self._write(TRIAL, {"settings": dict(point)})
 
     def record_failure(self, failure: Failure) -> None:
-        r"""Notes that the trial failed.
-
-        Args:
-            failure (Failure): Why.
-        """
+        r"""Notes that the trial failed."""
         self._write(FAILURE, vars(failure))
 
     def record_stop(self, value: float, epochs: int) -> None:
-        r"""Notes that the scheduler stopped the trial.
-
-        Args:
-            value (float): The validation metric that it had reached.
-            epochs (int): Epochs that were run.
-        """
+        r"""Notes that the scheduler stopped the trial, and what it had reached."""
         self._write(STOPPED, {"value": None if math.isnan(value) else value, "epochs": epochs})
 
     def forget_failure(self) -> None:

@@ -11,19 +11,17 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypedDict
 
 import torch
 
 from torch_grama.datasets import GraphTaskData
-from torch_grama.experiments.config import DataConfig, RunConfig
+from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import load_data
 from torch_grama.experiments.defaults import make_config
 from torch_grama.experiments.run import load_config, run_experiment
 from torch_grama.experiments.settings import check_settings
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError, RunFolder
-from torch_grama.search.space import Point
 from torch_grama.search.trial import Failure, TrialFolder
 from torch_grama.training.progress import EpochReport, SilentReporter
 
@@ -32,13 +30,6 @@ Report = Callable[[dict[str, object]], None]
 
 _LOCK_SECONDS = 60.0
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
-
-
-class TrialChoice(TypedDict):
-    r"""What distinguishes a trial: its name and its settings, under dotted names."""
-
-    name: str
-    point: Point
 
 
 @dataclass(frozen=True)
@@ -87,7 +78,8 @@ def run_trial(plan: TrialPlan, name: str, point: Mapping[str, object], report: R
             finished.append(_run(trial.runs[current], settings, watcher).val)
     except Exception as error:  # whatever it is, it is the result of these settings
         trial.record_failure(_describe(error, current))
-        _free_memory()
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
         report({"failed": True})
         return
     value = statistics.fmean(finished)
@@ -152,13 +144,7 @@ def _load(settings: Mapping[str, object]) -> GraphTaskData:
         _cached.clear()
         _cached[key] = load_data(config)
     data = _cached[key]
-    _check_fold(config, data)
-    return data
-
-
-def _check_fold(config: DataConfig, data: GraphTaskData) -> None:
-    if config.fold >= len(data.folds):
-        load_data(config)  # says so in its own words
+    return data if config.fold < len(data.folds) else load_data(config)  # which says so
 
 
 def _wait_until_free(run: RunFolder) -> None:
@@ -182,8 +168,3 @@ def _describe(error: Exception, run: str) -> Failure:
     )
     trace = "".join(traceback.format_exception(error))
     return Failure("out of memory" if is_memory else kind, text, run, trace)
-
-
-def _free_memory() -> None:
-    if torch.cuda.is_initialized():
-        torch.cuda.empty_cache()

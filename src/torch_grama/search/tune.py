@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 from torch_grama.datasets.storage import Report
 from torch_grama.experiments.config import ConfigError
 from torch_grama.experiments.run import RunInterrupted
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.run_folder import RunError, RunFolder
-from torch_grama.search.ray_session import check_address, count_cores, ray_session
+from torch_grama.search.ray_session import (
+    check_address,
+    count_cores,
+    ray_session,
+    set_environment,
+)
 from torch_grama.search.space import Space, format_space, read_space
 from torch_grama.search.space_check import check_space
 from torch_grama.search.sweep_progress import SweepReport, SweepReporter, build_sweep_reporter
-from torch_grama.search.sweep_session import SweepSession
-from torch_grama.search.sweep_table import SweepResult
+from torch_grama.search.sweep_result import SweepResult
+from torch_grama.training.signals import SignalWatch
 
 SPACE = "space.yaml"
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class SweepInterrupted(RunInterrupted):
@@ -90,6 +89,9 @@ def run_sweep(
     checked = check_space(space, data_report)
     if resume:
         _check_same(checked.space, folder)
+    set_environment(address)
+    from torch_grama.search.sweep_session import SweepSession  # loads Ray
+
     folder.mkdir(parents=True, exist_ok=True)
     reporter = build_sweep_reporter(report)
     with RunFolder(folder).lock():
@@ -99,10 +101,10 @@ def run_sweep(
             sweep.forget_failures()
         try:
             if sweep.find_missing():
-                request = _StopRequest(folder)
                 # watched once Ray runs, which sets a handler of its own
-                with ray_session(address) as there, request.watch():
-                    sweep.run(there, request.obey)
+                with ray_session(address) as there, SignalWatch() as watch:
+                    # raising inside Ray's compiled parts would break them: it is asked in between
+                    sweep.run(there, lambda: _obey(watch, folder))
         finally:
             reporter.end()
             result = sweep.write()
@@ -151,33 +153,6 @@ def _check_same(space: Space, folder: Path) -> None:
         )
 
 
-class _StopRequest:
-    """Notes SIGTERM and Ctrl-C while a ``with`` block runs; a second one acts at once.
-
-    Raising inside Ray's compiled parts would break them, so that the loop asks in between.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._received: int | None = None
-
-    @contextmanager
-    def watch(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.signal(number, self._note) for number in _SIGNALS}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def obey(self) -> None:
-        if self._received is not None:
-            raise SweepInterrupted(self._folder, 128 + self._received)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        if self._received is not None:
-            raise KeyboardInterrupt
-        self._received = number
+def _obey(watch: SignalWatch, folder: Path) -> None:
+    if watch.received is not None:
+        raise SweepInterrupted(folder, 128 + watch.received)
