@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torch_grama.cli.parser import Commands
+from torch_grama.cli.errors import say
+from torch_grama.cli.parser import Commands, whole_number
 from torch_grama.reproduce.worker_processes import prepare_workers
 
 if TYPE_CHECKING:
@@ -61,16 +62,18 @@ def add_to(commands: Commands) -> None:
     add = parser.add_argument
     add("--out", type=Path, default=OUT, metavar="PATH", help=f"picture, page and runs [{OUT}]")
     add("--all", action="store_true", help="A-DGN and GPS too")
-    add("--seed", type=int, default=0, metavar="N", help="seed of all runs [0]")
+    add("--seed", type=whole_number(0), default=0, metavar="N", help="seed of all runs [0]")
     add("--quick", action="store_true", help="two epochs on the smaller distances: a trial of all")
-    add("--jobs", type=int, metavar="N", help=f"runs side by side [the cores, at most {MOST_JOBS}]")
+    add(
+        "--jobs",
+        type=whole_number(1),
+        metavar="N",
+        help=f"runs side by side [the cores, at most {MOST_JOBS}]",
+    )
     parser.runs(_demo)
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    if arguments.seed < 0 or (arguments.jobs is not None and arguments.jobs < 1):
-        print("grama: --seed is at least 0, and --jobs at least 1", file=sys.stderr)
-        return 2
     start = time.perf_counter()
     jobs = arguments.jobs or min(MOST_JOBS, os.cpu_count() or 1)
     if jobs > 1:
@@ -82,23 +85,15 @@ def _demo(arguments: argparse.Namespace) -> int:
         format_error_table,
     )
     from torch_grama.report.held_results import gather
-    from torch_grama.reproduce.demo_runs import (
-        BUDGETS,
-        LABELS,
-        demo_references,
-        distance_of,
-        plan_demo,
-        read_demo,
-        refuse_other_settings,
-    )
+    from torch_grama.reproduce.demo_runs import LABELS, demo_references, distance_of, plan_demo
 
-    suite, root = read_demo(), arguments.out / "runs"
-    runs = plan_demo(suite, root, arguments.quick, arguments.seed, arguments.all)
-    refuse_other_settings(runs)
+    root = arguments.out / "runs"
+    runs = plan_demo(root, arguments.quick, arguments.seed, arguments.all)
     failures = _train(runs, LABELS, jobs)
     distances = {run.data: distance_of(run.data) for run in runs}
-    held = [n for n in gather([root])[0] if n.budget == BUDGETS[arguments.quick]]
-    references = demo_references(suite, list(distances))
+    places = {run.folder for run in runs}
+    held = [n for n in gather([root])[0] if any(run.path.parent in places for run in n.runs)]
+    references = demo_references(list(distances))
     table = build_error_table(held, distances, LABELS, references, [arguments.seed])
     seconds = time.perf_counter() - start
     text = _words(table, runs, arguments, seconds)
@@ -124,12 +119,12 @@ def _train(runs: Sequence[PlannedRun], labels: dict[str, str], jobs: int) -> int
     with progress_board(runs, sys.stderr, labels.__getitem__):
         for count, (run, outcome) in enumerate(outcomes, start=1):
             if isinstance(outcome, Exception):
-                failures.append(f"grama: {run.name} failed: {outcome}")
+                failures.append(f"{run.name} failed: {outcome}")
             elif not sys.stderr.isatty():
                 error = f"error {outcome.test:.2e}, {outcome.seconds:.0f} s"
                 print(f"[{count}/{len(missing)}] {run.name}: {error}", file=sys.stderr)
-    for line in failures:
-        print(line, file=sys.stderr)
+    for line in failures:  # below the bars
+        say(line)
     return len(failures)
 
 
