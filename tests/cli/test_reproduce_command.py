@@ -1,11 +1,8 @@
 """``grama reproduce``: what it prints, and what it says to mistakes."""
 
 import json
-import os
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +15,6 @@ from torch_grama.cli import main
 from torch_grama.reproduce import columns
 from torch_grama.reproduce.suite import find_suite
 
-PROJECT = Path(__file__).parents[2]
 TINY = {
     "title": "Tiny",
     "about": "a test",
@@ -158,32 +154,20 @@ def test_absent_data_is_said_once_and_nothing_is_fetched_for_a_table(places, tmp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_an_interrupt_stops_all_and_says_how_to_go_on(places, tmp_path, jobs):
+def test_an_interrupt_stops_all_and_says_how_to_go_on(start_grama, places, tmp_path, jobs):
     suite = json.loads(json.dumps(TINY))
     suite["budgets"]["smoke"] = {
         "runs": 4,
         "set": {"trainer": {"max_epochs": 100_000, "patience": None, "batch_size": 500}},
     }
     (tmp_path / "configs" / "tiny" / "suite.yaml").write_text(yaml.safe_dump(suite))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "torch_grama", "reproduce", "tiny", *places, "--jobs", jobs],
-        env={**os.environ, "PYTHONPATH": str(PROJECT / "src"), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        deadline = time.monotonic() + 180
-        while len(list((tmp_path / "runs").rglob("metrics.csv"))) < int(jobs):
-            assert time.monotonic() < deadline
-            assert process.poll() is None, process.stderr.read()
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=120)
-    finally:
-        process.kill()
+    process = start_grama("reproduce", "tiny", *places, "--jobs", jobs)
+    begun = (tmp_path / "runs").rglob
+    process.wait_until(lambda: len(list(begun("metrics.csv"))) >= int(jobs))
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert err.splitlines()[-1] == "grama: interrupted; the same command goes on."
     assert "Traceback" not in err
-    assert len(list((tmp_path / "runs").rglob("metrics.csv"))) == int(jobs)  # none was begun
-    assert len(list((tmp_path / "runs").rglob("last.ckpt"))) == int(jobs)
+    assert len(list(begun("metrics.csv"))) == int(jobs)  # no other was begun
+    assert len(list(begun("last.ckpt"))) == int(jobs)

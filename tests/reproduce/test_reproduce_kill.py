@@ -1,9 +1,5 @@
 """``grama reproduce`` goes on after SIGKILL, whatever it was doing."""
 
-import os
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -11,8 +7,8 @@ import yaml
 
 from torch_grama.cli import main
 
-PROJECT = Path(__file__).parents[2]
 EPOCHS = 15
+TRAINER = {"max_epochs": EPOCHS, "patience": None, "batch_size": 500, "save_every": 0}
 
 
 @pytest.fixture
@@ -24,19 +20,7 @@ def command(tmp_path):
         "data": [{"name": "transfer-ring-3", "metric": "mse"}],
         "models": ["gcn"],
         "defaults": {"model.hidden_channels": 4, "model.num_layers": 2},
-        "budgets": {
-            "smoke": {
-                "runs": 3,
-                "set": {
-                    "trainer": {
-                        "max_epochs": EPOCHS,
-                        "patience": None,
-                        "batch_size": 500,
-                        "save_every": 0,
-                    }
-                },
-            }
-        },
+        "budgets": {"smoke": {"runs": 3, "set": {"trainer": TRAINER}}},
     }
     (folder / "suite.yaml").write_text(yaml.safe_dump(suite))
     (tmp_path / "kept").mkdir()
@@ -49,31 +33,14 @@ def command(tmp_path):
     return build
 
 
-def start(command: list[str]) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT / "src"), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, "-m", "torch_grama", *command],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 @pytest.mark.slow
-def test_killed_in_the_middle_it_ends_with_the_same_table(command, tmp_path, capsys):
+def test_killed_in_the_middle_it_ends_with_the_same_table(start_grama, command, tmp_path, capsys):
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    process = start(command(killed))
-    try:
-        # one run is finished, and the next has trained for some epochs
-        limit = time.monotonic() + 240
-        while not _is_in_the_middle(killed):
-            assert process.poll() is None, process.stderr.read()
-            assert time.monotonic() < limit
-            time.sleep(0.02)
-    finally:
-        process.kill()
-        process.communicate()
+    process = start_grama(*command(killed))
+    # one run is finished, and the next has trained for some epochs
+    process.wait_until(lambda: _is_in_the_middle(killed))
+    process.kill()
+    process.communicate()
     done = {path: path.stat().st_mtime_ns for path in killed.rglob("result.json")}
     assert 1 <= len(done) < 3
     assert main(command(killed)) == 0

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
-
-PROJECT = Path(__file__).parents[2]
 
 
 def write_communities(folder: Path, num_nodes: int = 60) -> Path:
@@ -52,26 +47,3 @@ def small_base(data: Path, epochs: int = 3) -> dict[str, object]:
         "model": {"name": "grama", "hidden_channels": 4, "num_layers": 2},
         "trainer": {"max_epochs": epochs, "accelerator": "cpu"},
     }
-
-
-def environment() -> dict[str, str]:
-    """The environment of a command under test."""
-    return os.environ | {"PYTHONPATH": str(PROJECT / "src"), "OMP_NUM_THREADS": "1"}
-
-
-def start(*arguments: str) -> subprocess.Popen[str]:
-    """Starts the command."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "torch_grama", *arguments],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs the command to its end."""
-    process = start(*arguments)
-    out, error = process.communicate(timeout=400)
-    return subprocess.CompletedProcess(process.args, process.returncode, out, error)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from sweep_cases import run, small_base, write_communities, write_heights
+from sweep_cases import small_base, write_communities, write_heights
 
 from torch_grama.experiments.defaults import make_config
 from torch_grama.experiments.run import run_experiment
@@ -218,16 +218,17 @@ def test_optuna_goes_on_where_it_was(tmp_path, numbers):
         assert outcome.point["model.num_layers"] in (1, 2, 3)
 
 
-def test_the_command_joins_a_cluster(tmp_path, numbers):
+def test_the_command_joins_a_cluster(start_grama, tmp_path, numbers):
     import ray
 
     path, out = tmp_path / "space.yaml", tmp_path / "joined"
     content = {"base": small_base(numbers), "space": {"optimizer.lr": {"grid": [0.1, 0.01]}}}
     path.write_text(yaml.safe_dump(content | {"resources": {"concurrency": 1}}))
     address = ray.get_runtime_context().gcs_address
-    result = run("sweep", str(path), "--out", str(out), "--ray-address", address, "--json")
-    assert result.returncode == 0, result.stderr
-    found = json.loads(result.stdout)
+    process = start_grama("sweep", str(path), "--out", str(out), "--ray-address", address, "--json")
+    text, error = process.communicate(timeout=400)
+    assert process.returncode == 0, error
+    found = json.loads(text)
     assert [trial["state"] for trial in found["trials"]] == ["finished"] * 2
     assert ray.is_initialized()
     assert ray.cluster_resources()["CPU"] >= 1  # the cluster outlives those who joined it

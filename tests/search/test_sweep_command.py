@@ -4,12 +4,11 @@ import json
 import os
 import re
 import signal
-import time
 from pathlib import Path
 
 import pytest
 import yaml
-from sweep_cases import run, small_base, start, write_heights
+from sweep_cases import small_base, write_heights
 
 from torch_grama.cli import main
 
@@ -112,14 +111,6 @@ def stamps(folder: Path) -> dict[str, tuple[int, int]]:
     }
 
 
-def wait_for(condition, process, seconds=240.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited too long"
-        assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.05)
-
-
 def find_workers(process) -> list[psutil.Process]:
     """The processes that train."""
     children = psutil.Process(process.pid).children(recursive=True)
@@ -127,7 +118,7 @@ def find_workers(process) -> list[psutil.Process]:
 
 
 @pytest.mark.slow
-def test_eight_trials_survive_the_kill_of_a_worker_and_of_the_driver(tmp_path):
+def test_eight_trials_survive_the_kill_of_a_worker_and_of_the_driver(start_grama, tmp_path):
     path, out = tmp_path / "space.yaml", tmp_path / "out"
     rates = [0.1, 0.05, 0.02, 0.01]
     change = {
@@ -135,26 +126,24 @@ def test_eight_trials_survive_the_kill_of_a_worker_and_of_the_driver(tmp_path):
         "resources": {"concurrency": 2},
     }
     write_space(path, change, epochs=40)
-    process = start("sweep", str(path), "--out", str(out), "--trainer.save_every", "0.2")
-    family: list[psutil.Process] = []
-    try:
-        # a worker dies when two trials are finished
-        wait_for(lambda: len(stamps(out)) >= 2, process)
-        wait_for(lambda: find_workers(process), process)
-        find_workers(process)[0].kill()
-        # the driver dies when four are
-        wait_for(lambda: len(stamps(out)) >= 4, process)
-        family = psutil.Process(process.pid).children(recursive=True)
-    finally:
-        process.kill()
-        process.communicate()
+    process = start_grama("sweep", str(path), "--out", str(out), "--trainer.save_every", "0.2")
+    # a worker dies when two trials are finished
+    process.wait_until(lambda: len(stamps(out)) >= 2)
+    process.wait_until(lambda: find_workers(process))
+    find_workers(process)[0].kill()
+    # the driver dies when four are
+    process.wait_until(lambda: len(stamps(out)) >= 4)
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.communicate()
     before = stamps(out)
     assert 4 <= len(before) < 8
     begun = {path.parent.name for path in out.glob("trials/*/trial.json")}
 
-    result = run("sweep", str(out), "--resume", "--json")
-    assert result.returncode == 0, result.stderr
-    found = json.loads(result.stdout)
+    process = start_grama("sweep", str(out), "--resume", "--json")
+    text, error = process.communicate(timeout=400)
+    assert process.returncode == 0, error
+    found = json.loads(text)
     after = stamps(out)
     assert {name: after[name] for name in before} == before
     assert len(after) == 8
@@ -176,11 +165,11 @@ def _words(process) -> str:
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
-def test_an_interrupted_sweep_says_how_to_go_on_and_leaves_no_process(tmp_path):
+def test_an_interrupted_sweep_says_how_to_go_on_and_leaves_no_process(start_grama, tmp_path):
     path, out = tmp_path / "space.yaml", tmp_path / "out"
     write_space(path, {}, epochs=100_000)
-    process = start("sweep", str(path), "--out", str(out))
-    wait_for(lambda: list(out.glob("trials/*/run/metrics.csv")), process)
+    process = start_grama("sweep", str(path), "--out", str(out))
+    process.wait_until(lambda: list(out.glob("trials/*/run/metrics.csv")))
     family = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGTERM)
     text, error = process.communicate(timeout=120)

@@ -226,9 +226,10 @@ def _tune(suite: Suite, runs: Sequence[PlannedRun], arguments: argparse.Namespac
 def _outcomes(missing: Sequence[PlannedRun], arguments: argparse.Namespace) -> Iterator[Outcome]:
     from torch_grama.reproduce.reproduction import run_planned
     from torch_grama.reproduce.run_many import run_in_processes, run_one_by_one
-    from torch_grama.search.ray_session import run_on_ray
 
     if arguments.ray or arguments.ray_address:
+        from torch_grama.search.ray_session import run_on_ray
+
         outcomes = run_on_ray(
             [(run_planned, (run,)) for run in missing],
             arguments.ray_address,
