@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torch_grama.cli.loading import LoadingProgress
 from torch_grama.cli.parser import Commands
 
 if TYPE_CHECKING:
@@ -52,6 +51,7 @@ def add_to(commands: Commands) -> None:
 
 def _analyze(arguments: argparse.Namespace) -> int:
     from torch_grama.analysis import AnalysisSettings
+    from torch_grama.cli.loading import LoadingProgress
     from torch_grama.experiments.analyze_run import analyze_run
     from torch_grama.experiments.config import ConfigError
     from torch_grama.runs.run_folder import ANALYSIS

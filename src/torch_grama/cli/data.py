@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torch_grama.cli.loading import LoadingProgress
 from torch_grama.cli.parser import CommandParser, Commands
 from torch_grama.cli.tables import print_table
 
@@ -104,6 +102,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _get(arguments: argparse.Namespace) -> int:
+    from torch_grama.cli.loading import LoadingProgress
     from torch_grama.datasets.catalogue import resolve
     from torch_grama.datasets.storage import Storage
 
@@ -123,6 +122,7 @@ def _get(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
+    from torch_grama.cli.loading import LoadingProgress
     from torch_grama.datasets.catalogue import find
     from torch_grama.datasets.load import is_path, load_with
     from torch_grama.datasets.picture import save_picture
@@ -225,6 +225,8 @@ def _heading(task: GraphTaskData) -> str:
 
 
 def _report(task: GraphTaskData, rows: Sequence[Comparison], picture: Path | None) -> object:
+    from dataclasses import asdict
+
     return {
         "name": task.name,
         "level": task.level,

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from torch_grama.cli.errors import say
 from torch_grama.cli.parser import Commands, whole_number
-from torch_grama.reproduce.worker_processes import prepare_workers
 
 if TYPE_CHECKING:
     from torch_grama.report.error_table import DemoText, ErrorTable
@@ -77,7 +76,9 @@ def _demo(arguments: argparse.Namespace) -> int:
     start = time.perf_counter()
     jobs = arguments.jobs or min(MOST_JOBS, os.cpu_count() or 1)
     if jobs > 1:
-        prepare_workers()
+        from torch_grama.reproduce.worker_processes import prepare_workers
+
+        prepare_workers()  # loads beside what follows
     from torch_grama.report.error_figure import draw_errors
     from torch_grama.report.error_table import (
         build_demo_page,

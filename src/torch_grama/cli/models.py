@@ -6,7 +6,6 @@ import argparse
 import json
 import textwrap
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from torch_grama.cli.parser import Commands
@@ -42,6 +41,8 @@ def _models(arguments: argparse.Namespace) -> int:
     models = list_models(arguments.hidden_channels, arguments.num_layers)
     chosen = [model for model in models if not names or model.name in names]
     if arguments.json:
+        from dataclasses import asdict
+
         print(json.dumps([asdict(model) for model in chosen], indent=2, ensure_ascii=False))
     elif names:
         print("\n\n".join(_in_full(model) for model in chosen))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from torch_grama.cli.loading import LoadingProgress
 from torch_grama.cli.parser import CommandParser, Commands
+from torch_grama.cli.tables import print_table
 
 
 def add_to(commands: Commands) -> None:
@@ -79,6 +79,7 @@ def _add(commands: Commands, name: str, summary: str, examples: str) -> CommandP
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
+    from torch_grama.cli.loading import LoadingProgress
     from torch_grama.experiments.finished_run import evaluate_run
 
     with LoadingProgress(silent=arguments.json) as progress:
@@ -94,6 +95,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
 
 
 def _predict(arguments: argparse.Namespace) -> int:
+    from torch_grama.cli.loading import LoadingProgress
     from torch_grama.experiments.predictions import predict_run
 
     with LoadingProgress() as progress:
@@ -115,17 +117,18 @@ def _info(arguments: argparse.Namespace) -> int:
     facts.pop("config")
     facts.pop("versions", None)
     last, hardware = facts.pop("last"), facts.pop("hardware", None)
-    width = max(map(len, facts))
+    rows = []
     for name, value in facts.items():
         if value is not None:
             text = f"{value:,}" if name.startswith("parameter") else str(value)
             text = f"{value:.4g}" if isinstance(value, float) else text
-            print(f"{name.replace('_', ' '):{width}s}  {text}")
+            rows.append([name.replace("_", " "), text])
     if isinstance(last, dict) and last:
         shown = ", ".join(f"{name} {float(value):.4g}" for name, value in last.items() if value)
-        print(f"{'last epoch':{width}s}  {shown}")
+        rows.append(["last epoch", shown])
     if isinstance(hardware, dict):
-        print(f"{'hardware':{width}s}  {', '.join(map(str, hardware.values()))}")
+        rows.append(["hardware", ", ".join(map(str, hardware.values()))])
+    print_table(rows)
     if facts["state"] == "unfinished":
         print(f"\nFinish it with `grama train --resume {arguments.folder}`.")
     return 0

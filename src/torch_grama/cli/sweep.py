@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torch_grama.cli.errors import say
-from torch_grama.cli.loading import LoadingProgress
 from torch_grama.cli.parser import Commands
 from torch_grama.cli.tables import print_table
 
@@ -80,6 +79,7 @@ def add_to(commands: Commands) -> None:
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
+    from torch_grama.cli.loading import LoadingProgress
     from torch_grama.runs.run_folder import RunError
     from torch_grama.search.tune import check_folder, run_sweep
 

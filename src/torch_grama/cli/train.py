@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from torch_grama.cli.loading import LoadingProgress
 from torch_grama.cli.parser import Commands
+from torch_grama.cli.tables import print_table
 
 if TYPE_CHECKING:
     from torch_grama.datasets.task_data import GraphTaskData
-    from torch_grama.experiments.config import RunConfig
     from torch_grama.experiments.folds import Summary
     from torch_grama.runs.result import Result
 
@@ -106,11 +105,12 @@ def _train(arguments: argparse.Namespace) -> int:
 
 
 def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int:
+    from torch_grama.cli.loading import LoadingProgress
     from torch_grama.experiments.config import RunConfig
     from torch_grama.experiments.data_facts import DataFacts, load_data
     from torch_grama.experiments.defaults import resolve_config
     from torch_grama.experiments.folds import parse_folds, run_folds
-    from torch_grama.experiments.run import run_experiment
+    from torch_grama.experiments.run import format_config, run_experiment
     from torch_grama.runs.run_folder import RunFolder, propose_folder
 
     first = RunConfig.from_settings(settings)
@@ -120,7 +120,7 @@ def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int
         data = load_data(first.data, progress.report)
     config = resolve_config(settings, DataFacts.of(data))
     if arguments.print_config:
-        _print_config(config)
+        print(format_config(config), end="")
         return 0
     folder = arguments.folder or propose_folder(config.data.name, config.model.name)
     _say_notes(arguments, data)
@@ -135,6 +135,7 @@ def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int
 
 
 def _resume(arguments: argparse.Namespace, given: Mapping[str, str]) -> int:
+    from torch_grama.cli.loading import LoadingProgress
     from torch_grama.experiments.config import ConfigError
     from torch_grama.experiments.folds import is_folds_folder, resume_folds
     from torch_grama.experiments.run import load_config, run_experiment
@@ -180,12 +181,6 @@ def _say_notes(arguments: argparse.Namespace, data: GraphTaskData) -> None:
             print(f"- {note}", file=sys.stderr)
 
 
-def _print_config(config: RunConfig) -> None:
-    from torch_grama.experiments.run import format_config
-
-    print(format_config(config), end="")
-
-
 def _print_result(arguments: argparse.Namespace, result: Result, folder: Path) -> None:
     if arguments.json:
         from torch_grama.runs.result import to_json
@@ -203,7 +198,7 @@ def _print_result(arguments: argparse.Namespace, result: Result, folder: Path) -
         ("time", f"{result.seconds:.1f} s"),
         ("run", str(folder)),
     ]
-    _print_rows(rows)
+    print_table(rows)
 
 
 def _print_summary(arguments: argparse.Namespace, summary: Summary, folder: Path) -> None:
@@ -225,10 +220,4 @@ def _print_summary(arguments: argparse.Namespace, summary: Summary, folder: Path
             spread = "" if deviation is None else f" ± {deviation:.4f}"
             rows.append((f"{name} {metric}", f"{mean:.4f}{spread}"))
     rows.append(("runs", str(folder)))
-    _print_rows(rows)
-
-
-def _print_rows(rows: Sequence[tuple[str, str]]) -> None:
-    width = max(len(label) for label, _ in rows)
-    for label, text in rows:
-        print(f"{label:{width}s}  {text}")
+    print_table(rows)
