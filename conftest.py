@@ -53,7 +53,7 @@ class GramaProcess(subprocess.Popen[str]):
             | {"PYTHONPATH": str(Path(__file__).parent / "src"), "OMP_NUM_THREADS": "1"},
         )
 
-    def wait_until(self, condition: Callable[[], object], seconds: float = 240.0) -> None:
+    def wait_until(self, condition: Callable[[], object], seconds: float = 1200.0) -> None:
         """Waits for something that the process does; one that ends before has failed."""
         end = time.monotonic() + seconds
         while not condition():

@@ -29,7 +29,7 @@ def run(example: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         env=os.environ | {"PYTHONPATH": str(PROJECT / "src")},
-        timeout=300,
+        timeout=1800,  # a guard against a hang, not a measure
         check=False,
     )
 

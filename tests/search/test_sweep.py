@@ -226,7 +226,7 @@ def test_the_command_joins_a_cluster(start_grama, tmp_path, numbers):
     path.write_text(yaml.safe_dump(content | {"resources": {"concurrency": 1}}))
     address = ray.get_runtime_context().gcs_address
     process = start_grama("sweep", str(path), "--out", str(out), "--ray-address", address, "--json")
-    text, error = process.communicate(timeout=400)
+    text, error = process.communicate(timeout=1200)
     assert process.returncode == 0, error
     found = json.loads(text)
     assert [trial["state"] for trial in found["trials"]] == ["finished"] * 2

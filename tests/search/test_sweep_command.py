@@ -141,7 +141,7 @@ def test_eight_trials_survive_the_kill_of_a_worker_and_of_the_driver(start_grama
     begun = {path.parent.name for path in out.glob("trials/*/trial.json")}
 
     process = start_grama("sweep", str(out), "--resume", "--json")
-    text, error = process.communicate(timeout=400)
+    text, error = process.communicate(timeout=1200)
     assert process.returncode == 0, error
     found = json.loads(text)
     after = stamps(out)
@@ -152,7 +152,7 @@ def test_eight_trials_survive_the_kill_of_a_worker_and_of_the_driver(start_grama
     assert begun <= {trial["name"] for trial in found["trials"]}
     assert {trial["epochs"] for trial in found["trials"]} == {40}
     # the agents of the Ray whose driver was killed give up by themselves
-    _, alive = psutil.wait_procs(family, timeout=90)
+    _, alive = psutil.wait_procs(family, timeout=600)
     assert not [one for one in alive if one.status() != "zombie"]
 
 
@@ -172,12 +172,12 @@ def test_an_interrupted_sweep_says_how_to_go_on_and_leaves_no_process(start_gram
     process.wait_until(lambda: list(out.glob("trials/*/run/metrics.csv")))
     family = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGTERM)
-    text, error = process.communicate(timeout=120)
+    text, error = process.communicate(timeout=1200)
     assert process.returncode == 143, error
     assert f"go on with `grama sweep {out} --resume`" in error
     assert "Traceback" not in error
     assert text == ""
-    _, alive = psutil.wait_procs(family, timeout=30)
+    _, alive = psutil.wait_procs(family, timeout=600)
     assert not [one for one in alive if one.status() != "zombie"]
     assert (out / "sweep.csv").is_file()
     assert not (out / "best.yaml").exists()
