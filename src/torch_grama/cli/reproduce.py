@@ -88,17 +88,18 @@ def add_to(commands: Commands) -> None:
 
 
 def _reproduce(arguments: argparse.Namespace) -> int:
-    from torch_grama.report.comparison_formats import FORMATS, to_text
     from torch_grama.reproduce.config_files import find_configs
     from torch_grama.reproduce.suite import find_suite, list_suites
+
+    configs = find_configs(arguments.configs)
+    if arguments.name == "list":
+        return _list(list_suites(configs), arguments.json)
+    from torch_grama.report.comparison_formats import FORMATS, to_text
 
     if arguments.format not in FORMATS:
         raise ValueError(
             f"Expected '--format' to be one of {', '.join(FORMATS)} (got {arguments.format!r})"
         )
-    configs = find_configs(arguments.configs)
-    if arguments.name == "list":
-        return _list(list_suites(configs), arguments.json)
     suite = find_suite(arguments.name, configs)
     if arguments.budget:
         suite.check_budget(arguments.budget)

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import yaml
 
-from torch_grama.nn.arguments import choose, list_nearest_first
-
 SUITE_FILE = "suite.yaml"
 REPEATS = {"fold": "one run a fold", "seed": "one run a seed, all on the first fold"}
 BUDGETS = ("smoke", "short", "paper")
@@ -144,8 +142,7 @@ class Suite:
                 return entry
         labels = [entry.label for entry in self.data]
         raise SuiteError(
-            f"Expected data of '{self.name}', one of {list_nearest_first(label, labels)} "
-            f"(got {label!r})"
+            f"Expected data of '{self.name}', one of {_nearest(label, labels)} (got {label!r})"
         )
 
 
@@ -168,7 +165,8 @@ def read_suite(folder: Path) -> Suite:
     try:
         values = _mapping(yaml.safe_load(path.read_text(encoding="utf-8")), "the file", KEYS)
         repeat = str(values.get("repeat", "seed"))
-        choose("repeat", repeat, REPEATS)
+        if repeat not in REPEATS:
+            raise ValueError(f"expected 'repeat' to be one of {_nearest(repeat, REPEATS)}")
         budgets = _mapping(values.get("budgets", {}), "budgets", BUDGETS)
         rows = _mapping(values.get("rows", {}), "rows")
         return Suite(
@@ -209,10 +207,15 @@ def find_suite(name: str, configs: Path) -> Suite:
     if not (folder / SUITE_FILE).is_file():
         names = [path.parent.name for path in configs.glob(f"*/{SUITE_FILE}")]
         raise SuiteError(
-            f"Expected an experiment, one of {list_nearest_first(name, sorted(names))} "
-            f"(got {name!r})"
+            f"Expected an experiment, one of {_nearest(name, sorted(names))} (got {name!r})"
         )
     return read_suite(folder)
+
+
+def _nearest(word: str, choices: Collection[str]) -> str:
+    from torch_grama.nn.arguments import list_nearest_first  # loads torch
+
+    return list_nearest_first(word, choices)
 
 
 def _read_data(entry: object) -> SuiteData:
@@ -247,7 +250,7 @@ def _mapping(value: object, what: str, known: Collection[str] = ()) -> Mapping[s
         if key not in known:
             name = key if what == "the file" else f"{what}.{key}"
             raise ValueError(
-                f"unknown key '{name}'; expected one of {list_nearest_first(key, sorted(known))}"
+                f"unknown key '{name}'; expected one of {_nearest(key, sorted(known))}"
             )
     return value
 
