@@ -23,6 +23,7 @@ from torch_grama.cli import (
 from torch_grama.cli.errors import quiet_pipe
 from torch_grama.cli.parser import CommandParser
 
+_COMMANDS = (demo, data, models, train, run, analyze, report, watch, sweep, reproduce, results)
 _EPILOG = """\
 from a folder with nodes.csv and edges.csv to predictions:
   grama data check my_folder
@@ -65,8 +66,6 @@ def build_parser() -> CommandParser:
     )
     parser.add_argument("--version", action="version", version=f"grama {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for command in (
-        *(demo, data, models, train, run, analyze, report, watch, sweep, reproduce, results),
-    ):
+    for command in _COMMANDS:
         command.add_to(commands)
     return parser
