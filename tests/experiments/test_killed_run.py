@@ -1,11 +1,9 @@
 """A run that is killed, or asked to stop, ends after a resume like one that was left alone."""
 
 import os
-import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,17 +16,41 @@ from torch_grama.training import read_checkpoint
 PROJECT = Path(__file__).parents[2]
 # dropout, shuffled batches, a schedule and early stopping are all at work
 SETTINGS = [
-    "--trainer.max_epochs", "60", "--trainer.patience", "40", "--trainer.batch_size", "8",
+    "--trainer.max_epochs", "24", "--trainer.patience", "16", "--trainer.batch_size", "8",
     "--trainer.save_every", "0", "--trainer.accelerator", "cpu", "--model.hidden_channels", "8",
     "--model.dropout", "0.3", "--model.num_layers", "2", "--optimizer.lr", "0.01",
 ]  # fmt: skip
+# A command that sends itself a signal when a function is called for the n-th time.
+INTERRUPTED = """
+import itertools, os, pkgutil, sys
+from torch_grama.cli import main
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX systems")
+owner, name, count, number, *words = sys.argv[1:]
+owner, calls = pkgutil.resolve_name(owner), itertools.count(1)
+original = getattr(owner, name)
+
+def counted(*given, **named):
+    if next(calls) == int(count):
+        os.kill(os.getpid(), int(number))
+    return original(*given, **named)
+
+setattr(owner, name, counted)
+sys.exit(main(words))
+"""
+STEP = ("torch.optim.AdamW", "step")
+WRITE = ("os", "replace")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX systems"),
+]
 
 
-def start(*words: str) -> subprocess.Popen[str]:
+def start(*words: str, interrupt: tuple[object, ...] = ()) -> subprocess.Popen[str]:
+    """Starts ``grama train``; ``interrupt`` says where: (owner, function, call, signal)."""
+    code = ["-c", INTERRUPTED, *map(str, interrupt)] if interrupt else ["-m", "torch_grama"]
     return subprocess.Popen(
-        [sys.executable, "-m", "torch_grama", "train", *words],
+        [sys.executable, *code, "train", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -40,14 +62,6 @@ def finish(process: subprocess.Popen[str]) -> None:
     out, err = process.communicate(timeout=240)
     assert process.returncode == 0, err
     assert "test accuracy" in out
-
-
-def wait_for_epochs(process: subprocess.Popen[str], run: Path, count: int) -> None:
-    """Waits until some epochs are written; a process that ends before that has failed."""
-    metrics = run / "metrics.csv"
-    while not metrics.exists() or len(metrics.read_text().splitlines()) <= count:
-        assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.005)
 
 
 def assert_same(one: Path, other: Path) -> None:
@@ -70,32 +84,27 @@ def left_alone(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.slow
-def test_killed_at_any_moment(left_alone):
-    moment = random.Random()
-    run = left_alone / f"killed-{moment.random()}"
+# between two steps, and before files of the run are put in their places
+@pytest.mark.parametrize("moment", [(*STEP, 77), (*WRITE, 24)])
+def test_killed_at_any_moment(left_alone, moment):
+    run = left_alone / f"killed-{moment[1]}-{moment[2]}"
     data = str(left_alone / "graphs.jsonl")
-    process = start("--data", data, "--run", str(run), *SETTINGS)
-    wait_for_epochs(process, run, moment.randint(0, 25))
-    time.sleep(moment.random() * 0.2)
-    process.kill()
-    process.wait()
-    process.stdout.close()
-    process.stderr.close()
+    interrupt = (*moment, int(signal.SIGKILL))
+    process = start("--data", data, "--run", str(run), *SETTINGS, interrupt=interrupt)
+    process.communicate(timeout=240)
+    assert process.returncode == -signal.SIGKILL
     assert not (run / "result.json").exists()
     finish(start("--resume", str(run)))
     assert_same(run, left_alone / "whole")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_asked_to_stop(left_alone, number, status):
     run = left_alone / f"stopped-{status}"
     data = str(left_alone / "graphs.jsonl")
-    process = start("--data", data, "--run", str(run), *SETTINGS)
-    wait_for_epochs(process, run, 3)
-    process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    interrupt = (*STEP, 20, int(number))
+    process = start("--data", data, "--run", str(run), *SETTINGS, interrupt=interrupt)
+    _, err = process.communicate(timeout=240)
     assert process.returncode == status
     assert err.rstrip().endswith(f"go on with `grama train --resume {run}`.")
     assert "Traceback" not in err
@@ -103,21 +112,20 @@ def test_asked_to_stop(left_alone, number, status):
     assert_same(run, left_alone / "whole")
 
 
-@pytest.mark.slow
 def test_a_run_in_work_cannot_be_resumed_by_another(left_alone):
     run = left_alone / "busy"
-    process = start("--data", str(left_alone / "graphs.jsonl"), "--run", str(run), *SETTINGS)
-    wait_for_epochs(process, run, 1)
+    data = str(left_alone / "graphs.jsonl")
+    interrupt = (*STEP, 20, int(signal.SIGSTOP))
+    process = start("--data", data, "--run", str(run), *SETTINGS, interrupt=interrupt)
+    os.waitpid(process.pid, os.WUNTRACED)  # until it stops
     second = start("--resume", str(run))
-    process.send_signal(signal.SIGSTOP)
-    _, err = second.communicate(timeout=120)
+    _, err = second.communicate(timeout=240)
     process.kill()
     process.communicate()
     assert second.returncode == 2
     assert f"being worked on by another process (number {process.pid})" in err
 
 
-@pytest.mark.slow
 def test_a_full_disk_is_one_sentence(tmp_path):
     """The largest file allowed is smaller than a checkpoint, which is how a full disk looks."""
     code = (
