@@ -1,14 +1,25 @@
+import inspect
+from typing import Unpack
+
 import pytest
 import torch
 
-from torch_grama.baselines import GPRGNN, GloGNN, ResNet
-from torch_grama.baselines.graph_model import Card, GraphModel, takes_num_nodes
+from torch_grama.baselines import GloGNN, ResNet
+from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
 
 
-def test_transductive_models_are_told_by_their_signature():
-    assert takes_num_nodes(GloGNN)
-    assert takes_num_nodes(ResNet)
-    assert not takes_num_nodes(GPRGNN)
+def test_a_signature_shows_what_is_passed_on():
+    class Passing(GraphModel):
+        def __init__(self, *sizes: int, rate: float = 0.5, **shared: Unpack[ModelOptions]) -> None:
+            super().__init__(*sizes, **shared)
+
+    shown = str(inspect.signature(Passing))
+    assert shown.startswith("(in_channels: int, hidden_channels: int, out_channels: int, num_la")
+    assert shown.endswith("*, readout: str = 'node', dropout: float = 0.0, rate: float = 0.5)")
+    sizes = {"in_channels": 5, "hidden_channels": 8, "out_channels": 3, "num_layers": 2}
+    assert str(Passing(**sizes)) == str(Passing(5, 8, 3, 2))
+    with pytest.raises(TypeError, match="heads"):
+        Passing(**sizes, heads=2)
 
 
 @pytest.mark.parametrize(

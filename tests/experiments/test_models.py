@@ -1,4 +1,8 @@
-"""Options that every model takes."""
+"""Models by word: entries, options of their own and of all, depths of GRAMA."""
+
+import inspect
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -6,10 +10,129 @@ from sample_data import ring_with_chords
 
 from torch_grama.baselines.graph_head import NodeOutput
 from torch_grama.experiments.assembly import reads_series_alone
-from torch_grama.experiments.catalogue import MODELS
-from torch_grama.experiments.models import build_model, model_options
+from torch_grama.experiments.catalogue import FAMILIES, MODELS, canonical_name, find_model
+from torch_grama.experiments.grama import divide_depth
+from torch_grama.experiments.models import build_model, list_models, model_options
 from torch_grama.experiments.settings import check_settings
+from torch_grama.nn import GRAMA, Readout
+from torch_grama.nn.backbone import BACKBONES
+from torch_grama.report.held_results import CHANGED
 from torch_grama.training.input_stage import InputStage
+
+
+@pytest.mark.parametrize("word", MODELS)
+def test_every_entry_says_what_it_is(word):
+    entry = MODELS[word]
+    assert word == canonical_name(word)
+    for text in (entry.family, entry.equation, entry.reference, entry.cost, entry.source):
+        assert text.strip()
+        assert "\n" not in text
+    for sentence in entry.departures:
+        assert sentence.endswith(".")
+    parameters = inspect.signature(entry.build).parameters
+    assert set(entry.defaults) <= set(parameters)
+
+
+def test_no_word_stands_for_two_models():
+    assert sum(map(len, FAMILIES.values())) == len(MODELS)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_grama_reads_every_backbone_of_the_core(backbone):
+    model = build_model("grama", 5, 8, 3, 6, "graph", backbone=backbone, pooling="max")
+    assert str(model) == str(GRAMA(5, 8, 3, 3, 2, backbone))
+    assert model.readout == Readout("graph", "max")
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_grama_with_each_backbone_has_a_word(backbone):
+    by_word = build_model(f"grama-{backbone}", 5, 8, 3, 6)
+    by_option = build_model("grama", 5, 8, 3, 6, backbone=backbone)
+    assert str(by_word) == str(by_option)
+    assert isinstance(by_word, GRAMA)
+    assert by_word.num_blocks * by_word.num_recurrences == 6
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ((None,), (4, 2, 4)),
+        ((8,), (4, 2, 4)),
+        ((5,), (5, 1, 5)),
+        ((1,), (1, 1, 1)),
+        ((32,), (16, 2, 16)),
+        ((None, 3, 5), (3, 5, 3)),
+        ((None, 3), (3, 2, 3)),
+        ((12, 3), (3, 4, 3)),
+        ((12, None, 4), (3, 4, 3)),
+        ((8, 4, 1), (4, 1, 8)),
+        ((6, 4), (4, 2, 3)),
+        ((12, 8, None, 3), (8, 4, 3)),
+        ((None, 4, 2, 6), (4, 2, 6)),
+    ],
+)
+def test_depth_is_blocks_times_recurrences(given, expected):
+    assert divide_depth(*given) == expected
+
+
+@pytest.mark.parametrize("given", [(7, None, 2), (8, None, 2, 3), (2, None, 4), (3, 4, 2)])
+def test_a_depth_that_does_not_divide_is_refused(given):
+    with pytest.raises(ValueError, match="to be num_blocks times num_recurrences"):
+        divide_depth(*given)
+
+
+def test_numbers_below_one_are_refused():
+    for given in ((0,), (None, 0), (None, None, -1)):
+        with pytest.raises(ValueError, match="at least 1"):
+            divide_depth(*given)
+
+
+def test_unknown_words_and_options_name_the_nearest():
+    with pytest.raises(
+        ValueError, match=r"`grama models` prints, such as 'grama', .* \(got 'gramma'\)"
+    ):
+        build_model("gramma", 5, 8, 3)
+    with pytest.raises(ValueError, match="'grama' has no option 'backbon'; its options are 'back"):
+        build_model("grama", 5, 8, 3, backbon="gcn")
+    assert find_model(" GRAMA_GCN ") is MODELS["grama-gcn"]
+
+
+def test_options_of_a_word_start_at_what_the_word_stands_for():
+    assert model_options("grama-gps")["backbone"].default == "gps"
+    performer = model_options("grama-gps-performer")
+    assert performer["backbone_options"].default == {"attention": "performer"}
+
+
+def test_the_list_counts_the_parameters_of_the_model_built():
+    listed = {model.name: model for model in list_models(16, 4, in_channels=5, out_channels=3)}
+    assert set(listed) == set(MODELS)
+    model = GRAMA(5, 16, 3, seq_len=2, num_blocks=2, backbone="gcn")
+    expected = sum(parameter.numel() for parameter in model.parameters())
+    assert listed["grama-gcn"].parameters == expected
+    assert all(model.parameters is not None for model in listed.values())
+
+
+@pytest.mark.parametrize("word", [word for word in MODELS if word.endswith("performer")])
+def test_models_share_no_module(word):
+    one, other = (build_model(word, 5, 8, 3, 2) for _ in range(2))
+    one.eval()
+    assert all(part.training for part in other.modules())
+
+
+def test_the_readme_lists_every_word_and_no_other():
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    section = text.split("## Models by word")[1].split("```")[0]
+    rows = [row for row in section.splitlines() if row.startswith("| ")]
+    listed = [word for row in rows for word in re.findall(r"`([^`]+)`", row)]
+    assert sorted(listed) == sorted(MODELS)
+
+
+def test_tables_and_loading_agree_on_when_a_model_changed():
+    for word, version in CHANGED.items():
+        assert MODELS[word].changed_in == version
+    assert {word for word, entry in MODELS.items() if entry.changed_in} == {
+        word for word in MODELS if word.startswith(tuple(CHANGED))
+    }
 
 
 def build_for_graphs(word, pooling):

@@ -257,15 +257,6 @@ def _split_docstring(model: type[object]) -> tuple[str, dict[str, str], str]:
     return before.strip(), {text.split(" ")[0]: text for text in texts if text}, after.strip()
 
 
-def takes_num_nodes(build: Callable[..., Module]) -> bool:
-    r"""Whether a model can be tied to one graph by the option ``num_nodes``.
-
-    Such a model is transductive: it learns something for each node, and serves that graph alone.
-    Whoever builds it for a task on one graph passes the number of its nodes.
-    """
-    return "num_nodes" in inspect.signature(build).parameters
-
-
 def check_num_nodes(num_nodes: int, x: Tensor) -> None:
     r"""Checks that a transductive model sees the graph it was built for.
 
