@@ -48,7 +48,7 @@ def _check(root: Path) -> None:
     assert chain.y.dtype == torch.long
     assert (lone.num_nodes, lone.num_edges, lone.y.item()) == (1, 0, 1)
     fold = task.folds[0]
-    assert [p.tolist() for p in (fold.train, fold.val, fold.test)] == [[1], [0], []]
+    assert [p.tolist() for p in fold.parts] == [[1], [0], []]
 
 
 def test_tables(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_compact_arrays_need_no_rdkit(tmp_path: Path) -> None:
     assert graph.y.shape == (1, 10)
     assert torch.equal(graph.y, torch.from_numpy(_labels(4)[2:3]).float())
     fold = task.folds[0]
-    assert [p.tolist() for p in (fold.train, fold.val, fold.test)] == [[3, 0], [1], [2]]
+    assert [p.tolist() for p in fold.parts] == [[3, 0], [1], [2]]
     assert (task.kind, task.metric.name, task.parameter_budget) == (
         "multilabel",
         "average_precision",

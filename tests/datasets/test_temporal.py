@@ -44,7 +44,7 @@ def test_windows_in_time_order(tmp_path: Path) -> None:
         assert graph.edge_weight.tolist() == [1.0, 0.5, 0.25, 2.0]
         assert graph.edge_index.t().tolist() == EDGES
     fold = task.folds[0]
-    parts = [part.tolist() for part in (fold.train, fold.val, fold.test)]
+    parts = [part.tolist() for part in fold.parts]
     assert [len(part) for part in parts] == [24, 3, 4]
     assert [*parts[0], *parts[1], *parts[2]] == list(range(31))
 

@@ -30,41 +30,33 @@ STRUCTURES = (
     *("length_a", "length_b", "length_c", "Spherocity", "Plane_best_fit"),
 )
 _VERSION = 1
-_SPLIT_MD5 = "5a0114bdadc80b94fc7ae974f13ef061"
 _DROPBOX = "https://www.dropbox.com/s"
-_FUNC_CSV = DataFile(
-    "peptides-functional/raw/peptide_multi_class_dataset.csv.gz",
-    (f"{_DROPBOX}/ol2v01usvaxbsr8/peptide_multi_class_dataset.csv.gz?dl=1",),
-    md5="701eb743e899f4d793f0e13c8fa5a1b4",
-    size=769_970,
-)
-_FUNC_SPLIT = DataFile(
-    "peptides-functional/splits_random_stratified_peptide.pickle",
-    (f"{_DROPBOX}/j4zcnx2eipuo0xz/splits_random_stratified_peptide.pickle?dl=1",),
-    md5=_SPLIT_MD5,
-    size=124_533,
-)
-_FUNC_GRAPHS = DataFile("peptides-functional/peptides_func_graphs.npz")
-_FUNC_ARCHIVE = DataFile(
-    "peptides-functional/raw/peptidesfunc.zip",
-    (f"{_DROPBOX}/ycsq37q8sxs1ou8/peptidesfunc.zip?dl=1",),
-)
-_STRUCT_CSV = DataFile(
-    "peptides-structural/raw/peptide_structure_dataset.csv.gz",
-    (f"{_DROPBOX}/464u3303eu2u4zp/peptide_structure_dataset.csv.gz?dl=1",),
-    md5="9786061a34298a0684150f2e4ff13f47",
-)
-_STRUCT_SPLIT = DataFile(
-    "peptides-structural/splits_random_stratified_peptide_structure.pickle",
-    (f"{_DROPBOX}/9dfifzft1hqgow6/splits_random_stratified_peptide_structure.pickle?dl=1",),
-    md5=_SPLIT_MD5,
-    size=124_533,
-)
-_STRUCT_ARCHIVE = DataFile(
-    "peptides-structural/raw/peptidesstruct.zip",
-    (f"{_DROPBOX}/zgv4z8fcpmknhs8/peptidesstruct.zip?dl=1",),
-)
 _RDKIT = ("rdkit", "ogb")
+
+
+def _remote(path: str, key: str, md5: str | None = None, size: int | None = None) -> DataFile:
+    return DataFile(path, (f"{_DROPBOX}/{key}/{Path(path).name}?dl=1",), md5, size)
+
+
+_FUNC, _STRUCT = "peptides-functional", "peptides-structural"
+_SPLIT = "splits_random_stratified_peptide"
+_SPLIT_FACTS = ("5a0114bdadc80b94fc7ae974f13ef061", 124_533)
+_FUNC_CSV = _remote(
+    f"{_FUNC}/raw/peptide_multi_class_dataset.csv.gz",
+    "ol2v01usvaxbsr8",
+    "701eb743e899f4d793f0e13c8fa5a1b4",
+    769_970,
+)
+_STRUCT_CSV = _remote(
+    f"{_STRUCT}/raw/peptide_structure_dataset.csv.gz",
+    "464u3303eu2u4zp",
+    "9786061a34298a0684150f2e4ff13f47",
+)
+_FUNC_SPLIT = _remote(f"{_FUNC}/{_SPLIT}.pickle", "j4zcnx2eipuo0xz", *_SPLIT_FACTS)
+_STRUCT_SPLIT = _remote(f"{_STRUCT}/{_SPLIT}_structure.pickle", "9dfifzft1hqgow6", *_SPLIT_FACTS)
+_FUNC_GRAPHS = DataFile(f"{_FUNC}/peptides_func_graphs.npz")
+_FUNC_ARCHIVE = _remote(f"{_FUNC}/raw/peptidesfunc.zip", "ycsq37q8sxs1ou8")
+_STRUCT_ARCHIVE = _remote(f"{_STRUCT}/raw/peptidesstruct.zip", "zgv4z8fcpmknhs8")
 
 
 def load_peptides(entry: Entry, storage: Storage) -> GraphTaskData:
@@ -232,9 +224,9 @@ _STRUCT_SOURCES = (
     Source("csv", (_STRUCT_CSV, _FUNC_SPLIT), _RDKIT),
     Source("archive", (_STRUCT_ARCHIVE,)),
 )
-_FUNC = "ten functions of a peptide from its molecule"
-_STRUCT = "eleven properties of a peptide's shape from its molecule"
+_ROLES = "ten functions of a peptide from its molecule"
+_SHAPE = "eleven properties of a peptide's shape from its molecule"
 ENTRIES = (
-    _entry("func", _FUNC, "multilabel", AVERAGE_PRECISION, FUNCTIONS, 6_500_000, _FUNC_SOURCES),
-    _entry("struct", _STRUCT, "regression", MAE, STRUCTURES, 8_000_000, _STRUCT_SOURCES),
+    _entry("func", _ROLES, "multilabel", AVERAGE_PRECISION, FUNCTIONS, 6_500_000, _FUNC_SOURCES),
+    _entry("struct", _SHAPE, "regression", MAE, STRUCTURES, 8_000_000, _STRUCT_SOURCES),
 )

@@ -405,10 +405,9 @@ def test_an_unwritable_folder_still_loads(folder: Path, monkeypatch: pytest.Monk
     assert sorted(os.listdir(folder)) == ["edges.csv", "nodes.csv"]
 
 
-@pytest.mark.slow
 def test_a_large_graph_loads_quickly(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
-    nodes, edges = 100_000, 1_000_000
+    nodes, edges = 20_000, 200_000
     x = generator.normal(size=(nodes, 4)).round(4).astype(str)
     rows = (f"user{n},{','.join(x[n])},{n % 5}" for n in range(nodes))
     (tmp_path / "nodes.csv").write_text("id,a,b,c,d,label\n" + "\n".join(rows))
@@ -417,6 +416,6 @@ def test_a_large_graph_loads_quickly(tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("source,target\n" + lines)
     start = time.process_time()
     data = load_path(tmp_path)
-    assert time.process_time() - start < 15
+    assert time.process_time() - start < 10
     assert only(data).num_nodes == nodes
     assert only(data).edge_index[:, :edges].T.tolist() == pairs

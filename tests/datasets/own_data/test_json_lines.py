@@ -42,7 +42,7 @@ def test_graphs_are_read(tmp_path: Path) -> None:
     assert first.edge_index.tolist() == [[0, 1, 1, 2], [1, 2, 0, 1]]
     assert first.y.tolist() == [0]
     [fold] = data.folds
-    assert sorted(torch.cat([fold.train, fold.val, fold.test]).tolist()) == list(range(6))
+    assert sorted(torch.cat(fold.parts).tolist()) == list(range(6))
     assert sorted(os.listdir(tmp_path)) == ["graphs.jsonl", "graphs.jsonl.splits.json"]
 
 
@@ -106,7 +106,7 @@ def test_graphs_without_label_are_in_no_split(tmp_path: Path) -> None:
     for labels in (["a", None, "b"] * 3, [0.5, None, 1.5] * 3, [[1, 0], None, [0, 1]] * 3):
         data = load_path(save(tmp_path, labelled(*labels), f"{len(str(labels))}.jsonl"))
         [fold] = data.folds
-        used = sorted(torch.cat([fold.train, fold.val, fold.test]).tolist())
+        used = sorted(torch.cat(fold.parts).tolist())
         assert used == [0, 2, 3, 5, 6, 8]
         missing = data.graphs[1].y
         assert bool(missing.isnan().all()) if missing.is_floating_point() else int(missing) == -1

@@ -73,7 +73,7 @@ def test_many_graphs_with_a_target_each(tmp_path: Path) -> None:
     assert (data.level, data.kind, len(data.graphs)) == ("graph", "classification", 6)
     assert [graph.y.tolist() for graph in data.graphs] == [[0], [1], [0], [1], [0], [1]]
     [fold] = data.folds
-    joined = torch.cat([fold.train, fold.val, fold.test])
+    joined = torch.cat(fold.parts)
     assert joined.dtype == torch.long
     assert sorted(joined.tolist()) == list(range(6))
 
@@ -106,7 +106,7 @@ def test_graphs_without_label_are_in_no_split(tmp_path: Path) -> None:
     stored = graphs(7)
     del stored[3].y
     [fold] = load_path(save(tmp_path, stored), stratify=False).folds
-    assert sorted(torch.cat([fold.train, fold.val, fold.test]).tolist()) == [0, 1, 2, 4, 5, 6]
+    assert sorted(torch.cat(fold.parts).tolist()) == [0, 1, 2, 4, 5, 6]
 
 
 def test_many_graphs_with_a_target_a_node(tmp_path: Path, refuses: Callable) -> None:
@@ -114,7 +114,7 @@ def test_many_graphs_with_a_target_a_node(tmp_path: Path, refuses: Callable) -> 
     data = load_path(save(tmp_path, stored))
     assert (data.level, data.kind) == ("node", "classification")
     [fold] = data.folds
-    assert sorted(torch.cat([fold.train, fold.val, fold.test]).tolist()) == list(range(5))
+    assert sorted(torch.cat(fold.parts).tolist()) == list(range(5))
     stored[2].y = torch.tensor([0, 1, -1, 1, 0, 1])
     refuses(save(tmp_path, stored), "graph 2, node 2 has no label")
 
