@@ -31,20 +31,13 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class DataFile:
-    r"""A file a data set is read from.
+    r"""A file a data set is read from."""
 
-    Attributes:
-        path: Where it lies below a data folder, with forward slashes.
-        urls: Public addresses, tried in turn; empty where there is none. An address without
-            encryption needs a checksum.
-        md5: The documented checksum; :obj:`None` where none is documented.
-        size: Its size in bytes, where known.
-    """
-
-    path: str
+    path: str  # where it lies below a data folder, with forward slashes
+    # public addresses, tried in turn; one without encryption needs a checksum
     urls: tuple[str, ...] = ()
-    md5: str | None = None
-    size: int | None = None
+    md5: str | None = None  # the documented checksum
+    size: int | None = None  # its size in bytes, where known
 
     def __post_init__(self) -> None:
         parts = PurePosixPath(self.path)
@@ -82,54 +75,33 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Source:
-    r"""One of the forms in which a data set can be had.
+    r"""One of the forms in which a data set can be had."""
 
-    Attributes:
-        name: A word for it, such as ``csv`` or ``archive``.
-        files: All the files it takes.
-        modules: Modules that reading it takes beyond the core.
-    """
-
-    name: str
-    files: tuple[DataFile, ...]
-    modules: tuple[str, ...] = ()
+    name: str  # a word for it, such as ``csv`` or ``archive``
+    files: tuple[DataFile, ...]  # all the files it takes
+    modules: tuple[str, ...] = ()  # modules that reading it takes beyond the core
 
 
 @dataclass(frozen=True)
 class Published:
-    r"""Statistics as published; :obj:`None` where the source does not state one.
+    r"""Statistics as published; :obj:`None` where the source does not state one."""
 
-    Attributes:
-        num_graphs: Number of graphs (of time steps, for a forecast).
-        num_nodes: Nodes of all graphs together.
-        num_edges: Edges of all graphs together, counted as ``edges`` says.
-        mean_nodes: Nodes of a graph on average.
-        mean_edges: Edges of a graph on average, counted as ``edges`` says.
-        mean_degree: Entries of ``edge_index`` a node, on average.
-        edge_homophily: Share of edges between nodes of one class.
-        diameter: Longest shortest path (on average, for several graphs); listed, never measured.
-        num_features: Columns of the node features.
-        num_folds: Number of official splits.
-        split: Size of the training, validation and test part of the first split, as far as stated.
-        edges: ``directed`` counts the entries of ``edge_index``, ``undirected`` pairs once.
-        exact: Whether the averages hold exactly (up to rounding) or in expectation only.
-        source: Where they are published.
-    """
-
-    num_graphs: int | None = None
-    num_nodes: int | None = None
-    num_edges: int | None = None
-    mean_nodes: float | None = None
-    mean_edges: float | None = None
-    mean_degree: float | None = None
-    edge_homophily: float | None = None
-    diameter: float | None = None
-    num_features: int | None = None
-    num_folds: int | None = 1
+    num_graphs: int | None = None  # number of graphs (of time steps, for a forecast)
+    num_nodes: int | None = None  # nodes of all graphs together
+    num_edges: int | None = None  # edges of all graphs together, counted as ``edges`` says
+    mean_nodes: float | None = None  # nodes of a graph on average
+    mean_edges: float | None = None  # edges of a graph on average, counted as ``edges`` says
+    mean_degree: float | None = None  # entries of ``edge_index`` a node, on average
+    edge_homophily: float | None = None  # share of edges between nodes of one class
+    diameter: float | None = None  # longest shortest path; listed, never measured
+    num_features: int | None = None  # columns of the node features
+    num_folds: int | None = 1  # number of official splits
+    # training, validation and test part of the first split, as far as stated
     split: tuple[int | None, int | None, int | None] | None = None
+    # whether every entry of ``edge_index`` is counted or each pair once
     edges: Literal["directed", "undirected"] = "directed"
-    exact: bool = True
-    source: str = ""
+    exact: bool = True  # whether averages hold up to rounding, or in expectation only
+    source: str = ""  # where they are published
 
 
 @dataclass(frozen=True)

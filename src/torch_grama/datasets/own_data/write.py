@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
+from torch_grama.datasets.splits import PARTS
 from torch_grama.runs.atomic_file import write_atomically
-
-_PARTS = ("train", "val", "test")
 
 
 def write_csv_folder(
@@ -62,13 +61,12 @@ def write_csv_folder(
         nodes |= _columns(data.x, feature_names, "x")
     if isinstance(data.y, Tensor):
         nodes |= _label_columns(data.y, class_names)
-    masks = [data.get(f"{part}_mask") for part in _PARTS]
-    if all(mask is not None for mask in masks):
+    if all(data.get(f"{part}_mask") is not None for part in PARTS):
         words = np.full(count, "", dtype="<U5")
-        for part, mask in zip(_PARTS, masks, strict=True):
-            words[np.asarray(mask)] = part
+        for part in PARTS:
+            words[np.asarray(data[f"{part}_mask"])] = part
         nodes["split"] = words.tolist()
-    source, target = edge_lists(data)
+    source, target = [[], []] if data.edge_index is None else data.edge_index.tolist()
     edges = {"source": [names[node] for node in source], "target": [names[node] for node in target]}
     if data.edge_weight is not None:
         edges["weight"] = _texts(data.edge_weight)[:, 0].tolist()
@@ -76,7 +74,7 @@ def write_csv_folder(
         edges |= _columns(data.edge_attr, (), "e")
     tables = {"nodes.csv": nodes, "edges.csv": edges}
     for name in tables:
-        check_free(folder / name, overwrite)
+        _check_free(folder / name, overwrite)
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         text = io.StringIO(newline="")
@@ -111,7 +109,7 @@ def _columns(values: Tensor, given: Sequence[str], letter: str) -> dict[str, lis
 
 def _texts(values: Tensor) -> NDArray[np.str_]:
     """The shortest text that reads back as the same number."""
-    array = finite(values).numpy()
+    array = _finite(values).numpy()
     return (array if array.ndim == 2 else array[:, None]).astype(str)
 
 
@@ -143,21 +141,21 @@ def write_json_lines(
         ValueError: A value is not finite.
     """
     file = Path(path)
-    check_free(file, overwrite)
+    _check_free(file, overwrite)
     graphs = list(graphs)
     targets = [graph.y if isinstance(graph.y, Tensor) else None for graph in graphs]
-    flags = all(y is None or _is_missing(y) or _is_binary(y) for y in targets)
+    flags = all(y is None or _is_missing(y) or bool(((y == 0) | (y == 1)).all()) for y in targets)
     lines = []
     for graph, y in zip(graphs, targets, strict=True):
         table: dict[str, object] = {}
         if graph.x is None:
             table["num_nodes"] = graph.num_nodes
         else:
-            table["nodes"] = finite(graph.x).tolist()
-        table["edges"] = [list(pair) for pair in zip(*edge_lists(graph), strict=True)]
+            table["nodes"] = _finite(graph.x).tolist()
+        table["edges"] = [] if graph.edge_index is None else graph.edge_index.t().tolist()
         for key in ("edge_attr", "edge_weight"):
             if graph.get(key) is not None:
-                table[key] = finite(graph[key]).tolist()
+                table[key] = _finite(graph[key]).tolist()
         if y is not None and not _is_missing(y):
             table["label"] = _json_label(y, flags, class_names)
         if graph.get("split") is not None:
@@ -174,7 +172,7 @@ def _json_label(y: Tensor, flags: bool, class_names: Sequence[str]) -> object:
         return class_names[number] if class_names else number
     if values.numel() > 1 and flags:
         return values.long().tolist()
-    numbers = finite(values).tolist()
+    numbers = _finite(values).tolist()
     return numbers if len(numbers) > 1 else numbers[0]
 
 
@@ -182,27 +180,14 @@ def _is_missing(y: Tensor) -> bool:
     return bool(torch.isnan(y).any()) if y.is_floating_point() else bool((y < 0).any())
 
 
-def _is_binary(y: Tensor) -> bool:
-    return bool(torch.logical_or(y == 0, y == 1).all())
-
-
-def finite(values: Tensor) -> Tensor:
-    r"""Returns the values on the CPU, or refuses what no text can hold."""
+def _finite(values: Tensor) -> Tensor:
+    """The values on the CPU; refuses what no text can hold."""
     values = values.detach().cpu()
     if not bool(torch.isfinite(values).all()):
         raise ValueError("Expected finite values to write (got NaN or infinity)")
     return values
 
 
-def edge_lists(data: Data) -> list[list[int]]:
-    r"""Returns sources and targets."""
-    if data.edge_index is None:
-        return [[], []]
-    pairs: list[list[int]] = data.edge_index.tolist()
-    return pairs
-
-
-def check_free(path: Path, overwrite: bool) -> None:
-    r"""Refuses to replace a file unless that was asked for."""
+def _check_free(path: Path, overwrite: bool) -> None:
     if path.exists() and not overwrite:
         raise FileExistsError(f"'{path}' is there already: choose another place, or say overwrite.")
