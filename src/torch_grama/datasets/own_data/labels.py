@@ -95,13 +95,11 @@ def labels_from_tags(
         )
     names = options.classes or tuple(sorted({tag for item in tags for tag in item or ()}))
     _require_labels(bool(names), where)
-    y = np.zeros((len(tags), len(names)), dtype=np.float32)
-    for position, item in enumerate(tags):
-        if item is None:
-            y[position] = np.nan
-        else:
-            y[position, _numbered(item, names, where, [position] * len(item))] = 1.0
     labelled = np.array([item is not None for item in tags], dtype=bool)
+    rows = [row for row, item in enumerate(tags) for _ in item or ()]
+    words = [tag for item in tags for tag in item or ()]
+    y = np.where(labelled[:, None], np.zeros(len(names), dtype=np.float32), np.float32(np.nan))
+    y[rows, _numbered(words, names, where, rows)] = 1.0
     return Labels("multilabel", torch.from_numpy(y), labelled, names)
 
 
