@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from torch_grama.report.comparison import Comparison, Row
 from torch_grama.report.held_results import OLD_MARK
 from torch_grama.report.rendering import render
+from torch_grama.runs.words import align
 
 _CSV_COLUMNS = (
     *("suite", "data", "model", "row", "metric", "mean", "deviation", "runs", "budget"),
@@ -102,11 +103,8 @@ def to_text(comparison: Comparison, width: int | None = None) -> str:
     table = [head, rule, *body[:split], *([rule] if split else []), *body[split:]]
     lines = [comparison.title]
     for first, last in _blocks(widths, width):
-        lines.append("")
-        for line in table:
-            cells = [line[0].ljust(widths[0])]
-            cells += [line[i].rjust(widths[i]) for i in range(first, last)]
-            lines.append("  ".join(cells).rstrip())
+        block = [[line[0], *line[first:last]] for line in table]
+        lines += ["", *align(block, right=range(1, 1 + last - first))]
     return "\n".join([*lines, "", *comparison.notes, "* best of its column"]) + "\n"
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from torch_grama.report.held_results import HeldNumber, RunResult
 from torch_grama.report.rendering import render
+from torch_grama.runs.words import align
 
 
 @dataclass(frozen=True)
@@ -111,10 +112,7 @@ def format_error_table(table: ErrorTable) -> str:
         lines.append([row.label, *errors])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     lines.insert(1, ["-" * width for width in widths])
-    return "".join(
-        "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip() + "\n"
-        for line in lines
-    )
+    return "\n".join(align(lines, right=range(1, len(widths)))) + "\n"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
-"""Sizes and times as a person says them, and texts of bounded length."""
+"""Sizes and times as a person says them, texts of bounded length, and tables of texts."""
 
 from __future__ import annotations
+
+from collections.abc import Collection, Sequence
 
 
 def format_bytes(count: float) -> str:
@@ -28,3 +30,24 @@ def clip(text: object, length: int = 300) -> str:
     r"""A text of bounded length."""
     text = str(text)
     return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def align(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    r"""Lines of a table whose columns are as wide as their widest cell.
+
+    Args:
+        rows (sequence of sequence of str): The rows, a header among them.
+        right (collection of int, optional): Columns that are set to the right. (default: none)
+
+    Example:
+        >>> align([["model", "error"], ["GCN", "0.1"]], right=[1])
+        ['model  error', 'GCN      0.1']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if place in right else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
