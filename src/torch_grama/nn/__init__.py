@@ -14,6 +14,7 @@ from torch_grama.nn.gated_gcn_conv import GatedGCNConv
 from torch_grama.nn.gps_layer import GPSLayer
 from torch_grama.nn.grama import GRAMA, Running
 from torch_grama.nn.grama_block import GRAMABlock
+from torch_grama.nn.grama_conv import GRAMAConv
 from torch_grama.nn.linear_backbone import LinearBackbone
 from torch_grama.nn.neighbor_convs import NeighborSumConv, NormedConv, RootedGCNConv, build_gin_conv
 from torch_grama.nn.readout import Readout
@@ -30,6 +31,7 @@ __all__ = [
     "Coefficients",
     "GPSLayer",
     "GRAMABlock",
+    "GRAMAConv",
     "GatedGCNConv",
     "LinearBackbone",
     "LinearMap",

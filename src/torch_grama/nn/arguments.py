@@ -79,7 +79,7 @@ def explain_old_names(
         def checked(*args: P.args, **kwargs: P.kwargs) -> None:
             for name in kwargs.keys() & renamed.keys():
                 raise TypeError(
-                    f"Expected no argument '{name}' (it was one before version 0.2); "
+                    f"Expected no argument '{name}', which this version does not have; "
                     f"{renamed[name]}"
                 )
             construct(*args, **kwargs)

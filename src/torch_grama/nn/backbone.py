@@ -27,7 +27,7 @@ from torch_grama.nn.neighbor_convs import NeighborSumConv, NormedConv, build_gin
 BackboneLike = str | Module | Callable[[int], Module]
 
 # Arguments of a backbone that are attributes of the graph.
-_OF_THE_GRAPH = ("edge_weight", "batch", "batch_size", "layout")
+_OF_THE_GRAPH = ("edge_weight", "edge_type", "batch", "batch_size", "layout")
 _UNNAMED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -52,6 +52,7 @@ class Backbone(Protocol):
         edge_index: Tensor,
         edge_weight: Tensor | None = None,
         edge_attr: Tensor | None = None,
+        edge_type: Tensor | None = None,
         batch: Tensor | None = None,
         batch_size: int | None = None,
         layout: object = None,
@@ -65,6 +66,7 @@ class Backbone(Protocol):
             edge_index (Tensor): Edges, from source to target.
             edge_weight (Tensor, optional): Edge weights :math:`(E)`.
             edge_attr (Tensor, optional): Edge attributes, or the edge state :math:`(E, D)`.
+            edge_type (Tensor, optional): The type of each edge :math:`(E)`.
             batch (Tensor, optional): The graph of each node, sorted; :obj:`None` for one graph.
             batch_size (int, optional): Number of graphs.
             layout (PaddedLayout, optional): Where nodes lie in a padded batch, for attention;
@@ -129,8 +131,9 @@ def build_backbone(
 ) -> Module:
     r"""Makes the backbone of one block, which :obj:`num_recurrences` recurrences share.
 
-    A name is looked up, a module is cloned and re-initialised, a callable is given the number of
-    channels. Dropout is that of a backbone by name that has a place for it.
+    A name is looked up, a module is cloned and re-initialised, a class of convolutions is given
+    both widths, and another callable the number of channels. Dropout is that of a backbone by name
+    that has a place for it.
     """
     if isinstance(backbone, str):
         if backbone in _OLD_BACKBONES:
@@ -143,6 +146,8 @@ def build_backbone(
     if isinstance(backbone, Module):
         module = copy.deepcopy(backbone)
         reset_backbone(module)
+    elif isinstance(backbone, type) and "out_channels" in inspect.signature(backbone).parameters:
+        module = backbone(channels, out_channels=channels)
     elif callable(backbone):
         module = backbone(channels)
     else:
@@ -195,6 +200,7 @@ class BackboneCall:
 
     edge_weight: bool
     edge_attr: bool
+    edge_type: bool
     requires_edge_attr: bool
     batch: bool
     batch_size: bool
@@ -242,7 +248,7 @@ class BackboneCall:
 
     def check(self, module: Module, graph: GraphInput) -> None:
         r"""Raises a :class:`ValueError` if the graph brings what the backbone would ignore."""
-        for name in ("edge_weight", "edge_attr"):
+        for name in ("edge_weight", "edge_attr", "edge_type"):
             if getattr(graph, name) is not None and not getattr(self, name):
                 raise ValueError(
                     f"Expected no '{name}' (got one, but the backbone {_name(module)} cannot use "
@@ -290,7 +296,8 @@ class BoundBackbone:
             module = module[self._step]
         given = x.clone() if call.copies_input else x
         version = _version(given)
-        result = module(given, graph.edge_index, **keywords)
+        states = given if graph.senders is None else (graph.senders, given)
+        result = module(states, graph.edge_index, **keywords)
         if not call.copies_input and _version(given) != version:
             raise RuntimeError(
                 f"Expected the backbone {_name(module)} to leave its input as it is (it changed "
@@ -306,7 +313,7 @@ class BoundBackbone:
 
     def as_linear_map(self, channels: int) -> LinearMap | None:
         r"""Returns the linear map that the calls compute, if the backbone is known to be one."""
-        linear = find_linear_map(self.module, self.graph)
+        linear = find_linear_map(self.module, self.graph) if self.graph.senders is None else None
         if linear is None:
             return None
         if tuple(linear.weight.size()) != (channels, channels):

@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import torch
 from torch import Tensor
-from torch.nn import Linear, Module, ModuleList
+from torch.nn import Identity, Linear, Module, ModuleList
 from torch.utils.checkpoint import checkpoint
 from torch_geometric.nn.inits import reset
 
@@ -78,6 +78,8 @@ _OLD_NAMES = {
     "pe_channels": "append encoded positions to the node features before the model, for example "
     "with PositionEncoder",
     "sequence_first": "pass a sequence as [num_nodes, L, channels], for example x.transpose(0, 1)",
+    "num_layers": "write num_blocks=S and seq_len=L: the depth, in hops, is S * L (or S * R with "
+    "num_recurrences=R)",
     "initial_residuals": "leave it out: residuals start as differences",
     "embedding_layers": "set model.embedding = SequenceEmbedding(..., num_layers=...)",
 }
@@ -117,15 +119,17 @@ class GRAMA(Module):
         in_channels (int): Width of the node features, or :obj:`-1` to take it from the first
             forward pass.
         hidden_channels (int): Width :math:`F` of the states.
-        out_channels (int): Width of the output.
+        out_channels (int, optional): Width of the output. With :obj:`None` there is no readout MLP:
+            the output are the last states, of nodes or pooled, for an encoder.
         seq_len (int, optional): Length :math:`L` of the sequence. (default: :obj:`4`)
         num_blocks (int, optional): Number :math:`S` of blocks. (default: :obj:`2`)
         backbone (str, Module or callable, optional): ``"gcn"`` (linear graph convolution),
             ``"gatedgcn"`` (gates, edge states and batch norm), ``"gin"`` (sum over neighbours, an
             MLP and batch norm), ``"gps"`` (convolution plus attention), ``"neighbor-sum"`` (sum of
             rectified messages and batch norm, for molecules), a module such as any PyG convolution
-            or :class:`GPSLayer` (cloned and re-initialised for each block), or a callable from the
-            number of channels to a module; see :class:`Backbone`. (default: :obj:`"gcn"`)
+            or :class:`GPSLayer` (cloned and re-initialised for each block), a class such as
+            ``SAGEConv``, or a callable from the number of channels to a module; see
+            :class:`Backbone`. (default: :obj:`"gcn"`)
         num_recurrences (int, optional): Recurrences :math:`R` of a block. (default: :obj:`seq_len`)
         coefficients (str or Coefficients, optional): ``"selective"`` (attention over the pooled
             sequence of each graph), ``"naive"`` (free parameters), ``"fixed"``, or
@@ -152,7 +156,8 @@ class GRAMA(Module):
     Shapes:
         - **input:** node features :math:`(N, C)` or a sequence of them :math:`(N, L, C)`, edges
           :math:`(2, E)`, edge weights :math:`(E)` *(optional)*, edge attributes
-          :math:`(E, D)` *(optional)*, batch vector :math:`(N)` *(optional)*
+          :math:`(E, D)` *(optional)*, batch vector :math:`(N)` *(optional)*, edge types :math:`(E)`
+          *(optional)*
         - **output:** :math:`(N, C_{out})` for node tasks, :math:`(B, C_{out})` for graph tasks
 
     Example:
@@ -168,7 +173,7 @@ class GRAMA(Module):
         self,
         in_channels: int,
         hidden_channels: int,
-        out_channels: int,
+        out_channels: int | None,
         seq_len: int = 4,
         num_blocks: int = 2,
         backbone: BackboneLike = "gcn",
@@ -197,7 +202,6 @@ class GRAMA(Module):
         coefficients = Coefficients.of(coefficients)
         coefficients.check_orders(seq_len, num_recurrences if num_blocks > 1 else None)
         self.hidden_channels = hidden_channels
-        self.out_channels = out_channels
         self.seq_len = seq_len
         self.num_recurrences = num_recurrences
         self.num_blocks = num_blocks
@@ -238,7 +242,10 @@ class GRAMA(Module):
         cast(GRAMABlock, self.blocks[-1]).read_last_only()
         width = pooled_channels(hidden_channels, self.readout.pooling)
         depth = self.readout.num_layers
-        self.head = ReadoutMLP(width, out_channels, depth, resolve_activation(act), dropout)
+        self.out_channels = width if out_channels is None else out_channels
+        self.head: Module = Identity()
+        if out_channels is not None:
+            self.head = ReadoutMLP(width, out_channels, depth, resolve_activation(act), dropout)
 
     @property
     def in_channels(self) -> int:
@@ -265,6 +272,7 @@ class GRAMA(Module):
         batch: Tensor | None = ...,
         batch_size: int | None = ...,
         return_coefficients: Literal[False] = ...,
+        edge_type: Tensor | None = ...,
     ) -> Tensor: ...
     @overload
     def forward(
@@ -277,6 +285,7 @@ class GRAMA(Module):
         batch_size: int | None = ...,
         *,
         return_coefficients: Literal[True],
+        edge_type: Tensor | None = ...,
     ) -> tuple[Tensor, list[ARMACoefficients]]: ...
     def forward(
         self,
@@ -287,6 +296,7 @@ class GRAMA(Module):
         batch: Tensor | None = None,
         batch_size: int | None = None,
         return_coefficients: bool = False,
+        edge_type: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, list[ARMACoefficients]]:
         r"""Runs the model.
 
@@ -300,9 +310,12 @@ class GRAMA(Module):
             batch_size (int, optional): Number of graphs; saves a wait. (default: :obj:`None`)
             return_coefficients (bool, optional): If :obj:`True`, also returns the coefficients of
                 each block. (default: :obj:`False`)
+            edge_type (Tensor, optional): The type of each edge, for a backbone that tells types
+                apart, such as PyG's ``RGCNConv``. (default: :obj:`None`)
         """
         # 1. the door
-        graph = self._read_graph(x, edge_index, edge_weight, edge_attr, batch, batch_size)
+        given = edge_index, edge_weight, edge_attr, batch, batch_size, edge_type
+        graph = self._read_graph(x, *given)
         # 2. [N, C] -> [L, N, F]
         sequence = self.embedding.embed(x)
         # 3. R new elements per block, of the last block the last state
@@ -322,6 +335,9 @@ class GRAMA(Module):
         out: Tensor = self.head(state)
         return (out, coefficients) if return_coefficients else out
 
+    if TYPE_CHECKING:
+        __call__ = forward  # torch's own says Any
+
     def _read_graph(
         self,
         x: Tensor,
@@ -330,23 +346,28 @@ class GRAMA(Module):
         edge_attr: Tensor | None,
         batch: Tensor | None,
         batch_size: int | None,
+        edge_type: Tensor | None,
     ) -> GraphInput:
         num_nodes = count_nodes(x, self.in_channels, self.seq_len)
+        if edge_attr is not None and edge_attr.dim() == 1 and self.edge_dim == 1:
+            edge_attr = edge_attr.unsqueeze(1)
         if num_nodes == 0 and self.readout.level == "graph":
             raise ValueError("Expected at least one node for readout='graph' (got none)")
         check_edge_attr(edge_attr, self.edge_dim, self._backbone_is_word)
-        graph = read_graph_input(num_nodes, edge_index, edge_weight, edge_attr, batch, batch_size)
+        graph = read_graph_input(
+            num_nodes, edge_index, edge_weight, edge_attr, batch, batch_size, edge_type
+        )
         cached = self._cached_graph
         if cached is not None:
             check_cached_size(graph, cached)
             graph = dataclasses.replace(graph, adjacencies=cached.adjacencies)
         for block in cast(Iterable[GRAMABlock], self.blocks):
             block.check(graph)
-        if self.running.check_input and not _is_traced(x):
+        if self.running.check_input and not is_traced(x):
             check_values(x, graph, cached)
         if self.running.cached and cached is None:
             self._cached_graph = dataclasses.replace(
-                graph, edge_attr=None, batch=None, layouts=[], all_groups=[]
+                graph, edge_attr=None, edge_type=None, batch=None, layouts=[], all_groups=[]
             )
         if edge_attr is not None and self.edge_lin is not None:
             graph = dataclasses.replace(graph, edge_attr=self.edge_lin(edge_attr))
@@ -413,7 +434,8 @@ def _buffers_kept(module: Module) -> Iterator[None]:
             buffer.data.copy_(value)
 
 
-def _is_traced(x: Tensor) -> bool:
+def is_traced(x: Tensor) -> bool:
+    r"""Whether nobody may look at values now: a compiler, functorch or a CUDA graph watches."""
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return True
     return x.is_cuda and torch.cuda.is_current_stream_capturing()

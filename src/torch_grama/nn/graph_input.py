@@ -68,7 +68,8 @@ class GraphInput:
     r"""A batch of graphs as the blocks see it.
 
     What is made when it is first asked for, all blocks of a forward pass share: normalised
-    matrices, the layout of a padded batch, the groups.
+    matrices, the layout of a padded batch, the groups. With :obj:`senders`, edges come from other
+    nodes than those of the batch; these are their states, which do not change.
     """
 
     num_nodes: int
@@ -77,6 +78,8 @@ class GraphInput:
     edge_attr: Tensor | None = None
     batch: Tensor | None = None
     batch_size: int = 1
+    edge_type: Tensor | None = None
+    senders: Tensor | None = None
     adjacencies: dict[Hashable, Adjacency] = field(default_factory=dict)
     layouts: list[PaddedLayout] = field(default_factory=list)
     all_groups: list[Groups] = field(default_factory=list)
@@ -111,6 +114,8 @@ def read_graph_input(
     edge_attr: Tensor | None = None,
     batch: Tensor | None = None,
     batch_size: int | None = None,
+    edge_type: Tensor | None = None,
+    senders: Tensor | None = None,
 ) -> GraphInput:
     r"""Checks sizes and types of the graph side of a forward pass.
 
@@ -144,6 +149,11 @@ def read_graph_input(
             f"Expected 'edge_weight' to have shape [{num_edges}], one weight an edge "
             f"(got {list(edge_weight.size())})"
         )
+    if edge_type is not None and tuple(edge_type.size()) != (num_edges,):
+        raise ValueError(
+            f"Expected 'edge_type' to have shape [{num_edges}], one type an edge "
+            f"(got {list(edge_type.size())})"
+        )
     if edge_attr is not None and (edge_attr.dim() != 2 or edge_attr.size(0) != num_edges):
         raise ValueError(
             f"Expected 'edge_attr' to have shape [{num_edges}, edge_dim], one row an edge "
@@ -162,7 +172,9 @@ def read_graph_input(
             f"Expected a 'batch' vector for more than one graph (got batch_size={batch_size})"
         )
     num_graphs = count_graphs(batch, batch_size)
-    return GraphInput(num_nodes, edge_index, edge_weight, edge_attr, batch, num_graphs)
+    return GraphInput(
+        num_nodes, edge_index, edge_weight, edge_attr, batch, num_graphs, edge_type, senders
+    )
 
 
 def check_values(x: Tensor, graph: GraphInput, cached: GraphInput | None = None) -> None:
@@ -172,8 +184,10 @@ def check_values(x: Tensor, graph: GraphInput, cached: GraphInput | None = None)
     nothing_wrong = torch.zeros((), dtype=torch.bool, device=x.device)
     edge_index, batch = graph.edge_index, graph.batch
     out_of_range = nothing_wrong
+    num_senders = graph.num_nodes if graph.senders is None else graph.senders.size(0)
     if edge_index.numel() > 0:
-        out_of_range = (edge_index.min() < 0) | (edge_index.max() >= graph.num_nodes)
+        out_of_range = (edge_index.min() < 0) | (edge_index[0].max() >= num_senders)
+        out_of_range = out_of_range | (edge_index[1].max() >= graph.num_nodes)
     unsorted, too_many = nothing_wrong, nothing_wrong
     if batch is not None and batch.numel() > 0:
         unsorted = (batch[1:] < batch[:-1]).any() | (batch[0] < 0)
@@ -190,7 +204,8 @@ def check_values(x: Tensor, graph: GraphInput, cached: GraphInput | None = None)
     if faults[0]:
         raise ValueError(
             f"Expected 'edge_index' to hold node numbers between 0 and {graph.num_nodes - 1} "
-            f"(got {int(edge_index.min())} to {int(edge_index.max())} for {graph.num_nodes} nodes)"
+            f"(got {int(edge_index.min())} to {int(edge_index.max())} for {graph.num_nodes} nodes"
+            f"{'' if graph.senders is None else f' and {num_senders} that send'})"
         )
     if faults[1]:
         raise ValueError(
@@ -217,6 +232,11 @@ def check_values(x: Tensor, graph: GraphInput, cached: GraphInput | None = None)
 
 def count_nodes(x: Tensor, in_channels: int, seq_len: int) -> int:
     r"""Checks node features, static or a sequence of them, and returns the number of nodes."""
+    if not isinstance(x, Tensor):
+        raise TypeError(
+            f"Expected node features as a Tensor (got {type(x).__name__}); for several types of "
+            "nodes, build a model of GRAMAConv layers, which to_hetero and HeteroConv can take"
+        )
     if x.dim() not in (2, 3):
         raise ValueError(
             f"Expected 'x' of shape [num_nodes, channels] or [num_nodes, L, channels] "
