@@ -193,7 +193,5 @@ def test_lists_and_mistakes_of_the_command(configs, capsys):
     assert json.loads(capsys.readouterr().out)[0]["budgets"] == {"smoke": 1, "short": 2}
     assert main(["reproduce", "tny", "--configs", str(configs)]) == 2
     assert "one of 'tiny'" in capsys.readouterr().err
-    assert main(["reproduce", "tiny", "--show", "--format", "pdf", "--configs", str(configs)]) == 2
-    assert "text, markdown, latex, csv" in capsys.readouterr().err
     assert main(["reproduce", "list", "--configs", str(configs / "absent")]) == 2
     assert "--configs" in capsys.readouterr().err

@@ -40,6 +40,14 @@ def write_heights(folder: Path, num_nodes: int = 40) -> Path:
     return folder
 
 
+def stamps(folder: Path) -> dict[str, tuple[int, int]]:
+    """Every result of a sweep with its time and its place on the disk."""
+    return {
+        str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.stat().st_ino)
+        for path in folder.rglob("result.json")
+    }
+
+
 def small_base(data: Path, epochs: int = 3) -> dict[str, object]:
     """Settings of a model that trains in a moment."""
     return {

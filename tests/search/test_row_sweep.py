@@ -1,8 +1,6 @@
 import pytest
 import yaml
 
-from torch_grama.cli import main
-from torch_grama.experiments.settings import read_file
 from torch_grama.reproduce.reproduction import plan_runs
 from torch_grama.reproduce.suite import read_suite
 from torch_grama.runs.run_folder import RunError
@@ -78,41 +76,3 @@ def test_settings_that_were_chosen_are_used(tmp_path):
     runs = plan_runs(suite, "smoke", tmp_path / "runs")
     assert [run.settings["model.num_layers"] for run in runs] == [7, 7]
     assert [run.settings["seed"] for run in runs] == [0, 1]
-
-
-@pytest.mark.slow
-def test_reproduce_tunes_on_validation_then_runs(tmp_path, capsys):
-    folder = tmp_path / "configs" / "tiny"
-    folder.mkdir(parents=True)
-    suite = {
-        "title": "Tiny",
-        "data": [{"name": "transfer-ring-3", "metric": "mse"}],
-        "models": ["gcn"],
-        "space": "small",
-        "defaults": {"model.hidden_channels": 3, "model.num_layers": 1},
-        "budgets": {"smoke": {"set": {"trainer": {"max_epochs": 1, "batch_size": 500}}}},
-    }
-    (folder / "suite.yaml").write_text(yaml.safe_dump(suite))
-    spaces = tmp_path / "configs" / "spaces"
-    spaces.mkdir()
-    (spaces / "small.yaml").write_text("space: {model.hidden_channels: {grid: [2, 5]}}\n")
-    (tmp_path / "kept").mkdir()
-    command = ["reproduce", "tiny", "--sweep", "--configs", str(tmp_path / "configs"), "--quiet"]
-    command += ["--runs", str(tmp_path / "runs"), "--results", str(tmp_path / "kept")]
-    assert main(command) == 0
-    capsys.readouterr()
-    row = tmp_path / "runs" / "tiny" / "smoke" / "transfer-ring-3" / "gcn"
-    chosen = read_file(row / "best.yaml")["model.hidden_channels"]
-    assert chosen in (2, 5)
-    assert read_file(row / "fold0-seed0" / "config.yaml")["model.hidden_channels"] == chosen
-    trials = [yaml.safe_load(p.read_text()) for p in row.glob("sweep/trials/*/*/result.json")]
-    assert len(trials) == 2
-    assert all(trial["test"] is None for trial in trials)  # selection never saw the test part
-    best = min(trials, key=lambda trial: trial["val"])
-    run = yaml.safe_load((row / "fold0-seed0" / "result.json").read_text())
-    assert run["val"] == best["val"]
-    assert run["test"] is not None
-
-    stamp = (row / "best.yaml").stat().st_mtime_ns
-    assert main(command) == 0
-    assert (row / "best.yaml").stat().st_mtime_ns == stamp

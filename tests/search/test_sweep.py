@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from sweep_cases import small_base, write_communities, write_heights
+from sweep_cases import small_base, stamps, write_communities, write_heights
 
+from torch_grama.cli import main
 from torch_grama.experiments.defaults import make_config
 from torch_grama.experiments.run import run_experiment
+from torch_grama.experiments.settings import read_file
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError
 from torch_grama.search.ray_session import ray_session, run_on_ray
@@ -64,14 +66,6 @@ def grid_space(data: Path) -> Space:
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory, data) -> SweepResult:
     return run_sweep(grid_space(data), tmp_path_factory.mktemp("sweep") / "grid", report="quiet")
-
-
-def stamps(folder: Path) -> dict[str, tuple[int, int]]:
-    """Every result of a sweep with its time and its place on the disk."""
-    return {
-        str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.stat().st_ino)
-        for path in folder.rglob("result.json")
-    }
 
 
 def test_every_trial_has_its_runs_and_the_table_is_sorted(swept):
@@ -154,15 +148,11 @@ def test_resuming_runs_what_is_missing_alone(swept, data):
     )
     assert note.stat().st_mtime_ns > noted
     after = stamps(swept.folder)
-    kept = {name: stamp for name, stamp in before.items() if name != _key(lost, swept)}
+    kept = {n: stamp for n, stamp in before.items() if n != str(lost.relative_to(swept.folder))}
     assert {name: after[name] for name in kept} == kept
     assert len(after) == len(before) + 4
     assert Result.load(lost).val == lost_value
     assert len(more.outcomes) == 6
-
-
-def _key(path: Path, swept: SweepResult) -> str:
-    return str(path.relative_to(swept.folder))
 
 
 def test_asha_ends_poor_trials_early(tmp_path, numbers):
@@ -232,6 +222,43 @@ def test_the_command_joins_a_cluster(start_grama, tmp_path, numbers):
     assert [trial["state"] for trial in found["trials"]] == ["finished"] * 2
     assert ray.is_initialized()
     assert ray.cluster_resources()["CPU"] >= 1  # the cluster outlives those who joined it
+
+
+def test_reproduce_tunes_on_validation_then_runs(tmp_path, capsys):
+    folder = tmp_path / "configs" / "tiny"
+    folder.mkdir(parents=True)
+    suite = {
+        "title": "Tiny",
+        "data": [{"name": "transfer-ring-3", "metric": "mse"}],
+        "models": ["gcn"],
+        "space": "small",
+        "defaults": {"model.hidden_channels": 3, "model.num_layers": 1},
+        "budgets": {"smoke": {"set": {"trainer": {"max_epochs": 1, "batch_size": 500}}}},
+    }
+    (folder / "suite.yaml").write_text(yaml.safe_dump(suite))
+    spaces = tmp_path / "configs" / "spaces"
+    spaces.mkdir()
+    (spaces / "small.yaml").write_text("space: {model.hidden_channels: {grid: [2, 5]}}\n")
+    (tmp_path / "kept").mkdir()
+    command = ["reproduce", "tiny", "--sweep", "--configs", str(tmp_path / "configs"), "--quiet"]
+    command += ["--runs", str(tmp_path / "runs"), "--results", str(tmp_path / "kept")]
+    assert main(command) == 0
+    capsys.readouterr()
+    row = tmp_path / "runs" / "tiny" / "smoke" / "transfer-ring-3" / "gcn"
+    chosen = read_file(row / "best.yaml")["model.hidden_channels"]
+    assert chosen in (2, 5)
+    assert read_file(row / "fold0-seed0" / "config.yaml")["model.hidden_channels"] == chosen
+    trials = [yaml.safe_load(p.read_text()) for p in row.glob("sweep/trials/*/*/result.json")]
+    assert len(trials) == 2
+    assert all(trial["test"] is None for trial in trials)  # selection never saw the test part
+    best = min(trials, key=lambda trial: trial["val"])
+    run = yaml.safe_load((row / "fold0-seed0" / "result.json").read_text())
+    assert run["val"] == best["val"]
+    assert run["test"] is not None
+
+    stamp = (row / "best.yaml").stat().st_mtime_ns
+    assert main(command) == 0
+    assert (row / "best.yaml").stat().st_mtime_ns == stamp
 
 
 def _die_once(folder: str) -> str:

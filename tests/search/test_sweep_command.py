@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from sweep_cases import small_base, write_heights
+from sweep_cases import small_base, stamps, write_heights
 
 from torch_grama.cli import main
 
@@ -102,13 +102,6 @@ def test_a_sweep_is_resumed_with_its_own_base_alone(space, capsys):
     assert "'model.hidden_channels' 5 instead of 4" in capsys.readouterr().err
     assert main([*call, "--optimizer.lr", "0.1"]) == 2
     assert "begin another" in capsys.readouterr().err
-
-
-def stamps(folder: Path) -> dict[str, tuple[int, int]]:
-    return {
-        str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.stat().st_ino)
-        for path in folder.rglob("result.json")
-    }
 
 
 def find_workers(process) -> list[psutil.Process]:

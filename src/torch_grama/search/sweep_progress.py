@@ -51,7 +51,7 @@ class SweepProgress(SweepReporter):
         self._begun = time.monotonic()
         self.note(text)
         self._bars.__enter__()
-        self._bars.show("trials", done, total)
+        self._bars.show("trials", done, total, f"{done}/{total}")
 
     def running(self, name: str, fraction: float, value: float) -> None:
         self._bars.show(name, fraction, 1.0, "" if math.isnan(value) else f"{value:.4f}")
@@ -64,7 +64,7 @@ class SweepProgress(SweepReporter):
         words = [f"{self._done}/{self._total}", _describe(outcome), shown, left]
         self.note("  ".join(filter(None, words)))
         self._bars.remove(outcome.name)
-        self._bars.show("trials", self._done, self._total, shown)
+        self._bars.show("trials", self._done, self._total, f"{words[0]}  {shown}")
 
     def note(self, text: str) -> None:
         self._bars.say(text)
