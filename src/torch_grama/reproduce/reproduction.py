@@ -106,31 +106,17 @@ def plan_runs(
                 folds = (num_folds or {}).get(column.label)
                 if folds is not None and fold >= folds:
                     fold, seed = fold % folds, fold // folds
-                runs.append(
-                    PlannedRun(
-                        column.label,
-                        row,
-                        fold,
-                        seed,
-                        place / f"fold{fold}-seed{seed}",
-                        {**settings, "data.fold": fold, "seed": seed},
-                    )
-                )
+                folder = place / f"fold{fold}-seed{seed}"
+                own = {**settings, "data.fold": fold, "seed": seed}
+                runs.append(PlannedRun(column.label, row, fold, seed, folder, own))
     return runs
 
 
 def resolve_row(
     suite: Suite, column: SuiteData, row: str, changes: Mapping[str, object]
 ) -> dict[str, object]:
-    r"""Puts together the settings of a row of a suite.
-
-    Args:
-        suite (Suite): The experiment.
-        column (SuiteData): The data.
-        row (str): The name of the row.
-        changes (mapping): What the budget sets.
-    """
-    path = config_path(suite, column.label, row)
+    r"""Puts together the settings of a row of a suite, of which a budget changes some."""
+    path = suite.folder / f"{column.label}-{row}.yaml"
     if path.is_file():
         settings = dict(read_file(path))
         settings |= {k: v for k, v in changes.items() if not k.startswith(MODEL)}
@@ -143,11 +129,6 @@ def resolve_row(
     settings["data.name"] = column.name
     settings |= {f"data.options.{key}": value for key, value in column.options.items()}
     return settings
-
-
-def config_path(suite: Suite, data: str, row: str) -> Path:
-    r"""Returns where the configuration of one number lies, whether or not it is there."""
-    return suite.folder / f"{data}-{row}.yaml"
 
 
 def run_planned(run: PlannedRun, report: ReportName = "quiet") -> Result:
