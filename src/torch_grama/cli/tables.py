@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from torch_grama.runs.words import align
-
 
 def print_table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> None:
     r"""Prints rows in columns as wide as their widest cell.
@@ -14,4 +12,6 @@ def print_table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> N
         rows (sequence of sequence of str): The rows, a header among them.
         right (collection of int, optional): Columns that are set to the right. (default: none)
     """
+    from torch_grama.runs.words import align
+
     print("\n".join(align(rows, right)))
