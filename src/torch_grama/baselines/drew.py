@@ -21,8 +21,9 @@ from torch_grama.nn.graph_input import GraphInput
 
 
 class _DRewLayer(Module):
-    """Called as ``layer(x, delayed, rings)``: the states now, the states that the nodes at distance
-    1, 2, ... are heard in, and the pairs at these distances."""
+    """Built of the width, the largest distance, and whether to normalise; called as ``layer(x,
+    delayed, rings)``: the states now, the states that the nodes at distance 1, 2, ... are heard in,
+    and the pairs at these distances."""
 
     adds_to_input: ClassVar[bool] = True
     normalizes_rings: ClassVar[bool] = False
@@ -34,13 +35,7 @@ class _DRewLayer(Module):
 
 
 class DRewGCNLayer(_DRewLayer):
-    r"""The layer of :class:`~torch_grama.baselines.DRewGCN`, without the skip connection.
-
-    Args:
-        channels (int): Width of the states.
-        num_hops (int): The largest distance.
-        batch_norm (bool): Whether to normalise before the activation.
-    """
+    r"""The layer of :class:`~torch_grama.baselines.DRewGCN`, without the skip connection."""
 
     normalizes_rings = True
 
@@ -61,13 +56,7 @@ class DRewGCNLayer(_DRewLayer):
 
 
 class DRewGINLayer(_DRewLayer):
-    r"""The layer of :class:`~torch_grama.baselines.DRewGIN`.
-
-    Args:
-        channels (int): Width of the states.
-        num_hops (int): The largest distance.
-        batch_norm (bool): Whether each MLP normalises.
-    """
+    r"""The layer of :class:`~torch_grama.baselines.DRewGIN`."""
 
     adds_to_input = False
 
@@ -92,13 +81,7 @@ class DRewGINLayer(_DRewLayer):
 
 
 class DRewGatedGCNLayer(_DRewLayer):
-    r"""The layer of :class:`~torch_grama.baselines.DRewGatedGCN`, without the skip connection.
-
-    Args:
-        channels (int): Width of the states.
-        num_hops (int): The largest distance.
-        batch_norm (bool): Whether to normalise before the activation.
-    """
+    r"""The layer of :class:`~torch_grama.baselines.DRewGatedGCN`, without the skip connection."""
 
     def __init__(self, channels: int, num_hops: int, batch_norm: bool) -> None:
         super().__init__()

@@ -42,10 +42,6 @@ class GloGNN(GraphModel):
 
     "All nodes" are the nodes of the same graph; the graphs of a batch do not see each other.
 
-    .. note::
-        The branch :math:`\mathbf{A} \mathbf{W}_A` needs :obj:`num_nodes`. Without it the model is
-        :math:`\delta = 1`, works on any graph and does not depend on the numbering of the nodes.
-
     Args:
         hidden_channels (int): Width of the hidden layer.
         num_layers (int): How often nodes gather.

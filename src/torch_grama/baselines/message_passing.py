@@ -31,9 +31,6 @@ class GCN(LayerStack):
         \tilde{\mathbf{D}}^{-1/2},
 
     where :math:`\tilde{\mathbf{D}}` holds the row sums of :math:`\mathbf{A} + \mathbf{I}`.
-
-    .. note::
-        The paper has two layers and no other readout than the last one.
     """
 
     card = Card(
@@ -61,9 +58,6 @@ class GraphSAGE(LayerStack):
     .. math::
         \mathbf{x}'_i = \sigma \Big( \mathbf{W}_1 \mathbf{x}_i + \mathbf{W}_2 \,
         \frac{1}{|\mathcal{N}(i)|} \sum_{j \in \mathcal{N}(i)} \mathbf{x}_j + \mathbf{b} \Big).
-
-    .. note::
-        Neighbour sampling, if any, is the loader's part.
     """
 
     card = Card(

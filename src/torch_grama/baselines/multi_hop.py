@@ -35,9 +35,6 @@ class H2GCN(GraphModel):
     the pairs that are exactly :math:`d` edges apart; no node is its own neighbour. The state
     doubles its width with every round.
 
-    .. note::
-        The second ring is found once for each graph and kept (see :obj:`cached`).
-
     Args:
         hidden_channels (int): Width of :math:`\mathbf{R}^{(0)}`.
         num_layers (int): Number of rounds :math:`K`.

@@ -39,9 +39,6 @@ class NAGphormer(EncodedModel):
         \mathbf{h}_i = \mathbf{z}_{i,0} + \sum_{k=1}^K \mathrm{softmax}_k \left( \mathbf{a}^\top
         [\mathbf{z}_{i,0} \Vert \mathbf{z}_{i,k}] + b \right) \mathbf{z}_{i,k}.
 
-    .. note::
-        The hops are made in every forward pass.
-
     Args:
         num_layers (int): Number of transformer layers.
         dropout (float, optional): Dropout inside the layers.
