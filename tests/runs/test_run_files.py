@@ -16,8 +16,8 @@ from torch_grama.runs.run_files import (
     read_run_files,
     thin,
 )
-from torch_grama.runs.run_folder import RunError
-from torch_grama.runs.safe_files import LIMITS, open_inside
+from torch_grama.runs.run_folder import LIMITS, RunError
+from torch_grama.runs.safe_files import open_inside
 
 
 def test_a_whole_run(tmp_path):

@@ -14,8 +14,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from torch_grama.report.page import make_policy
 from torch_grama.report.rendering import read_asset, render
 from torch_grama.report.watched_runs import WatchedRuns
-from torch_grama.runs.run_folder import RunError
-from torch_grama.runs.safe_files import LIMITS, open_inside
+from torch_grama.runs.run_folder import LIMITS, RunError
+from torch_grama.runs.safe_files import open_inside
 
 LOOPBACK = "127.0.0.1"
 _MAX_COMPARED = 24

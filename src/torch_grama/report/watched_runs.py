@@ -13,8 +13,7 @@ from urllib.parse import quote
 from torch_grama.report.page import Page, build_page
 from torch_grama.report.page_cards import Card, summarize_run
 from torch_grama.runs.run_files import find_runs, is_run, read_run_files
-from torch_grama.runs.run_folder import RunError
-from torch_grama.runs.safe_files import LIMITS
+from torch_grama.runs.run_folder import LIMITS, RunError
 
 # A run whose files changed within this many seconds counts as running.
 _FRESH = 120.0

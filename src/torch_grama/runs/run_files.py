@@ -18,11 +18,12 @@ from torch_grama.runs.run_folder import (
     COEFFICIENTS,
     CONFIG,
     FACTS,
+    LIMITS,
     METRICS,
     RESULT,
     RunError,
 )
-from torch_grama.runs.safe_files import LIMITS, open_inside, read_mapping
+from torch_grama.runs.safe_files import open_inside, read_mapping
 from torch_grama.runs.words import clip, format_bytes
 
 # Points of a curve and epochs of the coefficients that are kept; a longer history is thinned.

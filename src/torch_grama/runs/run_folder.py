@@ -18,6 +18,15 @@ except ImportError:  # pragma: no cover - systems without POSIX file locks
 
 CONFIG, RESULT, FACTS = "config.yaml", "result.json", "data.json"
 METRICS, ANALYSIS, COEFFICIENTS = "metrics.csv", "analysis.json", "coefficients.jsonl"
+# The files that a report reads, and the largest sizes of them that are read, in bytes.
+LIMITS = {
+    CONFIG: 256_000,
+    RESULT: 1_000_000,
+    METRICS: 64_000_000,
+    ANALYSIS: 16_000_000,
+    COEFFICIENTS: 64_000_000,
+    FACTS: 4_000_000,
+}
 
 
 class RunError(RuntimeError):

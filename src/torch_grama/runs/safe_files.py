@@ -8,26 +8,8 @@ import stat
 from pathlib import Path
 from typing import IO, Any
 
-from torch_grama.runs.run_folder import (
-    ANALYSIS,
-    COEFFICIENTS,
-    CONFIG,
-    FACTS,
-    METRICS,
-    RESULT,
-    RunError,
-)
+from torch_grama.runs.run_folder import LIMITS, RunError
 from torch_grama.runs.words import clip, format_bytes
-
-# The files of a run, and the largest sizes that are read, in bytes.
-LIMITS = {
-    CONFIG: 256_000,
-    RESULT: 1_000_000,
-    METRICS: 64_000_000,
-    ANALYSIS: 16_000_000,
-    COEFFICIENTS: 64_000_000,
-    FACTS: 4_000_000,
-}
 
 
 def open_inside(folder: Path, name: str, limit: int | None) -> IO[bytes]:
