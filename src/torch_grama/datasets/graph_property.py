@@ -170,7 +170,7 @@ def property_entry(name: str) -> Entry:
             split=COUNTS,
             source="the generator of PNA with 25 to 34 nodes, as used by A-DGN",
         ),
-        disk_bytes=2_200_000,
+        disk_bytes=2_500_000,
         options={
             "labels": (labels, "true" if labels == "published" else "published"),
             "seed": (SEED, int),

@@ -210,6 +210,6 @@ _PATTERN = "find the nodes of a planted pattern among communities"
 _CLUSTER = "find six communities from one known node each"
 _KINDS = ("community", "pattern")
 ENTRIES = (
-    _entry("pattern", _PATTERN, PATTERN_COUNTS, 118.9, 6098.9, 2, 24_700_000, _KINDS),
-    _entry("cluster", _CLUSTER, CLUSTER_COUNTS, 117.2, 4303.9, 6, 18_700_000),
+    _entry("pattern", _PATTERN, PATTERN_COUNTS, 118.9, 6098.9, 2, 45_600_000, _KINDS),
+    _entry("cluster", _CLUSTER, CLUSTER_COUNTS, 117.2, 4303.9, 6, 34_600_000),
 )
