@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch_geometric.utils import to_networkx
 
-from torch_grama.datasets.compact import CompactGraphs
+from torch_grama.datasets.compact import CompactFile, CompactGraphs
 from torch_grama.datasets.graph_property import (
     COUNTS,
     SIZES,
@@ -99,8 +99,10 @@ def test_shortest_paths_of_separate_parts() -> None:
 
 
 @pytest.fixture(scope="module")
-def storage(tmp_path_factory: pytest.TempPathFactory) -> Storage:
-    return Storage(tmp_path_factory.mktemp("property"))
+def storage(whole: CompactGraphs, tmp_path_factory: pytest.TempPathFactory) -> Storage:
+    made = Storage(tmp_path_factory.mktemp("property"))
+    made.generated("property-seed1234-v1", lambda: CompactFile(whole))
+    return made
 
 
 class TestLoading:

@@ -74,14 +74,14 @@ FORMS: dict[str, tuple[Callable[[Path], Path], str]] = {
 
 
 def damaged(whole: bytes, generator: random.Random) -> Iterator[bytes]:
-    for cut in sorted({generator.randrange(len(whole)) for _ in range(60)} | {0, len(whole) - 1}):
+    for cut in sorted({generator.randrange(len(whole)) for _ in range(30)} | {0, len(whole) - 1}):
         yield whole[:cut]
-    for _ in range(200):
+    for _ in range(80):
         changed = bytearray(whole)
         for _ in range(generator.choice((1, 1, 2, 8))):
             changed[generator.randrange(len(whole))] ^= 1 << generator.randrange(8)
         yield bytes(changed)
-    for _ in range(40):
+    for _ in range(15):
         start, stop = sorted(generator.randrange(len(whole)) for _ in range(2))
         yield whole[:start] + whole[stop:]
         yield whole[:stop] + whole[start:]
