@@ -96,7 +96,7 @@ class CompactGraphs(Sequence[Data]):
                     f"Graph {number} has the attribute '{min(extra)}' that graph 0 lacks; "
                     "give all graphs the same attributes"
                 )
-        edges = np.concatenate([_edge_index(data).numpy() for data in items], axis=1)
+        edges = np.concatenate([edges_of(data).numpy() for data in items], axis=1)
         return cls(num_nodes, counts, edges, columns)
 
     @overload
@@ -205,7 +205,8 @@ def _check(graphs: CompactGraphs) -> None:
             )
 
 
-def _edge_index(data: Data) -> Tensor:
+def edges_of(data: Data) -> Tensor:
+    r"""The edges of a graph, which need not have any."""
     return torch.empty(2, 0, dtype=torch.long) if data.edge_index is None else data.edge_index
 
 

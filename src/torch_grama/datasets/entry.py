@@ -106,48 +106,28 @@ class Published:
 
 @dataclass(frozen=True)
 class Entry:
-    r"""A data set as the catalogue knows it.
+    r"""A data set as the catalogue knows it."""
 
-    Attributes:
-        name: The word it is loaded by.
-        family: The suite it belongs to.
-        summary: One line for people.
-        level: Whether nodes or graphs carry the target.
-        kind: The kind of target.
-        metric: The published metric.
-        num_outputs: Classes, labels or targets.
-        loader: Loads it: ``loader(entry, storage, **options)``.
-        published: Its published statistics.
-        sources: The forms in which it can be had, the preferred first; empty if generated.
-        disk_bytes: Space it takes, roughly, downloads and prepared form together.
-        options: Values each option of the loader may take, the default first; a type stands for
-            any value of that type.
-        parameter_budget: Largest model the benchmark allows.
-        class_names: Names of classes or labels.
-        origin: Where it comes from, in words or as an address.
-        licence: Terms of the source, as far as stated.
-        citation: The work to cite.
-    """
-
-    name: str
-    family: str
-    summary: str
-    level: Level
-    kind: Kind
-    metric: Metric
-    num_outputs: int
-    loader: Callable[..., GraphTaskData]
-    published: Published
-    sources: tuple[Source, ...] = ()
-    disk_bytes: int = 0
+    name: str  # the word it is loaded by
+    family: str  # the suite it belongs to
+    summary: str  # one line for people
+    level: Level  # whether nodes or graphs carry the target
+    kind: Kind  # the kind of target
+    metric: Metric  # the published metric
+    num_outputs: int  # classes, labels or targets
+    loader: Callable[..., GraphTaskData]  # called with the entry, a storage and the options
+    published: Published  # its published statistics
+    sources: tuple[Source, ...] = ()  # the preferred form first; empty if generated
+    disk_bytes: int = 0  # space it takes, roughly, downloads and prepared form together
+    # values each option of the loader may take, the default first; a type stands for any of it
     options: Mapping[str, tuple[Option | type[int] | type[float], ...]] = field(
         default_factory=dict
     )
-    parameter_budget: int | None = None
-    class_names: tuple[str, ...] = ()
-    origin: str = ""
-    licence: str = "not stated"
-    citation: str = ""
+    parameter_budget: int | None = None  # largest model the benchmark allows
+    class_names: tuple[str, ...] = ()  # names of classes or labels
+    origin: str = ""  # where it comes from, in words or as an address
+    licence: str = "not stated"  # terms of the source, as far as stated
+    citation: str = ""  # the work to cite
 
     @property
     def unchecked_files(self) -> tuple[str, ...]:

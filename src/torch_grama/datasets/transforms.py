@@ -6,20 +6,18 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import Field, asdict, dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 from torch_geometric import transforms as pyg
 from torch_geometric.data import Data
 from torch_geometric.utils import degree, remove_self_loops, to_undirected
 
-from torch_grama.datasets.compact import CompactFile, CompactGraphs
+from torch_grama.datasets.compact import CompactFile, CompactGraphs, edges_of
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
@@ -80,7 +78,7 @@ class RWSE:
 
     def __call__(self, data: Data) -> Data:
         num_nodes = data.num_nodes or 0
-        edge_index = _edges(data)
+        edge_index = edges_of(data)
         row = edge_index[0]
         weight = 1.0 / degree(row, num_nodes).clamp(min=1.0)[row]
         walk = torch.sparse_coo_tensor(
@@ -134,7 +132,7 @@ class LapPE:
 
     def __call__(self, data: Data) -> Data:
         num_nodes = data.num_nodes or 0
-        edge_index, _ = remove_self_loops(to_undirected(_edges(data), num_nodes=num_nodes))
+        edge_index, _ = remove_self_loops(to_undirected(edges_of(data), num_nodes=num_nodes))
         values, vectors = smallest_eigenpairs(
             edge_index.numpy(), num_nodes, self.max_freqs, self.normalization == "sym"
         )
@@ -213,30 +211,20 @@ def _apply(
     graphs: CompactGraphs, transforms: Sequence[Transform], storage: Storage
 ) -> CompactGraphs:
     results = []
-    small = bool(graphs.num_nodes.mean() < _SMALL_NODES)
-    with _threads(1 if small else torch.get_num_threads()):
+    before = torch.get_num_threads()
+    if bool(graphs.num_nodes.mean() < _SMALL_NODES):
+        # Threads that wait for each other cost far more than a small matrix product.
+        torch.set_num_threads(1)
+    try:
         for number, graph in enumerate(graphs, start=1):
             for transform in transforms:
                 graph = transform(graph)
             results.append(graph)
             if number % 50 == 0 or number == len(graphs):
                 storage.report("encoding graphs", number, len(graphs))
-    return CompactGraphs.from_data(results)
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """Threads that wait for each other cost far more than a small matrix product."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
     finally:
         torch.set_num_threads(before)
-
-
-def _edges(data: Data) -> Tensor:
-    return torch.empty(2, 0, dtype=torch.long) if data.edge_index is None else data.edge_index
+    return CompactGraphs.from_data(results)
 
 
 def smallest_eigenpairs(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
+from torch_grama.datasets.compact import edges_of
 from torch_grama.datasets.splits import PARTS
 from torch_grama.datasets.statistics import part_size
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData
@@ -192,8 +193,7 @@ class _Survey:
         for graph in graphs:
             count = graph.num_nodes or 0
             nodes.append(count)
-            ends = np.zeros((2, 0)) if graph.edge_index is None else graph.edge_index.cpu().numpy()
-            source, target = ends.astype(np.int64)
+            source, target = edges_of(graph).cpu().numpy()
             forward = np.unique(source * count + target)
             start, stop = np.divmod(forward, max(1, count))
             self.entries += len(source)
