@@ -123,8 +123,7 @@ def _get(arguments: argparse.Namespace) -> int:
 
 def _show(arguments: argparse.Namespace) -> int:
     from torch_grama.cli.loading import LoadingProgress
-    from torch_grama.datasets.catalogue import find
-    from torch_grama.datasets.load import is_path, load_with
+    from torch_grama.datasets.catalogue import find, is_path, load_with
     from torch_grama.datasets.picture import save_picture
     from torch_grama.datasets.statistics import compare
     from torch_grama.datasets.storage import Storage
@@ -155,7 +154,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from torch_grama.datasets.load import load_with
+    from torch_grama.datasets.catalogue import load_with
     from torch_grama.datasets.own_data import describe
     from torch_grama.datasets.storage import Storage
 

@@ -1,6 +1,6 @@
 """Every data set of the paper, and the user's own graphs, in one form."""
 
-from torch_grama.datasets.catalogue import CATALOGUE
+from torch_grama.datasets.catalogue import CATALOGUE, load
 from torch_grama.datasets.compact import CompactGraphs
 from torch_grama.datasets.entry import Entry, Published
 from torch_grama.datasets.errors import (
@@ -11,7 +11,6 @@ from torch_grama.datasets.errors import (
 )
 from torch_grama.datasets.graph_property import generate_property
 from torch_grama.datasets.graph_transfer import generate_transfer
-from torch_grama.datasets.load import load
 from torch_grama.datasets.own_data import load_path
 from torch_grama.datasets.sbm import generate_cluster, generate_pattern
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric

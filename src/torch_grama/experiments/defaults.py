@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from torch_grama.datasets import GraphTaskData
-from torch_grama.datasets.load import is_path
+from torch_grama.datasets.catalogue import is_path
 from torch_grama.experiments.catalogue import DEFAULT_MODEL, canonical_name, find_model
 from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from torch_grama.datasets import DatasetError, GraphTaskData
-from torch_grama.datasets.load import is_path
+from torch_grama.datasets.catalogue import is_path
 from torch_grama.datasets.storage import Report
 from torch_grama.experiments.config import ConfigError
 from torch_grama.experiments.data_facts import DataFacts, load_data

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from torch_grama.datasets.catalogue import find
+from torch_grama.datasets.catalogue import find, load_with
 from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.load import load_with
 from torch_grama.datasets.storage import Storage
 from torch_grama.experiments.trivial_references import trivial_references
 from torch_grama.reproduce.suite import Suite, SuiteData

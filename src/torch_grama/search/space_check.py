@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torch_grama.datasets import GraphTaskData
-from torch_grama.datasets.load import is_path
+from torch_grama.datasets.catalogue import is_path
 from torch_grama.datasets.storage import Report
 from torch_grama.experiments.config import ConfigError, RunConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
