@@ -54,7 +54,7 @@ def test_missing_and_broken_files_are_named(tmp_path):
     path = tmp_path / "result.json"
     with pytest.raises(RunError, match="the run is not finished"):
         Result.load(path)
-    for content in ("{", "[]", '{"data": "x"}'):
+    for content in ("{", "[]", '{"data": "x"}', "[" * 100_000):
         path.write_text(content)
         with pytest.raises(RunError, match="is no result of a run"):
             Result.load(path)

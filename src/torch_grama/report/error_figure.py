@@ -14,14 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Okabe and Ito's colours, which all kinds of colour vision tell apart; the marks differ too.
-STYLES = (
-    ("#0072B2", "o"),
-    ("#E69F00", "s"),
-    ("#009E73", "^"),
-    ("#CC79A7", "D"),
-    ("#56B4E9", "v"),
-    ("#000000", "P"),
-)
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#000000")
+MARKS = ("o", "s", "^", "D", "v", "P")
 EMPHASIS = ("#D55E00", "o")
 LEAST_GAP = 0.055
 """Least distance between two labels, as a share of the height."""
@@ -51,7 +45,7 @@ def draw_errors(table: ErrorTable, path: Path, title: str, emphasize: str = "") 
     axes.grid(axis="y", which="major", color="0.9", linewidth=0.8)
     ends: list[tuple[ErrorRow, str]] = []
     style: dict[str, Any]
-    styles = cycle(STYLES)
+    styles = cycle(zip(COLOURS, MARKS, strict=True))
     for row in (*_distinct(table.references), *table.models):
         points = sorted(row.errors.items())
         if row.is_trivial:

@@ -67,7 +67,7 @@ class Result:
             return cls(**values)
         except FileNotFoundError as error:
             raise RunError(f"'{path}' is not there: the run is not finished") from error
-        except (OSError, ValueError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise RunError(
                 f"'{path}' is no result of a run ({error}): delete it and run `grama train "
                 f"--resume {path.parent}`"
