@@ -8,15 +8,15 @@ from sample_data import ring_with_chords
 
 from torch_grama.datasets.task_data import FeatureEncoding, Metric
 from torch_grama.experiments.assembly import assemble_model, reads_series_alone
-from torch_grama.experiments.backbone_options import (
+from torch_grama.experiments.catalogue import MODELS
+from torch_grama.experiments.config import ConfigError, ModelConfig
+from torch_grama.experiments.data_facts import DataFacts
+from torch_grama.experiments.grama import (
     VARIANTS,
     build_variant,
     reads_edge_attr,
     reads_edge_weights,
 )
-from torch_grama.experiments.catalogue import MODELS
-from torch_grama.experiments.config import ConfigError, ModelConfig
-from torch_grama.experiments.data_facts import DataFacts
 from torch_grama.nn.backbone import BackboneCall
 
 SERIES = DataFacts(

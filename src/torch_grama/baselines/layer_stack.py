@@ -62,33 +62,29 @@ class EncodedModel(GraphModel):
 
     def __init__(
         self,
-        in_channels: int,
-        hidden_channels: int,
-        out_channels: int,
-        num_layers: int,
-        *,
+        *sizes: int,
         pre_linear: bool = True,
         readout_layers: int = 2,
         act: str | Activation | None = "relu",
         edge_dim: int | None = None,
         **shared: Unpack[ModelOptions],
     ) -> None:
-        super().__init__(in_channels, hidden_channels, out_channels, num_layers, **shared)
-        if self.keeps_width and not pre_linear and in_channels != hidden_channels:
+        super().__init__(*sizes, **shared)
+        widths = (self.in_channels, self.hidden_channels)
+        if self.keeps_width and not pre_linear and widths[0] != widths[1]:
             raise ValueError(
                 f"Expected in_channels equal to hidden_channels for pre_linear=False, since the "
-                f"layers of {type(self).__name__} keep their width (got {in_channels} and "
-                f"{hidden_channels}); use pre_linear=True"
+                f"layers of {type(self).__name__} keep their width (got {widths[0]} and "
+                f"{widths[1]}); use pre_linear=True"
             )
         self.edge_dim = edge_dim
         dropout = self.dropout if self.drops_ends else 0.0
-        self.encoder = FeatureEncoder(
-            in_channels, hidden_channels, pre_linear, dropout, edge_dim, self.has_edge_states
-        )
+        self.encoder = FeatureEncoder(*widths, pre_linear, dropout, edge_dim, self.has_edge_states)
         if self.drops_ends:  # the others reset all that they have at the end
             self.encoder.reset_parameters()
-        head = (hidden_channels, out_channels, self.readout, readout_layers, act, dropout)
-        self.head = GraphHead(*head)
+        self.head = GraphHead(
+            self.hidden_channels, self.out_channels, self.readout, readout_layers, act, dropout
+        )
         self.register_load_state_dict_pre_hook(_rename_old_keys)  # type: ignore[no-untyped-call]
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:

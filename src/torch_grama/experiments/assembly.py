@@ -9,10 +9,10 @@ import torch
 from torch.nn import Module
 
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
-from torch_grama.experiments.backbone_options import reads_edge_attr, reads_edge_weights
 from torch_grama.experiments.catalogue import DEFAULT_MODEL, find_model
 from torch_grama.experiments.config import ConfigError, ModelConfig
 from torch_grama.experiments.data_facts import DataFacts
+from torch_grama.experiments.grama import reads_edge_attr, reads_edge_weights
 from torch_grama.experiments.models import build_model
 from torch_grama.experiments.options import options_of
 from torch_grama.nn import AtomEncoder, BondEncoder, CategoricalEncoder, PositionEncoder

@@ -10,16 +10,14 @@ import yaml
 from sample_data import ring_with_chords
 from torch_geometric.nn import GCNConv, GINEConv
 
-from torch_grama.experiments.backbone_options import (
-    VARIANTS,
-    build_variant,
-    variant_options,
-)
 from torch_grama.experiments.grama import (
     _OLD_BACKBONES,
     _OLD_OPTIONS,
+    VARIANTS,
     build_grama,
+    build_variant,
     explain_old,
+    variant_options,
 )
 from torch_grama.experiments.models import build_model
 from torch_grama.nn import (
