@@ -7,7 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch_grama.reproduce.columns import ColumnFacts
     from torch_grama.reproduce.reproduction import PlannedRun
     from torch_grama.reproduce.run_many import Outcome
-    from torch_grama.reproduce.suite import Suite
+    from torch_grama.reproduce.suite import Suite, SuiteData
     from torch_grama.search.sweep_progress import SweepReport
 
 RUNS = Path("runs/reproduce")
@@ -88,13 +88,14 @@ def add_to(commands: Commands) -> None:
 
 
 def _reproduce(arguments: argparse.Namespace) -> int:
-    from torch_grama.reproduce.config_files import find_configs
+    from torch_grama.reproduce.config_files import find_configs, find_results
     from torch_grama.reproduce.suite import find_suite, list_suites
 
     configs = find_configs(arguments.configs)
     if arguments.name == "list":
         return _list(list_suites(configs), arguments.json)
     from torch_grama.report.comparison_formats import FORMATS, to_text
+    from torch_grama.reproduce.columns import look_at_column
 
     if arguments.format not in FORMATS:
         raise ValueError(
@@ -103,11 +104,21 @@ def _reproduce(arguments: argparse.Namespace) -> int:
     suite = find_suite(arguments.name, configs)
     if arguments.budget:
         suite.check_budget(arguments.budget)
-    known: dict[str, ColumnFacts] = {}
-    status = 0 if arguments.show else _run(suite, arguments, known)
+    if arguments.results:
+        # a wrong name is told before hours of runs, not after them
+        find_results(arguments.results)
+    # a run of a budget shows the columns of that budget; --show alone shows all
+    budget = arguments.budget or (None if arguments.show else "smoke")
+    columns = suite.columns(arguments.data, budget)
+    may_fetch = bool(suite.budgets) and not arguments.show
+    facts = {entry.label: look_at_column(suite, entry, may_fetch) for entry in columns}
+    for label, known in facts.items():
+        if known.reason:
+            say(f"{label} is left out: {known.reason}")
+    status = 0 if arguments.show else _run(suite, arguments, facts)
     if status > 1 or arguments.plan:
         return status
-    table = _table(suite, arguments, known)
+    table = _table(suite, arguments, columns, facts)
     text = FORMATS[arguments.format](table)
     if arguments.out:
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
@@ -142,24 +153,15 @@ def _list(suites: Sequence[Suite], as_json: bool) -> int:
     return 0
 
 
-def _run(suite: Suite, arguments: argparse.Namespace, known: dict[str, ColumnFacts]) -> int:
-    """Does what is missing and returns the exit status; `known` gets what it learns of columns."""
+def _run(suite: Suite, arguments: argparse.Namespace, facts: Mapping[str, ColumnFacts]) -> int:
+    """Does what is missing, and returns the exit status."""
     from torch_grama.experiments.run import RunInterrupted
-    from torch_grama.reproduce.columns import look_at_column
-    from torch_grama.reproduce.config_files import find_results
     from torch_grama.reproduce.reproduction import plan_runs
 
     if not suite.budgets:
         return _run_other(suite, Path(arguments.results or "results").absolute())
-    if arguments.results:
-        # a wrong name is told before hours of runs, not after them
-        find_results(arguments.results)
-    for entry in suite.columns(arguments.data, arguments.budget or "smoke"):
-        facts = known[entry.label] = look_at_column(suite, entry, may_fetch=True)
-        if facts.reason:
-            say(f"{entry.label} is left out: {facts.reason}")
-    absent = [label for label, facts in known.items() if facts.absent]
-    folds = {label: facts.num_folds for label, facts in known.items() if not facts.absent}
+    absent = [label for label, known in facts.items() if known.absent]
+    folds = {label: known.num_folds for label, known in facts.items() if not known.absent}
 
     def plan() -> list[PlannedRun]:
         return plan_runs(
@@ -259,22 +261,19 @@ def _run_other(suite: Suite, results: Path) -> int:
 
 
 def _table(
-    suite: Suite, arguments: argparse.Namespace, known: dict[str, ColumnFacts]
+    suite: Suite,
+    arguments: argparse.Namespace,
+    entries: Sequence[SuiteData],
+    facts: Mapping[str, ColumnFacts],
 ) -> Comparison:
     from torch_grama.report.comparison import Column, compare
-    from torch_grama.reproduce.columns import look_at_column
+    from torch_grama.reproduce.columns import gather_references
 
     held = gather_numbers(arguments.runs, arguments.results)
-    # a run of a budget shows the columns of that budget; --show alone shows all
-    budget = arguments.budget or (None if arguments.show else "smoke")
-    entries = suite.columns(arguments.data, budget)
-    columns = []
-    references: dict[str, dict[str, float]] = {}
-    for entry in entries:
-        facts = known.get(entry.label) or look_at_column(suite, entry, may_fetch=False)
-        columns.append(Column(entry.label, entry.metric, facts.absent, suite.count_runs(entry)))
-        for name, score in facts.references.items():
-            references.setdefault(name, {})[entry.label] = score
+    columns = [
+        Column(entry.label, entry.metric, facts[entry.label].absent, suite.count_runs(entry))
+        for entry in entries
+    ]
     if arguments.show:
         _check_rows(suite, arguments.models, held)
     return compare(
@@ -285,7 +284,7 @@ def _table(
         held,
         arguments.models or suite.models,
         {entry.label: entry.suite for entry in entries if entry.suite},
-        references,
+        gather_references(facts),
         arguments.budget,
         suite.notes,
         arguments.models or (suite.models if suite.is_summary else ()),

@@ -53,3 +53,12 @@ def look_at_column(suite: Suite, entry: SuiteData, may_fetch: bool) -> ColumnFac
     except DatasetError as error:
         return ColumnFacts(ABSENT, str(error))
     return ColumnFacts("", "", len(data.folds), trivial_references(data))
+
+
+def gather_references(facts: Mapping[str, ColumnFacts]) -> dict[str, dict[str, float]]:
+    r"""Turns the facts of columns, by label, into the scores of each trivial predictor by label."""
+    scores: dict[str, dict[str, float]] = {}
+    for label, known in facts.items():
+        for name, score in known.references.items():
+            scores.setdefault(name, {})[label] = score
+    return scores

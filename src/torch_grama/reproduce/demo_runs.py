@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torch_grama.datasets.graph_transfer import parse_name
 from torch_grama.experiments.settings import read_file
-from torch_grama.reproduce.columns import look_at_column
+from torch_grama.reproduce.columns import gather_references, look_at_column
 from torch_grama.reproduce.reproduction import PlannedRun, plan_runs
 from torch_grama.reproduce.suite import read_suite
 from torch_grama.runs.run_folder import RunError, RunFolder
@@ -69,9 +69,6 @@ def demo_references(data: Sequence[str]) -> dict[str, dict[str, float]]:
         data (sequence of str): The data sets.
     """
     suite = read_suite(FOLDER)
-    scores: dict[str, dict[str, float]] = {}
-    for label in data:
-        facts = look_at_column(suite, suite.find_data(label), may_fetch=True)
-        for name, score in facts.references.items():
-            scores.setdefault(name, {})[label] = score
-    return scores
+    return gather_references(
+        {label: look_at_column(suite, suite.find_data(label), may_fetch=True) for label in data}
+    )
