@@ -117,6 +117,7 @@ def test_a_file_is_read_and_its_environment_left_out(tmp_path):
         ("trainer: 3", "Expected settings in the section 'trainer'"),
         ("model: {name: [1]}", "Expected 'model.name' to be a word|Expected 'model' to be one"),
         ("trainer: {max_epochs: many}", r"got 'many', .*config.yaml"),
+        ("trainer: {max_epochs: null}", r"to be a whole number \(got None, in .*config.yaml"),
     ],
 )
 def test_a_bad_file_is_named(tmp_path, content, message):
