@@ -87,6 +87,7 @@ def test_old_names_and_the_text_of_python_2(tmp_path: Path) -> None:
     )  # fmt: skip
     assert isinstance(matrix, CsrMatrix)
     assert matrix.toarray().tolist() == [[7, 0, 250]]
+    assert load_bytes(tmp_path, b"c__builtin__\nlong\n(S'12'\ntR.") == 12
 
 
 @pytest.mark.parametrize(

@@ -189,6 +189,10 @@ FAULTS: dict[str, tuple[object, str]] = {
         [*graphs(), ring(y=torch.tensor([1]), x=torch.zeros(6, 3))],
         "graph 6 differs from .* graph 0 in 'x'",
     ),
+    "features in some graphs": (
+        [*graphs(), ring(y=torch.tensor([1]), x=None, num_nodes=6)],
+        "graph 6 differs from .* graph 0 in 'x'",
+    ),
     "graphs with other targets": (
         [*graphs(), ring(y=torch.tensor([1.5]))], "graph 6 has 'y' of float64"
     ),
