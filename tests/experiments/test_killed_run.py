@@ -149,3 +149,41 @@ def test_a_full_disk_is_one_sentence(tmp_path):
     assert result.returncode == 1
     assert "Traceback" not in result.stderr
     assert "could not be written" in result.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are found in /proc")
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
+)
+def test_two_processes_lose_one_and_end_as_one_does(tmp_path, number):
+    write_graph_file(tmp_path / "graphs.jsonl")
+    # on CPUs each process norms its share of a batch: layer norm has no shares
+    words = [
+        "--data", str(tmp_path / "graphs.jsonl"), "--model", "grama-gcn", *SETTINGS,
+        "--trainer.max_epochs", "30", "--trainer.patience", "30", "--model.dropout", "0",
+        "--model.norm", "layer_norm", "--run",
+    ]  # fmt: skip
+    alone, pair = tmp_path / "alone", tmp_path / "pair"
+    finish(start(*words, str(alone)))
+    process = start(*words, str(pair), "--trainer.devices", "2")
+    assert process.stderr is not None
+    while not (line := process.stderr.readline()).startswith("epoch 1/"):
+        assert line, "the run ended before its first epoch"
+    if number == signal.SIGKILL:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        workers = [c for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
+        os.kill(int(workers[-1]), number)
+    else:
+        process.send_signal(number)
+    _, said = process.communicate(timeout=120)
+    if number == signal.SIGKILL:
+        assert process.returncode == 1
+        assert "A training process ended from outside (SIGKILL)" in said
+        assert "resume the run" in said
+    else:
+        assert process.returncode == 143
+    assert "Traceback" not in said
+    finish(start("--resume", str(pair)))
+    one, two = (Result.load(run / "result.json") for run in (alone, pair))
+    assert two.epochs == one.epochs == 30
+    assert two.losses == pytest.approx(one.losses, rel=1e-3)

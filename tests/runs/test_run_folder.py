@@ -90,3 +90,18 @@ def test_proposed_folders_are_new_and_named_after_data_and_model(tmp_path):
     assert not second.exists()
     assert propose_folder("cora", "grama").parts[0] == "runs"
     assert propose_folder("./", "grama").name.endswith(f"{Path.cwd().name}-grama")
+
+
+@pytest.mark.parametrize("name", [".lock", "metrics.csv", "tensorboard", "checkpoints/last.ckpt"])
+def test_nothing_is_written_through_a_link(tmp_path, name):
+    run = RunFolder(tmp_path / "run")
+    (run.path / "checkpoints").mkdir(parents=True)
+    precious = tmp_path / "precious"
+    if name == "tensorboard":
+        precious.mkdir()
+    else:
+        precious.write_text("mine")
+    (run.path / name).symlink_to(precious)
+    with pytest.raises(RunError, match=f"{name}' is a link"), run.lock():
+        pass
+    assert precious.is_dir() or precious.read_text() == "mine"

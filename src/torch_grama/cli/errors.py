@@ -35,6 +35,7 @@ _STATUS = {
     "RunError": 2,
     "CheckpointError": 1,
     "NonFiniteLossError": 1,
+    "TrainingProcessError": 1,
 }
 _NOBODY_READS = 128 + 13
 """What a program exits with that SIGPIPE ended."""

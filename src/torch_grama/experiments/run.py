@@ -146,7 +146,9 @@ def run_experiment(
                 run.path,
                 settings,
                 resume=resume,
-                report=_NamedReporter(build_reporter(report), describe_model(config)),
+                report=_NamedReporter(
+                    build_reporter(report, several=settings.devices > 1), describe_model(config)
+                ),
                 callbacks=watchers,
             )
         except ValueError as error:

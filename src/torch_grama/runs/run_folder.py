@@ -120,8 +120,15 @@ class RunFolder:
         The lock of a process that died is free.
 
         Raises:
-            RunError: Another process works on it.
+            RunError: Another process works on it, or something in it is a link, through which
+                files elsewhere would be written.
         """
+        links = [found for found in self.path.rglob("*") if found.is_symlink()]
+        if links:
+            raise RunError(
+                f"'{links[0]}' is a link, and what a run writes stays in its folder: remove it, or "
+                f"copy what it leads to"
+            )
         if fcntl is None:  # pragma: no cover - systems without POSIX file locks
             yield
             return

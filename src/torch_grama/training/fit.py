@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.strategies import Strategy
-from torch.multiprocessing.spawn import ProcessRaisedException
+from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
 from torch_grama.nn.padding import PaddingError
 from torch_grama.runs.run_folder import RunFolder
@@ -54,6 +54,10 @@ from torch_grama.training.trainer_settings import PRECISIONS, TrainerSettings
 _LARGEST_GRAPH = 1_000_000
 
 
+class TrainingProcessError(RuntimeError):
+    r"""One of several training processes failed or was killed."""
+
+
 def fit(
     task: GraphTask,
     data_module: GraphDataModule,
@@ -93,7 +97,7 @@ def fit(
         ValueError: If settings do not fit together, or the folder has a run and :obj:`resume` is
             not set.
         NonFiniteLossError: If the loss is no finite number.
-        RuntimeError: If one of several processes fails; the message is that of its error.
+        TrainingProcessError: If one of several processes fails, with its message, or is killed.
         CheckpointError: If there is a run to resume but no good checkpoint of it, or the last one
             could not be written.
     """
@@ -102,7 +106,7 @@ def fit(
         raise ValueError("Expected the settings of the data module (got others); pass one of them")
     device = choose_device(settings)
     files = RunFolder(Path(folder))
-    reporter = build_reporter(report)
+    reporter = build_reporter(report, several=settings.devices > 1)
     found, source, notes = _find_run(files, resume)
     try:
         for text in notes:
@@ -318,7 +322,12 @@ def _train(
         pass  # saved, and said in the outcome
     except ProcessRaisedException as error:
         reason = str(error).strip().splitlines()[-1]
-        raise RuntimeError(f"A training process failed: {reason}") from error
+        raise TrainingProcessError(f"A training process failed: {reason}") from error
+    except ProcessExitedException as error:
+        raise TrainingProcessError(
+            f"A training process ended from outside ({error.signal_name or error.exit_code}), and "
+            f"the others with it; resume the run from {files.describe_last()}"
+        ) from error
     finally:
         task.capture(None)
         checks.restore()

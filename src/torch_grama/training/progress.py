@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TextIO
 
@@ -109,6 +110,23 @@ class Reporter(Protocol):
         ...
 
 
+class _Screen:
+    """A stream that becomes standard error in another process, which cannot be sent an open one."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def print(self, text: object) -> None:
+        print(text, file=self._stream, flush=True)
+
+    def __reduce__(self) -> tuple[Callable[[], _Screen], tuple[()]]:
+        return _standard_error, ()
+
+
+def _standard_error() -> _Screen:
+    return _Screen(sys.stderr)
+
+
 class SilentReporter:
     r"""Says nothing, or notes alone.
 
@@ -117,7 +135,7 @@ class SilentReporter:
     """
 
     def __init__(self, notes: TextIO | None = None) -> None:
-        self._notes = notes
+        self._notes = None if notes is None else _Screen(notes)
 
     def begin(self, start: FitStart) -> None:
         pass
@@ -127,7 +145,7 @@ class SilentReporter:
 
     def note(self, text: str) -> None:
         if self._notes is not None:
-            print(text, file=self._notes, flush=True)
+            self._notes.print(text)
 
     def end(self) -> None:
         pass
@@ -142,13 +160,13 @@ class PlainReporter:
     """
 
     def __init__(self, stream: TextIO, interval: float = 5.0) -> None:
-        self._stream = stream
+        self._screen = _Screen(stream)
         self._interval = interval
         self._printed = -interval
         self._waiting: EpochReport | None = None
 
     def begin(self, start: FitStart) -> None:
-        self._print(str(start))
+        self._screen.print(start)
 
     def epoch(self, report: EpochReport) -> None:
         now = time.monotonic()
@@ -158,18 +176,15 @@ class PlainReporter:
             self._flush()
 
     def note(self, text: str) -> None:
-        self._print(text)
+        self._screen.print(text)
 
     def end(self) -> None:
         self._flush()
 
     def _flush(self) -> None:
         if self._waiting is not None:
-            self._print(str(self._waiting))
+            self._screen.print(self._waiting)
             self._waiting = None
-
-    def _print(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
 
 
 class RichReporter:
@@ -230,12 +245,16 @@ class RichReporter:
             self._progress = None
 
 
-def build_reporter(report: ReportName | Reporter, stream: TextIO | None = None) -> Reporter:
+def build_reporter(
+    report: ReportName | Reporter, stream: TextIO | None = None, several: bool = False
+) -> Reporter:
     r"""Makes a reporter from a word; anything else is taken as one.
 
     Args:
         report (str or Reporter): ``"auto"``, ``"rich"``, ``"plain"``, ``"quiet"`` or ``"json"``.
         stream (TextIO, optional): Where progress goes. (default: standard error)
+        several (bool, optional): Whether several processes train, none of which can draw a bar on
+            the screen of this one. (default: :obj:`False`)
     """
     if not isinstance(report, str):
         return report
@@ -243,8 +262,8 @@ def build_reporter(report: ReportName | Reporter, stream: TextIO | None = None) 
     stream = sys.stderr if stream is None else stream
     if report == "auto":
         report = "rich" if stream.isatty() else "plain"
-    if report == "rich":
+    if report == "rich" and not several:
         return RichReporter(stream)
-    if report == "plain":
+    if report in ("plain", "rich"):
         return PlainReporter(stream)
     return SilentReporter(stream if report == "quiet" else None)
