@@ -492,3 +492,24 @@ def test_settings_must_be_those_of_the_data(tmp_path):
     task = GraphTask.for_data(SmallNet(4, 3), node_task())
     with pytest.raises(ValueError, match="settings of the data module"):
         fit_function(task, module, tmp_path, TrainerSettings(max_epochs=4))
+
+
+class LostLater(SmallNet):
+    """Its answers in evaluation are no numbers from the second time on, all of them class 0."""
+
+    def forward(self, *given, **named):
+        out = super().forward(*given, **named)
+        if self.training:
+            return out
+        self.times = getattr(self, "times", 0) + 1
+        # first the answer that is never right
+        return -100 * torch.eye(3)[:1].expand_as(out) if self.times == 1 else out * torch.nan
+
+
+def test_what_is_no_number_is_never_the_best(tmp_path):
+    data = node_task()
+    data.graphs[0]["y"] = torch.zeros_like(data.graphs[0]["y"])
+    outcome, _ = run(tmp_path, data, LostLater(4, 3), patience=None)
+    accuracies = [float(row["val/accuracy"]) for row in read_rows(outcome)]
+    assert accuracies == [0.0, 1.0, 1.0, 1.0, 1.0]
+    assert (outcome.best_epoch, outcome.best_value) == (0, 0.0)

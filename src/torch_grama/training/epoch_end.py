@@ -165,7 +165,9 @@ class EpochEnd(Checkpoint):
         loss = measured["val/loss"] if validated else None
         value = measured[f"val/{self._metric}"] if validated else None
         rate = self._rate.value
-        if value is not None and self.selection.offer(value, epoch):
+        # outputs that are no numbers can have an accuracy, but no loss
+        is_sound = loss is not None and math.isfinite(loss)
+        if value is not None and is_sound and self.selection.offer(value, epoch):
             self._best_weights = {
                 name: weights.detach().to("cpu", copy=True)
                 for name, weights in pl_module.state_dict().items()
