@@ -49,10 +49,9 @@ WEIGHTED = words_of(
     "gps-gcn-performer nagphormer a3t-gcn t-gcn cpgnn digl digl-heat fagcn fsgnn gbk-gnn glognn "
     "gpr-gnn jacobiconv mixhop resnet-adj resnet-sgc sgc sgc-1"
 )
-COMPILED = words_of(
-    "gcn gatedgcn co-gnn-mean swan transformer gt gps-mamba gpr-gnn gbk-gnn h2gcn drew-gcn digl "
-    "t-gcn"
-)
+COMPILED = words_of("gcn gatedgcn swan gpr-gnn gbk-gnn h2gcn digl")
+# a minute each
+COMPILED_SLOWLY = words_of("co-gnn-mean transformer gt gps-mamba drew-gcn t-gcn")
 BLIND = {"mlp", "mlp-1", "mlp-2", "resnet", "transformer"}
 HOOKED = {"cpgnn": (AddsLoss, FitsLabels), "gbk-gnn": (AddsLoss,)}
 SMALL = {
@@ -306,7 +305,9 @@ def test_forward_changes_nothing_but_running_statistics(word):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("word", COMPILED)
+@pytest.mark.parametrize(
+    "word", [*COMPILED, *(pytest.param(word, marks=pytest.mark.long) for word in COMPILED_SLOWLY)]
+)
 def test_compiled_equals_eager(word):
     torch.compiler.reset()
     model = randomize(build(word, "graph").double()).eval()
