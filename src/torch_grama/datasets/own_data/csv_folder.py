@@ -129,25 +129,15 @@ class CsvTable:
             ) from error
         self.columns = dict(zip(header, cells, strict=True))
 
-    def _check_header(self, header: list[str]) -> None:
-        if not header:
-            raise DatasetError(f"'{self.path}' is empty: write a line with the column names first.")
-        for position, name in enumerate(header):
-            if not name or name in header[:position]:
-                problem = f"the name '{name}' twice" if name else "a column without a name"
-                raise DatasetError(
-                    f"'{self.path}', line 1 has {problem}: name each column differently."
-                )
-
-    def _read(self) -> Reader:
-        text = io.StringIO(self._text, newline="")
-        return csv.reader(text, delimiter=self._delimiter, strict=True)
-
     def where(self, row: int) -> str:
-        r"""Says where a row stands; only a fault asks, so the lines are counted then."""
+        r"""Says where a row stands."""
+        return f"'{self.path}', line {self.line(row)}"
+
+    def line(self, row: int) -> int:
+        r"""Returns the line on which a row ends; only a fault asks, so they are counted then."""
         reader = self._read()
         next(itertools.islice(filter(None, reader), row + 1, None))
-        return f"'{self.path}', line {reader.line_num}"
+        return reader.line_num
 
     def column(self, name: str) -> list[str]:
         r"""Returns the cells of a column that must be there."""
@@ -198,6 +188,20 @@ class CsvTable:
                     f"The words of the column '{name}' became {len(values)} features of 0 and 1."
                 )
         return np.concatenate(matrix, axis=1), tuple(names), tuple(notes)
+
+    def _check_header(self, header: list[str]) -> None:
+        if not header:
+            raise DatasetError(f"'{self.path}' is empty: write a line with the column names first.")
+        for position, name in enumerate(header):
+            if not name or name in header[:position]:
+                problem = f"the name '{name}' twice" if name else "a column without a name"
+                raise DatasetError(
+                    f"'{self.path}', line 1 has {problem}: name each column differently."
+                )
+
+    def _read(self) -> Reader:
+        text = io.StringIO(self._text, newline="")
+        return csv.reader(text, delimiter=self._delimiter, strict=True)
 
     def _categories(self, name: str) -> list[str]:
         cells = self.columns[name]
@@ -283,10 +287,9 @@ def _check_names(table: CsvTable) -> None:
         if not name:
             raise DatasetError(f"{table.where(row)} has an empty 'id': give each node a name.")
         if first.setdefault(name, row) != row:
-            seen = table.where(first[name]).rpartition(" ")[2]
             raise DatasetError(
-                f"{table.where(row)} lists the node '{name}' again, first seen on line {seen}: "
-                f"keep one of the two."
+                f"{table.where(row)} lists the node '{name}' again, first seen on line "
+                f"{table.line(first[name])}: keep one of the two."
             )
 
 
