@@ -1,5 +1,6 @@
 import contextlib
 import functools
+import operator
 import os
 import pickle
 import random
@@ -87,6 +88,8 @@ def test_old_names_and_the_text_of_python_2(tmp_path: Path) -> None:
     )  # fmt: skip
     assert isinstance(matrix, CsrMatrix)
     assert matrix.toarray().tolist() == [[7, 0, 250]]
+    ordered = b"ccollections\nOrderedDict\n((l(lS'z'\naI1\naa(lS'a'\naI2\naatR."
+    assert same(load_bytes(tmp_path, ordered), OrderedDict([("z", 1), ("a", 2)]))
     assert load_bytes(tmp_path, b"c__builtin__\nlong\n(S'12'\ntR.") == 12
 
 
@@ -95,28 +98,40 @@ def test_old_names_and_the_text_of_python_2(tmp_path: Path) -> None:
     [
         (os.system, ("touch pwned",)),
         (eval, ("open('pwned', 'w')",)),
+        (exec, ("open('pwned', 'w')",)),
         (getattr, ("text", "upper")),
+        (__import__, ("os",)),
         (open, ("pwned", "w")),
         (subprocess.check_output, (["touch", "pwned"],)),
         (functools.partial, (print, 1)),
+        (operator.attrgetter, ("__class__",)),
         (np.load, ("x.npy",)),
+        (np.fromfile, ("/etc/hosts",)),
         (np.memmap, ("pwned",)),
         (bytearray, (10**12,)),
+        (range, (10**12,)),
         (type, ("X", (), {})),
+        (map, (print, [1])),
+        (str, ([1],)),
         (random.Random, ()),
     ],
     ids=lambda call: call[0].__name__,
 )
 @pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("protocol", [0, 2, 4])
 def test_calls_are_refused_and_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: tuple[object, ...], nested: bool
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    call: tuple[object, ...],
+    nested: bool,
+    protocol: int,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     hostile: object = Reduced(*call)
     if nested:
         hostile = {"x": [np.arange(3), Reduced(dict, ([(1, (2, hostile))],))]}
     with pytest.raises(UnsafePickleError) as caught:
-        load_bytes(tmp_path, pickle.dumps(hostile, 2))
+        load_bytes(tmp_path, pickle.dumps(hostile, protocol, fix_imports=False))
     assert "data.pickle' is refused because it asks for" in str(caught.value)
     if not nested:
         assert f"{call[0].__name__}'" in str(caught.value)  # type: ignore[attr-defined]
@@ -125,6 +140,7 @@ def test_calls_are_refused_and_named(
 
 GADGETS = {
     "dotted name": b"\x80\x04\x8c\x05numpy\x8c\x0bos.system.x\x93\x8c\x02id\x85R.",
+    "submodule of an allowed one": b"\x80\x04\x8c\x05numpy\x8c\x08ndarray.\x93.",
     "builtins through collections": b"ccollections\nabc\n.",
     "old instance": b"(cos\nsystem\nS'id'\no.",
     "old inst opcode": b"(S'id'\nios\nsystem\n.",
@@ -161,7 +177,8 @@ def test_damaged_files_give_nothing_but_dataset_errors(tmp_path: Path) -> None:
     table = {"a": np.arange(5), "m": scipy.sparse.csr_matrix(np.eye(3)), "l": [1, "x", 2.5]}
     generator = random.Random(0)
     damaged = [b"", b"N", b"Pid\n.", b"<!doctype html>", b"\x80\x02\x82\x01.", b"\x80\x02t."]
-    damaged.append(b"\x80\x04\x8d" + struct.pack("<Q", 2**62) + b"abc.")
+    huge = struct.pack("<Q", 2**62)
+    damaged += [b"\x80\x04\x8d" + huge + b"abc.", b"\x80\x04\x95" + huge + b"N.", b"\x80\x05\x97."]
     for content in damaged:
         with pytest.raises(DatasetError, match=r"data\.pickle'"):
             load_bytes(tmp_path, content)

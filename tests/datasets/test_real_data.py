@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch_geometric.datasets import HeterophilousGraphDataset, Planetoid
 
 from torch_grama.datasets import load
 from torch_grama.datasets.catalogue import CATALOGUE
@@ -146,6 +147,34 @@ def test_minesweeper_features(root: Path, real_data: Path) -> None:
     assert int(graph.y.sum()) == 2000
     assert not graph.has_self_loops()
     assert graph.is_coalesced()
+
+
+def test_heterophilous_equals_pyg(root: Path, real_data: Path, tmp_path: Path) -> None:
+    task = _load("minesweeper", root)
+    raw = tmp_path / "minesweeper" / "raw"
+    raw.mkdir(parents=True)
+    source = real_data / "heterophilous/minesweeper/raw/minesweeper.npz"
+    (raw / "minesweeper.npz").write_bytes(source.read_bytes())
+    expected = HeterophilousGraphDataset(str(tmp_path), "Minesweeper")[0]
+    assert torch.equal(task.graphs[0].x, expected.x)
+    assert torch.equal(task.graphs[0].edge_index, expected.edge_index)
+    assert torch.equal(task.folds[7].val, expected.val_mask[:, 7])
+
+
+@pytest.mark.parametrize("name", ["Cora", "CiteSeer"])
+def test_citations_equal_pyg(name: str, root: Path, real_data: Path, tmp_path: Path) -> None:
+    task = _load(name.lower(), root, normalize=False)
+    raw = tmp_path / name / "geom-gcn" / "raw"
+    raw.mkdir(parents=True)
+    for path in (real_data / "planetoid" / name / "raw").iterdir():
+        (raw / path.name).write_bytes(path.read_bytes())
+    expected = Planetoid(str(tmp_path), name, split="geom-gcn")[0]
+    assert torch.equal(task.graphs[0].x, expected.x)
+    assert torch.equal(task.graphs[0].y, expected.y)
+    assert torch.equal(task.graphs[0].edge_index, expected.edge_index)
+    for number, fold in enumerate(task.folds):
+        assert torch.equal(fold.train, expected.train_mask[:, number])
+        assert torch.equal(fold.test, expected.test_mask[:, number])
 
 
 def test_nodes_of_cora_in_no_part(root: Path, real_data: Path) -> None:

@@ -368,6 +368,25 @@ def test_a_column_that_changes_its_mind(folder: Path, refuses: Callable) -> None
         refuses(folder, f"line {line}: the cell 'word' .* is no number while others are")
 
 
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_a_table_longer_than_a_block_of_rows(folder: Path, quote: str, refuses: Callable) -> None:
+    rows = [f"{quote}{n}{quote},{n},{n % 2}" for n in range(1300)]
+    (folder / "edges.csv").write_text("source,target\n0,1299\n")
+    (folder / "nodes.csv").write_text("id,x,label\n\n" + "\n".join(rows))
+    graph = only(load_path(folder))
+    assert graph.x.flatten().tolist() == list(range(1300))
+    assert graph.edge_index.tolist() == [[0, 1299], [1299, 0]]
+    (folder / "splits.json").unlink()
+    for fault, sentence in (
+        ("1200,1200", "line 1203 has 2 cells where 3"),
+        ("1200,word,0", "line 1203: the cell 'word' .* is no number while others are"),
+        ("7,1200,0", "line 1203 lists the node '7' again, first seen on line 10"),
+    ):
+        broken = [*rows[:1200], fault, *rows[1201:]]
+        (folder / "nodes.csv").write_text("id,x,label\n\n" + "\n".join(broken))
+        refuses(folder, sentence)
+
+
 def test_a_file_is_missing(folder: Path, refuses: Callable) -> None:
     (folder / "edges.csv").unlink()
     refuses(folder, r"has no file 'edges\.csv'.*source and target")

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 
 from torch_grama.datasets import DatasetError
 from torch_grama.datasets.options import Options
@@ -19,6 +20,9 @@ def kind_of(cells: list[str], **options: object) -> str:
 
 
 def test_when_integers_are_classes() -> None:
+    assert kind_of(["7", "7", "9", "9"]) == "classification"  # each twice
+    assert kind_of(["0", "1", "2"]) == "classification"  # counted from 0
+    assert kind_of(["7", "8", "9"]) == "regression"  # each once
     assert kind_of(["1", "-1"] * 2) == "classification"
     assert kind_of([str(n % 50) for n in range(500)]) == "classification"
     assert kind_of([str(n % 51) for n in range(500)]) == "regression"
@@ -32,6 +36,21 @@ def test_when_texts_are_classes() -> None:
     assert kind_of([f"name {n}" for n in range(60)], kind="classification") == "classification"
     assert kind_of(["1.5", "2.5"], kind="classification") == "classification"
     assert kind_of([f"name {n}" for n in range(60)] * 2) == "classification"
+
+
+def test_classes_are_numbered_by_value() -> None:
+    labels = labels_from_text(["10", "9", "10", "9", ""], place, Options())
+    assert labels.class_names == ("9", "10")
+    assert labels.y.tolist() == [1, 0, 1, 0, -1]
+    assert labels.labelled.tolist() == [True] * 4 + [False]
+
+
+def test_a_quantity_keeps_its_gaps() -> None:
+    labels = labels_from_text(["1.5", "", "-2e3"], place, Options())
+    assert labels.y[[0, 2]].tolist() == [[1.5], [-2000.0]]
+    assert bool(labels.y[1].isnan())
+    assert labels.y.dtype == torch.float32
+    assert labels.num_outputs == 1
 
 
 def test_numbers_of_all_types() -> None:
@@ -68,7 +87,11 @@ def test_a_class_without_items_is_possible() -> None:
         labels_from_numbers(np.array([np.nan, np.nan]), place, Options())
 
 
-def test_many_classes_are_not_all_listed() -> None:
+def test_names_of_flags() -> None:
+    labels = labels_from_tags([["b"], None, ["a", "b"]], place, Options())
+    assert labels.class_names == ("a", "b")
+    assert labels.y[[0, 2]].tolist() == [[0, 1], [1, 1]]
+    assert bool(labels.y[1].isnan().all())
     many = Options(classes=tuple("abcdefghij"))
     with pytest.raises(DatasetError, match=r"item 0 has the label 'z', .*'h', \.\.\.: correct"):
         labels_from_tags([["z"]], place, many)
