@@ -16,18 +16,12 @@ ABSENT = "data not here"
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    r"""What is known of a column once its data was looked at.
+    r"""What is known of a column once its data was looked at."""
 
-    Attributes:
-        absent: Why its data cannot be used, in a few words, or empty.
-        reason: The same in full, where data was to be fetched and could not be.
-        num_folds: The number of folds.
-        references: The test scores of its trivial predictors by name.
-    """
-
-    absent: str = ""
-    reason: str = ""
-    num_folds: int = 0
+    absent: str = ""  # why its data cannot be used, in a few words, or empty
+    reason: str = ""  # the same in full, where data was to be fetched and could not be
+    num_folds: int = 0  # the number of folds
+    # the test scores of its trivial predictors by name
     references: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -24,23 +24,14 @@ MODEL = "model."
 
 @dataclass(frozen=True)
 class PlannedRun:
-    r"""One run of an experiment.
+    r"""One run of an experiment."""
 
-    Attributes:
-        data: The label of its column.
-        model: The name of its row.
-        fold: The fold.
-        seed: The seed.
-        folder: Where it lies.
-        settings: All that is set, under dotted names.
-    """
-
-    data: str
-    model: str
-    fold: int
-    seed: int
-    folder: Path
-    settings: Mapping[str, object]
+    data: str  # the label of its column
+    model: str  # the name of its row
+    fold: int  # the fold
+    seed: int  # the seed
+    folder: Path  # where it lies
+    settings: Mapping[str, object]  # all that is set, under dotted names
 
     @property
     def is_finished(self) -> bool:

@@ -21,75 +21,46 @@ class SuiteError(ValueError):
 
 @dataclass(frozen=True)
 class Budget:
-    r"""How much an experiment may cost.
+    r"""How much an experiment may cost."""
 
-    Attributes:
-        runs: Runs a cell.
-        changes: Settings under dotted names that replace those of the configuration.
-        data: The data sets to run; empty: all of the suite.
-        models: The models to run; empty: all of the suite.
-    """
-
-    runs: int
+    runs: int  # runs a cell
+    # settings under dotted names that replace those of the configuration
     changes: Mapping[str, object] = field(default_factory=dict)
-    data: tuple[str, ...] = ()
-    models: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()  # the data sets to run; empty: all of the suite
+    models: tuple[str, ...] = ()  # the models to run; empty: all of the suite
 
 
 @dataclass(frozen=True)
 class SuiteData:
-    r"""A column of a suite.
+    r"""A column of a suite."""
 
-    Attributes:
-        label: What results and configurations are filed under.
-        name: The name or path of the data set.
-        metric: Its metric.
-        options: Options of the data set.
-        changes: Settings under dotted names for rows without a configuration of their own.
-        suite: The suite that holds its numbers, for a summary of others.
-    """
-
-    label: str
-    name: str
-    metric: str
-    options: Mapping[str, object] = field(default_factory=dict)
+    label: str  # what results and configurations are filed under
+    name: str  # the name or path of the data set
+    metric: str  # its metric
+    options: Mapping[str, object] = field(default_factory=dict)  # options of the data set
+    # settings under dotted names for rows without a configuration of their own
     changes: Mapping[str, object] = field(default_factory=dict)
-    suite: str = ""
+    suite: str = ""  # the suite that holds its numbers, for a summary of others
 
 
 @dataclass(frozen=True)
 class Suite:
-    r"""One experiment of the paper.
+    r"""One experiment of the paper."""
 
-    Attributes:
-        name: The word for it.
-        title: Its heading.
-        about: One sentence on what it shows.
-        tables: Files of the paper's numbers to compare with.
-        data: The columns.
-        models: The rows that are run when none are named.
-        repeat: ``"fold"`` or ``"seed"``.
-        budgets: What ``smoke``, ``short`` and ``paper`` mean here.
-        defaults: Settings under dotted names for rows without a configuration of their own.
-        rows: Further ones for single rows, by their names.
-        space: The file in ``configs/spaces`` that its rows are tuned with, without its suffix.
-        notes: Sentences to print below the table.
-        folder: Where the configurations of its rows lie.
-    """
-
-    name: str
-    title: str
-    about: str
-    tables: tuple[str, ...]
-    data: tuple[SuiteData, ...]
-    models: tuple[str, ...]
-    repeat: str
-    budgets: Mapping[str, Budget]
+    name: str  # the word for it
+    title: str  # its heading
+    about: str  # one sentence on what it shows
+    tables: tuple[str, ...]  # files of the paper's numbers to compare with
+    data: tuple[SuiteData, ...]  # the columns
+    models: tuple[str, ...]  # the rows that are run when none are named
+    repeat: str  # "fold" or "seed"
+    budgets: Mapping[str, Budget]  # what smoke, short and paper mean here
+    # settings under dotted names for rows without a configuration of their own
     defaults: Mapping[str, object]
-    rows: Mapping[str, Mapping[str, object]]
-    space: str
-    notes: tuple[str, ...]
-    folder: Path
+    rows: Mapping[str, Mapping[str, object]]  # further ones for single rows, by their names
+    space: str  # the file in configs/spaces that its rows are tuned with, without its suffix
+    notes: tuple[str, ...]  # sentences to print below the table
+    folder: Path  # where the configurations of its rows lie
 
     def columns(self, data: Sequence[str] = (), budget: str | None = None) -> list[SuiteData]:
         r"""Returns the columns that are asked for: those named, else those of a budget, else all.

@@ -18,16 +18,12 @@ _DIGITS = 4
 
 @dataclass(frozen=True)
 class Domain:
-    r"""The values that one setting may take.
+    r"""The values that one setting may take."""
 
-    Attributes:
-        kind: ``"grid"`` and ``"choice"`` list values, ``"uniform"``, ``"log_uniform"`` and
-            ``"int"`` are ranges with both ends included.
-        values: The list, or the two ends.
-    """
-
+    # "grid" and "choice" list values, "uniform", "log_uniform" and "int" are ranges with both
+    # ends included
     kind: DomainKind
-    values: tuple[object, ...]
+    values: tuple[object, ...]  # the list, or the two ends
 
     @classmethod
     def parse(cls, name: str, content: object) -> Domain:

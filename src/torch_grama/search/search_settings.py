@@ -17,15 +17,10 @@ SchedulerName = Literal["none", "asha"]
 
 @dataclass(frozen=True)
 class Repeat:
-    r"""The runs of one trial; its value is the mean over them.
+    r"""The runs of one trial; its value is the mean over them."""
 
-    Attributes:
-        folds: One run a fold; empty for the fold of the base.
-        seeds: One run a seed; empty for the seed of the base.
-    """
-
-    folds: tuple[int, ...] = ()
-    seeds: tuple[int, ...] = ()
+    folds: tuple[int, ...] = ()  # one run a fold; empty for the fold of the base
+    seeds: tuple[int, ...] = ()  # one run a seed; empty for the seed of the base
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -52,18 +47,13 @@ class Repeat:
 
 @dataclass(frozen=True)
 class SearcherSettings:
-    r"""How points are chosen.
+    r"""How points are chosen."""
 
-    Attributes:
-        name: ``"grid"``: all; ``"random"``: drawn; ``"optuna"``: drawn where results so far
-            promise most. Left out: a grid if the space is one, otherwise random.
-        num_trials: Number of points; a grid takes all. Left out: 20.
-        seed: Where the draws start.
-    """
-
+    # "grid": all; "random": drawn; "optuna": drawn where results so far promise most. Left out: a
+    # grid if the space is one, otherwise random
     name: SearcherName | None = None
-    num_trials: int | None = None
-    seed: int = 0
+    num_trials: int | None = None  # number of points; a grid takes all. Left out: 20
+    seed: int = 0  # where the draws start
 
     def __post_init__(self) -> None:
         if self.name is not None:
@@ -80,18 +70,13 @@ class SearcherSettings:
 
 @dataclass(frozen=True)
 class SchedulerSettings:
-    r"""Whether poor trials end early.
+    r"""Whether poor trials end early."""
 
-    Attributes:
-        name: ``"none"``: every trial runs to its end; ``"asha"``: at certain epochs, trials that
-            are worse than most others were at that epoch are stopped.
-        grace_epochs: Epochs that every trial may run.
-        reduction: One in so many trials goes on at each of those epochs, which lie this factor
-            apart.
-    """
-
+    # "none": every trial runs to its end; "asha": at certain epochs, trials that are worse than
+    # most others were at that epoch are stopped
     name: SchedulerName = "none"
-    grace_epochs: int = 10
+    grace_epochs: int = 10  # epochs that every trial may run
+    # one in so many trials goes on at each of those epochs, which lie this factor apart
     reduction: int = 3
 
     def __post_init__(self) -> None:
@@ -102,17 +87,12 @@ class SchedulerSettings:
 
 @dataclass(frozen=True)
 class ResourceSettings:
-    r"""What a trial may use.
+    r"""What a trial may use."""
 
-    Attributes:
-        cpus_per_trial: Cores; parts of one are possible.
-        gpus_per_trial: GPUs; 0.5 for two trials on one. Left out: one where there are any.
-        concurrency: Most trials at a time. Left out: as many as there is room for.
-    """
-
-    cpus_per_trial: float = 1.0
+    cpus_per_trial: float = 1.0  # cores; parts of one are possible
+    # GPUs; 0.5 for two trials on one. Left out: one where there are any
     gpus_per_trial: float | None = None
-    concurrency: int | None = None
+    concurrency: int | None = None  # most trials at a time. Left out: as many as there is room for
 
     def __post_init__(self) -> None:
         for name, least in (("cpus_per_trial", "above 0"), ("gpus_per_trial", "at least 0")):

@@ -22,19 +22,12 @@ _SETTINGS_OF_REPEAT = {"data.fold": "folds", "seed": "seeds"}
 
 @dataclass(frozen=True)
 class CheckedSpace:
-    r"""A space whose every value can be.
+    r"""A space whose every value can be."""
 
-    Attributes:
-        space: The space; values are of the types of their settings.
-        metric: Name of the metric.
-        higher_is_better: The direction in which it improves.
-        span: Most epochs of a run.
-    """
-
-    space: Space
-    metric: str
-    higher_is_better: bool
-    span: int
+    space: Space  # the space; values are of the types of their settings
+    metric: str  # name of the metric
+    higher_is_better: bool  # the direction in which it improves
+    span: int  # most epochs of a run
 
 
 def check_space(space: Space, report: Report | None = None) -> CheckedSpace:

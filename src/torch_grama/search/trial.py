@@ -47,19 +47,12 @@ def name_trial(point: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True)
 class Failure:
-    r"""Why a trial failed.
+    r"""Why a trial failed."""
 
-    Attributes:
-        kind: The kind of error, such as ``"out of memory"``.
-        message: What it said.
-        run: The run of the trial that failed.
-        traceback: Where it happened.
-    """
-
-    kind: str
-    message: str
-    run: str = ""
-    traceback: str = ""
+    kind: str  # the kind of error, such as "out of memory"
+    message: str  # what it said
+    run: str = ""  # the run of the trial that failed
+    traceback: str = ""  # where it happened
 
     def __str__(self) -> str:
         line = self.message.strip().partition("\n")[0]

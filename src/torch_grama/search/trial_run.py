@@ -34,25 +34,15 @@ _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
 
 @dataclass(frozen=True)
 class TrialPlan:
-    r"""What all trials of a sweep share.
+    r"""What all trials of a sweep share."""
 
-    Attributes:
-        folder: Where trials lie.
-        base: Settings of every trial, under dotted names.
-        runs: Name of each run and the settings that make it.
-        span: Most epochs of a run.
-        milestones: Steps at which the scheduler judges; each is reported.
-        interval: Least seconds between other reports.
-        threads: Threads that a trial computes with.
-    """
-
-    folder: Path
-    base: Mapping[str, object]
-    runs: Mapping[str, Mapping[str, object]]
-    span: int
-    milestones: tuple[int, ...] = ()
-    interval: float = 1.0
-    threads: int = 1
+    folder: Path  # where trials lie
+    base: Mapping[str, object]  # settings of every trial, under dotted names
+    runs: Mapping[str, Mapping[str, object]]  # name of each run and the settings that make it
+    span: int  # most epochs of a run
+    milestones: tuple[int, ...] = ()  # steps at which the scheduler judges; each is reported
+    interval: float = 1.0  # least seconds between other reports
+    threads: int = 1  # threads that a trial computes with
 
 
 def run_trial(plan: TrialPlan, name: str, point: Mapping[str, object], report: Report) -> None:
