@@ -12,12 +12,7 @@ from torch_grama.search.search_settings import SchedulerSettings
 
 
 def list_milestones(settings: SchedulerSettings, last_step: int) -> tuple[int, ...]:
-    r"""Returns the steps at which trials are judged.
-
-    Args:
-        settings (SchedulerSettings): The scheduler.
-        last_step (int): Epochs of a trial, over all its runs.
-    """
+    r"""Returns the steps at which trials of so many epochs, over all their runs, are judged."""
     if settings.name == "none":
         return ()
     steps = []

@@ -102,11 +102,7 @@ def ray_session(address: str | None = None) -> Iterator[Mapping[str, float]]:
 
 
 def set_environment(address: str | None = None) -> None:
-    r"""Sets what Ray reads as it is imported, unless the user did.
-
-    Args:
-        address (str, optional): Address of a cluster. (default: :obj:`None`)
-    """
+    r"""Sets what Ray reads as it is imported, unless the user did."""
     for name, value in (_ENVIRONMENT | (_LOCAL_ENVIRONMENT if address is None else {})).items():
         os.environ.setdefault(name, value)
 

@@ -74,11 +74,7 @@ class SweepProgress(SweepReporter):
 
 
 def build_sweep_reporter(report: SweepReport | SweepReporter) -> SweepReporter:
-    r"""Makes a reporter from a word; anything else is taken as one.
-
-    Args:
-        report (str or SweepReporter): ``"auto"``, ``"rich"``, ``"plain"`` or ``"quiet"``.
-    """
+    r"""Makes a reporter from a word; anything else is taken as one."""
     if not isinstance(report, str):
         return report
     if report == "quiet":

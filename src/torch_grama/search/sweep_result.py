@@ -74,12 +74,7 @@ class SweepResult:
 def sort_outcomes(
     outcomes: Sequence[TrialOutcome], higher_is_better: bool
 ) -> tuple[TrialOutcome, ...]:
-    r"""Sorts trials: finished ones by their value, then stopped, unfinished and failed ones.
-
-    Args:
-        outcomes (sequence of TrialOutcome): The trials.
-        higher_is_better (bool): The direction in which the metric improves.
-    """
+    r"""Sorts trials: finished ones by their value, then stopped, unfinished and failed ones."""
 
     def key(outcome: TrialOutcome) -> tuple[int, bool, float, str]:
         missing = math.isnan(outcome.value)  # NaN compares with nothing
@@ -118,13 +113,8 @@ def write_table(result: SweepResult) -> None:
 
 
 def write_best(result: SweepResult) -> Path | None:
-    r"""Writes ``best.yaml``, the settings of the best trial, ready for ``grama train --config``.
-
-    Args:
-        result (SweepResult): What was found.
-
-    Returns:
-        The file; :obj:`None` where no trial is finished.
+    r"""Writes ``best.yaml``, the settings of the best trial, ready for ``grama train --config``,
+    and returns the file; :obj:`None` where no trial is finished.
     """
     if result.best is None or result.best_run is None:
         return None

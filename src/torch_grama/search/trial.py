@@ -200,12 +200,7 @@ class TrialFolder:
 
 
 def list_trials(folder: Path, runs: Sequence[str]) -> list[TrialOutcome]:
-    r"""Reads every trial that was begun in a folder, by name.
-
-    Args:
-        folder (Path): The folder of trials.
-        runs (sequence of str): The names of the runs of each.
-    """
+    r"""Reads every trial, with runs of these names, that was begun in a folder; by name."""
     if not folder.is_dir():
         return []
     found = (TrialFolder(path, runs).read() for path in sorted(folder.iterdir()) if path.is_dir())
