@@ -35,6 +35,9 @@ ROOMS = (
     Room("training", 90, required=False, except_for="captured_step.py"),
     Room("experiments", 90, required=False),
     Room("report", 90, required=False),
+    Room("search", 90, required=False),
+    Room("reproduce", 90, required=False),
+    Room("cli", 90, required=False),
 )
 
 
