@@ -1,6 +1,7 @@
 """``grama train`` and what follows it, called as a user would."""
 
 import json
+import math
 import re
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import yaml
 from sample_data import write_graph_file, write_node_folder
 
 from torch_grama.cli import main
+from torch_grama.experiments import make_config
+from torch_grama.experiments.folds import run_folds
 from torch_grama.runs.result import Result
 
 SHORT = [
@@ -243,3 +246,15 @@ def test_help_lists_settings_of_the_chosen_model(capsys):
             main([command, "--help"])
         assert stop.value.code == 0
         assert "examples:" in capsys.readouterr().out
+
+
+def test_the_summary_of_folds_is_json_where_a_value_is_no_number(tmp_path, monkeypatch):
+    def refuse(word):
+        raise AssertionError(f"{word} is not JSON")
+
+    config = make_config({"data": "transfer-line-3"})
+    result = Result("line", "gcn", "mse", False, math.nan, None, -1, 3, 0, 0, 100, 1.0)
+    monkeypatch.setattr("torch_grama.experiments.folds.run_experiment", lambda *_, **__: result)
+    run_folds(config, tmp_path / "runs", [0])
+    written = json.loads((tmp_path / "runs" / "summary.json").read_text(), parse_constant=refuse)
+    assert written["val"] == "nan"

@@ -13,7 +13,7 @@ from torch_grama.datasets import GraphTaskData
 from torch_grama.experiments.config import ConfigError, RunConfig
 from torch_grama.experiments.run import load_config, run_experiment, save_config
 from torch_grama.runs.atomic_file import write_atomically
-from torch_grama.runs.result import Result, deviation
+from torch_grama.runs.result import Result, deviation, to_json
 from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.training.progress import Reporter, ReportName
 
@@ -107,7 +107,7 @@ def run_folds(
         resume = RunFolder(path).is_run
         results.append(run_experiment(settings, path, resume=resume, report=report, data=data))
     summary = summarize(results)
-    write_atomically(folder / SUMMARY, f"{json.dumps(summary.to_dict(), indent=2)}\n".encode())
+    write_atomically(folder / SUMMARY, f"{to_json(summary.to_dict(), 2)}\n".encode())
     return summary
 
 
