@@ -186,8 +186,9 @@ def check_values(x: Tensor, graph: GraphInput, cached: GraphInput | None = None)
     out_of_range = nothing_wrong
     num_senders = graph.num_nodes if graph.senders is None else graph.senders.size(0)
     if edge_index.numel() > 0:
-        out_of_range = (edge_index.min() < 0) | (edge_index[0].max() >= num_senders)
-        out_of_range = out_of_range | (edge_index[1].max() >= graph.num_nodes)
+        source, target = edge_index.amax(dim=1)
+        beyond = (source >= num_senders) | (target >= graph.num_nodes)
+        out_of_range = beyond | (edge_index.min() < 0)
     unsorted, too_many = nothing_wrong, nothing_wrong
     if batch is not None and batch.numel() > 0:
         unsorted = (batch[1:] < batch[:-1]).any() | (batch[0] < 0)
