@@ -1,5 +1,6 @@
 """The ``grama`` command: help, version, and what it says to a mistake."""
 
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +13,21 @@ import torch_grama
 from torch_grama.cli import build_parser, main
 
 PROJECT = Path(__file__).parents[2]
+QUICK = [
+    "models",
+    "models gcn",
+    "models no-such-model",
+    "data list",
+    "data check no/such/path",
+    "data get no-such-set",
+    "train --data no/such/path",
+    "train --model gcn --data=no-such-set",
+    "train --resume no/such/run",
+    *(f"{word} no/such/run" for word in ("info", "predict", "evaluate", "analyze", "export")),
+    "report no/such/run",
+    "results",
+    "reproduce list",
+]
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"]])
@@ -91,3 +107,39 @@ def test_output_that_nobody_reads_ends_the_command_quietly(monkeypatch, capsys, 
             main(words.split())
     assert stop.value.code == 141
     assert capsys.readouterr().err == ""
+
+
+def test_lists_and_wrong_paths_do_not_wait_for_torch(tmp_path):
+    code = f"""
+import json, sys
+from torch_grama.cli import main
+loaded = {{words: (main(words.split()), "torch" in sys.modules) for words in {QUICK}}}
+print(json.dumps(loaded))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(PROJECT / "src")},
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    slow = [words for words, (_, waits) in found.items() if waits]
+    assert not slow
+    assert {words for words, (status, _) in found.items() if status} == {
+        words for words in QUICK if "no-such" in words or "no/such" in words
+    }
+
+
+def test_the_tables_that_are_listed_are_those_of_the_classes():
+    from listed_tables import build_tables
+    from torch_grama.datasets.catalogue import CATALOGUE
+    from torch_grama.datasets.names import listed_entries
+
+    for path, text in build_tables().items():
+        message = f"{path.name} is out of date: run `python tests/listed_tables.py`"
+        assert path.read_text(encoding="utf-8") == text, message
+    for name, entry in CATALOGUE.items():
+        listed = listed_entries()[name]
+        assert (listed.sources, listed.published) == (entry.sources, entry.published)

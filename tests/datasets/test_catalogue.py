@@ -7,7 +7,8 @@ import torch
 from torch_geometric.data import Data
 
 from torch_grama.datasets import DatasetError, DatasetMissingError, graph_property, load
-from torch_grama.datasets.catalogue import ALIASES, CATALOGUE, find, resolve
+from torch_grama.datasets.catalogue import CATALOGUE, find, resolve
+from torch_grama.datasets.names import ALIASES
 from torch_grama.datasets.transforms import RWSE
 
 pytestmark = pytest.mark.usefixtures("own_folders")

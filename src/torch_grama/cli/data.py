@@ -71,13 +71,14 @@ def _add_options(parser: CommandParser) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from torch_grama.datasets.catalogue import CATALOGUE
+    from torch_grama.datasets.names import listed_entries
     from torch_grama.datasets.storage import Storage
     from torch_grama.runs.words import format_bytes
 
+    listed = listed_entries().values()
     storage = Storage(arguments.root)
     if arguments.json:
-        facts = [_facts(entry, storage) for entry in CATALOGUE.values()]
+        facts = [_facts(entry, storage) for entry in listed]
         print(json.dumps(facts, indent=2))
         return 0
     table = [["name", "task", "metric", "graphs", "size", "here", "what it asks"]]
@@ -91,7 +92,7 @@ def _list(arguments: argparse.Namespace) -> int:
             _presence(entry, storage),
             entry.summary,
         ]
-        for entry in CATALOGUE.values()
+        for entry in listed
     ]
     print_table(table, right=(3, 4))
     print(
@@ -102,6 +103,10 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _get(arguments: argparse.Namespace) -> int:
+    from torch_grama.datasets.names import refuse_missing
+
+    for name in arguments.names:
+        refuse_missing(name)
     from torch_grama.cli.loading import LoadingProgress
     from torch_grama.datasets.catalogue import resolve
     from torch_grama.datasets.storage import Storage
@@ -122,6 +127,9 @@ def _get(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
+    from torch_grama.datasets.names import refuse_missing
+
+    refuse_missing(arguments.name)
     from torch_grama.cli.loading import LoadingProgress
     from torch_grama.datasets.catalogue import find, is_path, load_with
     from torch_grama.datasets.picture import save_picture
@@ -154,6 +162,9 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    from torch_grama.datasets.names import refuse_missing
+
+    refuse_missing(arguments.path)
     from torch_grama.datasets.catalogue import load_with
     from torch_grama.datasets.own_data import describe
     from torch_grama.datasets.storage import Storage

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from torch_grama.cli.errors import Run, guarded
+from torch_grama.runs.words import nearest_first
 
 Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 """What ``add_subparsers`` returns: every command adds itself to it."""
@@ -48,13 +49,8 @@ class CommandParser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
-            from torch_grama.nn.arguments import list_nearest_first
-
-            raise argparse.ArgumentError(
-                None,
-                f"Expected a command, one of {list_nearest_first(str(value), action.choices)} "
-                f"(got {value!r})",
-            )
+            near = ", ".join(map(repr, nearest_first(str(value), action.choices)))
+            raise argparse.ArgumentError(None, f"Expected a command, one of {near} (got {value!r})")
         super()._check_value(action, value)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from torch_grama.cli.parser import CommandParser, Commands
 from torch_grama.cli.tables import print_table
+from torch_grama.runs.run_folder import RunFolder
 
 
 def add_to(commands: Commands) -> None:
@@ -79,6 +80,7 @@ def _add(commands: Commands, name: str, summary: str, examples: str) -> CommandP
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
+    RunFolder(arguments.folder).check()  # told before torch is loaded
     from torch_grama.cli.loading import LoadingProgress
     from torch_grama.experiments.finished_run import evaluate_run
 
@@ -95,6 +97,11 @@ def _evaluate(arguments: argparse.Namespace) -> int:
 
 
 def _predict(arguments: argparse.Namespace) -> int:
+    from torch_grama.datasets.names import refuse_missing
+
+    RunFolder(arguments.folder).check()
+    if arguments.data is not None:
+        refuse_missing(arguments.data)
     from torch_grama.cli.loading import LoadingProgress
     from torch_grama.experiments.predictions import predict_run
 
@@ -106,7 +113,7 @@ def _predict(arguments: argparse.Namespace) -> int:
 
 
 def _info(arguments: argparse.Namespace) -> int:
-    from torch_grama.experiments.finished_run import describe_run
+    from torch_grama.runs.description import describe_run
 
     facts = describe_run(arguments.folder)
     if arguments.json:
@@ -135,6 +142,7 @@ def _info(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
+    RunFolder(arguments.folder).check()
     from torch_grama.experiments.export import export_run
 
     paths = export_run(arguments.folder, arguments.format, arguments.out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -87,6 +88,7 @@ def add_to(commands: Commands) -> None:
 
 
 def _train(arguments: argparse.Namespace) -> int:
+    _refuse_missing(arguments)
     from torch_grama.experiments.settings import check_settings, option_parser, read_arguments
     from torch_grama.experiments.settings import read_file as read
     from torch_grama.reproduce.config_files import find_config
@@ -102,6 +104,19 @@ def _train(arguments: argparse.Namespace) -> int:
     layers = [(f"in '{path}'", read(path)) for path in map(find_config, arguments.config)]
     settings = check_settings(*layers, ("on the command line", given))
     return _start(arguments, settings)
+
+
+def _refuse_missing(arguments: argparse.Namespace) -> None:
+    """Says that data or a run is not there before torch is loaded, which takes seconds."""
+    from torch_grama.datasets.names import refuse_missing
+    from torch_grama.runs.run_folder import RunFolder
+
+    if arguments.resume is not None and not arguments.resume.exists():
+        RunFolder(arguments.resume).check()
+    for word, after in pairwise([*arguments.settings, ""]):
+        option, equals, value = word.partition("=")
+        if option in ("--data", "--data.name") and not after.startswith("--"):
+            refuse_missing(value if equals else after)
 
 
 def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int:

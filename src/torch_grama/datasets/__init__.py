@@ -1,20 +1,30 @@
-"""Every data set of the paper, and the user's own graphs, in one form."""
+"""Every data set of the paper, and the user's own graphs, in one form.
 
-from torch_grama.datasets.catalogue import CATALOGUE, load
-from torch_grama.datasets.compact import CompactGraphs
-from torch_grama.datasets.entry import Entry, Published
-from torch_grama.datasets.errors import (
-    DatasetError,
-    DatasetMissingError,
-    DownloadError,
-    UnsafePickleError,
-)
-from torch_grama.datasets.graph_property import generate_property
-from torch_grama.datasets.graph_transfer import generate_transfer
-from torch_grama.datasets.own_data import load_path
-from torch_grama.datasets.sbm import generate_cluster, generate_pattern
-from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric
-from torch_grama.datasets.transforms import RWSE, LapPE, LocalDegreeProfile, apply_transforms
+The names below are loaded when they are first asked for, so that the ``grama`` command can list
+data sets, and say that a file is not there, without waiting for torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch_grama.datasets.catalogue import CATALOGUE, load
+    from torch_grama.datasets.compact import CompactGraphs
+    from torch_grama.datasets.entry import Entry, Published
+    from torch_grama.datasets.errors import (
+        DatasetError,
+        DatasetMissingError,
+        DownloadError,
+        UnsafePickleError,
+    )
+    from torch_grama.datasets.graph_property import generate_property
+    from torch_grama.datasets.graph_transfer import generate_transfer
+    from torch_grama.datasets.own_data import load_path
+    from torch_grama.datasets.sbm import generate_cluster, generate_pattern
+    from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric
+    from torch_grama.datasets.transforms import RWSE, LapPE, LocalDegreeProfile, apply_transforms
 
 __all__ = [
     "CATALOGUE",
@@ -40,3 +50,25 @@ __all__ = [
     "load",
     "load_path",
 ]
+
+_HOMES = {
+    "catalogue": ("CATALOGUE", "load"),
+    "compact": ("CompactGraphs",),
+    "entry": ("Entry", "Published"),
+    "errors": ("DatasetError", "DatasetMissingError", "DownloadError", "UnsafePickleError"),
+    "graph_property": ("generate_property",),
+    "graph_transfer": ("generate_transfer",),
+    "own_data": ("load_path",),
+    "sbm": ("generate_cluster", "generate_pattern"),
+    "task_data": ("FeatureEncoding", "Fold", "GraphTaskData", "Metric"),
+    "transforms": ("RWSE", "LapPE", "LocalDegreeProfile", "apply_transforms"),
+}
+
+
+def __getattr__(name: str) -> object:
+    for home, names in _HOMES.items():
+        if name in names:
+            value: object = getattr(import_module(f"{__name__}.{home}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from torch_grama.datasets import (
 )
 from torch_grama.datasets.entry import Entry, Option
 from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.names import canonical_name, quote_all, unknown_name
 from torch_grama.datasets.options import OPTION_KINDS, OptionKind, nearest, read_option
 from torch_grama.datasets.own_data import load_path
 from torch_grama.datasets.storage import Report, Storage
@@ -44,20 +44,6 @@ CATALOGUE: dict[str, Entry] = {
     )
 }
 """Name to entry; transfer sets exist for every distance, listed or not."""
-
-ALIASES = {
-    "chickenpox-hungary": "chickenpox",
-    "cifar10": "cifar10-superpixels",
-    "cluster": "sbm-cluster",
-    "mnist": "mnist-superpixels",
-    "molhiv": "ogbg-molhiv",
-    "pattern": "sbm-pattern",
-    "pedalme-london": "pedalme",
-    "wikipedia-math": "wikimath",
-    "zinc-12k": "zinc",
-    "zinc12k": "zinc",
-}
-"""Other words for the same sets."""
 
 _KINDS: dict[type, OptionKind] = {bool: "flag", int: "whole", float: "number"}
 
@@ -137,8 +123,7 @@ def find(name: str) -> Entry:
     Raises:
         DatasetError: If there is no such set; the nearest names are listed.
     """
-    word = name.strip().lower().replace("_", "-")
-    word = ALIASES.get(word, word)
+    word = canonical_name(name)
     if word in CATALOGUE:
         return CATALOGUE[word]
     try:
@@ -148,12 +133,7 @@ def find(name: str) -> Entry:
             return graph_property.property_entry(word)
     except ValueError as error:
         raise DatasetError(f"There is no data set '{name}'. {error}") from error
-    near = difflib.get_close_matches(word, [*CATALOGUE, *ALIASES], n=3, cutoff=0.5)
-    hint = f"Did you mean {_listed(near)}? " if near else ""
-    raise DatasetError(
-        f"There is no data set '{name}', and no file or folder of that name. {hint}"
-        "`grama data list` prints all."
-    )
+    raise unknown_name(name)
 
 
 def resolve(name: str, options: Mapping[str, object]) -> tuple[Entry, dict[str, Option]]:
@@ -183,7 +163,7 @@ def resolve(name: str, options: Mapping[str, object]) -> tuple[Entry, dict[str, 
 def _check_option(entry: Entry, key: str, value: object) -> Option:
     if key not in entry.options:
         hint = nearest(key, entry.options)
-        known = _listed(list(entry.options)) if entry.options else "none"
+        known = quote_all(list(entry.options)) if entry.options else "none"
         raise DatasetError(
             f"'{entry.name}' has no option '{key}'{hint}; the options it has: {known}."
         )
@@ -199,10 +179,5 @@ def _check_option(entry: Entry, key: str, value: object) -> Option:
     if isinstance(allowed[-1], type) or read in allowed:
         return read  # type: ignore[return-value]  # it is of the kind that was asked for
     raise DatasetError(
-        f"Expected {what} to be {_listed([str(item) for item in allowed])} (got {value!r})."
+        f"Expected {what} to be {quote_all([str(item) for item in allowed])} (got {value!r})."
     )
-
-
-def _listed(words: list[str]) -> str:
-    quoted = [f"'{word}'" for word in words]
-    return " or ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
-from torch_geometric.data import Data
-
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Kind, Level, Metric
 
 if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
     from torch_grama.datasets.storage import Storage
 
 Option = str | int | float | bool

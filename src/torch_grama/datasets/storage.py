@@ -7,11 +7,14 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from torch_grama.datasets.compact import CompactFile, cached
 from torch_grama.datasets.download import fetch
 from torch_grama.datasets.entry import DataFile, Entry, Source
 from torch_grama.datasets.errors import DatasetMissingError, DownloadError
+
+if TYPE_CHECKING:
+    from torch_grama.datasets.compact import CompactFile
 
 Report = Callable[[str, int, int | None], None]
 """Called with what is being done, how much of it is done, and how much there is in all."""
@@ -134,6 +137,8 @@ class Storage:
             version (int): Version of ``build``; another number never serves an old file.
             build (callable): Makes the compact form from a source and its files.
         """
+        from torch_grama.datasets.compact import cached
+
         path = self.compact_path(f"{entry.name}-v{version}")
         here = self.find_source(entry.sources)
         if here is not None:
@@ -154,6 +159,8 @@ class Storage:
             key (str): A word that holds everything the data depends on.
             build (callable): Generates it.
         """
+        from torch_grama.datasets.compact import cached
+
         return cached(self.compact_path(key), key, build)
 
     def compact_path(self, key: str) -> Path:

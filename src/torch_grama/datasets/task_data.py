@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from torch import Tensor
-from torch_geometric.data import Data
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch_geometric.data import Data
 
 Level = Literal["node", "graph"]
 Kind = Literal["classification", "multilabel", "regression", "forecast"]

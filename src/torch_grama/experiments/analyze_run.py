@@ -21,7 +21,7 @@ from torch_grama.datasets import GraphTaskData
 from torch_grama.datasets.storage import Report
 from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.finished_run import LoadedRun, load_run
-from torch_grama.experiments.run import describe_model
+from torch_grama.runs.description import name_model
 from torch_grama.runs.run_folder import ANALYSIS, RunError
 from torch_grama.training import GraphTask, predict
 from torch_grama.training.graph_batch import GraphBatch, batch_of_one, collect_positions
@@ -105,7 +105,7 @@ def _load_others(run: LoadedRun, folders: Sequence[str | Path]) -> dict[str, Gra
                 f"Expected runs on the same data to compare: '{run.folder.path}' has "
                 f"'{ours.name}', '{folder}' has '{theirs.name}' or other encodings of it"
             )
-        name = describe_model(other.config)
+        name = name_model(other.config.model.name, other.config.model.options)
         if name in others or name == "model":
             name = f"{name}, {other.folder.path.resolve().name}"
         others[name] = other.task

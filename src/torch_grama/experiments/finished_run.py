@@ -1,4 +1,4 @@
-"""What can be done with a run once it has weights: measure it again, describe it."""
+"""What can be done with a run once it has weights: load it, measure it again."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from typing import Literal
 from torch_grama.datasets.storage import Report
 from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
-from torch_grama.experiments.models import count_parameters
-from torch_grama.experiments.run import build_task, describe_model, load_config
-from torch_grama.runs.metrics_file import read_metrics
-from torch_grama.runs.result import Result
+from torch_grama.experiments.run import build_task, load_config
 from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.training import GraphTask, evaluate, evaluation_loader, load_weights
 from torch_grama.training.evaluate import choose_device
@@ -86,49 +83,3 @@ def evaluate_run(
         )
     loader = evaluation_loader(data, run.config.data.fold, split, run.config.trainer)
     return evaluate(run.task, loader, device=choose_device(run.config.trainer))
-
-
-def describe_run(folder: str | Path) -> dict[str, object]:
-    r"""Says what a run is and how far it came, from its files alone.
-
-    Args:
-        folder (str or Path): The folder of the run.
-
-    Raises:
-        RunError: There is no run.
-    """
-    run = RunFolder(folder)
-    config = load_config(folder)
-    rows = read_metrics(run.metrics)
-    facts: dict[str, object] = {
-        "run": str(run.path),
-        "state": "finished" if run.is_finished else "unfinished",
-        "data": config.data.name,
-        "fold": config.data.fold,
-        "model": describe_model(config),
-        "seed": config.seed,
-        "epochs": len(rows),
-        "max_epochs": config.trainer.max_epochs,
-        "last": rows[-1] if rows else {},
-    }
-    if run.facts.is_file():
-        known = DataFacts.load(run.facts)
-        facts |= {
-            "task": f"{known.level} {known.kind}",
-            "metric": known.metric.name,
-            "parameters": count_parameters(build_task(config, known).model),
-            "parameter_budget": known.parameter_budget,
-        }
-    if run.is_finished:
-        result = Result.load(run.result)
-        facts |= {
-            "val": result.val,
-            "test": result.test,
-            "best_epoch": result.best_epoch,
-            "seconds": result.seconds,
-            "hardware": dict(result.hardware),
-            "versions": dict(result.versions),
-            "revision": result.revision,
-        }
-    facts["config"] = config.to_dict()
-    return facts

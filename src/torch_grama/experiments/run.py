@@ -22,6 +22,7 @@ from torch_grama.experiments.environment import describe_environment, is_older
 from torch_grama.experiments.models import count_parameters
 from torch_grama.experiments.settings import ENVIRONMENT, check_settings, read_file
 from torch_grama.runs.atomic_file import write_atomically
+from torch_grama.runs.description import name_model
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.training import (
@@ -147,7 +148,8 @@ def run_experiment(
                 settings,
                 resume=resume,
                 report=_NamedReporter(
-                    build_reporter(report, several=settings.devices > 1), describe_model(config)
+                    build_reporter(report, several=settings.devices > 1),
+                    name_model(config.model.name, config.model.options),
                 ),
                 callbacks=watchers,
             )
@@ -260,17 +262,6 @@ def _refuse_old(path: Path, model: str) -> None:
             f"'{path}' was made by version {version}, whose model '{model}' was another: train it "
             f"again, or install torch-grama {version}"
         )
-
-
-def describe_model(config: RunConfig) -> str:
-    r"""Names a model in a word or two: GRAMA together with its backbone.
-
-    Args:
-        config (RunConfig): All settings.
-    """
-    backbone = config.model.options.get("backbone")
-    name = config.model.name
-    return name if backbone is None or str(backbone) in name else f"{name} ({backbone})"
 
 
 class _NamedReporter:

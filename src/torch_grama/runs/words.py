@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from difflib import SequenceMatcher
 
 
 def format_bytes(count: float) -> str:
@@ -24,6 +25,12 @@ def format_seconds(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def nearest_first(word: str, choices: Iterable[str]) -> list[str]:
+    r"""Words by their likeness to one, case aside."""
+    word = word.lower()
+    return sorted(choices, key=lambda one: -SequenceMatcher(None, word, one.lower()).ratio())
 
 
 def clip(text: object, length: int = 300) -> str:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 from torch_geometric.utils import index_to_mask
 
-from torch_grama.datasets.errors import DatasetError, DatasetMissingError
+from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.names import FORMS, refuse_missing
 from torch_grama.datasets.options import OPTION_KINDS, Options, OwnKind, read_option
 from torch_grama.datasets.own_data.array_files import read_npz_file, read_torch_file
 from torch_grama.datasets.own_data.csv_folder import read_csv_folder
@@ -21,11 +22,6 @@ from torch_grama.datasets.own_data.labels import Labels
 from torch_grama.datasets.raw_arrays import fingerprint
 from torch_grama.datasets.splits import DEFAULT_FRACTIONS, Fractions, make_split, stored_split
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Level
-
-_FORMS = (
-    "a folder with nodes.csv and edges.csv, a folder or file of graphs in JSON lines (.jsonl, "
-    ".ndjson), an .npz file, or a .pt file of torch_geometric Data"
-)
 
 
 def load_path(
@@ -98,8 +94,7 @@ def load_path(
     }
     options = Options(**read)  # type: ignore[arg-type]  # each is of the kind it was read as
     path = Path(path)
-    if not path.exists():
-        raise DatasetMissingError(f"There is no '{path}': give the path of {_FORMS}.")
+    refuse_missing(path)
     parsed = _read(path, options)
     graphs, labels = parsed.graphs, parsed.labels
     kind, class_names = options.kind or "classification", options.classes
@@ -164,7 +159,7 @@ def _read(path: Path, options: Options) -> ParsedGraphs:
                 f"'{path}' is one table of a graph: give the folder that has nodes.csv and "
                 f"edges.csv in it."
             )
-    raise DatasetError(f"'{path}' is in none of the known forms: give {_FORMS}.")
+    raise DatasetError(f"'{path}' is in none of the known forms: give {FORMS}.")
 
 
 def _make_split(

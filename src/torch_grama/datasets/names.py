@@ -1,0 +1,112 @@
+"""Names of data sets and of files, looked at before anything that reads them is loaded."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+from torch_grama.datasets.entry import DataFile, Entry, Published, Source
+from torch_grama.datasets.errors import DatasetError, DatasetMissingError
+from torch_grama.datasets.task_data import GraphTaskData, Metric
+
+ALIASES = {
+    "chickenpox-hungary": "chickenpox",
+    "cifar10": "cifar10-superpixels",
+    "cluster": "sbm-cluster",
+    "mnist": "mnist-superpixels",
+    "molhiv": "ogbg-molhiv",
+    "pattern": "sbm-pattern",
+    "pedalme-london": "pedalme",
+    "wikipedia-math": "wikimath",
+    "zinc-12k": "zinc",
+    "zinc12k": "zinc",
+}
+"""Other words for the same sets."""
+
+FORMS = (
+    "a folder with nodes.csv and edges.csv, a folder or file of graphs in JSON lines (.jsonl, "
+    ".ndjson), an .npz file, or a .pt file of torch_geometric Data"
+)
+"""The forms in which a user's own graphs are read."""
+
+# Sets that exist for every distance or choice of labels, listed or not.
+_OPEN = ("transfer-", "property-")
+_TABLE = Path(__file__).with_name("catalogue.json")
+
+
+@functools.cache
+def listed_entries() -> dict[str, Entry]:
+    r"""Returns the entries of the catalogue as a table beside it has them, without options.
+
+    ``python tests/listed_tables.py`` writes the table; a test compares it with the catalogue.
+    """
+    entries = {}
+    for facts in json.loads(_TABLE.read_text(encoding="utf-8")):
+        sources = tuple(
+            Source(name, tuple(DataFile(**_tuples(file)) for file in files), tuple(modules))
+            for name, files, modules in (source.values() for source in facts.pop("sources"))
+        )
+        facts |= {
+            "metric": Metric(**facts["metric"]),
+            "published": Published(**_tuples(facts["published"])),
+        }
+        entry = Entry(**_tuples(facts), sources=sources, loader=_load)
+        entries[entry.name] = entry
+    return entries
+
+
+def canonical_name(name: str) -> str:
+    r"""Returns the form in which a word stands in the catalogue; case and underscores do not
+    matter.
+    """
+    word = name.strip().lower().replace("_", "-")
+    return ALIASES.get(word, word)
+
+
+def refuse_missing(name: str | Path) -> None:
+    r"""Raises where a name means neither a data set nor files that are there.
+
+    Args:
+        name (str or Path): As the user gave it.
+
+    Raises:
+        DatasetError: There is no such data set; the nearest names are listed.
+        DatasetMissingError: There is nothing at that path.
+    """
+    if Path(name).exists():
+        return
+    if isinstance(name, Path) or "/" in name or "\\" in name:
+        raise DatasetMissingError(f"There is no '{name}': give the path of {FORMS}.")
+    word = canonical_name(name)
+    if word not in listed_entries() and not word.startswith(_OPEN):
+        raise unknown_name(name)
+
+
+def unknown_name(name: str) -> DatasetError:
+    r"""What is raised for a word that no data set has; the nearest ones are listed."""
+    word = canonical_name(name)
+    near = difflib.get_close_matches(word, [*listed_entries(), *ALIASES], n=3, cutoff=0.5)
+    hint = f"Did you mean {quote_all(near)}? " if near else ""
+    return DatasetError(
+        f"There is no data set '{name}', and no file or folder of that name. {hint}"
+        "`grama data list` prints all."
+    )
+
+
+def quote_all(words: list[str]) -> str:
+    r"""Lists words in quotes: ``'a', 'b' or 'c'``."""
+    quoted = [f"'{word}'" for word in words]
+    return " or ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
+
+
+def _load(entry: Entry, *args: object, **options: object) -> GraphTaskData:
+    from torch_grama.datasets.catalogue import find
+
+    return find(entry.name).loader(find(entry.name), *args, **options)
+
+
+def _tuples(facts: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(item) if isinstance(item, list) else item for key, item in facts.items()}
