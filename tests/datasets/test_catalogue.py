@@ -9,6 +9,7 @@ from torch_geometric.data import Data
 from torch_grama.datasets import DatasetError, DatasetMissingError, graph_property, load
 from torch_grama.datasets.catalogue import CATALOGUE, find, resolve
 from torch_grama.datasets.names import ALIASES
+from torch_grama.datasets.range_tasks import REACHES, TOPOLOGIES
 from torch_grama.datasets.transforms import RWSE
 
 pytestmark = pytest.mark.usefixtures("own_folders")
@@ -21,10 +22,21 @@ PAPER = {
     *("zinc", "ogbg-molhiv", "cora", "citeseer", "pubmed"),
     *("mnist-superpixels", "cifar10-superpixels", "chickenpox", "pedalme", "wikimath"),
 }
+LONG_RANGE = {
+    *("barbell-10", "barbell-20", "barbell-50", "echo-sssp", "echo-ecc", "echo-diam"),
+    *(f"range-{reach}-{topology}-10" for reach in REACHES for topology in TOPOLOGIES),
+    *(f"ising-{side}-{kind}" for side in (16, 32) for kind in ("easy", "hard")),
+    *("city-paris", "city-shanghai", "city-la", "city-london"),
+}
+GRAPHLAND = {
+    *("hm-categories", "pokec-regions", "web-topics", "tolokers-2", "city-reviews", "artnet-exp"),
+    *("web-fraud", "hm-prices", "avazu-ctr", "city-roads-m", "city-roads-l", "twitch-views"),
+    *("artnet-views", "web-traffic"),
+}
 
 
 def test_every_set_of_the_paper_is_there() -> None:
-    assert set(CATALOGUE) == PAPER
+    assert set(CATALOGUE) == PAPER | LONG_RANGE | GRAPHLAND
     assert set(ALIASES.values()) <= PAPER
     assert not set(ALIASES) & PAPER
 
@@ -64,6 +76,8 @@ def test_every_set_can_be_generated_or_fetched() -> None:
         ("transfer-ring-25", "transfer-ring-25"),
         ("transfer-line-10-carry", "transfer-line-10-carry"),
         ("property-sssp-true", "property-sssp-true"),
+        ("Range_Shell_Grid_4", "range-shell-grid-4"),
+        ("City-Roads-M", "city-roads-m"),
     ],
 )
 def test_words(word: str, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Every data set of the paper, and the user's own graphs, in one form.
+"""Every data set of the paper, tasks of certain range, and the user's own graphs, in one form.
 
 The names below are loaded when they are first asked for, so that the ``grama`` command can list
 data sets, and say that a file is not there, without waiting for torch.
@@ -10,8 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from torch_grama.datasets.barbell import generate_barbell
     from torch_grama.datasets.catalogue import CATALOGUE, load
     from torch_grama.datasets.compact import CompactGraphs
+    from torch_grama.datasets.echo import generate_echo
     from torch_grama.datasets.entry import Entry, Published
     from torch_grama.datasets.errors import (
         DatasetError,
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     )
     from torch_grama.datasets.graph_property import generate_property
     from torch_grama.datasets.graph_transfer import generate_transfer
+    from torch_grama.datasets.ising import generate_ising
     from torch_grama.datasets.own_data import load_path
+    from torch_grama.datasets.range_tasks import generate_range
     from torch_grama.datasets.sbm import generate_cluster, generate_pattern
     from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric
     from torch_grama.datasets.transforms import RWSE, LapPE, LocalDegreeProfile, apply_transforms
@@ -43,22 +47,30 @@ __all__ = [
     "Published",
     "UnsafePickleError",
     "apply_transforms",
+    "generate_barbell",
     "generate_cluster",
+    "generate_echo",
+    "generate_ising",
     "generate_pattern",
     "generate_property",
+    "generate_range",
     "generate_transfer",
     "load",
     "load_path",
 ]
 
 _HOMES = {
+    "barbell": ("generate_barbell",),
     "catalogue": ("CATALOGUE", "load"),
     "compact": ("CompactGraphs",),
+    "echo": ("generate_echo",),
     "entry": ("Entry", "Published"),
     "errors": ("DatasetError", "DatasetMissingError", "DownloadError", "UnsafePickleError"),
     "graph_property": ("generate_property",),
     "graph_transfer": ("generate_transfer",),
+    "ising": ("generate_ising",),
     "own_data": ("load_path",),
+    "range_tasks": ("generate_range",),
     "sbm": ("generate_cluster", "generate_pattern"),
     "task_data": ("FeatureEncoding", "Fold", "GraphTaskData", "Metric"),
     "transforms": ("RWSE", "LapPE", "LocalDegreeProfile", "apply_transforms"),

@@ -6,13 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from torch_grama.datasets import (
+    barbell,
     citation,
+    echo,
     graph_property,
     graph_transfer,
     heterophilous,
+    ising,
+    large_graphs,
     malnet_tiny,
     molecules,
     peptides,
+    range_tasks,
     sbm,
     superpixels,
     temporal,
@@ -41,10 +46,23 @@ CATALOGUE: dict[str, Entry] = {
         *citation.ENTRIES,  # cora, citeseer, pubmed
         *superpixels.ENTRIES,  # mnist-superpixels, cifar10-superpixels
         *temporal.ENTRIES,  # chickenpox, pedalme, wikimath
+        *barbell.ENTRIES,  # barbell-{10,20,50}
+        *range_tasks.ENTRIES,  # range-{power,shell,ball}-{line,grid,er,ba,sbm}-10
+        *echo.ENTRIES,  # echo-{sssp,ecc,diam}
+        *ising.ENTRIES,  # ising-{16,32}-{easy,hard}
+        *large_graphs.ENTRIES,  # city-{paris,shanghai,la,london}, the sets of GraphLand
     )
 }
-"""Name to entry; transfer sets exist for every distance, listed or not."""
+"""Name to entry; generated sets exist for every distance and size, listed or not."""
 
+_GENERATED = {
+    "transfer": graph_transfer.transfer_entry,
+    "property": graph_property.property_entry,
+    "barbell": barbell.barbell_entry,
+    "range": range_tasks.range_entry,
+    "echo": echo.echo_entry,
+    "ising": ising.ising_entry,
+}
 _KINDS: dict[type, OptionKind] = {bool: "flag", int: "whole", float: "number"}
 
 
@@ -114,8 +132,9 @@ def find(name: str) -> Entry:
     r"""Returns the entry of a name.
 
     Case and underscores do not matter. Beside the listed names there are
-    ``transfer-<topology>-<distance>[-<variant>]`` for any distance and
-    ``property-<task>[-<labels>]``.
+    ``transfer-<topology>-<distance>[-<variant>]`` for any distance, ``property-<task>[-<labels>]``,
+    ``barbell-<size>``, ``range-<reach>-<topology>-<hops>[-<variant>]``, ``echo-<task>-published``
+    and ``ising-<side>-<kind>``.
 
     Args:
         name (str): The word.
@@ -126,11 +145,10 @@ def find(name: str) -> Entry:
     word = canonical_name(name)
     if word in CATALOGUE:
         return CATALOGUE[word]
+    make = _GENERATED.get(word.partition("-")[0])
     try:
-        if word.startswith("transfer-"):
-            return graph_transfer.transfer_entry(word)
-        if word.startswith("property-"):
-            return graph_property.property_entry(word)
+        if make is not None:
+            return make(word)
     except ValueError as error:
         raise DatasetError(f"There is no data set '{name}'. {error}") from error
     raise unknown_name(name)

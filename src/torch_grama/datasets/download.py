@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import itertools
+import re
 import ssl
 import time
 import urllib.error
@@ -90,6 +92,7 @@ class _Download:
         self.partial = target.with_name(f".{file.name}.part")
         self.progress = progress
         self.timeout = timeout
+        self.announced: dict[str, str] = {}  # what a hub says about the file it redirects to
 
     def run(self, attempts: int, sleep: Callable[[float], None]) -> None:
         reasons: dict[str, str] = {}
@@ -133,7 +136,7 @@ class _Download:
         offset = partial.stat().st_size if partial.exists() else 0
         with self._open(url, offset) as response:
             resumed = self._receive(response, offset)
-        fault = file.find_fault(partial)
+        fault = file.find_fault(partial) or _differs(partial, self.announced)
         if fault is not None:
             partial.unlink()
             what = "continued file" if resumed else "file"
@@ -143,13 +146,15 @@ class _Download:
         headers = {"User-Agent": "torch-grama", "Accept-Encoding": "identity"}
         if offset:
             headers["Range"] = f"bytes={offset}-"
+        redirects = _SafeRedirects()
         opener = urllib.request.build_opener(
-            urllib.request.HTTPSHandler(context=ssl.create_default_context()), _SafeRedirects()
+            urllib.request.HTTPSHandler(context=ssl.create_default_context()), redirects
         )
         try:
             response: http.client.HTTPResponse = opener.open(
                 urllib.request.Request(url, headers=headers), timeout=self.timeout
             )
+            self.announced = redirects.announced
             return response
         except urllib.error.HTTPError as error:
             error.close()
@@ -228,7 +233,13 @@ class _Download:
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, but never from an encrypted to an open connection."""
+    """Follows redirects, but never from an encrypted to an open connection.
+
+    A model hub says size and sha256 of a large file where it redirects to its store.
+    """
+
+    def __init__(self) -> None:
+        self.announced: dict[str, str] = {}
 
     def redirect_request(
         self,
@@ -244,7 +255,22 @@ class _SafeRedirects(urllib.request.HTTPRedirectHandler):
             raise _Failure(
                 f"the server redirects to '{newurl}', which is not encrypted", permanent=True
             )
+        for name in ("size", "etag"):
+            if value := headers.get(f"X-Linked-{name}"):
+                self.announced[name] = value.removeprefix("W/").strip('"')
         return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _differs(path: Path, announced: dict[str, str]) -> str | None:
+    """What in a file differs from what a hub announces; its tag is a sha256 or says nothing."""
+    size, tag = path.stat().st_size, announced.get("etag", "").lower()
+    if announced.get("size", str(size)) != str(size):
+        return f"it has {size} bytes where the hub announces {announced['size']}"
+    if re.fullmatch("[0-9a-f]{64}", tag) is None:
+        return None
+    with path.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    return None if found == tag else f"its sha256 is {found}, not {tag}"
 
 
 def _is_page(head: bytes) -> bool:

@@ -32,8 +32,8 @@ FORMS = (
 )
 """The forms in which a user's own graphs are read."""
 
-# Sets that exist for every distance or choice of labels, listed or not.
-_OPEN = ("transfer-", "property-")
+# Sets that exist for every distance, size or choice of labels, listed or not.
+_OPEN = ("transfer-", "property-", "barbell-", "range-", "echo-", "ising-")
 _TABLE = Path(__file__).with_name("catalogue.json")
 
 

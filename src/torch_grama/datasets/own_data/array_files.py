@@ -6,6 +6,7 @@ import pickle
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,6 +35,13 @@ from torch_grama.datasets.task_data import Fold, Level
 _ARRAYS = ("node_features", "node_labels", "edges")
 _NPZ_MASKS = ("train_masks", "val_masks", "test_masks")
 _MASKS = ("train_mask", "val_mask", "test_mask")
+# what an array takes, under its old and its new name; there is no code in it
+_MAKE_ARRAY = np.ndarray(0).__reduce__()[0]
+_NUMPY_NAMES: list[Any] = [
+    *(np.ndarray, np.dtype, *{type(np.dtype(code)) for code in "?bhilBHILefd"}),
+    (_MAKE_ARRAY, "numpy.core.multiarray._reconstruct"),
+    (_MAKE_ARRAY, "numpy._core.multiarray._reconstruct"),
+]
 _KNOWN = {"x", "edge_index", "edge_attr", "edge_weight", "y", "split", "num_nodes", *_MASKS}
 
 
@@ -120,7 +128,7 @@ def read_torch_file(path: Path, options: Options) -> ParsedGraphs:
     belong to the nodes where ``y`` has a row a node, to the graphs otherwise. The file is loaded
     with ``weights_only=True``: nothing in it is run.
     """
-    stored = [_attributes(path, item) for item in _items(path, _load_torch(path))]
+    stored = [_attributes(path, item) for item in load_graphs(path)]
 
     def where(graph: int) -> str:
         return f"'{path}'" if len(stored) == 1 else f"'{path}', graph {graph}"
@@ -162,11 +170,29 @@ def read_torch_file(path: Path, options: Options) -> ParsedGraphs:
     )
 
 
+def load_graphs(path: Path) -> Sequence[Data]:
+    r"""Loads a graph, or a list of them, as saved with :func:`torch.save`; nothing in it is run."""
+    loaded = _load_torch(path)
+    if isinstance(loaded, Data):
+        return [loaded]
+    if isinstance(loaded, list | tuple) and all(isinstance(item, Data) for item in loaded):
+        if loaded:
+            return loaded
+        raise DatasetError(f"'{path}' holds an empty list: save at least one graph.")
+    inside = ""
+    if isinstance(loaded, tuple) and any(isinstance(item, Data | dict) for item in loaded):
+        inside = ", probably the processed file of a data set: save list(dataset) instead"
+    raise DatasetError(
+        f"'{path}' holds a {type(loaded).__name__}{inside}: save a torch_geometric Data or a list "
+        f"of them."
+    )
+
+
 def _load_torch(path: Path) -> object:
     # Leaving the block takes its names away again, so those that PyG has allowed for its own
     # caches must not be among them.
     allowed = torch.serialization.get_safe_globals()
-    needed = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
+    needed = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage, *_NUMPY_NAMES]
     try:
         with torch.serialization.safe_globals([name for name in needed if name not in allowed]):
             return torch.load(path, map_location="cpu", weights_only=True)
@@ -182,22 +208,6 @@ def _load_torch(path: Path) -> object:
             f"'{path}' is not a whole file of torch.save ({type(error).__name__}: {reason}): save "
             f"it again."
         ) from error
-
-
-def _items(path: Path, loaded: object) -> Sequence[object]:
-    if isinstance(loaded, Data):
-        return [loaded]
-    if isinstance(loaded, list | tuple) and all(isinstance(item, Data) for item in loaded):
-        if loaded:
-            return loaded
-        raise DatasetError(f"'{path}' holds an empty list: save at least one graph.")
-    inside = ""
-    if isinstance(loaded, tuple) and any(isinstance(item, Data | dict) for item in loaded):
-        inside = ", probably the processed file of a data set: save list(dataset) instead"
-    raise DatasetError(
-        f"'{path}' holds a {type(loaded).__name__}{inside}: save a torch_geometric Data or a list "
-        f"of them."
-    )
 
 
 def _attributes(path: Path, item: object) -> Mapping[str, object]:

@@ -1,0 +1,96 @@
+"""Barbells and range tasks: targets written out, sizes exact, the same from a seed."""
+
+import networkx as nx
+import numpy as np
+import pytest
+from torch_geometric.utils import to_networkx
+
+from torch_grama.datasets.barbell import generate_barbell
+from torch_grama.datasets.catalogue import find
+from torch_grama.datasets.range_tasks import (
+    REACHES,
+    TOPOLOGIES,
+    VARIANTS,
+    generate_range,
+    reach_weights,
+    task_influence,
+)
+from torch_grama.datasets.statistics import compare
+from torch_grama.datasets.storage import Storage
+
+
+def test_a_barbell_asks_for_the_mean_of_the_other_clique() -> None:
+    graph = generate_barbell(5, counts=(1, 1, 1))[0]
+    expected = nx.barbell_graph(5, 0)
+    assert set(to_networkx(graph, to_undirected=True).edges) == set(expected.edges)
+    x, y = graph.x.flatten(), graph.y.flatten()
+    assert (x[:5] <= 0).all()
+    assert (x[5:] >= 0).all()
+    assert float(x.abs().max()) <= 2 * 15**0.5
+    assert np.allclose(y[:5], x[5:].mean())
+    assert np.allclose(y[5:], x[:5].mean())
+
+
+@pytest.mark.parametrize("size", [10, 50])
+def test_whoever_knows_the_intervals_alone_pays_one(size) -> None:
+    y = generate_barbell(size, counts=(900, 0, 0)).columns["y"].values.reshape(900, 2, size)
+    middle = np.array([1, -1])[:, None] * (3 * size) ** 0.5
+    assert float(((y - middle) ** 2).mean()) == pytest.approx(1, rel=0.1)
+
+
+@pytest.mark.parametrize("reach", REACHES)
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_range_targets_are_the_sums_of_the_formula(reach, topology, variant) -> None:
+    graph = generate_range(reach, topology, 3, variant, counts=(2, 0, 0))[1]
+    drawn = to_networkx(graph, to_undirected=True)
+    x = graph.x.flatten().double().numpy()
+    loops = nx.to_numpy_array(drawn, nodelist=range(len(x))) + np.eye(len(x))
+    scale = np.diag(loops.sum(axis=1) ** -0.5)
+    power = np.linalg.matrix_power(scale @ loops @ scale, 3)
+    for node in range(0, len(x), 7):
+        hops = nx.single_source_shortest_path_length(drawn, node)
+        inside = [j for j, d in hops.items() if (d == 3 if reach == "shell" else d <= 3)]
+        weight = power[node] if reach == "power" else np.zeros(len(x))
+        if reach != "power" and inside:
+            weight[inside] = 1 / len(inside)
+        pair = x if variant == "copy" else (x[node] - x) ** 2
+        assert float(graph.y[node]) == pytest.approx(float(weight @ pair), abs=1e-5)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_influence_of_a_task_is_its_derivative(variant) -> None:
+    x = np.random.RandomState(0).standard_normal((1, 8))
+    ring = np.abs(np.subtract.outer(np.arange(8), np.arange(8)))[None]
+    ring = (ring == 1) | (ring == 7)
+    weights = reach_weights(ring, "shell", 2)[0]
+
+    def targets(values):
+        pairs = values if variant == "copy" else (values[:, None] - values) ** 2
+        return (weights * pairs).sum(axis=1)
+
+    step = 1e-5 * np.eye(8)
+    slope = np.stack([targets(x[0] + h) - targets(x[0] - h) for h in step], axis=1) / 2e-5
+    found = task_influence(ring, x, "shell", 2, variant)[0]
+    assert np.allclose(found, np.abs(slope), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["barbell-10", "range-ball-line-2", "range-power-line-10-copy"])
+def test_statistics_and_seeds(name, tmp_path) -> None:
+    entry = find(name)
+    first, again = (entry.load(Storage(tmp_path)) for _ in range(2))
+    other = entry.load(Storage(tmp_path), seed=7)
+    assert first.graphs.fingerprint() == again.graphs.fingerprint()
+    assert first.graphs.fingerprint() != other.graphs.fingerprint()
+    assert not [row for row in compare(first, entry.published) if row.agrees is False]
+    assert first.metric.name == "mse"
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [("barbell-1", "barbell-50"), ("barbell-x", "barbell-50"), ("range-power-line-11", "1 to 10")]
+    + [(word, "range-shell-grid-10") for word in ("range-line-power-3", "range-shell-grid-3-x")],
+)
+def test_unknown_words_say_what_is_expected(word, hint) -> None:
+    with pytest.raises(ValueError, match=hint):
+        find(word)
