@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -23,9 +24,11 @@ def forget_kernels() -> None:
 
 
 @pytest.fixture
-def _interpreter(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _interpreter(monkeypatch: pytest.MonkeyPatch, no_cover: None) -> Iterator[None]:
+    """Coverage is not measured: it cannot follow kernels, and they would take twice as long."""
     pytest.importorskip("triton", reason="Triton is not installed")
     monkeypatch.setenv("TRITON_INTERPRET", "1")
+    _patch_language_once(monkeypatch)
     forget_kernels()
     launch = kernels._load("triton_sequences")
     # tiny graphs are cut into several runs too
@@ -34,3 +37,23 @@ def _interpreter(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(launch, "_SUM_PROGRAMS", 6)
     yield
     forget_kernels()
+
+
+def _patch_language_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton replaces its whole language at every call of a function inside a kernel, which is most
+    of the time that a kernel takes; once a kernel does."""
+    from triton.runtime import interpreter
+
+    patch = interpreter._patch_lang
+
+    def patch_once(function: Any) -> Any:
+        languages = [interpreter.tl, interpreter.tl.core]
+        seen = [one for one in languages if any(one is v for v in function.__globals__.values())]
+        if all(hasattr(one, "_is_patched") for one in seen):
+            return interpreter._LangPatchScope()
+        scope = patch(function)
+        for one in seen:
+            scope.set_attr(one, "_is_patched", True)
+        return scope
+
+    monkeypatch.setattr(interpreter, "_patch_lang", patch_once)

@@ -62,8 +62,10 @@ def assert_close(ours, judge):
 
 
 class TestRealRows:
-    @pytest.mark.parametrize("channels", [1, 5, 200])
-    @pytest.mark.parametrize(("rows", "count"), [(2, 2), (9, 4), (9, 9), (150, 70), (150, None)])
+    @pytest.mark.parametrize(
+        ("rows", "count", "channels"),
+        [(2, 2, 5), (9, 4, 5), (9, 9, 1), (150, 70, 200), (150, None, 5)],
+    )
     @pytest.mark.parametrize("adds", [False, True])
     def test_are_normed_as_if_alone(self, way, channels, rows, count, adds):
         x, weight, bias, mean, var = make(rows, channels, way)
