@@ -3,15 +3,15 @@ tests may ask for."""
 
 import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
+
+if TYPE_CHECKING:
+    from grama_process import GramaProcess
 
 # A shell makes what it runs in the background deaf to this signal, and all its children too; some
 # tests send it to theirs.
@@ -40,35 +40,15 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-class GramaProcess(subprocess.Popen[str]):
-    """The ``grama`` command as a process of its own, with one thread."""
-
-    def __init__(self, *words: str) -> None:
-        super().__init__(
-            [sys.executable, "-m", "torch_grama", *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ
-            | {"PYTHONPATH": str(Path(__file__).parent / "src"), "OMP_NUM_THREADS": "1"},
-        )
-
-    def wait_until(self, condition: Callable[[], object], seconds: float = 1200.0) -> None:
-        """Waits for something that the process does; one that ends before has failed."""
-        end = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < end, "waited too long"
-            assert self.poll() is None, self.communicate()[1]
-            time.sleep(0.02)
-
-
 @pytest.fixture
-def start_grama() -> Iterator[Callable[..., GramaProcess]]:
+def start_grama() -> Iterator[Callable[..., "GramaProcess"]]:
     """Starts the command; what still runs when the test is over is killed."""
+    from grama_process import GramaProcess
+
     started: list[GramaProcess] = []
 
-    def start(*words: str) -> GramaProcess:
-        started.append(GramaProcess(*words))
+    def start(*words: str, **options: object) -> GramaProcess:
+        started.append(GramaProcess(*words, **options))
         return started[-1]
 
     yield start

@@ -1,43 +1,29 @@
 """A run that is killed, or asked to stop, ends after a resume like one that was left alone."""
 
+import itertools
 import os
+import pkgutil
 import signal
-import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 from sample_data import write_graph_file
 
+from grama_process import GramaProcess
 from torch_grama.runs.result import Result
 from torch_grama.training import read_checkpoint
 
-PROJECT = Path(__file__).parents[2]
 # dropout, shuffled batches, a schedule and early stopping are all at work
 SETTINGS = [
-    "--trainer.max_epochs", "24", "--trainer.patience", "16", "--trainer.batch_size", "8",
+    "--trainer.max_epochs", "10", "--trainer.patience", "6", "--trainer.batch_size", "8",
     "--trainer.save_every", "0", "--trainer.accelerator", "cpu", "--model.hidden_channels", "8",
     "--model.dropout", "0.3", "--model.num_layers", "2", "--optimizer.lr", "0.01",
 ]  # fmt: skip
-# A command that sends itself a signal when a function is called for the n-th time.
-INTERRUPTED = """
-import itertools, os, pkgutil, sys
-from torch_grama.cli import main
-
-owner, name, count, number, *words = sys.argv[1:]
-owner, calls = pkgutil.resolve_name(owner), itertools.count(1)
-original = getattr(owner, name)
-
-def counted(*given, **named):
-    if next(calls) == int(count):
-        os.kill(os.getpid(), int(number))
-    return original(*given, **named)
-
-setattr(owner, name, counted)
-sys.exit(main(words))
-"""
-STEP = ("torch.optim.AdamW", "step")
+STEP = ("torch.optim:AdamW", "step")
 WRITE = ("os", "replace")
 
 pytestmark = [
@@ -46,20 +32,39 @@ pytestmark = [
 ]
 
 
-def start(*words: str, interrupt: tuple[object, ...] = ()) -> subprocess.Popen[str]:
-    """Starts ``grama train``; ``interrupt`` says where: (owner, function, call, signal)."""
-    code = ["-c", INTERRUPTED, *map(str, interrupt)] if interrupt else ["-m", "torch_grama"]
-    return subprocess.Popen(
-        [sys.executable, *code, "train", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(PROJECT / "src"), "OMP_NUM_THREADS": "1"},
-    )
+def signal_itself(owner_name: str, name: str, count: int, number: int) -> None:
+    """Makes a process send itself a signal when a function is called for the n-th time."""
+    owner, calls = pkgutil.resolve_name(owner_name), itertools.count(1)
+    original = getattr(owner, name)
+
+    def counted(*given, **named):
+        if next(calls) == count:
+            os.kill(os.getpid(), number)
+        return original(*given, **named)
+
+    setattr(owner, name, counted)
 
 
-def finish(process: subprocess.Popen[str]) -> None:
-    out, err = process.communicate(timeout=240)
+def allow_small_files() -> None:
+    import resource
+
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+
+
+@pytest.fixture
+def train(start_grama):
+    """Starts ``grama train``; ``interrupt`` says where it is: (owner, function, call, signal)."""
+
+    def start(*words: str, interrupt: tuple[object, ...] = ()) -> GramaProcess:
+        before = partial(signal_itself, *interrupt) if interrupt else None
+        return start_grama("train", *words, before=before)
+
+    return start
+
+
+def finish(process: GramaProcess) -> None:
+    out, err = process.communicate()
     assert process.returncode == 0, err
     assert "test accuracy" in out
 
@@ -80,82 +85,65 @@ def assert_same(one: Path, other: Path) -> None:
 def left_alone(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("killed")
     data = write_graph_file(folder / "graphs.jsonl", num_graphs=60)
-    finish(start("--data", str(data), "--run", str(folder / "whole"), *SETTINGS))
+    finish(GramaProcess("train", "--data", str(data), "--run", str(folder / "whole"), *SETTINGS))
     return folder
 
 
 # between two steps, and before files of the run are put in their places
-@pytest.mark.parametrize("moment", [(*STEP, 77), (*WRITE, 24)])
-def test_killed_at_any_moment(left_alone, moment):
+@pytest.mark.parametrize("moment", [(*STEP, 33), (*WRITE, 12)])
+def test_killed_at_any_moment(train, left_alone, moment):
     run = left_alone / f"killed-{moment[1]}-{moment[2]}"
     data = str(left_alone / "graphs.jsonl")
     interrupt = (*moment, int(signal.SIGKILL))
-    process = start("--data", data, "--run", str(run), *SETTINGS, interrupt=interrupt)
-    process.communicate(timeout=240)
+    process = train("--data", data, "--run", str(run), *SETTINGS, interrupt=interrupt)
+    process.communicate()
     assert process.returncode == -signal.SIGKILL
     assert not (run / "result.json").exists()
-    finish(start("--resume", str(run)))
+    finish(train("--resume", str(run)))
     assert_same(run, left_alone / "whole")
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_asked_to_stop(left_alone, number, status):
+def test_asked_to_stop(train, left_alone, number, status):
     run = left_alone / f"stopped-{status}"
     data = str(left_alone / "graphs.jsonl")
     interrupt = (*STEP, 20, int(number))
-    process = start("--data", data, "--run", str(run), *SETTINGS, interrupt=interrupt)
-    _, err = process.communicate(timeout=240)
+    process = train("--data", data, "--run", str(run), *SETTINGS, interrupt=interrupt)
+    _, err = process.communicate()
     assert process.returncode == status
     assert err.rstrip().endswith(f"go on with `grama train --resume {run}`.")
     assert "Traceback" not in err
-    finish(start("--resume", str(run)))
+    finish(train("--resume", str(run)))
     assert_same(run, left_alone / "whole")
 
 
-def test_a_run_in_work_cannot_be_resumed_by_another(left_alone):
+def test_a_run_in_work_cannot_be_resumed_by_another(train, left_alone):
     run = left_alone / "busy"
     data = str(left_alone / "graphs.jsonl")
     interrupt = (*STEP, 20, int(signal.SIGSTOP))
-    process = start("--data", data, "--run", str(run), *SETTINGS, interrupt=interrupt)
-    os.waitpid(process.pid, os.WUNTRACED)  # until it stops
-    second = start("--resume", str(run))
-    _, err = second.communicate(timeout=240)
-    process.kill()
-    process.communicate()
+    process = train("--data", data, "--run", str(run), *SETTINGS, interrupt=interrupt)
+    process.wait_until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
+    second = train("--resume", str(run))
+    _, err = second.communicate()
     assert second.returncode == 2
     assert f"being worked on by another process (number {process.pid})" in err
 
 
-def test_a_full_disk_is_one_sentence(tmp_path):
+def test_a_full_disk_is_one_sentence(start_grama, tmp_path):
     """The largest file allowed is smaller than a checkpoint, which is how a full disk looks."""
-    code = (
-        "import resource, signal, sys\n"
-        "from torch_grama.cli import main\n"
-        "import torch_grama.experiments, torch_grama.cli.train\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))\n"
-        "sys.exit(main(sys.argv[1:]))"
-    )
     data = write_graph_file(tmp_path / "graphs.jsonl", num_graphs=20)
-    words = ["train", "--data", str(data), "--run", str(tmp_path / "run")]
-    result = subprocess.run(
-        [sys.executable, "-c", code, *words, *SETTINGS, "--trainer.max_epochs", "2"],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(PROJECT / "src"), "OMP_NUM_THREADS": "1"},
-        timeout=240,
-        check=False,
-    )
-    assert result.returncode == 1
-    assert "Traceback" not in result.stderr
-    assert "could not be written" in result.stderr
+    words = ["--data", str(data), "--run", str(tmp_path / "run"), *SETTINGS]
+    process = start_grama("train", *words, before=allow_small_files)
+    _, err = process.communicate()
+    assert process.returncode == 1
+    assert "Traceback" not in err
+    assert "could not be written" in err
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are found in /proc")
 @pytest.mark.parametrize(
     "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
 )
-def test_two_processes_lose_one_and_end_as_one_does(tmp_path, number):
+def test_two_processes_lose_one_and_end_as_one_does(train, tmp_path, number):
     write_graph_file(tmp_path / "graphs.jsonl")
     # on CPUs each process norms its share of a batch: layer norm has no shares
     words = [
@@ -164,18 +152,15 @@ def test_two_processes_lose_one_and_end_as_one_does(tmp_path, number):
         "--model.norm", "layer_norm", "--run",
     ]  # fmt: skip
     alone, pair = tmp_path / "alone", tmp_path / "pair"
-    finish(start(*words, str(alone)))
-    process = start(*words, str(pair), "--trainer.devices", "2")
-    assert process.stderr is not None
-    while not (line := process.stderr.readline()).startswith("epoch 1/"):
-        assert line, "the run ended before its first epoch"
+    finish(train(*words, str(alone)))
+    process = train(*words, str(pair), "--trainer.devices", "2")
+    process.wait_until(lambda: "\nepoch 1/" in process.read()[1])
     if number == signal.SIGKILL:
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        workers = [c for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
-        os.kill(int(workers[-1]), number)
+        children = psutil.Process(process.pid).children()
+        [child for child in children if "spawn_main" in " ".join(child.cmdline())][-1].kill()
     else:
         process.send_signal(number)
-    _, said = process.communicate(timeout=120)
+    _, said = process.communicate()
     if number == signal.SIGKILL:
         assert process.returncode == 1
         assert "A training process ended from outside (SIGKILL)" in said
@@ -183,7 +168,7 @@ def test_two_processes_lose_one_and_end_as_one_does(tmp_path, number):
     else:
         assert process.returncode == 143
     assert "Traceback" not in said
-    finish(start("--resume", str(pair)))
+    finish(train("--resume", str(pair)))
     one, two = (Result.load(run / "result.json") for run in (alone, pair))
     assert two.epochs == one.epochs == 30
     assert two.losses == pytest.approx(one.losses, rel=1e-3)
