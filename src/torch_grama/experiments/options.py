@@ -8,7 +8,7 @@ import types
 from argparse import ArgumentError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -97,8 +97,9 @@ def read_value(annotation: object, value: object) -> object:
     Raises:
         ValueError: It cannot be; the message says what can, the nearest choices first.
     """
-    parser = ArgumentParser(exit_on_error=False, add_help=False)
-    parser.add_argument("--value", type=annotation)
+    if type(value) is annotation and not isinstance(value, str):
+        return value
+    parser = _build_parser(annotation, str(annotation))
     try:
         if value is None and type(None) not in get_args(annotation):
             raise ArgumentError(None, "the parser lets null pass for every type")
@@ -109,6 +110,14 @@ def read_value(annotation: object, value: object) -> object:
     except (ArgumentError, SystemExit) as error:
         raise ValueError(describe_type(annotation, value)) from error
     return found.as_dict() if isinstance(found, Namespace) else found
+
+
+@cache
+def _build_parser(annotation: object, _order: str) -> ArgumentParser:
+    """Kept, for it takes long to build; unions of the same types in another order are equal."""
+    parser = ArgumentParser(exit_on_error=False, add_help=False)
+    parser.add_argument("--value", type=annotation)
+    return parser
 
 
 def describe_type(annotation: object, value: object = "") -> str:
