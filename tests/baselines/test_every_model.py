@@ -305,6 +305,7 @@ def test_forward_changes_nothing_but_running_statistics(word):
 
 
 @pytest.mark.slow
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     "word", [*COMPILED, *(pytest.param(word, marks=pytest.mark.long) for word in COMPILED_SLOWLY)]
 )

@@ -29,7 +29,7 @@ def small_graphs(word: str, level: str, dtype: torch.dtype) -> GraphTaskData:
     """Graphs of very different sizes with edge attributes, in two classes."""
     generator = torch.Generator().manual_seed(0)
     graphs = []
-    for number in range(46):
+    for number in range(28):
         size = 4 + number % 9
         step = torch.arange(size)
         start = torch.randint(size, (number % 5,), generator=generator)
@@ -49,7 +49,7 @@ def small_graphs(word: str, level: str, dtype: torch.dtype) -> GraphTaskData:
     return GraphTaskData(
         "graphs",
         graphs,
-        [Fold(order[:34], order[34:40], order[40:])],
+        [Fold(order[:18], order[18:23], order[23:])],
         level,
         "classification",
         Metric("accuracy", True),
@@ -67,7 +67,7 @@ def build(word, level, device, capturable):
     config = ModelConfig(word, 8, {"num_layers": 2})
     model = assemble_model(config, DataFacts.of(data), data.num_outputs).to(dtype)
     # Adam makes whole steps of gradients that are zero but for rounding
-    optimizer = OptimizerSettings("adam" if device == "cpu" else "sgd", lr=0.01)
+    optimizer = OptimizerSettings("sgd", lr=0.01)
     task = GraphTask.for_data(model, data, optimizer)
     module = GraphDataModule(data, 0, TrainerSettings(batch_size=5, seed=3))
     initialize_lazily(task, module.example())
@@ -78,9 +78,10 @@ def build(word, level, device, capturable):
 
 
 @pytest.mark.slow
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("word", "level"), CASES)
 @pytest.mark.parametrize("device", DEVICES)
-def test_twenty_steps_are_those_of_batches_without_padding(word, level, device):
+def test_steps_are_those_of_batches_without_padding(word, level, device):
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")
     plain, source, _, optimizer = build(word, level, device, capturable=False)
@@ -93,7 +94,7 @@ def test_twenty_steps_are_those_of_batches_without_padding(word, level, device):
     for task in (plain, twin):
         task.train()
     with NoChance():
-        for epoch in range(3):
+        for epoch in range(2):
             for batch, plan in zip(
                 source.batches(epoch, 0), planned.batches(epoch, 0), strict=True
             ):

@@ -103,6 +103,7 @@ def test_it_learns_classes_of_nodes(word, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.no_cover
 @pytest.mark.parametrize("word", [word for word in MODELS if word != "resnet-adj"])
 def test_it_learns_classes_of_graphs(word, tmp_path):
     losses = train(word, graph_task(reads_series_alone(word)), tmp_path)

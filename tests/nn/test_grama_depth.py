@@ -8,7 +8,7 @@ from torch_geometric.nn import GATv2Conv, GCNConv, GraphConv, SAGEConv, Transfor
 from torch_grama.analysis import influence_by_distance
 from torch_grama.nn import GRAMA, GatedGCNConv, GPSLayer, NormedConv, RootedGCNConv
 
-CHANNELS, NODES = 32, 100
+CHANNELS, NODES = 32, 60
 NAMES = ["gcn", "gatedgcn", "gin", "gps", "neighbor-sum"]
 MODULES = {
     "GCNConv": lambda: GCNConv(CHANNELS, CHANNELS),
@@ -60,8 +60,9 @@ def scales(backbone, seed, graph, **options):
 
 
 @backbones
+@pytest.mark.no_cover
 @pytest.mark.parametrize("coefficients", ["selective", "naive"])
-@pytest.mark.parametrize(("seq_len", "num_blocks"), [(2, 2), (8, 2), (8, 16), (16, 8), (64, 2)])
+@pytest.mark.parametrize(("seq_len", "num_blocks"), [(2, 2), (8, 16), (64, 2)])
 def test_states_and_gradients_keep_their_scale(backbone, coefficients, seq_len, num_blocks, graph):
     options = {"seq_len": seq_len, "num_blocks": num_blocks, "coefficients": coefficients}
     measured = torch.stack([scales(backbone, seed, graph, **options) for seed in range(3)])
