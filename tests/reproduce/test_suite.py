@@ -1,12 +1,16 @@
 import pytest
 
 from torch_grama.datasets.catalogue import CATALOGUE
-from torch_grama.experiments.data_facts import load_data
+from torch_grama.datasets.task_data import FeatureEncoding
+from torch_grama.experiments.assembly import assemble_model
+from torch_grama.experiments.config import RunConfig
+from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.defaults import make_config
+from torch_grama.experiments.settings import check_settings
 from torch_grama.report.metric_scale import SCALES
 from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
 from torch_grama.reproduce.config_files import CONFIGS
-from torch_grama.reproduce.reproduction import plan_runs
+from torch_grama.reproduce.reproduction import plan_runs, resolve_row
 from torch_grama.reproduce.suite import SuiteError, find_suite, list_suites, read_suite
 
 SUITES = list_suites(CONFIGS)
@@ -14,6 +18,7 @@ EXPERIMENTS = {
     *("transfer", "property", "lrgb", "malnet", "hetero", "hetero-extended", "benchmarks"),
     *("temporal", "runtime", "ablation-selective", "ablation-depth", "ablation-width", "summary"),
 }
+LONG_RANGE = {"barbell", "ranges", "echo", "ising"}
 
 
 def write(tmp_path, text):
@@ -22,7 +27,7 @@ def write(tmp_path, text):
 
 
 def test_every_experiment_of_the_paper_is_there():
-    assert {suite.name for suite in SUITES} == EXPERIMENTS
+    assert {suite.name for suite in SUITES} == EXPERIMENTS | LONG_RANGE
 
 
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
@@ -42,7 +47,7 @@ def test_suites_name_what_exists(suite):
         assert set(budget.models) <= set(suite.models)
 
 
-@pytest.mark.parametrize("name", sorted(EXPERIMENTS - {"runtime", "summary"}))
+@pytest.mark.parametrize("name", sorted((EXPERIMENTS | LONG_RANGE) - {"runtime", "summary"}))
 def test_columns_are_those_of_the_paper(name):
     suite = find_suite(name, CONFIGS)
     printed = {number.data for table in suite.tables for number in read_paper_numbers(table)}
@@ -60,6 +65,27 @@ def test_every_row_on_generated_data_makes_a_configuration(name, tmp_path):
     for run in runs:
         config = make_config(run.settings)
         assert load_data(config.data).name.startswith(columns[run.data].name)
+
+
+@pytest.mark.parametrize("name", sorted(LONG_RANGE))
+def test_models_of_long_range_suites_are_of_one_size(name):
+    suite = find_suite(name, CONFIGS)
+    for column in suite.data:
+        entry = CATALOGUE[column.name]
+        facts = DataFacts(
+            *(entry.level, entry.kind, entry.metric, entry.num_outputs),
+            FeatureEncoding("float", entry.published.num_features),
+            FeatureEncoding("none", 0),
+            num_graphs=2,
+        )
+        sizes = []
+        for row in suite.models:
+            settings = resolve_row(suite, column, row, {})
+            config = RunConfig.from_settings(check_settings(("in the suite", settings)))
+            model = assemble_model(config.model, facts, 1)
+            sizes.append(sum(parameter.numel() for parameter in model.parameters()))
+        middle = (max(sizes) + min(sizes)) / 2
+        assert max(sizes) <= 1.05 * middle, dict(zip(suite.models, sizes, strict=True))
 
 
 def test_nested_and_dotted_settings_are_the_same(tmp_path):

@@ -17,8 +17,10 @@ from torch_grama.reproduce.suite import list_suites
 
 SUITES = list_suites(CONFIGS)
 # Rows of the paper that no model here stands for: a variant of attention or of a layer that is
-# not provided, degrees as encodings, and numbers of another evaluation of a model that is here.
+# not provided, degrees as encodings, numbers of another evaluation of a model that is here, and
+# later systems.
 WITHOUT_MODEL = {
+    *("ghr", "grit", "onda", "sonar"),
     "gat-sep",
     "gps-bigbird",
     *(f"{word}+deg" for word in ("gcn", "gat", "gps-gcn", "gps-gat")),

@@ -113,7 +113,7 @@ def resolve_row(
         settings |= {k: v for k, v in changes.items() if not k.startswith(MODEL)}
     else:
         named = settings_of_row(row, MODELS)
-        own = suite.rows.get(row, {})
+        own = {**suite.rows.get(row, {}), **suite.rows.get(f"{column.label}/{row}", {})}
         settings = {**suite.defaults, **column.changes, **own, **changes, **named}
         if "model.seq_len" in settings:
             settings.pop("model.num_layers", None)

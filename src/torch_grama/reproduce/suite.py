@@ -57,7 +57,8 @@ class Suite:
     budgets: Mapping[str, Budget]  # what smoke, short and paper mean here
     # settings under dotted names for rows without a configuration of their own
     defaults: Mapping[str, object]
-    rows: Mapping[str, Mapping[str, object]]  # further ones for single rows, by their names
+    # further ones for single rows, by their names, or for one cell by "label/row"
+    rows: Mapping[str, Mapping[str, object]]
     space: str  # the file in configs/spaces that its rows are tuned with, without its suffix
     notes: tuple[str, ...]  # sentences to print below the table
     folder: Path  # where the configurations of its rows lie
