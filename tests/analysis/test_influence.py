@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import time
 
 import networkx as nx
 import pytest
@@ -8,9 +9,15 @@ from analysis_graphs import MessagePassingStack, grama, graph, path_edges
 from coefficient_strategies import quick, seeds
 from hypothesis import given
 from hypothesis import strategies as st
+from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
-from torch_grama.analysis import ModelInput, hop_distance, influence_by_distance
+from torch_grama.analysis import (
+    ModelInput,
+    hop_distance,
+    influence_by_distance,
+    influence_of_task,
+)
 from torch_grama.analysis.influence import confidence
 
 
@@ -171,7 +178,7 @@ def test_many_goals_are_handled_in_parts(monkeypatch):
     goals = torch.eye(9, dtype=torch.bool)
     expected = hop_distance(path_edges(9), 9, goals)
     assert torch.equal(expected, (torch.arange(9) - torch.arange(9)[:, None]).abs())
-    monkeypatch.setattr("torch_grama.analysis.influence._CHUNK_NUMBERS", 20)
+    monkeypatch.setattr("torch_grama.analysis.hops._CHUNK_NUMBERS", 20)
     assert torch.equal(hop_distance(path_edges(9), 9, goals), expected)
 
 
@@ -181,3 +188,86 @@ def test_edges_of_the_domain_of_distances():
     assert hop_distance(nothing, 0, torch.zeros(0, dtype=torch.bool)).size() == (0,)
     with pytest.raises(ValueError, match=r"boolean of shape \[2\] or \[M, 2\] \(got torch.int64"):
         hop_distance(nothing, 2, torch.tensor([0, 1]))
+
+
+class _Called(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x, edge_index, *rest):
+        return self.model(x, edge_index)
+
+
+def _chain(num_nodes):
+    line = torch.stack([torch.arange(num_nodes - 1), torch.arange(1, num_nodes)])
+    return torch.cat([line, line.flip(0)], dim=1)
+
+
+def _pyg_total_influence(model, x, edge_index, hops):
+    pyg = pytest.importorskip("torch_geometric.utils")
+    if not hasattr(pyg, "total_influence"):
+        pytest.skip("an older torch_geometric")
+    data = Data(x=x, edge_index=edge_index)
+    return pyg.total_influence(model, data, hops, normalize=False)
+
+
+@pytest.mark.parametrize("num_nodes", [12, 90])  # one by one, and several at a time
+def test_absolute_influence_is_that_of_pyg(num_nodes):
+    torch.manual_seed(0)
+    x, edge_index = torch.randn(num_nodes, 3), _chain(num_nodes)
+    model = GCN(3, 8, 2, 2).eval()
+    found = influence_by_distance(
+        _Called(model), ModelInput(x, edge_index), exact=True, norm="absolute"
+    )
+    total, breadth = _pyg_total_influence(model, x, edge_index, 3)
+    assert found.total[:4] == pytest.approx(total.tolist(), rel=1e-5, abs=1e-5)
+    assert found.influence_range == pytest.approx(breadth, rel=1e-4)
+
+
+@pytest.mark.long
+def test_absolute_influence_is_five_times_faster_than_that_of_pyg():
+    torch.manual_seed(0)
+    x, edge_index = torch.randn(1000, 8), _chain(1000)
+    model = GCN(8, 32, 8, 3).eval()
+    start = time.process_time()
+    influence_by_distance(_Called(model), ModelInput(x, edge_index), exact=True, norm="absolute")
+    middle = time.process_time()
+    _pyg_total_influence(model, x, edge_index, 9)
+    assert time.process_time() - middle > 5 * (middle - start)
+
+
+def test_nodes_that_see_everything_are_not_taken_together():
+    class Global(torch.nn.Module):
+        def forward(self, x, edge_index, *rest):
+            # node 70, and no other, sees the far end
+            late = torch.arange(len(x))[:, None] == 70
+            return x + late * x[:1].square()
+
+    x = torch.rand(100, 2) + 0.5
+    graph = ModelInput(x, _chain(100))
+    found = influence_by_distance(Global(), graph, exact=True)
+    assert found.total[0] == pytest.approx(2)
+    assert found.total[1:64] == [0.0] * 63
+    assert found.beyond == pytest.approx(4 * float(x[0].square().sum()) / 100, rel=1e-4)
+
+
+def test_the_influence_of_a_task_is_measured_alike():
+    graphs = [ModelInput(torch.randn(n, 1), _chain(n)) for n in (4, 6)]
+    matrices = [torch.diag(torch.ones(n - 2), 2) for n in (4, 6)]  # v asks for v + 2
+    for norm in ("square", "absolute"):
+        found = influence_of_task(matrices, graphs, norm=norm)
+        assert found.total[:3] == pytest.approx([0, 0, (2 / 4 + 4 / 6) / 2], rel=1e-4)
+        assert found.exact
+    assert influence_of_task(matrices, graphs).influence_range == pytest.approx(2)
+
+
+def test_sampled_absolute_influence_has_a_stated_error():
+    torch.manual_seed(1)
+    graph = ModelInput(torch.randn(80, 3), _chain(80))
+    model = _Called(GCN(3, 8, 3, 2).eval())
+    exact = influence_by_distance(model, graph, exact=True, norm="absolute")
+    drawn = influence_by_distance(model, graph, exact=False, num_samples=40, norm="absolute")
+    for value, error, true in zip(drawn.total, drawn.total_error, exact.total, strict=True):
+        assert abs(value - true) <= 2 * error + 1e-12
+    assert abs(drawn.influence_range - exact.influence_range) <= 2 * drawn.influence_range_error

@@ -24,7 +24,7 @@ def test_all_rows_equal_the_dense_jacobian():
     seen = []
     for draw in NodeJacobian(model, inputs).draw_all():
         expected = sum(dense_squares(model, inputs, int(node)) for node in draw.nodes)
-        assert torch.allclose(draw.squares, expected, rtol=1e-10, atol=1e-16)
+        assert torch.allclose(draw.strength, expected, rtol=1e-10, atol=1e-16)
         seen += draw.nodes.tolist()
     assert sorted(seen) == list(range(6))
     assert model.training
@@ -34,18 +34,18 @@ def test_samples_are_unbiased_and_reproducible():
     model, inputs = grama(), graph(4)
     jacobian = NodeJacobian(model, inputs)
     assert jacobian.num_passes == 8
-    exact = {int(draw.nodes): draw.squares for draw in jacobian.draw_all()}
+    exact = {int(draw.nodes): draw.strength for draw in jacobian.draw_all()}
     state = torch.get_rng_state()
     draws = list(jacobian.draw_sample(400, seed=3))
     assert torch.equal(torch.get_rng_state(), state)
     for node, expected in exact.items():
-        own = torch.stack([draw.squares for draw in draws if int(draw.nodes) == node])
+        own = torch.stack([draw.strength for draw in draws if int(draw.nodes) == node])
         assert len(own) == 100
         error = 5 * own.std(0) / len(own) ** 0.5
         assert ((own.mean(0) - expected).abs() <= error + 1e-12).all()
         assert (error < expected.max()).all()
     again = next(iter(jacobian.draw_sample(400, seed=3)))
-    assert torch.equal(again.squares, draws[0].squares)
+    assert torch.equal(again.strength, draws[0].strength)
     first_round = [int(draw.nodes) for draw in draws[:4]]
     assert sorted(first_round) == [0, 1, 2, 3]
 
@@ -56,7 +56,7 @@ def test_integer_features_are_differentiated_behind_their_encoder():
     encoded = ModelInput(encoder(inputs.x).detach(), inputs.edge_index)
     draws = NodeJacobian(Encoded(plain, encoder), inputs).draw_all()
     for draw, expected in zip(draws, NodeJacobian(plain, encoded).draw_all(), strict=True):
-        assert torch.allclose(draw.squares, expected.squares)
+        assert torch.allclose(draw.strength, expected.strength)
     with pytest.raises(ValueError, match=r"features of type torch.int64 and MessagePassingStack"):
         NodeJacobian(MessagePassingStack(1), inputs)
 
@@ -66,7 +66,7 @@ def assert_alike(model, other, inputs):
         NodeJacobian(model, inputs).draw_all(), NodeJacobian(other, inputs).draw_all(), strict=True
     )
     for draw, expected in pairs:
-        assert torch.allclose(draw.squares, expected.squares)
+        assert torch.allclose(draw.strength, expected.strength)
 
 
 def test_graph_tasks_are_read_out_node_by_node():
@@ -87,7 +87,7 @@ def test_a_pooling_of_several_parts_is_read_out_node_by_node():
         jacobian = torch.autograd.functional.jacobian(read_out, inputs.x)  # [N, out, N, C]
     squares = jacobian.square().sum((1, 3))
     for draw in NodeJacobian(model, inputs).draw_all():
-        assert torch.allclose(draw.squares, squares[draw.nodes].sum(0))
+        assert torch.allclose(draw.strength, squares[draw.nodes].sum(0))
 
 
 def test_other_graph_tasks_are_read_before_the_pooling():

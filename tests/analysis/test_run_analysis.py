@@ -194,3 +194,16 @@ def test_a_number_that_json_cannot_say_leaves_the_old_file(tmp_path):
         write_analysis(replace(found, influence={"model": broken}), path)
     assert read_analysis(path) == found
     assert len(list(path.parent.iterdir())) == 1
+
+
+def test_the_task_stands_beside_the_model():
+    inputs = [graph(6), graph(9)]
+
+    def far_end(x, edge_index):
+        matrix = torch.zeros(len(x), len(x))
+        matrix[:, 0] = 1  # every node asks for the first
+        return matrix
+
+    found = analyze(MessagePassingStack(2), inputs, task=far_end)
+    expected = sum(sum(range(n)) / n for n in (6, 9)) / 2
+    assert found.influence["the task"].influence_range == pytest.approx(expected, rel=1e-4)

@@ -3,10 +3,13 @@
 import networkx as nx
 import numpy as np
 import pytest
+import torch
 from torch_geometric.utils import to_networkx
 
 from torch_grama.datasets.barbell import generate_barbell
 from torch_grama.datasets.catalogue import find
+from torch_grama.datasets.ising import couplings, local_fields
+from torch_grama.datasets.known_influence import known_influence
 from torch_grama.datasets.range_tasks import (
     REACHES,
     TOPOLOGIES,
@@ -94,3 +97,24 @@ def test_statistics_and_seeds(name, tmp_path) -> None:
 def test_unknown_words_say_what_is_expected(word, hint) -> None:
     with pytest.raises(ValueError, match=hint):
         find(word)
+
+
+def test_known_influence_says_how_far_a_task_asks() -> None:
+    graph = generate_range("shell", "line", 4, "copy", counts=(1, 0, 0))[0]
+    found = known_influence("range-shell-line-4-copy")(graph.x, graph.edge_index)
+    assert torch.allclose(found @ graph.x.double(), graph.y.double(), atol=1e-5)
+    apart = (torch.arange(100)[:, None] - torch.arange(100)).abs()
+    assert set(apart[found > 0].tolist()) == {4}
+    graph = generate_barbell(5, counts=(1, 0, 0))[0]
+    found = known_influence("barbell-5")(graph.x, graph.edge_index)
+    assert torch.allclose(found @ graph.x.double(), graph.y.double(), atol=1e-5)
+    assert known_influence("cora") is None
+
+
+def test_known_influence_of_spins() -> None:
+    spins = np.where(np.random.RandomState(0).random_sample((1, 16, 16)) < 0.5, -1.0, 1.0)
+    found = known_influence("ising-16-hard")(torch.from_numpy(spins.reshape(-1, 1)), None).numpy()
+    moved = spins.copy()
+    moved[0, 3, 4] += 1e-4
+    slope = np.subtract(*(local_fields(s, couplings(16, 0.6)) for s in (moved, spins))) / 1e-4
+    assert np.allclose(np.abs(slope).reshape(-1), found[:, 3 * 16 + 4], atol=1e-3)

@@ -38,7 +38,7 @@ def test_a_node_task_is_analysed_with_another_run_beside_it(node_runs):
     grama, other = node_runs
     said = []
     found = analyze_run(grama, compare=[other], settings=SETTINGS, report=said.append)
-    assert list(found.influence) == ["model", "gcn"]
+    assert list(found.influence) == ["model", "before training", "gcn"]
     assert len(found.blocks) == 1
     assert "predictions" in said
     assert "influence of gcn" in said

@@ -17,8 +17,9 @@ from torch_grama.analysis.coefficient_log import (
     CoefficientSummary,
     summarize_coefficients,
 )
+from torch_grama.analysis.hops import hop_distance
 from torch_grama.analysis.impulse import impulse_response, memory_length
-from torch_grama.analysis.influence import Influence, hop_distance, influence_by_distance
+from torch_grama.analysis.influence import Influence, influence_by_distance, influence_of_task
 from torch_grama.analysis.inputs import GraphLike, ModelInput, read_input
 from torch_grama.analysis.prediction_errors import (
     ClassErrors,
@@ -93,6 +94,7 @@ __all__ = [
     "hop_distance",
     "impulse_response",
     "influence_by_distance",
+    "influence_of_task",
     "influence_spread",
     "is_bibo_stable",
     "is_stable",

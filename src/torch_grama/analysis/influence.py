@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from torch_grama.analysis.inputs import Graphs, check_count, read_input
-from torch_grama.analysis.node_jacobian import JacobianDraw, NodeJacobian
+from torch_grama.analysis.hops import UNREACHABLE, hop_distance
+from torch_grama.analysis.inputs import Graphs, ModelInput, check_batch, check_count, read_input
+from torch_grama.analysis.node_jacobian import JacobianDraw, NodeJacobian, Norm
 from torch_grama.analysis.records import Row, plain_number, plain_row
 
 # Up to this many backward passes the Jacobian is taken as a whole.
@@ -19,11 +20,6 @@ _EXACT_PASSES = 512
 
 # The largest distance of the lists.
 _MAX_HOPS = 64
-
-# Numbers held at once while distances are found.
-_CHUNK_NUMBERS = 2**22
-
-UNREACHABLE = -1
 
 
 @dataclass(frozen=True)
@@ -47,7 +43,13 @@ class Influence:
 
 
 def influence_by_distance(
-    model: Module, data: Graphs, *, exact: bool | None = None, num_samples: int = 32, seed: int = 0
+    model: Module,
+    data: Graphs,
+    *,
+    exact: bool | None = None,
+    num_samples: int = 32,
+    seed: int = 0,
+    norm: Norm = "square",
 ) -> Influence:
     r"""How strongly the output of a node depends on the inputs of nodes :math:`k` hops away
 
@@ -78,6 +80,10 @@ def influence_by_distance(
             most 512 backward passes)
         num_samples (int, optional): Number of nodes to draw in each graph. (default: :obj:`32`)
         seed (int, optional): Seed of the sampling. (default: :obj:`0`)
+        norm (str, optional): ``"square"`` as above, or ``"absolute"`` for the sum of the absolute
+            entries of the Jacobian, as :func:`torch_geometric.utils.total_influence` has it; then
+            :math:`\rho` is the mean over the nodes of each one's own mean distance.
+            (default: :obj:`"square"`)
 
     Example:
         >>> from torch_grama.analysis import ModelInput
@@ -90,18 +96,58 @@ def influence_by_distance(
     """
     check_count("num_samples", num_samples, minimum=2)
     inputs = read_input(data)
-    jacobian = NodeJacobian(model, inputs)
+    jacobian = NodeJacobian(model, inputs, norm)
     exact = jacobian.num_passes <= _EXACT_PASSES if exact is None else exact
     draws = list(jacobian.draw_all() if exact else jacobian.draw_sample(num_samples, seed))
-    goals = torch.zeros(len(draws), inputs.num_nodes, dtype=torch.bool, device=jacobian.y.device)
-    for row, draw in zip(goals, draws, strict=True):
-        row[draw.nodes] = True
-    distance = hop_distance(inputs.edge_index, inputs.num_nodes, goals)
-    shells = _Shells(jacobian, draws, distance.cpu())
+    return _summarize(inputs, draws, exact, seed, norm, jacobian.hops)
+
+
+def influence_of_task(
+    matrices: Sequence[Tensor], data: Graphs, *, norm: Norm = "square"
+) -> Influence:
+    r"""How far a task asks, where the derivatives of its targets by its inputs are known.
+
+    Args:
+        matrices (sequence of Tensor): For each graph the sizes :math:`(N, N)` of
+            :math:`\partial y_v / \partial x_u`, a row for each target.
+        data (ModelInput, Data, Batch or sequence): The graphs.
+        norm (str, optional): As for :func:`influence_by_distance`. (default: :obj:`"square"`)
+    """
+    inputs = read_input(data)
+    sizes = torch.tensor([len(matrix) for matrix in matrices])
+    first = sizes.cumsum(0) - sizes
+    draws = []
+    for index in range(int(sizes.max())):
+        strength = torch.cat(
+            [m[index] if index < len(m) else m.new_zeros(len(m)) for m in matrices]
+        ).double()
+        nodes = (first + index)[sizes > index].to(inputs.edge_index.device)
+        draws.append(JacobianDraw(nodes, strength.square() if norm == "square" else strength))
+    return _summarize(inputs, draws, True, 0, norm)
+
+
+def _summarize(
+    inputs: ModelInput,
+    draws: Sequence[JacobianDraw],
+    exact: bool,
+    seed: int,
+    norm: Norm,
+    hops: Tensor | None = None,
+) -> Influence:
+    if hops is not None:
+        distance = torch.stack([hops[draw.nodes].amax(0) for draw in draws])
+    else:
+        device = inputs.edge_index.device
+        goals = torch.zeros(len(draws), inputs.num_nodes, dtype=torch.bool, device=device)
+        for row, draw in zip(goals, draws, strict=True):
+            row[draw.nodes] = True
+        distance = hop_distance(inputs.edge_index, inputs.num_nodes, goals)
+    graph, num_graphs = check_batch(inputs.x, inputs.batch, inputs.batch_size)
+    shells = _Shells(graph, num_graphs, draws, distance.cpu())
     total, error = shells.estimate(shells.influence)
     num_nodes, _ = shells.estimate(shells.members)
     reach = int(num_nodes[: _MAX_HOPS + 1].nonzero().max()) + 1 if draws else 0
-    quotient, quotient_error = shells.estimate_range()
+    quotient, quotient_error = shells.estimate_range(by_node=norm == "absolute")
     return Influence(
         total=plain_row(total[:reach]),
         total_error=[] if exact else plain_row(error[:reach]),
@@ -115,52 +161,6 @@ def influence_by_distance(
         num_samples=len(draws),
         seed=seed,
     )
-
-
-def hop_distance(edge_index: Tensor, num_nodes: int, goals: Tensor) -> Tensor:
-    r"""Number of edges on the shortest path from every node to the nearest goal.
-
-    Paths follow the edges from source to target, as messages do.
-
-    Args:
-        edge_index (Tensor): Edges :math:`(2, E)`, from source to target.
-        num_nodes (int): Number of nodes :math:`N`.
-        goals (Tensor): Which nodes are goals, boolean: one set :math:`(N)` or several
-            :math:`(M, N)`.
-
-    Returns:
-        Tensor: The distances, of the same shape; 0 at the goals and -1 where no path leads to one.
-
-    Example:
-        >>> path = torch.tensor([[0, 1, 2], [1, 2, 3]])
-        >>> hop_distance(path, 4, torch.tensor([False, False, True, False]))
-        tensor([ 2,  1,  0, -1])
-    """
-    if goals.dtype != torch.bool or goals.dim() not in (1, 2) or goals.size(-1) != num_nodes:
-        raise ValueError(
-            f"Expected 'goals' to be boolean of shape [{num_nodes}] or [M, {num_nodes}] "
-            f"(got {goals.dtype} of shape {tuple(goals.shape)})"
-        )
-    if goals.dim() == 1:
-        return hop_distance(edge_index, num_nodes, goals.unsqueeze(0))[0]
-    largest = max(num_nodes, edge_index.size(1), 1)
-    chunks = goals.split(max(1, _CHUNK_NUMBERS // largest))
-    return torch.cat([_search(edge_index, chunk) for chunk in chunks])
-
-
-def _search(edge_index: Tensor, goals: Tensor) -> Tensor:
-    source, target = edge_index
-    # [M, N] -> [N, M]: a hop moves whole rows
-    front = goals.mT.contiguous()
-    distance = torch.where(front, 0, UNREACHABLE)
-    hops = 0
-    while bool(front.any()):
-        hops += 1
-        reached = torch.zeros_like(front, dtype=torch.float32)
-        reached.index_add_(0, source, front[target].float())
-        front = (reached > 0) & (distance == UNREACHABLE)
-        distance.masked_fill_(front, hops)
-    return distance.mT.contiguous()
 
 
 def confidence(values: Tensor) -> Tensor:
@@ -183,13 +183,15 @@ def confidence(values: Tensor) -> Tensor:
 class _Shells:
     r"""Influence and nodes by distance: hops 0 to the largest, then beyond, then unreachable."""
 
-    def __init__(self, jacobian: NodeJacobian, draws: Sequence[JacobianDraw], hops: Tensor) -> None:
+    def __init__(
+        self, graph: Tensor, num_graphs: int, draws: Sequence[JacobianDraw], hops: Tensor
+    ) -> None:
         # D draws, N nodes, B graphs, K shells
-        D, B, K = len(draws), jacobian.num_graphs, _MAX_HOPS + 3
-        graph = jacobian.graph.cpu().expand(D, -1)
+        D, B, K = len(draws), num_graphs, _MAX_HOPS + 3
+        graph = graph.cpu().expand(D, -1)
         squares = torch.zeros(hops.shape, dtype=torch.float64)
         for row, draw in zip(squares, draws, strict=True):
-            row.copy_(draw.squares)
+            row.copy_(draw.strength)
         lost = hops == UNREACHABLE
         shell = torch.where(lost, K - 1, hops.clamp(max=K - 2))
         reached = squares.masked_fill(lost, 0)
@@ -209,8 +211,12 @@ class _Shells:
         per_graph = values.sum(0)[present] / count[present].unsqueeze(-1)
         return per_graph.mean(0), confidence(values[:, present].mean(1))
 
-    def estimate_range(self) -> tuple[float, float]:
-        r"""The weighted mean distance, and its confidence."""
+    def estimate_range(self, *, by_node: bool) -> tuple[float, float]:
+        r"""The weighted mean distance, of all nodes together or of each, and its confidence."""
+        if by_node:
+            own = self._moments / self._weights.clamp(min=torch.finfo(torch.float64).tiny)
+            mean, spread = self.estimate(own.unsqueeze(-1))
+            return float(mean), float(spread)
         moment, _ = self.estimate(self._moments.unsqueeze(-1))
         weight, _ = self.estimate(self._weights.unsqueeze(-1))
         if float(weight) == 0:

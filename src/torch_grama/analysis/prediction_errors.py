@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from torch_grama.analysis.influence import UNREACHABLE, hop_distance
+from torch_grama.analysis.hops import UNREACHABLE, hop_distance
 from torch_grama.analysis.inputs import ModelInput, read_input
 from torch_grama.analysis.records import Matrix, Row, plain_matrix, plain_number, plain_or_none
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+from torch import Tensor
 from torch.nn import Module
 
 from torch_grama.analysis.block_analysis import BlockAnalysis, analyze_blocks, find_grama
-from torch_grama.analysis.influence import Influence, influence_by_distance
+from torch_grama.analysis.influence import Influence, influence_by_distance, influence_of_task
 from torch_grama.analysis.inputs import Graphs, ModelInput, check_count, read_input
 from torch_grama.analysis.prediction_errors import ErrorSummary, Predictions, summarize_errors
 from torch_grama.analysis.records import read_record
@@ -27,6 +28,7 @@ SCHEMA_VERSION = 3
 
 # The name under which the analysed model stands beside those it is compared with.
 MODEL = "model"
+TASK = "the task"
 
 # Nodes and edges of all analysed graphs together; at least one graph is taken.
 _MAX_SIZE = 200_000
@@ -69,7 +71,7 @@ class Analysis:
     num_edges: list[int]  #: number of edges of each of them
     blocks: list[BlockAnalysis]  #: dynamics of every block; empty for a model that is not GRAMA
     #: influence by distance of the model, under ``"model"``, and of those it is compared with,
-    #: under their names
+    #: under their names; how far the task asks, where it is known, under ``"the task"``
     influence: dict[str, Influence]
     #: Dirichlet energy along the recurrence or the layers likewise; a model without layers that
     #: could be told has no entry
@@ -86,6 +88,7 @@ def analyze(
     *,
     predictions: Predictions | None = None,
     compare: Mapping[str, Module] | None = None,
+    task: Callable[[Tensor, Tensor], Tensor] | None = None,
     settings: AnalysisSettings | None = None,
     report: Callable[[str], None] | None = None,
 ) -> Analysis:
@@ -99,6 +102,9 @@ def analyze(
         predictions (Predictions, optional): What the model said. (default: :obj:`None`)
         compare (mapping, optional): Other models for the same graphs, by name, whose influence and
             smoothness are set beside. (default: :obj:`None`)
+        task (callable, optional): From inputs and edges of a graph to the sizes :math:`(N, N)` of
+            the derivatives of its targets, where they are known: how far the task asks.
+            (default: :obj:`None`)
         settings (AnalysisSettings, optional): How much is looked at. (default: :obj:`None`)
         report (callable, optional): Told which part begins. (default: :obj:`None`)
 
@@ -146,6 +152,10 @@ def analyze(
     for name, other in models.items():
         with part(f"influence of {name}"):
             influence[name] = influence_by_distance(other, few, num_samples=num_samples, seed=seed)
+    if task is not None:
+        with part("influence of the task"):
+            matrices = [task(graph.x, graph.edge_index) for graph in few.split()]
+            influence[TASK] = influence_of_task(matrices, few)
     example = None
     if is_grama and settings.example_nodes > 0:
         with part("example"):

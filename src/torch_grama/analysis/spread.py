@@ -13,7 +13,7 @@ from torch.nn import Module
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from torch_grama.analysis.block_analysis import inner_input, step_labels, trace_blocks
-from torch_grama.analysis.influence import UNREACHABLE, hop_distance
+from torch_grama.analysis.hops import UNREACHABLE, hop_distance
 from torch_grama.analysis.inputs import (
     GraphLike,
     ModelInput,

@@ -28,8 +28,9 @@ def add_to(commands: Commands) -> None:
         "analyze",
         help="look at the dynamics, the reach and the errors of a run",
         description="Looks at the best weights of a run: coefficients, poles and stability of "
-        "every block, how far information travels, whether states become alike, and where "
-        "predictions are wrong. Writes RUN/analysis.json, which `grama report` shows.",
+        "every block, how far information travels (before training too, and how far the task "
+        "asks where that is known), whether states become alike, and where predictions are "
+        "wrong. Writes RUN/analysis.json, which `grama report` shows.",
         epilog=_EPILOG,
     )
     add = parser.add_argument

@@ -18,9 +18,11 @@ from torch_grama.analysis import (
     write_analysis,
 )
 from torch_grama.datasets import GraphTaskData
+from torch_grama.datasets.known_influence import known_influence
 from torch_grama.datasets.storage import Report
 from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.finished_run import LoadedRun, load_run
+from torch_grama.experiments.run import build_task
 from torch_grama.runs.description import name_model
 from torch_grama.runs.run_folder import ANALYSIS, RunError
 from torch_grama.training import GraphTask, predict
@@ -28,6 +30,9 @@ from torch_grama.training.graph_batch import GraphBatch, batch_of_one, collect_p
 from torch_grama.training.packed_graphs import PackedGraphs
 
 Split = Literal["train", "val", "test"]
+
+# The name of the model as it was built, with no training.
+BEFORE = "before training"
 
 # Graphs of a data set of many that are predicted for the errors.
 _MAX_PREDICTED = 2000
@@ -47,7 +52,8 @@ def analyze_run(
     r"""Analyses the best weights of a run on its own data and writes ``analysis.json`` beside them.
 
     Of a data set of many graphs those of one part are looked at; of a single graph, the whole
-    carries messages and the nodes of the part are judged.
+    carries messages and the nodes of the part are judged. Reach and smoothness are set beside those
+    of the model before training, and beside the reach of the task where it is known.
 
     Args:
         folder (str or Path): The folder of the run.
@@ -85,7 +91,11 @@ def analyze_run(
             run.task.model,
             inputs,
             predictions=predictions,
-            compare={name: task.model for name, task in others.items()},
+            compare={
+                BEFORE: build_task(run.config, run.facts, data).model,
+                **{name: task.model for name, task in others.items()},
+            },
+            task=known_influence(data.name),
             settings=settings,
             report=report,
         )
@@ -106,7 +116,7 @@ def _load_others(run: LoadedRun, folders: Sequence[str | Path]) -> dict[str, Gra
                 f"'{ours.name}', '{folder}' has '{theirs.name}' or other encodings of it"
             )
         name = name_model(other.config.model.name, other.config.model.options)
-        if name in others or name == "model":
+        if name in others or name in ("model", BEFORE):
             name = f"{name}, {other.folder.path.resolve().name}"
         others[name] = other.task
     return others
