@@ -1,4 +1,4 @@
-"""``grama data``: lists, fetches, shows and checks data sets."""
+"""``grama data``: lists, fetches, shows, checks and audits data sets."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    """Adds ``data list``, ``data get``, ``data show`` and ``data check`` to a parser."""
-    data = commands.add_parser("data", help="list, fetch, show and check data sets")
+    """Adds ``data list``, ``get``, ``show``, ``check`` and ``audit`` to a parser."""
+    data = commands.add_parser("data", help="list, fetch, show, check and audit data sets")
     below = data.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     listing = below.add_parser("list", help="all data sets: size, task, metric, what is here")
@@ -48,6 +48,21 @@ def add_to(commands: Commands) -> None:
     check.add_argument("path", type=Path, metavar="PATH", help="a file or folder")
     _add_options(check)
     check.runs(_check, ValueError)
+
+    audit = below.add_parser(
+        "audit",
+        help="look for overlaps, twins, wrong labels and leaks",
+        description="Looks for what makes numbers on a data set mean less than they seem to: parts "
+        "that overlap, graphs of the test part that are in training too, labels that are not what "
+        "their name says, single columns that give the target away, and classes that are missing. "
+        "The exit code is 1 where something is at fault.",
+    )
+    audit.add_argument("name", metavar="NAME", help="a name, or the path of your own files")
+    audit.add_argument("--fold", type=int, default=0, metavar="N", help="which split [0]")
+    _add_options(audit)
+    _add_root(audit)
+    audit.add_json()
+    audit.runs(_audit, ValueError)
 
 
 def _add_root(parser: CommandParser) -> None:
@@ -96,8 +111,9 @@ def _list(arguments: argparse.Namespace) -> int:
     ]
     print_table(table, right=(3, 4))
     print(
-        "\nTransfer sets exist for any distance (transfer-ring-25) and as -carry and -legacy; "
-        "property sets as -true."
+        "\nTransfer sets exist for any distance (transfer-ring-25) and as -carry and -legacy, "
+        "property sets as -true. Barbells exist for any size, range tasks for 1 to 10 hops and as "
+        "-copy, ECHO as -published."
     )
     return 0
 
@@ -174,6 +190,28 @@ def _check(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _audit(arguments: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from torch_grama.datasets.names import refuse_missing
+
+    refuse_missing(arguments.name)
+    from torch_grama.cli.loading import LoadingProgress
+    from torch_grama.datasets.audit import audit
+    from torch_grama.datasets.catalogue import load_with
+    from torch_grama.datasets.storage import Storage
+
+    with LoadingProgress() as progress:
+        storage = Storage(arguments.root, progress.report)
+        task = load_with(arguments.name, storage, _parse_options(arguments.option))
+    found = audit(task, arguments.fold)
+    if arguments.json:
+        print(json.dumps({"name": task.name, "findings": list(map(asdict, found))}, indent=2))
+    else:
+        print_table([[item.check, item.verdict, item.text] for item in found])
+    return int(any(item.verdict == "fault" for item in found))
+
+
 def _facts(entry: Entry, storage: Storage) -> dict[str, object]:
     return {
         "name": entry.name,
@@ -199,7 +237,7 @@ def _presence(entry: Entry, storage: Storage) -> str:
         return "generated"
     if storage.find_source(entry.sources) is not None:
         return "yes"
-    stem = "property" if entry.family == "property" else entry.name
+    stem = entry.family if entry.family in ("property", "echo") else entry.name
     kept = "v" if entry.sources else "seed"
     if any(storage.root.glob(f"compact/{stem}-{kept}[0-9]*.npz")):
         return "yes"

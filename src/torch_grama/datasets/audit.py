@@ -1,0 +1,227 @@
+"""An audit of a data set: splits, twins across them, labels, leaks and balance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from torch_grama.datasets.known_labels import compare_labels
+from torch_grama.datasets.raw_arrays import Array
+from torch_grama.datasets.splits import PARTS
+from torch_grama.datasets.task_data import Fold, GraphTaskData
+
+Verdict = Literal["ok", "note", "fault"]
+Floats = NDArray[np.float64]
+
+_ROUNDS = 4  # of colouring by Weisfeiler and Leman
+_MANY_TWINS = 0.01  # share of the test part
+_MAX_COLUMNS = 4096
+_BINS = 32
+_SOLVED = 0.99  # share of the target that a single column may not explain
+
+
+@dataclass(frozen=True)
+class Finding:
+    r"""What one look at a data set showed."""
+
+    check: str  # what was looked at
+    verdict: Verdict  # whether it is as it should be
+    text: str  # what was found, in a sentence
+
+
+def audit(task: GraphTaskData, fold: int = 0) -> list[Finding]:
+    r"""Looks for what makes numbers on a data set mean less than they seem to.
+
+    - **splits**: parts that overlap or are empty;
+    - **twins**: graphs of the test part that are also in training, by a hash of Weisfeiler and
+      Leman over edges and features, and over edges alone; of a single graph, nodes;
+    - **labels**: computed anew where their definition is known;
+    - **leaks**: how much of the target a table over one single input column explains;
+    - **balance**: shares of classes, or the spread of quantities, in every part.
+
+    Args:
+        task (GraphTaskData): The data set.
+        fold (int, optional): Which division is looked at. (default: :obj:`0`)
+
+    Raises:
+        ValueError: If there is no such division.
+    """
+    if not 0 <= fold < len(task.folds):
+        raise ValueError(f"Expected a fold below {len(task.folds)} of '{task.name}' (got {fold})")
+    parts = _Parts(task, task.folds[fold])
+    looks = (_look_at_splits, _look_at_twins, _look_at_labels, _look_at_leaks, _look_at_balance)
+    return [finding for look in looks for finding in look(task, parts)]
+
+
+class _Parts:
+    """Graphs and targets as flat arrays, and which part each judged row belongs to."""
+
+    def __init__(self, task: GraphTaskData, fold: Fold) -> None:
+        self.members = [np.asarray(part) for part in fold.parts]
+        self.single = fold.train.dtype == torch.bool
+        graphs = list(task.graphs)
+        sizes = np.array([graph.num_nodes or 0 for graph in graphs])
+        self.graph = np.repeat(np.arange(len(graphs)), sizes)  # of each node
+        first = np.cumsum(sizes) - sizes
+        empty = torch.empty(2, 0, dtype=torch.long)
+        edges = [empty if graph.edge_index is None else graph.edge_index for graph in graphs]
+        shifted = [edge.numpy() + start for edge, start in zip(edges, first, strict=True)]
+        self.edges = np.concatenate(shifted, axis=1)
+        inputs = [graph.x for graph in graphs if graph.x is not None]
+        self.x = torch.cat(inputs).flatten(1).double().numpy() if inputs else None
+        self.y = torch.cat([graph["y"] for graph in graphs]).numpy()
+        if task.kind != "classification":
+            self.y = self.y.reshape(len(self.y), -1)
+        # which row of the targets belongs to which graph; a graph target is one of its own
+        self.owner = self.graph if task.level == "node" else np.arange(len(graphs))
+        self.judged = np.ones(len(self.owner), dtype=bool)
+        if task.level == "node" and "label_mask" in graphs[0]:
+            self.judged = torch.cat([graph["label_mask"] for graph in graphs]).numpy()
+
+    def rows(self, part: int) -> NDArray[np.bool_]:
+        """Which rows of the targets a part judges."""
+        if self.single:
+            return np.asarray(self.members[part] & self.judged)
+        return np.asarray(np.isin(self.owner, self.members[part]) & self.judged)
+
+
+def _look_at_splits(task: GraphTaskData, parts: _Parts) -> Iterator[Finding]:
+    numbers = [set(np.flatnonzero(m) if parts.single else m.tolist()) for m in parts.members]
+    items = "nodes" if parts.single else "graphs"
+    shared = sum(len(numbers[a] & numbers[b]) for a, b in ((0, 1), (0, 2), (1, 2)))
+    sizes = ", ".join(f"{len(n):,} {part}" for n, part in zip(numbers, PARTS, strict=True))
+    bad = shared or not all(numbers)
+    words = f"{shared:,} {items} are in two parts" if shared else "a part is empty" if bad else ""
+    yield Finding("splits", "fault" if bad else "ok", f"{words or 'no overlap'} ({sizes})")
+
+
+def _look_at_twins(task: GraphTaskData, parts: _Parts) -> Iterator[Finding]:
+    start = np.zeros(len(parts.graph), dtype=np.uint64)
+    for what, colors in (("edges and features", _hash_rows(parts.x)), ("edges alone", start)):
+        if colors is None:
+            continue
+        colors = _refine(colors, parts.edges)
+        if parts.single:
+            train, test = (colors[parts.members[part]] for part in (0, 2))
+        else:
+            sums = np.zeros(len(task.graphs), dtype=np.uint64)
+            np.add.at(sums, parts.graph, _mix(colors))
+            train, test = (sums[parts.members[part]] for part in (0, 2))
+        twins = np.isin(test, train)
+        share = float(twins.mean()) if len(test) else 0.0
+        items = "nodes" if parts.single else "graphs"
+        verdict: Verdict = "ok" if share == 0 else "note"
+        if what != "edges alone" and share >= _MANY_TWINS and not parts.single:
+            verdict = "fault"
+        text = f"{twins.sum():,} of {len(test):,} test {items} ({share:.1%}) are in training too"
+        yield Finding("twins", verdict, f"by {what}, {text}")
+
+
+def _look_at_labels(task: GraphTaskData, parts: _Parts) -> Iterator[Finding]:
+    found = compare_labels(task)
+    if found is not None:
+        agreed, definition = found
+        words = f"{agreed:.1%} of the labels that were computed anew are {definition}"
+        yield Finding("labels", "ok" if agreed > 0.9999 else "fault", words)
+    for note in task.notes:
+        if "recomputed" in note or "Labels" in note or "equal the test" in note:
+            yield Finding("labels", "note", note.removesuffix("."))
+    missing = float(np.isnan(parts.y.astype(np.float64)).mean())
+    if found is None:
+        text = f"their definition is not known here; {missing:.1%} are missing"
+        yield Finding("labels", "ok" if missing == 0 else "note", text)
+
+
+def _look_at_leaks(task: GraphTaskData, parts: _Parts) -> Iterator[Finding]:
+    if parts.x is None or not parts.x.shape[1]:
+        yield Finding("leaks", "ok", "there are no input columns")
+        return
+    columns = parts.x[:, :_MAX_COLUMNS]
+    if task.level == "graph":  # the mean over the nodes of each graph
+        sums = np.zeros((len(task.graphs), columns.shape[1]))
+        np.add.at(sums, parts.graph, columns)
+        columns = sums / np.maximum(np.bincount(parts.graph, minlength=len(sums)), 1)[:, None]
+    target = parts.y.astype(np.float64)
+    if task.kind == "classification":
+        target = np.eye(task.num_outputs)[parts.y.reshape(-1)]
+    train, test = parts.rows(0), parts.rows(2)
+    scores = [_explained(c[train], target[train], c[test], target[test]) for c in columns.T]
+    best = int(np.argmax(scores))
+    name = task.feature_names[best] if best < len(task.feature_names) else f"column {best}"
+    verdict: Verdict = "fault" if scores[best] >= _SOLVED else "ok"
+    text = f"{name} alone explains {max(scores[best], 0):.1%} of the target, most of all columns"
+    yield Finding("leaks", verdict, f"{text} ({len(scores):,} looked at)")
+
+
+def _look_at_balance(task: GraphTaskData, parts: _Parts) -> Iterator[Finding]:
+    chosen = [parts.y[parts.rows(part)] for part in range(3)]
+    if task.kind == "classification":
+        counts = [np.bincount(y.reshape(-1), minlength=task.num_outputs) for y in chosen]
+        absent = [part for part, count in zip(PARTS, counts, strict=True) if (count == 0).any()]
+        share = counts[0] / max(counts[0].sum(), 1)
+        text = f"classes are {share.min():.1%} to {share.max():.1%} of training"
+        if absent:
+            text += f"; a class is missing in {' and '.join(absent)}"
+        verdict: Verdict = "fault" if "train" in absent else "note" if absent else "ok"
+        yield Finding(
+            "balance", "note" if verdict == "ok" and share.min() < 0.01 else verdict, text
+        )
+        return
+    values = chosen[0].astype(np.float64)
+    if task.kind == "multilabel":
+        share = np.nanmean(values, axis=0)
+        text = f"labels hold for {share.min():.1%} to {share.max():.1%} of training"
+        yield Finding("balance", "note" if share.min() < 0.01 else "ok", text)
+        return
+    mean, spread = float(np.nanmean(values)), float(np.nanstd(values))
+    test = float(np.nanmean(chosen[2].astype(np.float64))) if len(chosen[2]) else mean
+    shifted = abs(test - mean) > 0.5 * spread
+    text = f"targets are {mean:.4g} ± {spread:.4g} in training and {test:.4g} on average in test"
+    yield Finding("balance", "note" if shifted else "ok", text)
+
+
+def _explained(x: Floats, y: Floats, x_test: Floats, y_test: Floats) -> float:
+    """Share of the target's variance that the mean of each of some bins of a column explains."""
+    edges = np.unique(np.quantile(x, np.linspace(0, 1, _BINS + 1)[1:-1])) if len(x) else x
+    places, test_places = (np.searchsorted(edges, values) for values in (x, x_test))
+    known = np.isfinite(y).all(axis=1)
+    center = y[known].mean(axis=0) if known.any() else np.zeros(y.shape[1])
+    sums = np.zeros((len(edges) + 1, y.shape[1]))
+    np.add.at(sums, places[known], y[known])
+    count = np.bincount(places[known], minlength=len(sums))[:, None]
+    table = np.where(count > 0, sums / np.maximum(count, 1), center)
+    rest = np.nansum((y_test - table[test_places]) ** 2)
+    whole = np.nansum((y_test - center) ** 2)
+    return float(1 - rest / whole) if whole > 0 else 0.0
+
+
+def _hash_rows(x: Floats | None) -> NDArray[np.uint64] | None:
+    if x is None:
+        return None
+    bits = np.ascontiguousarray(x + 0.0).view(np.uint64)  # a negative zero is a zero
+    colors = np.zeros(len(x), dtype=np.uint64)
+    for values in bits.T:
+        colors = _mix(colors ^ values)
+    return colors
+
+
+def _refine(colors: NDArray[np.uint64], edges: Array) -> NDArray[np.uint64]:
+    """Colours by Weisfeiler and Leman: own colour and the multiset of the neighbours'."""
+    for _ in range(_ROUNDS):
+        sums = np.zeros(len(colors), dtype=np.uint64)
+        np.add.at(sums, edges[1], _mix(colors)[edges[0]])
+        colors = _mix(colors * np.uint64(3) ^ _mix(sums))
+    return colors
+
+
+def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finaliser of splitmix64; unsigned arithmetic wraps."""
+    state = values + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
+    return np.asarray(state ^ (state >> np.uint64(31)))

@@ -1,0 +1,129 @@
+"""An audit finds what was put into a data set, and nothing in a clean one."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from torch_grama.cli import main
+from torch_grama.datasets import GraphTaskData, Metric, load
+from torch_grama.datasets.audit import audit
+from torch_grama.datasets.barbell import generate_barbell
+from torch_grama.datasets.splits import consecutive_fold, index_fold
+from torch_grama.datasets.task_data import FeatureEncoding
+
+pytestmark = pytest.mark.usefixtures("own_folders")
+
+
+def _graphs(count: int = 30) -> list[Data]:
+    generator = torch.Generator().manual_seed(0)
+    graphs = []
+    for number in range(count):
+        edges = torch.randint(0, 8, (2, 20), generator=generator)
+        x = torch.randn(8, 3, generator=generator)
+        graphs.append(Data(x=x, edge_index=edges, y=torch.tensor([number % 2])))
+    return graphs
+
+
+def _task(graphs: list[Data], **changes: object) -> GraphTaskData:
+    task = GraphTaskData(
+        *("mine", graphs, [consecutive_fold((20, 5, 5))], "graph", "classification"),
+        *(Metric("accuracy", True), 2, FeatureEncoding("float", 3)),
+    )
+    return replace(task, **changes)
+
+
+def _verdicts(task: GraphTaskData) -> dict[str, str]:
+    worst: dict[str, str] = {}
+    for finding in audit(task):
+        order = ("ok", "note", "fault")
+        worst[finding.check] = max(worst.get(finding.check, "ok"), finding.verdict, key=order.index)
+    return worst
+
+
+def test_a_clean_set_has_no_fault() -> None:
+    assert set(_verdicts(_task(_graphs())).values()) == {"ok"}
+
+
+def test_parts_that_overlap_or_are_empty() -> None:
+    folds = [index_fold(*(torch.tensor(p).numpy() for p in ([0, 1, 2], [3], [2, 4])))]
+    assert _verdicts(_task(_graphs(), folds=folds))["splits"] == "fault"
+    assert _verdicts(_task(_graphs(), folds=[consecutive_fold((25, 0, 5))]))["splits"] == "fault"
+
+
+def test_a_graph_with_its_nodes_in_another_order_is_a_twin() -> None:
+    graphs = _graphs()
+    order = torch.randperm(8)
+    twin = Data(
+        x=graphs[3].x[order], edge_index=order.argsort()[graphs[3].edge_index], y=graphs[3].y
+    )
+    graphs[27] = twin
+    found = [finding for finding in audit(_task(graphs)) if finding.check == "twins"]
+    assert [finding.verdict for finding in found] == ["fault", "note"]
+    assert "1 of 5 test graphs" in found[0].text
+    graphs[27] = Data(x=twin.x.flip(0), edge_index=twin.edge_index, y=twin.y)
+    found = [finding for finding in audit(_task(graphs)) if finding.check == "twins"]
+    assert [finding.verdict for finding in found] == ["ok", "note"]  # the edges alone
+
+
+def test_a_column_that_gives_the_class_away() -> None:
+    graphs = _graphs()
+    for graph in graphs:
+        graph.x[:, 1] = graph.y.float()
+    found = next(finding for finding in audit(_task(graphs)) if finding.check == "leaks")
+    assert found.verdict == "fault"
+    assert "column 1" in found.text
+    named = _task(graphs, feature_names=("age", "answer", "size"))
+    assert any(finding.text.startswith("answer alone") for finding in audit(named))
+
+
+def test_a_class_that_is_missing() -> None:
+    graphs = _graphs()
+    for graph in graphs[:20]:
+        graph.y[:] = 0
+    assert _verdicts(_task(graphs))["balance"] == "fault"
+
+
+def test_labels_are_computed_anew() -> None:
+    task = load("barbell-10")
+    assert _verdicts(task)["labels"] == "ok"
+    wrong = generate_barbell(10)
+    wrong.columns["y"].values[:20] += 1
+    assert _verdicts(replace(task, graphs=wrong))["labels"] == "fault"
+    for name in ("range-shell-line-3", "range-power-line-2-copy"):
+        assert _verdicts(load(name))["labels"] == "ok"
+
+
+def test_the_command_prints_a_screen_and_says_by_its_code_what_it_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["data", "audit", "barbell-10", "--root", str(tmp_path)]) == 0
+    assert "no overlap (50 train, 50 val, 50 test)" in capsys.readouterr().out
+    graphs = _graphs()
+    graphs[27] = graphs[3]
+    torch.save(
+        [Data(**graph.to_dict(), split=p) for graph, p in _with_parts(graphs)], tmp_path / "m.pt"
+    )
+    assert main(["data", "audit", str(tmp_path / "m.pt"), "--json"]) == 1
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    assert [item["verdict"] for item in findings if item["check"] == "twins"] == ["fault", "note"]
+    assert main(["data", "audit", "barbell-10", "--fold", "3"]) == 2
+    assert "Expected a fold below 1" in capsys.readouterr().err
+
+
+def _with_parts(graphs: list[Data]) -> list[tuple[Data, str]]:
+    words = ["train"] * 20 + ["val"] * 5 + ["test"] * 5
+    return list(zip(graphs, words, strict=True))
+
+
+def test_the_mislabelled_columns_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = ((25, 12), (26, 6), (27, 6))
+    monkeypatch.setattr("torch_grama.datasets.graph_property.SIZES", sizes)
+    monkeypatch.setattr("torch_grama.datasets.graph_property.COUNTS", (12, 6, 6))
+    for name in ("property-sssp", "property-eccentricity"):
+        assert _verdicts(load(name))["labels"] == "fault"
+        assert _verdicts(load(name, labels="true"))["labels"] == "ok"
+    assert _verdicts(load("property-diameter"))["labels"] == "ok"
