@@ -49,7 +49,7 @@ LIBRARIES = {
 # What it may load besides when one of its functions is called.
 LAZY_LIBRARIES = {
     "analysis": {"torchmetrics"},
-    "datasets": {"rdkit", "ogb", "matplotlib", "rich"},
+    "datasets": {"rdkit", "ogb", "matplotlib", "rich", "pandas", "pyarrow"},
     "training": {"rich"},
     "report": {"jinja2", "markupsafe"},
     "runs": {"rich", "yaml"},

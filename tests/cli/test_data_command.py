@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -201,6 +202,45 @@ def test_a_value_that_cannot_be_is_one_sentence(run, option):
     save_own("mine.pt")
     said = run("check", "mine.pt", "-o", option, status=2)
     assert said.startswith(f"grama: Expected '{option.partition('=')[0]}'")
+
+
+def write_faulty():
+    rows = [f"n{row},{'old' if row == 4 else row},Name {row},{row % 2}" for row in range(12)]
+    Path("nodes.csv").write_text("\n".join(["id,age,weight kg,label", *rows]))
+    Path("edges.csv").write_text("source,target,len\nn0,n1,5\nn1,n2,far\n")
+
+
+def test_all_faults_are_listed_with_the_options_to_copy(capsys):
+    write_faulty()
+    assert main(["data", "check", ".", "-o", "directed=true"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(".: 2 faults\n  1. 'nodes.csv', line 6: the cell 'old'")
+    *_, last = said.splitlines()
+    start = "With these options it can be read: grama data check . "
+    assert last.startswith(start)
+    assert main(["data", "check", ".", *shlex.split(last.removeprefix(start))]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "taken as directed" in out
+    assert "taken as missing: 'age' (1, such as 'old'), 'len' (1, such as 'far')." in out
+
+
+def test_other_commands_say_the_first_fault_and_who_lists_all(run):
+    write_faulty()
+    said = run("show", "./", status=2)
+    assert "'old'" in said
+    assert "(1 more fault: `grama data check .` lists all)." in said
+
+
+def test_lists_may_be_given_one_by_one(run):
+    write_faulty()
+    both = run("check", ".", "-o", "ignore=age", "-o", "ignore=len")
+    assert both == run("check", ".", "-o", "ignore=[age,len]")
+
+
+def test_a_misspelt_path_is_found_before_any_name(run, tmp_path):
+    (tmp_path / "coora").mkdir()
+    assert "Did you mean 'coora' or 'cora'" in run("show", "coroa", status=2)
+    assert f"(did you mean '{tmp_path}/coora'?)" in run("check", f"{tmp_path}/corra", status=2)
 
 
 def test_a_command_is_required(capsys):

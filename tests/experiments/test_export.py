@@ -65,7 +65,7 @@ def test_safetensors_give_the_same_numbers(run, tmp_path):
 
 @pytest.mark.slow
 def test_a_program_gives_the_same_numbers_without_the_model(run):
-    (path, card) = export_run(run, "pt2")
+    path, _, card = export_run(run, "pt2")
     inputs = inputs_of(run)
     with torch.no_grad():
         expected = load_run(run).task.model(**inputs)
@@ -81,6 +81,9 @@ def test_the_card_says_what_the_model_is(run, tmp_path):
         "`grama`",
         "left, right",
         "height, colour=blue",
+        "- height: number, ",
+        "- colour: words blue, red, one feature",
+        "grama predict FOLDER",
         "accuracy: validation",
         "Eliasof",
     ):

@@ -1,7 +1,9 @@
 """Predictions on other data: features matched by name, labels not needed, all kinds of tables."""
 
 import csv
+import dataclasses
 import json
+import warnings
 from pathlib import Path
 
 import pytest
@@ -9,8 +11,16 @@ import torch
 from sample_data import write_graph_file, write_node_folder
 from torch_geometric.data import Data
 
-from torch_grama.datasets import FeatureEncoding, GraphTaskData, Metric
-from torch_grama.experiments import RunError, make_config, predict_run, run_experiment
+from torch_grama.cli import main
+from torch_grama.datasets import (
+    DatasetError,
+    FeatureEncoding,
+    Fold,
+    GraphTaskData,
+    Metric,
+    from_frames,
+)
+from torch_grama.experiments import RunError, export_run, make_config, predict_run, run_experiment
 from torch_grama.experiments.config import ConfigError
 from torch_grama.experiments.data_facts import DataFacts
 from torch_grama.experiments.predictions import Predictions, make_table
@@ -61,10 +71,7 @@ def test_data_that_does_not_fit_is_named(run, tmp_path):
     other = write_node_folder(tmp_path / "other")
     text = (other / "nodes.csv").read_text()
     (other / "nodes.csv").write_text(text.replace("height", "depth"))
-    with pytest.raises(RunError, match=r"Expected the features .* without 'height'"):
-        predict_run(run / "run", other)
-    (other / "nodes.csv").write_text(text.replace("red", "green"))
-    with pytest.raises(RunError, match="with 'colour=green' besides"):
+    with pytest.raises(DatasetError, match=r"names no column 'height', .* was trained on it"):
         predict_run(run / "run", other)
     graphs = write_graph_file(tmp_path / "graphs.jsonl")
     with pytest.raises(ValueError, match="level 'graph'"):
@@ -74,6 +81,118 @@ def test_data_that_does_not_fit_is_named(run, tmp_path):
         predict_run(run / "run", weighted)
     with pytest.raises(RunError, match="with node features float in 3 columns"):
         predict_run(run / "run", "transfer-line-3")
+
+
+def test_words_that_training_never_saw(run, tmp_path, capsys):
+    other = write_node_folder(tmp_path / "other", num_nodes=20, labels=False)
+    rows = [line.split(",") for line in (other / "nodes.csv").read_text().splitlines()]
+    words = ["colour"] + ["green"] * 7 + ["red"] * 13
+    rows = [[*row[:-1], word] for row, word in zip(rows, words, strict=True)]
+    (other / "nodes.csv").write_text("\n".join(map(",".join, rows)) + "\n")
+    with pytest.warns(UserWarning, match=r"7 cells hold words .* never saw: 'colour' \('green' 7"):
+        table = predict_run(run / "run", other)
+    assert len(table.rows) == 20
+    command = ["predict", str(run / "run"), "--data", str(other), "--out", str(tmp_path / "p.csv")]
+    assert main(command) == 0
+    said = capsys.readouterr().err
+    assert said.startswith("grama: warning: '")
+    assert said.count("\n") == 1
+    assert main([*command, "-o", "unseen=refuse"]) == 2
+    assert "with `-o unseen=zeros`" in capsys.readouterr().err
+
+
+def test_labels_and_splits_beside_predictions(run, tmp_path):
+    table = predict_run(run / "run", out=tmp_path / "p.csv", with_labels=True)
+    assert table.columns[:4] == ("node", "label", "split", "prediction")
+    with (tmp_path / "p.csv").open() as file:
+        found = {row["node"]: row for row in csv.DictReader(file)}
+    with (run / "data" / "nodes.csv").open() as file:
+        assert all(found[row["id"]]["label"] == row["label"] for row in csv.DictReader(file))
+    splits = [row["split"] for row in found.values()]
+    assert {part: splits.count(part) for part in ("train", "val", "test")} == {
+        "train": 36, "val": 12, "test": 12,
+    }  # fmt: skip
+    other = write_node_folder(tmp_path / "other", num_nodes=10)
+    rows = predict_run(run / "run", other, with_labels=True).rows
+    assert {row[2] for row in rows} == {None}
+    assert {row[1] for row in rows} == {"left", "right"}
+    assert not (other / "splits.json").exists()
+    bare = write_node_folder(tmp_path / "bare", num_nodes=10, labels=False)
+    with pytest.raises(DatasetError, match="names no column 'label'"):
+        predict_run(run / "run", bare, with_labels=True)
+
+
+@pytest.fixture(scope="module")
+def messy(tmp_path_factory) -> Path:
+    """A run on tables with gaps, dates and words, of which the training part has no 'rare'."""
+    folder = tmp_path_factory.mktemp("messy")
+    write_messy(folder / "data")
+    settings = {"data": str(folder / "data"), "model": "gcn", **TINY}
+    run_experiment(make_config(settings), folder / "run", report="json")
+    return folder
+
+
+def write_messy(folder, order=1):
+    folder.mkdir()
+    rows = []
+    for n in range(30):
+        age = "" if n % 5 == 0 else str(n)
+        rows.append([f"n{n}", age, f"{n % 28 + 1:02}.03.2020", ("x", "y", "")[n % 3], "ab"[n % 2],
+                     ("train", "val", "test")[n // 10]])  # fmt: skip
+    names = ["ID", "age", "joined", "job", "Label", "split"]
+    table = [names, *rows]
+    lines = [";".join([row[0], *row[1:][::order]]) for row in table]
+    (folder / "nodes.csv").write_text("\n".join(lines))
+    (folder / "edges.csv").write_text(
+        "from;to;len;weight\n" + "\n".join(f"n{n};n{n + 1};{n or ''};{n or ''}" for n in range(29))
+    )
+
+
+def test_the_means_and_words_of_training_are_used_everywhere(messy, tmp_path):
+    own = predict_run(messy / "run")
+    exported = tmp_path / "exported"
+    export_run(messy / "run", out=exported)
+    write_messy(tmp_path / "same", order=-1)  # the same table, its columns in another order
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert predict_run(messy / "run", tmp_path / "same") == own
+        assert predict_run(exported, tmp_path / "same") == own
+    facts = DataFacts.load(messy / "run" / "data.json")
+    assert facts.form is not None
+    assert facts.form.nodes[0].fill == pytest.approx(sum((1, 2, 3, 4, 6, 7, 8, 9)) / 8)
+    # one node alone: nothing of the new table can serve as a mean
+    lone = tmp_path / "lone"
+    lone.mkdir()
+    (lone / "nodes.csv").write_text("id,age,joined,job\nq,,,x\n")
+    (lone / "edges.csv").write_text("from,to,len,weight\nq,q,,\n")
+    assert all(value == value for value in predict_run(messy / "run", lone).rows[0])
+
+
+def test_frames_are_predicted(messy):
+    pandas = pytest.importorskip("pandas")
+    nodes = pandas.read_csv(messy / "data" / "nodes.csv", sep=";")
+    edges = pandas.read_csv(messy / "data" / "edges.csv", sep=";")
+    facts = DataFacts.load(messy / "run" / "data.json")
+    data = from_frames(nodes, edges, form=facts.form, targets=False)
+    assert predict_run(messy / "run", data) == predict_run(messy / "run")
+
+
+def test_several_labels_keep_the_names_of_their_columns(tmp_path):
+    folder = write_node_folder(tmp_path / "data", num_nodes=12, labels=False)
+    lines = (folder / "nodes.csv").read_text().splitlines()
+    flags = ["sick,old", *(f"{n % 2},{'' if n == 5 else n // 6}" for n in range(12))]
+    (folder / "nodes.csv").write_text(
+        "\n".join(f"{line},{more}" for line, more in zip(lines, flags, strict=True))
+    )
+    settings = {
+        "data": {"name": str(folder), "options": {"label": ["sick", "old"]}},
+        "model": "gcn",
+    }
+    run_experiment(make_config(settings | TINY), tmp_path / "run", report="json")
+    table = predict_run(tmp_path / "run", with_labels=True)
+    assert table.columns == ("node", "label sick", "label old", "split", "prediction",
+                             "probability sick", "probability old")  # fmt: skip
+    assert table.rows[5][1:3] == (1.0, None)  # one of the two is not known
 
 
 def test_the_form_follows_the_ending(tmp_path):
@@ -100,7 +219,7 @@ def test_parquet(tmp_path):
 
 def test_parquet_without_its_libraries_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
-    with pytest.raises(ConfigError, match="pip install pandas pyarrow"):
+    with pytest.raises(ConfigError, match=r"pip install 'torch-grama\[tables\]'"):
         Predictions(("node",), []).save("p.parquet")
 
 
@@ -124,6 +243,21 @@ def test_flags_quantities_and_many_graphs():
     nodes = make_table(torch.tensor([[1.5], [2.5], [3.5]]), *facts_of("regression", "node", 1))
     assert nodes.columns == ("graph", "node", "prediction")
     assert list(nodes.rows) == [(0, 0, 1.5), (0, 1, 2.5), (1, 0, 3.5)]
+
+    facts, data = facts_of("regression", "node", 1)
+    data.graphs[0].y, data.graphs[1].y = (
+        torch.tensor([[1.0], [float("nan")]]),
+        torch.tensor([[3.0]]),
+    )
+    parts = torch.tensor([1]), torch.tensor([0]), torch.tensor([], dtype=torch.long)
+    data = dataclasses.replace(data, folds=[Fold(*parts)])
+    checked = make_table(torch.tensor([[1.5], [2.5], [3.5]]), facts, data, 0)
+    assert checked.columns == ("graph", "node", "label", "split", "prediction")
+    assert list(checked.rows) == [
+        (0, 0, 1.0, "val", 1.5),
+        (0, 1, None, "val", 2.5),
+        (1, 0, 3.0, "train", 3.5),
+    ]
 
     two = make_table(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), *facts_of("regression", "graph", 2))
     assert two.columns == ("graph", "prediction 0", "prediction 1")

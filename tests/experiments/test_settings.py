@@ -3,6 +3,7 @@
 import pytest
 import yaml
 
+from torch_grama.datasets.options import parse_options
 from torch_grama.experiments.config import ConfigError, RunConfig
 from torch_grama.experiments.settings import (
     check_settings,
@@ -41,7 +42,7 @@ def test_words_become_values_of_the_options_types():
 
 def test_options_of_the_data_are_gathered():
     found = from_words("--data.options.variant", "carry", "--data.options.seed=3")
-    assert found == {"data.options": {"variant": "carry", "seed": 3}}
+    assert found == {"data.options": {"variant": "carry", "seed": "3"}}  # the reader knows its type
     nested = flatten({"data": {"name": "x", "options": {"classes": ["a", "b"]}}})
     assert check_settings(("f", nested))["data.options"] == {"classes": ["a", "b"]}
 
@@ -68,6 +69,10 @@ def test_the_options_are_those_of_the_chosen_model():
         (["--model.bacbone", "gcn"], r"no setting 'model.bacbone' of the model 'grama' \(on the "
          r"command line\); did you mean 'model.backbone'"),
         (["--lr", "1"], "did you mean 'optimizer.lr'"),
+        (["--learning_rate", "1"], "did you mean 'optimizer.lr'"),
+        (["--optimizer.learning-rate", "1"], "did you mean 'optimizer.lr'"),
+        (["--epochs", "1"], "did you mean 'trainer.max_epochs'"),
+        (["--model.hidden_dim", "1"], "did you mean 'model.hidden_channels'"),
         (["--trainer.max_epoch", "1"], "did you mean 'trainer.max_epochs'"),
         (["--model.backbone", "gnc"], "to be one of 'gcn', 'gin', 'gatedgcn'"),
         (["--model.backbone_options", "5"], r"to be a mapping such as \{name: value\} or null"),
@@ -188,3 +193,20 @@ def test_the_help_lists_every_option():
     text = option_parser("grama").format_help()
     for name in known_options("grama"):
         assert f"--{name}" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("income", "income"),
+        ("on", "on"),
+        ("'on'", "on"),
+        ("[age, joined]", ["age", "joined"]),
+        ("[yes,'last, first']", ["yes", "last, first"]),
+        ("true", "true"),
+    ],
+)
+def test_data_options_have_one_syntax(text, value):
+    [(key, short)] = parse_options([f"label={text}"]).items()
+    assert (key, short) == ("label", value)
+    assert from_words("--data.options.label", text) == {"data.options": {"label": value}}

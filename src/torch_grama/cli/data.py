@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +16,13 @@ from torch_grama.cli.tables import print_table
 
 if TYPE_CHECKING:
     from torch_grama.datasets.entry import Entry
+    from torch_grama.datasets.errors import DatasetFaults
     from torch_grama.datasets.statistics import Comparison
     from torch_grama.datasets.storage import Storage
     from torch_grama.datasets.task_data import GraphTaskData
+
+
+_MOST_FAULTS = 50
 
 
 def add_to(commands: Commands) -> None:
@@ -30,7 +37,7 @@ def add_to(commands: Commands) -> None:
 
     get = below.add_parser("get", help="fetch or generate data sets")
     get.add_argument("names", nargs="+", metavar="NAME", help="names as `grama data list` prints")
-    _add_options(get)
+    get.add_options()
     _add_root(get)
     get.runs(_get, ValueError)
 
@@ -39,14 +46,14 @@ def add_to(commands: Commands) -> None:
     show.add_argument("--picture", type=Path, metavar="FILE", help="PNG to write [NAME.png]")
     show.add_argument("--no-picture", action="store_true", help="print the statistics only")
     show.add_argument("--graph", type=int, metavar="N", help="number of the graph to draw")
-    _add_options(show)
+    show.add_options()
     _add_root(show)
     show.add_json()
     show.runs(_show, ValueError)
 
     check = below.add_parser("check", help="say what is understood of your own files")
     check.add_argument("path", type=Path, metavar="PATH", help="a file or folder")
-    _add_options(check)
+    check.add_options()
     check.runs(_check, ValueError)
 
     audit = below.add_parser(
@@ -59,7 +66,7 @@ def add_to(commands: Commands) -> None:
     )
     audit.add_argument("name", metavar="NAME", help="a name, or the path of your own files")
     audit.add_argument("--fold", type=int, default=0, metavar="N", help="which split [0]")
-    _add_options(audit)
+    audit.add_options()
     _add_root(audit)
     audit.add_json()
     audit.runs(_audit, ValueError)
@@ -71,17 +78,6 @@ def _add_root(parser: CommandParser) -> None:
         type=Path,
         metavar="FOLDER",
         help="folder for raw files and prepared forms [GRAMA_CACHE, or ~/.cache/torch_grama]",
-    )
-
-
-def _add_options(parser: CommandParser) -> None:
-    parser.add_argument(
-        "-o",
-        "--option",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="an option of the data set, such as variant=carry or labels=true; may be repeated",
     )
 
 
@@ -125,9 +121,10 @@ def _get(arguments: argparse.Namespace) -> int:
         refuse_missing(name)
     from torch_grama.cli.loading import LoadingProgress
     from torch_grama.datasets.catalogue import resolve
+    from torch_grama.datasets.options import parse_options
     from torch_grama.datasets.storage import Storage
 
-    wanted = [resolve(name, _parse_options(arguments.option)) for name in arguments.names]
+    wanted = [resolve(name, parse_options(arguments.option)) for name in arguments.names]
     for entry, options in wanted:
         with LoadingProgress() as progress:
             storage = Storage(arguments.root, progress.report)
@@ -148,13 +145,14 @@ def _show(arguments: argparse.Namespace) -> int:
     refuse_missing(arguments.name)
     from torch_grama.cli.loading import LoadingProgress
     from torch_grama.datasets.catalogue import find, is_path, load_with
+    from torch_grama.datasets.options import parse_options
     from torch_grama.datasets.picture import save_picture
     from torch_grama.datasets.statistics import compare
     from torch_grama.datasets.storage import Storage
 
     with LoadingProgress() as progress:
         storage = Storage(arguments.root, progress.report)
-        task = load_with(arguments.name, storage, _parse_options(arguments.option))
+        task = load_with(arguments.name, storage, parse_options(arguments.option))
     published = None if is_path(arguments.name) else find(task.name).published
     rows = compare(task, published)
     picture: Path | None = None
@@ -182,11 +180,16 @@ def _check(arguments: argparse.Namespace) -> int:
 
     refuse_missing(arguments.path)
     from torch_grama.datasets.catalogue import load_with
+    from torch_grama.datasets.errors import DatasetFaults
+    from torch_grama.datasets.options import parse_options
     from torch_grama.datasets.own_data import describe
     from torch_grama.datasets.storage import Storage
 
-    options = _parse_options(arguments.option)
-    print(describe(load_with(arguments.path, Storage(), options)))
+    options = parse_options(arguments.option)
+    try:
+        print(describe(load_with(arguments.path, Storage(), options)))
+    except DatasetFaults as error:
+        return _say_faults(arguments, error)
     return 0
 
 
@@ -199,17 +202,45 @@ def _audit(arguments: argparse.Namespace) -> int:
     from torch_grama.cli.loading import LoadingProgress
     from torch_grama.datasets.audit import audit
     from torch_grama.datasets.catalogue import load_with
+    from torch_grama.datasets.options import parse_options
     from torch_grama.datasets.storage import Storage
 
     with LoadingProgress() as progress:
         storage = Storage(arguments.root, progress.report)
-        task = load_with(arguments.name, storage, _parse_options(arguments.option))
+        task = load_with(arguments.name, storage, parse_options(arguments.option))
     found = audit(task, arguments.fold)
     if arguments.json:
         print(json.dumps({"name": task.name, "findings": list(map(asdict, found))}, indent=2))
     else:
         print_table([[item.check, item.verdict, item.text] for item in found])
     return int(any(item.verdict == "fault" for item in found))
+
+
+def _say_faults(arguments: argparse.Namespace, error: DatasetFaults) -> int:
+    """Lists all faults, and the command with all options that were named."""
+    from torch_grama.datasets.errors import escaped
+    from torch_grama.datasets.options import join_options
+
+    lines = [f"{arguments.path}: {len(error.faults):,} faults"]
+    for number, fault in enumerate(error.faults[:_MOST_FAULTS], start=1):
+        lines += textwrap.wrap(
+            escaped(f"{number}. {fault}"),
+            width=100,
+            initial_indent="  ",
+            subsequent_indent="     ",
+            break_on_hyphens=False,
+        )
+    if len(error.faults) > _MOST_FAULTS:
+        lines.append(f"  and {len(error.faults) - _MOST_FAULTS:,} more")
+    remedies = [fault.remedy for fault in error.faults]
+    if any(remedies):
+        options = join_options([*arguments.option, *filter(None, remedies)])
+        what = "With these options it can be read" if all(remedies) else "Options for some of them"
+        lines.append(
+            f"{what}: {shlex.join(['grama', 'data', 'check', str(arguments.path)])} {options}"
+        )
+    print("\n".join(lines), file=sys.stderr)
+    return 2
 
 
 def _facts(entry: Entry, storage: Storage) -> dict[str, object]:
@@ -246,19 +277,6 @@ def _presence(entry: Entry, storage: Storage) -> str:
 
 def _is_instant(entry: Entry) -> bool:
     return not entry.sources and entry.disk_bytes == 0
-
-
-def _parse_options(words: Sequence[str]) -> dict[str, object]:
-    """``key=value`` pairs; what a value means is read where its option is known."""
-    from torch_grama.datasets.options import parse_text
-
-    options: dict[str, object] = {}
-    for word in words:
-        key, equals, text = word.partition("=")
-        if not equals or not key:
-            raise ValueError(f"Expected an option of the form key=value (got '{word}').")
-        options[key.strip().replace("-", "_")] = parse_text(text)
-    return options
 
 
 def _heading(task: GraphTaskData) -> str:

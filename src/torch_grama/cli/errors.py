@@ -23,6 +23,8 @@ _EXTRAS = {
     "optuna": "sweep",
     "networkx": "data",
     "matplotlib": "data",
+    "pandas": "tables",
+    "pyarrow": "tables",
     "jinja2": "report",
     "plotly": "report",
     "rdkit": "molecules",
@@ -77,7 +79,8 @@ def say(text: object, status: int = 2) -> int:
         text (object): The sentence, with or without its full stop.
         status (int, optional): The exit status. (default: :obj:`2`)
     """
-    sentence = str(text).rstrip(".")
+    # what came out of a file must not steer the terminal
+    sentence = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(text)).rstrip(".")
     print(f"grama: {sentence}{'' if sentence.endswith('?') else '.'}", file=sys.stderr)
     return status
 

@@ -39,6 +39,18 @@ class CommandParser(argparse.ArgumentParser):
         """Adds ``--json``."""
         self.add_argument("--json", action="store_true", help=help)
 
+    def add_options(self, default: str = "") -> None:
+        """Adds ``-o KEY=VALUE``, the options of a data set."""
+        self.add_argument(
+            "-o",
+            "--option",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="an option of the data, such as label=income, ignore=[age,name] or directed=true; "
+            f"may be repeated{default}",
+        )
+
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:

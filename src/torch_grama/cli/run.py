@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from warnings import catch_warnings, simplefilter
 
+from torch_grama.cli.errors import say
 from torch_grama.cli.parser import CommandParser, Commands
 from torch_grama.cli.tables import print_table
 from torch_grama.runs.run_folder import RunFolder
@@ -29,7 +31,8 @@ def add_to(commands: Commands) -> None:
         "predict",
         "predict every node or graph with the best weights of a run",
         "grama predict runs/first --out predictions.csv\n"
-        "  grama predict runs/first --data new_folder --out predictions.json",
+        "  grama predict runs/first --with-labels --out checked.csv\n"
+        "  grama predict runs/first --data new_folder -o unseen=refuse --out predictions.json",
     )
     predict.add_argument(
         "--data",
@@ -43,7 +46,11 @@ def add_to(commands: Commands) -> None:
         metavar="FILE",
         help=".csv, .json, .jsonl or .parquet [predictions.csv]",
     )
-    predict.runs(_predict)
+    predict.add_argument(
+        "--with-labels", action="store_true", help="add the true label and the split of each item"
+    )
+    predict.add_options(" [those of the run]")
+    predict.runs(_predict, ValueError)
 
     info = _add(commands, "info", "say what a run is and how far it came", "grama info runs/first")
     info.add_json("print JSON, all settings included")
@@ -103,10 +110,21 @@ def _predict(arguments: argparse.Namespace) -> int:
     if arguments.data is not None:
         refuse_missing(arguments.data)
     from torch_grama.cli.loading import LoadingProgress
+    from torch_grama.datasets.options import parse_options
     from torch_grama.experiments.predictions import predict_run
 
-    with LoadingProgress() as progress:
-        table = predict_run(arguments.folder, arguments.data, arguments.out, progress.report)
+    with LoadingProgress() as progress, catch_warnings(record=True) as caught:
+        simplefilter("always", UserWarning)
+        table = predict_run(
+            arguments.folder,
+            arguments.data,
+            arguments.out,
+            progress.report,
+            with_labels=arguments.with_labels,
+            options=parse_options(arguments.option),
+        )
+    for warning in caught:
+        say(f"warning: {warning.message}")
     what = "graphs" if table.columns[0] == "graph" and "node" not in table.columns else "nodes"
     print(f"{len(table.rows):,} {what} predicted: {arguments.out}")
     return 0

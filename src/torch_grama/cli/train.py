@@ -33,7 +33,7 @@ common settings (all of them: grama train --help-all, for one model: --model WOR
   --trainer.batch_size N
   --data.fold N              which of the official splits
   --data.rwse N              random-walk encodings of N steps as extra features
-  --data.options.KEY VALUE   an option of the data set, such as label or variant
+  --data.options.KEY VALUE   an option of the data set, such as label or variant (or -o KEY=VALUE)
   --task.class_weights balanced
   --seed N
 
@@ -77,6 +77,7 @@ def add_to(commands: Commands) -> None:
     add("--folds", metavar="FOLDS", help="run several folds in turn: all, 0-4 or 0,2,5")
     add("--no-test", action="store_true", help="leave the test part unread")
     add("--quiet", action="store_true", help="print the result only")
+    train.add_options()
     train.add_json("print the result as JSON only")
     add(
         "--print-config",
@@ -89,15 +90,19 @@ def add_to(commands: Commands) -> None:
 
 def _train(arguments: argparse.Namespace) -> int:
     _refuse_missing(arguments)
+    from torch_grama.datasets.options import parse_options
     from torch_grama.experiments.settings import check_settings, option_parser, read_arguments
     from torch_grama.experiments.settings import read_file as read
     from torch_grama.reproduce.config_files import find_config
 
-    given = read_arguments(arguments.settings)
+    given: dict[str, object] = {
+        f"data.options.{name}": value for name, value in parse_options(arguments.option).items()
+    }
+    given |= read_arguments(arguments.settings)
     if arguments.no_test:
         given["test"] = "false"
     if arguments.help_all:
-        print(option_parser(given.get("model.name", "grama")).format_help())
+        print(option_parser(str(given.get("model.name", "grama"))).format_help())
         return 0
     if arguments.resume is not None:
         return _resume(arguments, given)
@@ -149,7 +154,7 @@ def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int
     return 0
 
 
-def _resume(arguments: argparse.Namespace, given: Mapping[str, str]) -> int:
+def _resume(arguments: argparse.Namespace, given: Mapping[str, object]) -> int:
     from torch_grama.cli.loading import LoadingProgress
     from torch_grama.experiments.config import ConfigError
     from torch_grama.experiments.folds import is_folds_folder, resume_folds
@@ -191,9 +196,11 @@ def _report(arguments: argparse.Namespace) -> Literal["auto", "quiet", "json"]:
 
 def _say_notes(arguments: argparse.Namespace, data: GraphTaskData) -> None:
     """What was decided while reading one's own files."""
+    from torch_grama.datasets.errors import escaped
+
     if not arguments.quiet and not arguments.json and data.licence == "the user's own":
         for note in data.notes:
-            print(f"- {note}", file=sys.stderr)
+            print(f"- {escaped(note)}", file=sys.stderr)
 
 
 def _print_result(arguments: argparse.Namespace, result: Result, folder: Path) -> None:

@@ -24,15 +24,23 @@ if TYPE_CHECKING:
     from torch_grama.datasets.graph_property import generate_property
     from torch_grama.datasets.graph_transfer import generate_transfer
     from torch_grama.datasets.ising import generate_ising
-    from torch_grama.datasets.own_data import load_path
+    from torch_grama.datasets.own_data import from_frames, load_path
     from torch_grama.datasets.range_tasks import generate_range
     from torch_grama.datasets.sbm import generate_cluster, generate_pattern
-    from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric
+    from torch_grama.datasets.task_data import (
+        Column,
+        FeatureEncoding,
+        Fold,
+        GraphTaskData,
+        Metric,
+        TableForm,
+    )
     from torch_grama.datasets.transforms import RWSE, LapPE, LocalDegreeProfile, apply_transforms
 
 __all__ = [
     "CATALOGUE",
     "RWSE",
+    "Column",
     "CompactGraphs",
     "DatasetError",
     "DatasetMissingError",
@@ -45,8 +53,10 @@ __all__ = [
     "LocalDegreeProfile",
     "Metric",
     "Published",
+    "TableForm",
     "UnsafePickleError",
     "apply_transforms",
+    "from_frames",
     "generate_barbell",
     "generate_cluster",
     "generate_echo",
@@ -69,10 +79,10 @@ _HOMES = {
     "graph_property": ("generate_property",),
     "graph_transfer": ("generate_transfer",),
     "ising": ("generate_ising",),
-    "own_data": ("load_path",),
+    "own_data": ("from_frames", "load_path"),
     "range_tasks": ("generate_range",),
     "sbm": ("generate_cluster", "generate_pattern"),
-    "task_data": ("FeatureEncoding", "Fold", "GraphTaskData", "Metric"),
+    "task_data": ("Column", "FeatureEncoding", "Fold", "GraphTaskData", "Metric", "TableForm"),
     "transforms": ("RWSE", "LapPE", "LocalDegreeProfile", "apply_transforms"),
 }
 

@@ -29,7 +29,7 @@ from torch_grama.datasets.names import canonical_name, quote_all, unknown_name
 from torch_grama.datasets.options import OPTION_KINDS, OptionKind, nearest, read_option
 from torch_grama.datasets.own_data import load_path
 from torch_grama.datasets.storage import Report, Storage
-from torch_grama.datasets.task_data import GraphTaskData
+from torch_grama.datasets.task_data import GraphTaskData, TableForm
 from torch_grama.datasets.transforms import Transform, apply_transforms
 
 CATALOGUE: dict[str, Entry] = {
@@ -72,6 +72,7 @@ def load(
     *,
     transforms: Sequence[Transform] = (),
     report: Report | None = None,
+    form: TableForm | None = None,
     **options: object,
 ) -> GraphTaskData:
     r"""Loads a data set by its name, or a user's own graphs by their path.
@@ -87,6 +88,8 @@ def load(
             ``GRAMA_CACHE``, or ``~/.cache/torch_grama``)
         transforms (sequence, optional): Encodings to add, computed once. (default: none)
         report (callable, optional): Told about the progress. (default: :obj:`None`)
+        form (TableForm, optional): Read a user's files as those that a model was trained on.
+            (default: :obj:`None`)
         **options: Options of the set (:obj:`variant`, :obj:`labels`, :obj:`seed`, ...) or of
             :func:`~torch_grama.datasets.own_data.load_path`.
 
@@ -100,10 +103,15 @@ def load(
         (1200, 'node', 'mse')
     """
     storage = Storage(root, report)
-    return apply_transforms(load_with(name, storage, options), transforms, storage)
+    return apply_transforms(load_with(name, storage, options, form), transforms, storage)
 
 
-def load_with(name: str | Path, storage: Storage, options: Mapping[str, object]) -> GraphTaskData:
+def load_with(
+    name: str | Path,
+    storage: Storage,
+    options: Mapping[str, object],
+    form: TableForm | None = None,
+) -> GraphTaskData:
     r"""Loads a data set, its options given as a mapping."""
     if is_path(name):
         for key in options:
@@ -112,7 +120,7 @@ def load_with(name: str | Path, storage: Storage, options: Mapping[str, object])
                     f"There is no option '{key}' for one's own files{nearest(key, OPTION_KINDS)}; "
                     f"the options: {', '.join(OPTION_KINDS)}."
                 )
-        return load_path(name, **options)  # type: ignore[arg-type]  # values are checked inside
+        return load_path(name, form=form, **options)  # type: ignore[arg-type]  # checked inside
     entry, checked = resolve(str(name), options)
     return entry.load(storage, **checked)
 

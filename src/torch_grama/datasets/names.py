@@ -27,8 +27,8 @@ ALIASES = {
 """Other words for the same sets."""
 
 FORMS = (
-    "a folder with nodes.csv and edges.csv, a folder or file of graphs in JSON lines (.jsonl, "
-    ".ndjson), an .npz file, or a .pt file of torch_geometric Data"
+    "a folder with nodes.csv and edges.csv (or .parquet), a folder or file of graphs in JSON lines "
+    "(.jsonl, .ndjson), an .npz file, or a .pt file of torch_geometric Data"
 )
 """The forms in which a user's own graphs are read."""
 
@@ -79,7 +79,8 @@ def refuse_missing(name: str | Path) -> None:
     if Path(name).exists():
         return
     if isinstance(name, Path) or "/" in name or "\\" in name:
-        raise DatasetMissingError(f"There is no '{name}': give the path of {FORMS}.")
+        near = "".join(f" (did you mean '{other}'?)" for other in _near_paths(Path(name)))
+        raise DatasetMissingError(f"There is no '{name}'{near}: give the path of {FORMS}.")
     word = canonical_name(name)
     if word not in listed_entries() and not word.startswith(_OPEN):
         raise unknown_name(name)
@@ -89,11 +90,21 @@ def unknown_name(name: str) -> DatasetError:
     r"""What is raised for a word that no data set has; the nearest ones are listed."""
     word = canonical_name(name)
     near = difflib.get_close_matches(word, [*listed_entries(), *ALIASES], n=3, cutoff=0.5)
+    near = [*_near_paths(Path(name)), *near]
     hint = f"Did you mean {quote_all(near)}? " if near else ""
     return DatasetError(
         f"There is no data set '{name}', and no file or folder of that name. {hint}"
         "`grama data list` prints all."
     )
+
+
+def _near_paths(path: Path) -> list[str]:
+    """The file or folder beside a missing one that was probably meant, if there is one."""
+    try:
+        beside = [entry.name for entry in path.parent.iterdir() if entry.name[0] != "."]
+    except OSError:
+        return []
+    return [str(path.with_name(n)) for n in difflib.get_close_matches(path.name, beside, n=1)]
 
 
 def quote_all(words: list[str]) -> str:

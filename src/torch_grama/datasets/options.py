@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict
 
 from torch_grama.datasets.entry import (
     ACCURACY,
@@ -22,6 +23,8 @@ from torch_grama.datasets.task_data import Level, Metric
 
 OptionKind = Literal["word", "words", "flag", "whole", "number", "numbers"]
 
+# One item of a list: in quotes, or up to the next comma.
+_ITEM = re.compile(r"\s*(?:\"[^\"]*\"|'[^']*')\s*(?=,|$)|[^,]+")
 _QUOTES = ", in quotes if YAML reads it as something else"
 _EXPECTED: dict[OptionKind, str] = {
     "word": f"a word{_QUOTES}",
@@ -38,12 +41,67 @@ _FLAGS = {
 
 
 def parse_text(text: str) -> str | list[str]:
-    r"""Takes ``[a, b]`` on a command line apart; any other text stays as it is."""
+    r"""Takes ``[a, b]`` on a command line apart; any other text stays as it is.
+
+    Example:
+        >>> parse_text("age"), parse_text("[age, 'last, first']")
+        ('age', ['age', 'last, first'])
+    """
     text = text.strip()
     if not (text.startswith("[") and text.endswith("]")):
-        return text
-    inside = text[1:-1].strip()
-    return [item.strip().strip("'\"") for item in inside.split(",")] if inside else []
+        return _unquoted(text)
+    return [_unquoted(item.strip()) for item in _ITEM.findall(text[1:-1]) if item.strip()]
+
+
+def parse_options(words: Iterable[str]) -> dict[str, str | list[str]]:
+    r"""Reads ``key=value`` pairs; a key that comes again adds to a list.
+
+    What a value means is read where its option is known.
+
+    Raises:
+        ValueError: A word is no such pair.
+    """
+    options: dict[str, str | list[str]] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise ValueError(f"Expected an option of the form key=value (got '{word}')")
+        key, value = key.strip().replace("-", "_"), parse_text(text)
+        before = options.get(key)
+        if before is not None:
+            both = ([item] if isinstance(item, str) else item for item in (before, value))
+            value = [word for items in both for word in items]
+        options[key] = value
+    return options
+
+
+def list_option(words: Iterable[str]) -> str:
+    r"""Writes a list as :func:`parse_text` reads it.
+
+    Example:
+        >>> list_option(["age", "last, first"])
+        "[age,'last, first']"
+    """
+    return f"[{','.join(f'{word!r}' if ',' in word else word for word in words)}]"
+
+
+def join_options(words: Iterable[str]) -> str:
+    r"""Writes ``key=value`` pairs for a command line, those of one key together.
+
+    Example:
+        >>> join_options(["ignore=[a]", "missing=mean", "ignore=[last name]"])
+        "-o 'ignore=[a,last name]' -o missing=mean"
+    """
+    joined = []
+    for key, value in parse_options(words).items():
+        text = value if isinstance(value, str) else list_option(dict.fromkeys(value))
+        joined.append(f"-o {shlex.quote(f'{key}={text}')}")
+    return " ".join(joined)
+
+
+def _unquoted(text: str) -> str:
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+    return text[1:-1] if is_quoted else text
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -96,9 +154,10 @@ OwnKind = Literal["classification", "multilabel", "regression"]
 
 METRICS = {m.name: m for m in (ACCURACY, ROC_AUC, AVERAGE_PRECISION, MAE, MSE, LOG10_MSE)}
 OPTION_KINDS: dict[str, OptionKind] = {
-    **dict.fromkeys(("level", "kind", "metric"), "word"),
-    **dict.fromkeys(("label", "classes", "ignore"), "words"),
-    **dict.fromkeys(("directed", "categorical", "stratify", "targets"), "flag"),
+    **dict.fromkeys(("level", "kind", "metric", "id", "source", "target"), "word"),
+    **dict.fromkeys(("missing", "decimal", "unseen"), "word"),
+    **dict.fromkeys(("label", "classes", "ignore", "words", "numbers", "missing_words"), "words"),
+    **dict.fromkeys(("directed", "categorical", "stratify", "targets", "day_first"), "flag"),
     "fractions": "numbers",
     "seed": "whole",
 }
@@ -108,6 +167,33 @@ _DEFAULT_METRICS: dict[OwnKind, str] = {
     "multilabel": "average_precision",
     "regression": "mae",
 }
+
+
+class OptionValues(TypedDict, total=False):
+    r"""The options of :func:`~torch_grama.datasets.load_path`, as a caller writes them."""
+
+    level: Level | None
+    kind: OwnKind | None
+    label: str | Sequence[str] | None
+    classes: Sequence[str]
+    ignore: str | Sequence[str]
+    directed: bool
+    categorical: bool
+    metric: str | None
+    fractions: Fractions
+    seed: int
+    stratify: bool
+    targets: bool
+    id: str | None
+    source: str | None
+    target: str | None
+    words: str | Sequence[str]
+    numbers: str | Sequence[str]
+    missing: Literal["mean", "zero", "refuse"]
+    missing_words: str | Sequence[str]
+    decimal: Literal[".", ","] | None
+    day_first: bool | None
+    unseen: Literal["zeros", "refuse"]
 
 
 @dataclass(frozen=True)
@@ -126,11 +212,35 @@ class Options:
     seed: int = 0
     stratify: bool = True
     targets: bool = True
+    id: str | None = None
+    source: str | None = None
+    target: str | None = None
+    words: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    missing: Literal["mean", "zero", "refuse"] = "mean"
+    missing_words: tuple[str, ...] = ()
+    decimal: Literal[".", ","] | None = None
+    day_first: bool | None = None
+    unseen: Literal["zeros", "refuse"] = "zeros"
+
+    @classmethod
+    def read(cls, given: Mapping[str, object]) -> Options:
+        """Reads options as users write them; :obj:`None` stands for the default."""
+        read = {}
+        for name, value in given.items():
+            if name not in OPTION_KINDS:
+                raise TypeError(f"There is no option '{name}'{nearest(name, OPTION_KINDS)}")
+            if value is not None:
+                read[name] = read_option(value, OPTION_KINDS[name], f"'{name}'")
+        return cls(**read)  # type: ignore[arg-type]  # each is of the kind it was read as
 
     def __post_init__(self) -> None:
         _check_word("level", self.level, ("node", "graph"))
         _check_word("kind", self.kind, tuple(_DEFAULT_METRICS))
         _check_word("metric", self.metric, tuple(METRICS))
+        _check_word("missing", self.missing, ("mean", "zero", "refuse"))
+        _check_word("decimal", self.decimal, (".", ","))
+        _check_word("unseen", self.unseen, ("zeros", "refuse"))
         check_fractions(self.fractions)
         if len(set(self.classes)) != len(self.classes):
             raise ValueError(f"Expected 'classes' to be distinct (got {self.classes})")

@@ -67,6 +67,45 @@ class FeatureEncoding:
 
 
 @dataclass(frozen=True)
+class Column:
+    r"""How a column of a user's table became features.
+
+    Attributes:
+        name: What it is called.
+        kind: A ``number``, a ``date`` (in days since 1970-01-01), or ``words`` (one feature of 0
+            and 1 for each).
+        fill: What stands in the place of a missing number: the mean over the training part.
+        flag: Whether one more feature is 1 where the number is missing.
+        values: The words, in the order of their features.
+        decimal: The decimal mark of the numbers.
+        day_first: Whether the day stands before the month where a date leaves it open.
+    """
+
+    name: str
+    kind: Literal["number", "date", "words"] = "number"
+    fill: float = 0.0
+    flag: bool = False
+    values: tuple[str, ...] = ()
+    decimal: str = "."
+    day_first: bool = True
+
+
+@dataclass(frozen=True)
+class TableForm:
+    r"""How the tables of a user became features; other tables can be read in the same way.
+
+    Attributes:
+        nodes: The columns behind ``x``.
+        edges: The columns behind ``edge_attr``.
+        weight: The column behind ``edge_weight``.
+    """
+
+    nodes: tuple[Column, ...] = ()
+    edges: tuple[Column, ...] = ()
+    weight: Column | None = None
+
+
+@dataclass(frozen=True)
 class GraphTaskData:
     r"""A data set together with everything a training loop must know about it.
 
@@ -93,6 +132,9 @@ class GraphTaskData:
         feature_names: What the columns of ``x`` are called, where known.
         node_names: What the nodes of a single graph are called in its source, where known; the
             names under which predictions are written.
+        edge_feature_names: What the columns of ``edge_attr`` are called, where known.
+        form: How tables became features, where the source is tables.
+        warnings: What a user should look at before trusting the data, one sentence each.
     """
 
     name: str
@@ -112,3 +154,6 @@ class GraphTaskData:
     notes: tuple[str, ...] = field(default=())
     feature_names: tuple[str, ...] = ()
     node_names: Sequence[str] = ()
+    edge_feature_names: tuple[str, ...] = ()
+    form: TableForm | None = None
+    warnings: tuple[str, ...] = ()

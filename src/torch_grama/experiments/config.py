@@ -15,6 +15,9 @@ from torch_grama.training.trainer_settings import TrainerSettings
 Settings = Mapping[str, object]
 """Values under dotted names, such as ``optimizer.lr``."""
 
+OptionValue = str | int | float | bool | list[str] | list[float]
+"""The value of an option of a data set."""
+
 Part = TypeVar("Part")
 
 
@@ -45,9 +48,7 @@ class DataConfig:
     lap_pe: int = 0
     local_degrees: bool = False
     standardize: bool = False
-    options: dict[str, str | int | float | bool | list[str] | list[float]] = field(
-        default_factory=dict
-    )
+    options: dict[str, OptionValue] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("fold", "rwse", "lap_pe"):

@@ -6,15 +6,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from torch_grama.datasets import (
     RWSE,
+    Column,
     CompactGraphs,
     FeatureEncoding,
     GraphTaskData,
     LapPE,
     LocalDegreeProfile,
     Metric,
+    TableForm,
     load,
 )
 from torch_grama.datasets.storage import Report
@@ -44,6 +47,8 @@ class DataFacts:
         parameter_budget: Largest number of parameters that the benchmark allows.
         class_names: What the classes or labels are called.
         feature_names: What the columns of the node features are called.
+        form: How tables became features: what the training part put into missing cells, and the
+            words that it knew.
     """
 
     level: Level
@@ -60,6 +65,7 @@ class DataFacts:
     parameter_budget: int | None = None
     class_names: tuple[str, ...] = ()
     feature_names: tuple[str, ...] = ()
+    form: TableForm | None = None
 
     @classmethod
     def of(cls, data: GraphTaskData) -> DataFacts:
@@ -85,6 +91,7 @@ class DataFacts:
             parameter_budget=data.parameter_budget,
             class_names=tuple(data.class_names),
             feature_names=tuple(data.feature_names),
+            form=data.form,
         )
 
     def save(self, path: Path) -> None:
@@ -93,7 +100,14 @@ class DataFacts:
         Args:
             path (Path): The file.
         """
-        write_atomically(path, f"{json.dumps(asdict(self), indent=2)}\n".encode())
+        content = asdict(self)
+        if self.form is not None:
+            content["form"] = {
+                "nodes": [_stated(column) for column in self.form.nodes],
+                "edges": [_stated(column) for column in self.form.edges],
+                "weight": None if self.form.weight is None else _stated(self.form.weight),
+            }
+        write_atomically(path, f"{json.dumps(content, indent=2)}\n".encode())
 
     @classmethod
     def load(cls, path: Path) -> DataFacts:
@@ -115,6 +129,14 @@ class DataFacts:
                 )
             for name in ("class_names", "feature_names"):
                 content[name] = tuple(content[name])
+            form = content.get("form")
+            if form is not None:
+                weight = form["weight"]
+                content["form"] = TableForm(
+                    tuple(map(_column, form["nodes"])),
+                    tuple(map(_column, form["edges"])),
+                    None if weight is None else _column(weight),
+                )
             return cls(**content)
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise RunError(
@@ -124,15 +146,15 @@ class DataFacts:
 
 
 def load_data(
-    config: DataConfig, report: Report | None = None, *, needs_fold: bool = True
+    config: DataConfig, report: Report | None = None, *, form: TableForm | None = None
 ) -> GraphTaskData:
     r"""Loads the data set of a configuration, with its encodings.
 
     Args:
         config (DataConfig): Which data.
         report (callable, optional): Told about the progress. (default: :obj:`None`)
-        needs_fold (bool, optional): Whether the fold must be there; for predictions none is
-            needed. (default: :obj:`True`)
+        form (TableForm, optional): Read for predictions, as the data that a model was trained on;
+            no fold is needed then. (default: :obj:`None`)
 
     Raises:
         DatasetError: The data is not there or cannot be used.
@@ -147,21 +169,44 @@ def load_data(
         transforms.append(LapPE(config.lap_pe))
     options = {name: _as_option(value) for name, value in config.options.items()}
     try:
-        data = load(config.name, config.root, transforms=transforms, report=report, **options)
+        data = load(
+            config.name,
+            config.root,
+            transforms=transforms,
+            report=report,
+            form=form,
+            **options,
+        )
     except ValueError as error:
         # what the readers raise of their own accord is a sentence already
         if type(error) is ValueError:
             raise ConfigError(str(error)) from error
         raise
     count = len(data.folds)
-    if needs_fold and count == 0:
+    if form is not None:
+        return data
+    if count == 0:
         raise ConfigError(f"Expected labels in '{data.name}' (its labels were not read)")
-    if needs_fold and config.fold >= count:
+    if config.fold >= count:
         raise ConfigError(
             f"Expected 'data.fold' to be {'0' if count == 1 else f'between 0 and {count - 1}'}: "
             f"'{data.name}' has {count} fold{'s' if count > 1 else ''} (got {config.fold})"
         )
     return data
+
+
+def _stated(column: Column) -> dict[str, object]:
+    """What differs from the defaults: a table may have very many columns."""
+    plain = Column(column.name)
+    return {
+        name: value
+        for name, value in vars(column).items()
+        if name == "name" or value != getattr(plain, name)
+    }
+
+
+def _column(stated: dict[str, Any]) -> Column:
+    return Column(**stated | {"values": tuple(stated.get("values", ()))})
 
 
 def mean_nodes(data: GraphTaskData) -> float:

@@ -14,7 +14,7 @@ from torch.nn import Module
 from torch_grama.datasets.task_data import FeatureEncoding
 from torch_grama.experiments.catalogue import find_model
 from torch_grama.experiments.data_facts import DataFacts
-from torch_grama.experiments.finished_run import LoadedRun, load_run
+from torch_grama.experiments.finished_run import WEIGHTS, LoadedRun, load_exported_weights, load_run
 from torch_grama.experiments.models import count_parameters
 from torch_grama.experiments.run import build_task, load_config
 from torch_grama.nn.arguments import choose
@@ -26,10 +26,11 @@ FORMATS = {
     "safetensors": "the weights, to be loaded into the same model",
     "pt2": "a program of torch.export, which runs without this library",
 }
-WEIGHTS = "model.safetensors"
 PROGRAM = "model.pt2"
 # Sizes of the graph that a program is traced on; no two are equal, and none is special.
 _NODES, _EDGES = 7, 11
+# Columns that a card describes.
+_LISTED = 50
 
 
 def export_run(
@@ -71,7 +72,8 @@ def export_run(
     else:
         path = target / PROGRAM
         torch.export.save(_trace(model, run.facts), path)
-        written = [path]
+        shutil.copyfile(run.folder.path / FACTS, target / FACTS)
+        written = [path, target / FACTS]
     card = target / "README.md"
     write_atomically(card, _card(run, format, path.name).encode())
     return [*written, card]
@@ -90,17 +92,9 @@ def load_exported(folder: str | Path) -> Module:
     Raises:
         RunError: Something is missing, or the weights belong to another model.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     folder = Path(folder)
     task = build_task(load_config(folder), DataFacts.load(folder / FACTS))
-    path = folder / WEIGHTS
-    try:
-        task.model.load_state_dict(load_file(path))
-    except (OSError, SafetensorError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise RunError(f"'{path}' cannot be loaded ({reason}): export the run again") from error
+    load_exported_weights(task, folder / WEIGHTS)
     return task.model.eval()
 
 
@@ -148,6 +142,25 @@ def _trace(model: Module, facts: DataFacts) -> torch.export.ExportedProgram:
         ) from error
 
 
+def _columns_of(facts: DataFacts) -> list[str]:
+    """How the columns of the tables trained on became features."""
+    if facts.form is None:
+        return []
+    weight = () if facts.form.weight is None else (facts.form.weight,)
+    columns = (*facts.form.nodes, *facts.form.edges, *weight)
+    lines = [f"- columns of the tables, as `form` in `{FACTS}` has them:"]
+    for column in columns[:_LISTED]:
+        text = f"  - {column.name}: {column.kind}"
+        if column.kind == "words":
+            text += f" {', '.join(column.values)}, one feature of 0 and 1 each"
+        else:
+            text += " in days since 1970-01-01" if column.kind == "date" else ""
+            text += f", {column.fill:.6g} where it is missing"
+            text += ", and a feature that is 1 there" if column.flag else ""
+        lines.append(text)
+    return [*lines, "  - ..."] if len(columns) > _LISTED else lines
+
+
 def _card(run: LoadedRun, format: str, file: str) -> str:
     config, facts = run.config, run.facts
     entry = find_model(config.model.name)
@@ -165,6 +178,7 @@ def _card(run: LoadedRun, format: str, file: str) -> str:
         lines.append(f"- classes, in the order of the outputs: {', '.join(facts.class_names)}")
     if facts.feature_names:
         lines.append(f"- node features, in order: {', '.join(facts.feature_names)}")
+    lines += _columns_of(facts)
     if run.folder.is_finished:
         result = Result.load(run.folder.result)
         test = "not read" if result.test is None else f"{result.test:.4f}"
@@ -186,6 +200,9 @@ def _card(run: LoadedRun, format: str, file: str) -> str:
             f"out = program({call})",
         ]
     lines += ["", "## Use", "", "```python", *code, "```"]
+    if facts.form is not None and format == "safetensors":
+        lines += ["", "For tables as those trained on, missing cells and words included:", ""]
+        lines += ["```bash", "grama predict FOLDER --data NEW_FOLDER --out predictions.csv", "```"]
     if format == "pt2":
         lines += ["", "The program takes one graph at a time, of any number of nodes and edges."]
     return "\n".join(lines) + "\n"

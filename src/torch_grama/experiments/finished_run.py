@@ -14,6 +14,9 @@ from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.training import GraphTask, evaluate, evaluation_loader, load_weights
 from torch_grama.training.evaluate import choose_device
 
+WEIGHTS = "model.safetensors"
+"""What exported weights are called."""
+
 
 @dataclass(frozen=True)
 class LoadedRun:
@@ -36,23 +39,47 @@ def load_run(folder: str | Path) -> LoadedRun:
     r"""Rebuilds the model of a run with its best weights; the data is not needed.
 
     Args:
-        folder (str or Path): The folder of the run.
+        folder (str or Path): The folder of the run, or of a model exported as safetensors.
 
     Raises:
-        RunError: There is no run, or it has no weights yet.
+        RunError: There is no run, it has no weights yet, or exported ones are damaged.
         CheckpointError: The weights are damaged.
     """
     run = RunFolder(folder)
     config = load_config(folder)
     facts = DataFacts.load(run.facts)
-    if not run.best.is_file():
+    exported = run.path / WEIGHTS
+    if not run.best.is_file() and not exported.is_file():
         raise RunError(
             f"'{run.path}' has no weights yet: go on with `grama train --resume {run.path}`"
         )
     task = build_task(config, facts)
-    load_weights(task, run.best)
+    if run.best.is_file():
+        load_weights(task, run.best)
+    else:
+        load_exported_weights(task, exported)
     task.eval()
     return LoadedRun(run, config, facts, task)
+
+
+def load_exported_weights(task: GraphTask, path: Path) -> None:
+    r"""Loads weights that were exported as safetensors.
+
+    Args:
+        task (GraphTask): The model they belong to.
+        path (Path): The file.
+
+    Raises:
+        RunError: The file is missing or damaged, or belongs to another model.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        task.model.load_state_dict(load_file(path))
+    except (OSError, SafetensorError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise RunError(f"'{path}' cannot be loaded ({reason}): export the run again") from error
 
 
 def evaluate_run(

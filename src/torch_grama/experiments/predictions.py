@@ -6,17 +6,19 @@ import csv
 import dataclasses
 import io
 import json
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from torch_grama.datasets import DatasetError, GraphTaskData
+from torch_grama.datasets import DatasetError, GraphTaskData, TableForm
 from torch_grama.datasets.catalogue import is_path
+from torch_grama.datasets.splits import PARTS
 from torch_grama.datasets.storage import Report
-from torch_grama.experiments.config import ConfigError
+from torch_grama.experiments.config import ConfigError, OptionValue
 from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.finished_run import LoadedRun, load_run
 from torch_grama.runs.atomic_file import write_atomically
@@ -25,7 +27,9 @@ from torch_grama.training import predict, prediction_loader
 from torch_grama.training.evaluate import choose_device
 
 SUFFIXES = (".csv", ".json", ".jsonl", ".parquet")
-Cell = str | int | float
+Cell = str | int | float | None
+# Options of the files trained on that say nothing about other files.
+_OF_TRAINING = ("kind", "level", "classes", "metric", "fractions", "seed", "stratify", "targets")
 
 
 @dataclass(frozen=True)
@@ -33,8 +37,9 @@ class Predictions:
     r"""A table of predictions.
 
     Attributes:
-        columns: Names: where an item stands (``node``, ``graph``), ``prediction``, then a
-            probability for each class or label; for quantities one column each.
+        columns: Names: where an item stands (``node``, ``graph``), ``label`` and ``split`` if they
+            were asked for, ``prediction``, then a probability for each class or label; for
+            quantities one column each.
         rows: One row a node or graph.
     """
 
@@ -95,25 +100,37 @@ def check_suffix(path: str | Path) -> None:
             import pyarrow  # noqa: F401
         except ImportError as error:
             raise ConfigError(
-                "Writing parquet takes pandas and pyarrow: run `pip install pandas pyarrow`, or "
-                "write .csv"
+                "Writing parquet takes pandas and pyarrow: run `pip install "
+                "'torch-grama[tables]'`, or write .csv"
             ) from error
 
 
 def predict_run(
     folder: str | Path,
-    data: str | Path | None = None,
+    data: str | Path | GraphTaskData | None = None,
     out: str | Path | None = None,
     report: Report | None = None,
+    *,
+    with_labels: bool = False,
+    options: Mapping[str, OptionValue] | None = None,
 ) -> Predictions:
     r"""Predicts with the best weights of a run.
 
+    Tables are read as training read them: its words, and its means in the place of missing cells.
+    What training did not have is a warning.
+
     Args:
-        folder (str or Path): The folder of the run.
-        data (str or Path, optional): Other data: files as those trained on, or a name. Labels are
-            not needed and not read. (default: the run's own data)
+        folder (str or Path): The folder of the run, or of a model exported as safetensors.
+        data (str, Path or GraphTaskData, optional): Other data: files as those trained on, or a
+            name; labels are not needed. Or a data set, such as that of
+            :func:`~torch_grama.datasets.from_frames` with the ``form`` of the run's facts.
+            (default: the run's own data)
         out (str or Path, optional): Where the table is written. (default: nowhere)
         report (callable, optional): Told while data is loaded. (default: :obj:`None`)
+        with_labels (bool, optional): Add the true label and the split of each item. (default:
+            :obj:`False`)
+        options (mapping, optional): Options of :func:`~torch_grama.datasets.load_path` for the
+            other data, over those of the run. (default: none)
 
     Returns:
         The table: every node of a node task, every graph of a graph task.
@@ -126,28 +143,42 @@ def predict_run(
     if out is not None:
         check_suffix(out)
     run = load_run(folder)
-    task_data = _load(run, data, report)
+    if not isinstance(data, GraphTaskData):
+        data = _load(run, data, options or {}, report, with_labels)
+    _check_fit(data, run)
+    for sentence in data.warnings:
+        warnings.warn(sentence, stacklevel=2)
     settings = run.config.trainer
-    outputs = predict(
-        run.task, prediction_loader(task_data, settings), device=choose_device(settings)
+    outputs = predict(run.task, prediction_loader(data, settings), device=choose_device(settings))
+    predictions = make_table(
+        outputs, run.facts, data, run.config.data.fold if with_labels else None
     )
-    predictions = make_table(outputs, run.facts, task_data)
     if out is not None:
         predictions.save(out)
     return predictions
 
 
-def make_table(outputs: Tensor, facts: DataFacts, data: GraphTaskData) -> Predictions:
+def make_table(
+    outputs: Tensor, facts: DataFacts, data: GraphTaskData, labels_of: int | None = None
+) -> Predictions:
     r"""Turns the outputs of a model into words, probabilities or quantities.
 
     Args:
         outputs (Tensor): One row a node or graph.
         facts (DataFacts): What the model was trained on.
         data (GraphTaskData): What it predicted on.
+        labels_of (int, optional): The fold by which each item gets its true label and its split.
+            (default: neither is given)
+
+    Raises:
+        RunError: Labels were asked for, and the data has none.
     """
     places, where = _places(data, outputs.size(0))
+    if labels_of is not None:
+        truth, columns = _truth(data, facts, labels_of, len(places))
+        places = [(*place, *row) for place, row in zip(places, truth, strict=True)]
+        where = (*where, *columns)
     names = facts.class_names or tuple(str(number) for number in range(facts.num_outputs))
-    columns: tuple[str, ...]
     values: list[tuple[Cell, ...]]
     outputs = outputs.double()
     if facts.kind == "classification" and outputs.size(1) > 1:
@@ -174,39 +205,42 @@ def make_table(outputs: Tensor, facts: DataFacts, data: GraphTaskData) -> Predic
     )
 
 
-def _load(run: LoadedRun, name: str | Path | None, report: Report | None) -> GraphTaskData:
-    config = run.config.data
+def _load(
+    run: LoadedRun,
+    name: str | Path | None,
+    options: Mapping[str, OptionValue],
+    report: Report | None,
+    with_labels: bool,
+) -> GraphTaskData:
+    config, facts = run.config.data, run.facts
     if name is None or str(name) == config.name:
         try:
-            data = load_data(config, report)
+            return load_data(
+                dataclasses.replace(config, options=config.options | dict(options)), report
+            )
         except DatasetError as error:
             hint = "" if name is not None else "; name other data with `--data`"
             raise type(error)(f"{str(error).rstrip('.')}{hint}.") from error
-    elif is_path(name):
-        kept = {
-            key: value
-            for key, value in config.options.items()
-            if key in ("label", "ignore", "directed", "categorical")
-        }
-        options = kept | {"targets": False, "kind": run.facts.kind, "level": run.facts.level}
-        if run.facts.class_names:
-            options["classes"] = list(run.facts.class_names)
-        other = dataclasses.replace(config, name=str(name), options=options)
-        data = load_data(other, report, needs_fold=False)
-    else:
+    if not is_path(name):
         named = {} if is_path(config.name) else config.options
-        other = dataclasses.replace(config, name=str(name), fold=0, options=named)
-        data = load_data(other, report)
-    return _align(data, run)
+        other = dataclasses.replace(config, name=str(name), fold=0, options=named | dict(options))
+        return load_data(other, report)
+    if facts.feature_names and facts.form is None:
+        raise RunError(
+            f"The run '{run.folder.path}' was made by a version that did not keep how its tables "
+            f"were read: train it again"
+        )
+    kept = {key: value for key, value in config.options.items() if key not in _OF_TRAINING}
+    kept |= {"targets": with_labels, "kind": facts.kind, "level": facts.level}
+    if facts.class_names and facts.kind != "regression":
+        kept["classes"] = list(facts.class_names)
+    other = dataclasses.replace(config, name=str(name), options=kept | dict(options))
+    return load_data(other, report, form=facts.form or TableForm())
 
 
-def _align(data: GraphTaskData, run: LoadedRun) -> GraphTaskData:
-    """Data whose features are those that the model was trained on, in the same order."""
+def _check_fit(data: GraphTaskData, run: LoadedRun) -> None:
+    """Refuses data that the model of a run cannot read."""
     wanted, facts = run.facts, DataFacts.of(data)
-    names = wanted.feature_names
-    if names and facts.feature_names and names != facts.feature_names:
-        data = _reorder(data, names, run)
-        facts = DataFacts.of(data)
     for what, ours, theirs in (
         ("a task of the level", wanted.level, facts.level),
         ("node features", _shape(wanted, "node"), _shape(facts, "node")),
@@ -219,7 +253,6 @@ def _align(data: GraphTaskData, run: LoadedRun) -> GraphTaskData:
                 f"Expected data like that of the run, with {what} {ours} (got {theirs} in "
                 f"'{data.name}')"
             )
-    return data
 
 
 def _shape(facts: DataFacts, what: str) -> str:
@@ -227,31 +260,6 @@ def _shape(facts: DataFacts, what: str) -> str:
     # a new set of categories may lack the largest one
     kind = encoding.kind
     return f"{kind} in {encoding.num_columns} columns"
-
-
-def _reorder(data: GraphTaskData, names: Sequence[str], run: LoadedRun) -> GraphTaskData:
-    have = {name: column for column, name in enumerate(data.feature_names)}
-    # a word that does not occur here has no column: it is 0 for all
-    words = {name.partition("=")[0] for name in data.feature_names if "=" in name}
-    missing = [name for name in names if name not in have and name.partition("=")[0] not in words]
-    extra = [name for name in have if name not in names]
-    if missing or extra:
-        wrong = f"without '{missing[0]}'" if missing else f"with '{extra[0]}' besides"
-        raise RunError(
-            f"Expected the features that the run '{run.folder.path}' was trained on: "
-            f"{', '.join(names[:8])}{', ...' if len(names) > 8 else ''} (got '{data.name}' "
-            f"{wrong})"
-        )
-    graphs = []
-    for graph in data.graphs:
-        moved, x = graph.clone(), graph["x"]
-        columns = [x[:, have[name]] if name in have else torch.zeros(len(x)) for name in names]
-        moved.x = torch.stack(columns, dim=1)
-        graphs.append(moved)
-    encoding = dataclasses.replace(data.node_encoding, num_columns=len(names))
-    return dataclasses.replace(
-        data, graphs=graphs, feature_names=tuple(names), node_encoding=encoding
-    )
 
 
 def _places(data: GraphTaskData, count: int) -> tuple[list[tuple[Cell, ...]], tuple[str, ...]]:
@@ -264,6 +272,36 @@ def _places(data: GraphTaskData, count: int) -> tuple[list[tuple[Cell, ...]], tu
     for number, graph in enumerate(data.graphs):
         places += [(number, node) for node in range(int(graph.num_nodes or 0))]
     return places, ("graph", "node")
+
+
+def _truth(
+    data: GraphTaskData, facts: DataFacts, fold: int, count: int
+) -> tuple[list[tuple[Cell, ...]], tuple[str, ...]]:
+    """The label and the split of each item; nothing where there is none."""
+    targets = [graph.get("y") for graph in data.graphs]
+    if any(y is None for y in targets):
+        raise RunError(f"Expected labels in '{data.name}' (it has none)")
+    y = torch.cat([y if y.dim() else y.view(1) for y in targets])
+    rows: list[tuple[Cell, ...]]
+    if facts.kind == "classification" and not y.is_floating_point():
+        names = facts.class_names or tuple(map(str, range(facts.num_outputs)))
+        rows = [(names[number] if number >= 0 else None,) for number in y.flatten().tolist()]
+        columns: tuple[str, ...] = ("label",)
+    else:
+        y = y.view(count, -1)
+        names = facts.class_names or tuple(map(str, range(y.size(1))))
+        columns = ("label",) if y.size(1) == 1 else tuple(f"label {name}" for name in names)
+        rows = [tuple(None if v != v else v for v in row) for row in y.double().tolist()]
+    words: list[str | None] = [None] * len(data.graphs)
+    if data.folds and data.folds[0].train.dtype == torch.bool:
+        words = [None] * count
+    for part, items in zip(PARTS, data.folds[fold].parts if data.folds else (), strict=False):
+        for item in (items.nonzero() if items.dtype == torch.bool else items).flatten().tolist():
+            words[item] = part
+    if len(words) != count:  # nodes of many graphs, which are split as wholes
+        sizes = [int(graph.num_nodes or 0) for graph in data.graphs]
+        words = [w for word, size in zip(words, sizes, strict=True) for w in [word] * size]
+    return [(*row, word) for row, word in zip(rows, words, strict=True)], (*columns, "split")
 
 
 def _rounded(row: Tensor) -> list[float]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import yaml
 from jsonargparse import ArgumentParser
 
+from torch_grama.datasets.options import parse_text
 from torch_grama.experiments.catalogue import DEFAULT_MODEL, canonical_name, find_model
 from torch_grama.experiments.config import ConfigError, DataConfig, TaskConfig
 from torch_grama.experiments.models import model_options
@@ -23,6 +24,21 @@ ENVIRONMENT = "environment"
 _SHORT = {"data": "data.name", "model": "model.name"}
 # Settings that are mappings; one entry is set as `--data.options.variant carry`.
 _MAPPINGS = ("data.options", "model.backbone_options")
+# What other libraries call a setting.
+_OTHER_WORDS = {
+    **dict.fromkeys(("learning_rate", "rate"), "lr"),
+    **dict.fromkeys(("epochs", "num_epochs", "n_epochs"), "max_epochs"),
+    **dict.fromkeys(("hidden", "hidden_dim", "hidden_size", "width", "dim"), "hidden_channels"),
+    **dict.fromkeys(("layers", "n_layers", "depth"), "num_layers"),
+    **dict.fromkeys(("wd", "l2"), "weight_decay"),
+    **dict.fromkeys(("batch", "bs"), "batch_size"),
+    **dict.fromkeys(("early_stopping", "early_stopping_patience"), "patience"),
+    **dict.fromkeys(("device", "gpu"), "accelerator"),
+    **dict.fromkeys(("gpus", "num_devices"), "devices"),
+    **dict.fromkeys(("dataset", "path"), "name"),
+    **dict.fromkeys(("random_state", "random_seed"), "seed"),
+    **dict.fromkeys(("conv", "layer"), "backbone"),
+}
 
 
 def known_options(model: str = DEFAULT_MODEL) -> dict[str, Option]:
@@ -197,7 +213,9 @@ def check_settings(*layers: tuple[str, Mapping[str, object]]) -> dict[str, objec
             if mapping is not None and mapping in known:
                 before = checked.get(mapping, known[mapping].default)
                 entries = dict(before) if isinstance(before, Mapping) else {}
-                checked[mapping] = entries | {name.removeprefix(f"{mapping}."): _guess(value)}
+                read = parse_text if mapping == "data.options" else _guess
+                entry = read(value) if isinstance(value, str) else value
+                checked[mapping] = entries | {name.removeprefix(f"{mapping}."): entry}
             elif name not in known:
                 raise _unknown(name, value, known, source, model)
             else:
@@ -237,8 +255,9 @@ def _unknown(
             f"`{name}:` with lines such as `{next(key for key in known if key.startswith(name))}` "
             f"below it"
         )
-    # the same last part in another section, then the nearest spelling
-    near = [key for key in known if key.rpartition(".")[2] == last]
+    # the same last part in another section, another word for it, then the nearest spelling
+    words = (last, _OTHER_WORDS.get(last))
+    near = [key for word in words for key in known if key.rpartition(".")[2] == word]
     near = near or get_close_matches(name, known, n=1, cutoff=0.0)
     of_model = f" of the model '{model}'" if name.startswith("model.") else ""
     return ConfigError(
@@ -247,11 +266,9 @@ def _unknown(
     )
 
 
-def _guess(value: object) -> object:
-    if not isinstance(value, str) or not value:
-        return value
+def _guess(value: str) -> object:
     try:
-        read = yaml.safe_load(value)
+        read = yaml.safe_load(value) if value else value
     except yaml.YAMLError:
         return value
     return read if isinstance(read, str | int | float | bool | list | None) else value

@@ -53,7 +53,7 @@ def trivial_references(data: GraphTaskData, fold: int = 0) -> dict[str, float]:
             "last value": _score(metric, test.x[:, -1], test),
             f"AR({lags})": _score(metric, _autoregress(train, test), test),
         }
-    center = train.y.median(0).values if metric == "mae" else train.y.mean(0)
+    center = train.y.nanmedian(0).values if metric == "mae" else train.y.nanmean(0)
     scores = {"constant": _score(metric, center.expand_as(test.y), test)}
     if data.level == "node":
         if test.x.dim() == 2 and test.x.size(1) == test.y.size(1):

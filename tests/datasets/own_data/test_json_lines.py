@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from torch_grama.datasets.own_data import load_path
+from torch_grama.datasets.errors import DatasetFaults
+from torch_grama.datasets.own_data import describe, load_path, write_json_lines
 
 
 def graph(**changed: object) -> dict[str, object]:
@@ -266,3 +267,40 @@ def test_options(tmp_path: Path, refuses: Callable) -> None:
     refuses(quantities, "line 1 has the flags", kind="multilabel")
     codes = save(tmp_path, labelled(*"ababab", nodes=[[1, 2]], edges=[]), "codes.jsonl")
     assert load_path(codes, categorical=True).node_encoding.sizes == (2, 3)
+
+
+def test_a_list_of_labels_may_have_gaps(tmp_path: Path) -> None:
+    path = tmp_path / "graphs.jsonl"
+    lists: list[object] = [[1, None, 0], [None, 1, 1], [0, 0, None], None, [None] * 3, [1, 1, 0]]
+    lines = [{"x": [[1.0]], "edges": [], "label": label} for label in lists]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    data = load_path(path)
+    assert (data.kind, data.num_outputs) == ("multilabel", 3)
+    y = torch.cat([graph.y for graph in data.graphs])
+    assert y.nan_to_num(-1).tolist() == [
+        [1, -1, 0], [-1, 1, 1], [0, 0, -1], [-1, -1, -1], [-1, -1, -1], [1, 1, 0],
+    ]  # fmt: skip
+    assert sorted(torch.cat(data.folds[0].parts).tolist()) == [0, 1, 2, 5]  # 3 and 4 have none
+    text = " ".join(describe(data).split())
+    assert "3 flags: 0 (66.7%), 1 (66.7%), 2 (33.3%)" in text
+    assert "2 items have no label, of 6." in text
+    assert "3 labels are not known, in items with others." in text
+    again = load_path(write_json_lines(data.graphs, tmp_path / "again.jsonl"))
+    assert torch.equal(torch.cat([graph.y for graph in again.graphs]).isnan(), y.isnan())
+    lines[0]["label"] = [0.5, None, 2]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    assert load_path(path, seed=1).kind == "regression"
+
+
+def test_all_lines_that_are_wrong_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "graphs.jsonl"
+    good = json.dumps({"x": [[1.0]], "edges": [], "label": "a"})
+    path.write_text("\n".join([good, "{", good, "[]"]))
+    with pytest.raises(DatasetFaults, match=r"line 2 cannot be read.*1 more fault:") as caught:
+        load_path(path)
+    assert "line 4 is a list" in str(caught.value.faults[1])
+    bad = [json.dumps({"x": [[1.0]], "edges": [[0, n]], "label": "a"}) for n in (1, 0, 2)]
+    path.write_text("\n".join(bad))
+    with pytest.raises(DatasetFaults) as caught:
+        load_path(path)
+    assert [str(fault).count("names the node") for fault in caught.value.faults] == [1, 1]

@@ -19,7 +19,7 @@ def test_forms_that_are_not_known(tmp_path: Path, refuses: Callable) -> None:
     (tmp_path / "nodes.csv").write_text("id,label\n")
     refuses(tmp_path / "nodes.csv", "one table of a graph: give the folder")
     (tmp_path / "graphs.jsonl").write_text("{}")
-    refuses(tmp_path, "both CSV tables and JSON lines")
+    refuses(tmp_path, "both tables and JSON lines")
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".pt", ".pth", ".jsonl", ".ndjson", ".json"])
@@ -43,6 +43,7 @@ def test_a_file_that_cannot_be_read(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("builtins.open", forbidden)
+    monkeypatch.setattr(Path, "open", forbidden)
     monkeypatch.setattr(Path, "read_bytes", forbidden)
     with pytest.raises(DatasetError, match="Permission denied"):
         load_path(path)

@@ -103,8 +103,8 @@ FAULTS = {
     ),
     "text labels": ({"node_labels": np.array(list("ababab"))}, "no number or vector of numbers"),
     "no label": ({"node_labels": np.full(6, -1), **NO_MASKS}, "have no label"),
-    "half a label": (
-        {"node_labels": np.array([[0.5, np.nan]] * 6)}, "node 0 has a label that is infinite or"
+    "an infinite label": (
+        {"node_labels": np.array([[0.5, np.inf]] * 6)}, "node 0 has a label that is infinite"
     ),
     "dangling": ({"edges": np.array([[0, 1], [2, 6]])}, "row 1 of 'edges' names the node 6, but"),
     "negative end": ({"edges": np.array([[0, -1]])}, "row 0 of 'edges' names the node -1"),

@@ -53,7 +53,7 @@ def read_npz_file(path: Path, options: Options) -> ParsedGraphs:
     optionally ``train_masks``, ``val_masks`` and ``test_masks`` ``[K, N]`` or ``[N]``. Pickled
     objects are not read.
     """
-    check_node_level(path, options)
+    check_node_level(f"'{path}'", options)
     arrays = _load_npz(path)
     for name in _ARRAYS:
         if name not in arrays and (options.targets or name != "node_labels"):
@@ -96,7 +96,9 @@ def read_npz_file(path: Path, options: Options) -> ParsedGraphs:
         labels=labels,
         splits=splits,
         identity=fingerprint(["nodes", listed, np.array(count)]),
-        notes=(direction_note(path, data.num_edges - listed.shape[1], options.directed),),
+        notes=(
+            direction_note(f"'{path.name}'", data.num_edges - listed.shape[1], options.directed),
+        ),
     )
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from torch_grama.datasets.compact import edges_of
+from torch_grama.datasets.errors import escaped, shown
 from torch_grama.datasets.splits import PARTS
 from torch_grama.datasets.statistics import part_size
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData
@@ -41,17 +42,17 @@ def describe(data: GraphTaskData) -> str:
         ("graphs", _graphs_line(facts)),
         ("edges", _edges_line(facts)),
         ("node features", _features_line(data.node_encoding, data.feature_names)),
-        ("edge features", _edge_features_line(data.edge_encoding, facts)),
+        ("edge features", _edge_features_line(data, facts)),
         ("target", _target_line(data, facts)),
         ("splits", _splits_line(data.folds)),
     ]
-    warnings = _warnings(data, facts)
+    warnings = [*data.warnings, *_warnings(data, facts)]
     entries += [("note", note) for note in data.notes]
     entries += [("warning", warning) for warning in warnings] or [("warnings", "none")]
-    lines = [data.name]
+    lines = [escaped(data.name)]
     for label, text in entries:
         lines += textwrap.wrap(
-            text,
+            escaped(text),
             width=_WIDTH,
             initial_indent=f"  {label:<15}",
             subsequent_indent=" " * 17,
@@ -90,10 +91,11 @@ def _features_line(encoding: FeatureEncoding, names: Sequence[str]) -> str:
     return text + (f": {_listed(names)}" if names else "")
 
 
-def _edge_features_line(encoding: FeatureEncoding, facts: _Survey) -> str:
+def _edge_features_line(data: GraphTaskData, facts: _Survey) -> str:
+    line = _features_line(data.edge_encoding, data.edge_feature_names)
     if not facts.weighted:
-        return _features_line(encoding, ())
-    return "a weight" if encoding.kind == "none" else f"{_features_line(encoding, ())}, a weight"
+        return line
+    return "a weight" if data.edge_encoding.kind == "none" else f"{line}; and a weight"
 
 
 def _target_line(data: GraphTaskData, facts: _Survey) -> str:
@@ -103,8 +105,7 @@ def _target_line(data: GraphTaskData, facts: _Survey) -> str:
         counts = torch.bincount(known.flatten(), minlength=data.num_outputs).tolist()
         return f"{data.num_outputs} classes: {_named(data, [f'{count:,}' for count in counts])}"
     if data.kind == "multilabel":
-        known = y[~torch.isnan(y).any(dim=1)] if y.is_floating_point() and y.dim() == 2 else y
-        shares = known.double().mean(dim=0).flatten().tolist()
+        shares = y.double().nanmean(dim=0).flatten().tolist()
         return f"{data.num_outputs} flags: {_named(data, [f'{share:.1%}' for share in shares])}"
     known = y.double()[torch.isfinite(y)]
     quantities = _count(data.num_outputs, "quantity", "quantities")
@@ -149,10 +150,13 @@ def _label_warnings(data: GraphTaskData, facts: _Survey) -> list[str]:
     found = []
     y = facts.targets
     missing = torch.isnan(y) if y.is_floating_point() else y < 0
-    missing = missing.flatten(1).any(dim=1) if missing.dim() > 1 else missing
-    if bool(missing.any()):
-        what = _count(int(missing.sum()), "item has", "items have")
+    unlabelled = missing.flatten(1).all(dim=1) if missing.dim() > 1 else missing
+    if bool(unlabelled.any()):
+        what = _count(int(unlabelled.sum()), "item has", "items have")
         found.append(f"{what} no label, of {len(missing):,}.")
+    partly = int(missing[~unlabelled].sum())
+    if partly:
+        found.append(f"{_count(partly, 'label is', 'labels are')} not known, in items with others.")
     if data.kind != "classification" or y.is_floating_point() or not data.folds:
         return found
     for name, part in zip(PARTS, data.folds[0].parts, strict=True):
@@ -172,7 +176,7 @@ def _count(number: int, one: str, many: str) -> str:
 
 def _listed(words: Sequence[str]) -> str:
     more = f", and {len(words) - _SHOWN:,} more" if len(words) > _SHOWN else ""
-    return ", ".join(words[:_SHOWN]) + more
+    return ", ".join(shown(word)[1:-1] for word in words[:_SHOWN]) + more
 
 
 class _Survey:

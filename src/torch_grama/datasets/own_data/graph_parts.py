@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
-from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.errors import DatasetError, shown
 from torch_grama.datasets.options import Options
 from torch_grama.datasets.own_data.labels import Labels, Where
 from torch_grama.datasets.raw_arrays import Array
 from torch_grama.datasets.splits import PARTS, index_fold
-from torch_grama.datasets.task_data import Fold, Level
+from torch_grama.datasets.task_data import Fold, Level, TableForm
 
 CONSTANT_NOTE = "The nodes have no features: each got the constant 1."
 # Category numbers index an embedding table: a larger one is a mistake.
@@ -29,7 +29,7 @@ _SPLIT_WORDS = ("train", "training"), ("val", "valid", "validation"), ("test", "
 class ParsedGraphs:
     r"""Graphs and targets of one of the forms, checked."""
 
-    path: Path  # the file or folder
+    path: Path | None  # the file or folder, if the data came out of one
     graphs: Sequence[Data]  # the graphs, without their targets
     level: Level  # whether nodes or graphs carry the targets
     labels: Labels | None  # the targets of all nodes, graph after graph, or of all graphs
@@ -39,6 +39,9 @@ class ParsedGraphs:
     notes: tuple[str, ...] = ()  # what was decided while reading, one sentence each
     feature_names: tuple[str, ...] = ()  # names of the columns of ``x``
     node_names: Sequence[str] = ()  # names of the nodes of a single graph
+    edge_feature_names: tuple[str, ...] = ()  # names of the columns of ``edge_attr``
+    form: TableForm | None = None  # how tables became features, which may have gaps still
+    warnings: tuple[str, ...] = ()  # what a user should look at, one sentence each
 
 
 def make_graph(
@@ -113,16 +116,16 @@ def complete_edges(
     return np.concatenate([listed, listed[::-1, missing]], axis=1), np.append(rows, missing)
 
 
-def direction_note(path: Path, num_added: int, directed: bool) -> str:
+def direction_note(place: str, num_added: int, directed: bool) -> str:
     r"""Says how the edges were taken."""
     if directed:
-        return f"The edges of '{path.name}' were taken as directed."
+        return f"The edges of {place} were taken as directed."
     if num_added:
         return (
-            f"The edges of '{path.name}' were taken as undirected: the reverse of {num_added:,} of "
-            f"them was added."
+            f"The edges of {place} were taken as undirected: the reverse of {num_added:,} of them "
+            f"was added (`-o directed=true` takes them as they are)."
         )
-    return f"Every edge of '{path.name}' is listed in both directions and was taken as it is."
+    return f"Every edge of {place} is listed in both directions and was taken as it is."
 
 
 def check_features(
@@ -154,11 +157,11 @@ def check_features(
     return torch.from_numpy(values.astype(np.int64) if options.categorical else floats)
 
 
-def check_node_level(path: Path, options: Options) -> None:
+def check_node_level(place: str, options: Options) -> None:
     r"""Refuses targets of graphs where the nodes of one graph carry them."""
     if options.level == "graph":
         raise DatasetError(
-            f"'{path}' holds one graph whose nodes carry the labels: ask for level 'node', or "
+            f"{place} holds one graph whose nodes carry the labels: ask for level 'node', or "
             f"write many graphs as JSON lines."
         )
 
@@ -187,7 +190,7 @@ def split_from_words(words: Sequence[object], labels: Labels, where: Where, sour
         word = (word or "").strip()
         if word and word.lower() not in numbers:
             raise DatasetError(
-                f"{where(item)} has the split '{word}': write train, val or test, or leave it "
+                f"{where(item)} has the split {shown(word)}: write train, val or test, or leave it "
                 f"empty."
             )
         parts[item] = numbers.get(word.lower(), -1)

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.errors import DatasetError, Faults
 from torch_grama.datasets.options import Options
-from torch_grama.datasets.own_data.csv_folder import read_text
 from torch_grama.datasets.own_data.graph_parts import (
     CONSTANT_NOTE,
     ParsedGraphs,
@@ -23,6 +22,7 @@ from torch_grama.datasets.own_data.graph_parts import (
     split_from_words,
 )
 from torch_grama.datasets.own_data.labels import read_json_labels
+from torch_grama.datasets.own_data.table_files import read_text
 from torch_grama.datasets.raw_arrays import Array, fingerprint
 
 LINE_SUFFIXES = (".jsonl", ".ndjson")
@@ -70,14 +70,21 @@ def read_json_lines(path: Path, options: Options) -> ParsedGraphs:
         return lines[graph].place
 
     label_key = _label_key(lines, options)
-    labels = None
+    labels, faults = None, Faults()
     if options.targets:
-        labels = read_json_labels([line.table.get(label_key) for line in lines], where, options)
-    graphs, listed = zip(*(_read_graph(line, options) for line in lines), strict=True)
+        with faults:
+            found = [line.table.get(label_key) for line in lines]
+            labels = read_json_labels(found, where, options)
+    read = []
+    for line in lines:
+        with faults:
+            read.append(_read_graph(line, options))
+    faults.check(path)
+    graphs, listed = zip(*read, strict=True)
     _widen_empty(graphs)
     check_alike(graphs, where)
     added = sum(graph.num_edges for graph in graphs) - sum(pairs.shape[1] for pairs in listed)
-    notes = [direction_note(path, added, options.directed)]
+    notes = [direction_note(f"'{path.name}'", added, options.directed)]
     unknown = {key for line in lines for key in line.table} - _KNOWN - {label_key, *options.ignore}
     if unknown:
         notes.append(f"Keys that were not read: {', '.join(sorted(unknown))}.")
@@ -103,11 +110,13 @@ def _read_lines(path: Path) -> list[_Line]:
     files = [path]
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.suffix in LINE_SUFFIXES)
-    lines = []
+    lines, faults = [], Faults()
     for file in files:
         for number, text in enumerate(read_text(file).split("\n"), start=1):
             if text.strip():
-                lines.append(_parse(f"'{file}', line {number}", text))
+                with faults:
+                    lines.append(_parse(f"'{file}', line {number}", text))
+    faults.check(path)
     if not lines:
         raise DatasetError(f"'{path}' is empty: write one graph a line.")
     return lines

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.errors import DatasetError, shown
 from torch_grama.datasets.options import Options, OwnKind
 
 Where = Callable[[int], str]
@@ -26,7 +26,7 @@ class Labels:
     kind: OwnKind  # the kind of target
     y: Tensor  # class numbers ``[M]`` (-1 without label), or float32 ``[M, T]`` (NaN without label)
     labelled: NDArray[np.bool_]  # which items have a label ``[M]``
-    class_names: tuple[str, ...] = ()  # what classes or flags are called; empty for a regression
+    class_names: tuple[str, ...] = ()  # what classes, flags or quantities are called, if anything
 
     @property
     def num_outputs(self) -> int:
@@ -35,12 +35,18 @@ class Labels:
 
 
 def labels_from_numbers(
-    values: NDArray[np.generic], where: Where, options: Options, *, flags: bool = True
+    values: NDArray[np.generic],
+    where: Where,
+    options: Options,
+    *,
+    flags: bool = True,
+    names: Sequence[str] = (),
 ) -> Labels:
     r"""Reads targets from an array ``[M]`` or ``[M, T]``.
 
     A vector of integers holds class numbers (-1: no label), a vector of other numbers a quantity
-    (NaN: no label). A matrix of zeros and ones holds flags, any other matrix several quantities.
+    (NaN: no label). A matrix of zeros and ones holds flags, any other matrix several quantities;
+    NaN is one that is not known. ``names`` says what the columns of a matrix are called.
     """
     if values.dtype.kind not in "biuf" or values.ndim not in (1, 2) or values.shape[-1] == 0:
         raise DatasetError(
@@ -54,17 +60,17 @@ def labels_from_numbers(
     labelled: NDArray[np.bool_] = np.logical_not(np.isnan(table).all(axis=1))
     with np.errstate(over="ignore"):
         y = torch.from_numpy(table.astype(np.float32))
-    for item in np.flatnonzero(labelled & ~np.isfinite(y.numpy()).all(axis=1))[:1]:
+    for item in np.flatnonzero(np.isinf(y.numpy()).any(axis=1))[:1]:
         raise DatasetError(
-            f"{where(int(item))} has a label that is infinite or partly missing: correct it, or "
-            f"leave the label out."
+            f"{where(int(item))} has a label that is infinite: correct it, or leave it out."
         )
+    known = np.isfinite(table)
     kind: OwnKind | None = options.kind
     if kind is None:
         if values.ndim == 1:
             kind = "classification" if integers or options.classes else "regression"
         else:
-            binary = np.isin(table[labelled], (0.0, 1.0)).all()
+            binary = np.isin(table[known], (0.0, 1.0)).all()
             kind = "multilabel" if binary and (integers or flags) else "regression"
     if kind == "classification":
         if values.ndim == 2:
@@ -76,12 +82,12 @@ def labels_from_numbers(
         return _class_numbers(table[:, 0], labelled, where, options)
     _require_labels(bool(labelled.any()), where)
     if kind == "regression":
-        return Labels("regression", y, labelled)
-    for item in np.flatnonzero(labelled & ~np.isin(table, (0.0, 1.0)).all(axis=1))[:1]:
+        return Labels("regression", y, labelled, tuple(names))
+    for item in np.flatnonzero((known & ~np.isin(table, (0.0, 1.0))).any(axis=1))[:1]:
         raise DatasetError(
             f"{where(int(item))} has the flags {values[item].tolist()}: each must be 0 or 1."
         )
-    return Labels("multilabel", y, labelled, _flag_names(y.size(1), options))
+    return Labels("multilabel", y, labelled, _flag_names(names, y.size(1), options))
 
 
 def labels_from_tags(
@@ -127,13 +133,13 @@ def _require_labels(found: bool, where: Where) -> None:
         raise DatasetError(f"{where(0)} and all that follow have no label: fill in the labels.")
 
 
-def _flag_names(count: int, options: Options) -> tuple[str, ...]:
+def _flag_names(names: Sequence[str], count: int, options: Options) -> tuple[str, ...]:
     if options.classes and len(options.classes) != count:
         raise DatasetError(
             f"Expected as many 'classes' as there are flags (got {len(options.classes)} names for "
             f"{count} flags): name each one."
         )
-    return options.classes or tuple(str(number) for number in range(count))
+    return options.classes or tuple(names) or tuple(map(str, range(count)))
 
 
 def _numbered(
@@ -143,10 +149,10 @@ def _numbered(
     number = {name: column for column, name in enumerate(names)}
     for label, item in zip(labels, items, strict=True):
         if label not in number:
-            shown = ", ".join(f"'{name}'" for name in names[:8]) + ", ..." * (len(names) > 8)
+            listed = ", ".join(map(shown, names[:8])) + ", ..." * (len(names) > 8)
             raise DatasetError(
-                f"{where(item)} has the label '{label}', which is outside the classes {shown}: "
-                f"correct it, or add it to 'classes'."
+                f"{where(item)} has the label {shown(label)}, which is outside the classes "
+                f"{listed}: correct it, or add it to 'classes'."
             )
     return [number[label] for label in labels]
 
@@ -168,7 +174,7 @@ def labels_from_text(cells: Sequence[str], where: Where, options: Options) -> La
     if options.kind == "multilabel":
         raise DatasetError(
             f"{where(0)} has one label where several flags were asked for: name all of their "
-            f"columns with 'label'."
+            f"columns with `-o label=[NAME,NAME]`."
         )
     kind: OwnKind | None = options.kind or ("classification" if options.classes else None)
     if kind is None:
@@ -185,7 +191,7 @@ def parse_number(cell: str, where: Where, item: int) -> float:
     r"""Reads a finite number."""
     number = _number(cell)
     if number is None or not _is_finite(number):
-        raise DatasetError(f"{where(item)} has the label '{cell}': write a finite number.")
+        raise DatasetError(f"{where(item)} has the label {shown(cell)}: write a finite number.")
     return number
 
 
@@ -198,15 +204,18 @@ def _kind_of_text(present: Sequence[str], cells: Sequence[str], where: Where) ->
     for odd in (absent, texts if decimals else ()):
         for row in (row for row, cell in enumerate(cells) if cell in odd):
             raise DatasetError(
-                f"{where(row)} has the label '{cells[row]}' among numbers: correct it, leave it "
-                f"empty where it is unknown, or say kind 'classification'."
+                f"{where(row)} has the label {shown(cells[row])} among numbers: correct it, leave "
+                f"it empty where it is unknown, or take all as classes with `-o "
+                f"kind=classification`.",
+                remedy="kind=classification",
             )
     if texts:
         if len(distinct) > max(_MOST_CLASSES, len(present) // 2):
             raise DatasetError(
                 f"{where(0)} begins a column of labels with {len(distinct)} different texts for "
-                f"{len(present)} items: choose another column with 'label', or say kind "
-                f"'classification'."
+                f"{len(present)} items: choose another column with `-o label=NAME`, or take all "
+                f"as classes with `-o kind=classification`.",
+                remedy="kind=classification",
             )
         return "classification"
     if decimals or len(distinct) > _MOST_CLASSES:
@@ -246,7 +255,8 @@ def read_json_labels(values: Sequence[object], where: Where, options: Options) -
 
     Words and truth values are classes, whole numbers are classes if there are few of them, other
     numbers a quantity (see :func:`labels_from_text`). A list of words is a set of flags, a list of
-    zeros and ones likewise, any other list of numbers several quantities.
+    zeros and ones likewise, any other list of numbers several quantities; null in a list of
+    numbers is one that is not known.
     """
     lists = [isinstance(value, list) for value in values if value is not None]
     if any(lists):
@@ -274,7 +284,7 @@ def _cell(value: str | int | float | None) -> str:
 
 def _read_lists(values: Sequence[object], where: Where, options: Options) -> Labels:
     first = next((value for value in values if isinstance(value, list) and value), [""])
-    words, length = isinstance(first[0], str), len(first)
+    words, length = any(isinstance(item, str) for item in first), len(first)
     lists: list[list[Any] | None] = []
     for graph, value in enumerate(values):
         if value is not None and (
@@ -295,12 +305,16 @@ def _read_lists(values: Sequence[object], where: Where, options: Options) -> Lab
     if length == 1:
         cells = [_cell(None if value is None else value[0]) for value in lists]
         return labels_from_text(cells, where, options)
-    rows = np.array([[np.nan] * length if value is None else value for value in lists], dtype=float)
-    whole = all(isinstance(item, int) for value in lists for item in value or ())
+    rows = np.array(
+        [[np.nan if v is None else v for v in value or [None] * length] for value in lists]
+    )
+    whole = all(isinstance(item, int | None) for value in lists for item in value or ())
     return labels_from_numbers(rows, where, options, flags=whole)
 
 
 def _fits(item: object, words: bool) -> bool:
     if words:
         return isinstance(item, str)
+    if item is None:  # not known
+        return True
     return isinstance(item, int | float) and not isinstance(item, bool) and abs(item) < 1e300

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 import torch
@@ -13,39 +15,35 @@ from torch_geometric.utils import index_to_mask
 
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.names import FORMS, refuse_missing
-from torch_grama.datasets.options import OPTION_KINDS, Options, OwnKind, read_option
+from torch_grama.datasets.options import Options, OptionValues
 from torch_grama.datasets.own_data.array_files import read_npz_file, read_torch_file
-from torch_grama.datasets.own_data.csv_folder import read_csv_folder
+from torch_grama.datasets.own_data.columns import fill_gaps
 from torch_grama.datasets.own_data.graph_parts import ParsedGraphs
 from torch_grama.datasets.own_data.json_lines import LINE_SUFFIXES, read_json_lines
 from torch_grama.datasets.own_data.labels import Labels
+from torch_grama.datasets.own_data.node_tables import (
+    TABLE_SUFFIXES,
+    read_frames,
+    read_table_folder,
+)
 from torch_grama.datasets.raw_arrays import fingerprint
-from torch_grama.datasets.splits import DEFAULT_FRACTIONS, Fractions, make_split, stored_split
-from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Level
+from torch_grama.datasets.splits import make_split, stored_split
+from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, TableForm
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 def load_path(
-    path: str | Path,
-    *,
-    level: Level | None = None,
-    kind: OwnKind | None = None,
-    label: str | Sequence[str] | None = None,
-    classes: Sequence[str] = (),
-    ignore: Sequence[str] = (),
-    directed: bool = False,
-    categorical: bool = False,
-    metric: str | None = None,
-    fractions: Fractions = DEFAULT_FRACTIONS,
-    seed: int = 0,
-    stratify: bool = True,
-    targets: bool = True,
+    path: str | Path, *, form: TableForm | None = None, **options: Unpack[OptionValues]
 ) -> GraphTaskData:
     r"""Loads a user's own graphs.
 
-    The form is told by the name: a folder with ``nodes.csv`` and ``edges.csv``
-    (:func:`~torch_grama.datasets.own_data.csv_folder.read_csv_folder`), a folder or file of graphs
-    in JSON lines (:func:`~torch_grama.datasets.own_data.json_lines.read_json_lines`), an ``.npz``
-    file (:func:`~torch_grama.datasets.own_data.array_files.read_npz_file`) or a ``.pt`` file
+    The form is told by the name: a folder with ``nodes.csv`` and ``edges.csv``, or the same as
+    ``.parquet`` (:func:`~torch_grama.datasets.own_data.node_tables.read_table_folder`), a folder
+    or file of graphs in JSON lines
+    (:func:`~torch_grama.datasets.own_data.json_lines.read_json_lines`), an ``.npz`` file
+    (:func:`~torch_grama.datasets.own_data.array_files.read_npz_file`) or a ``.pt`` file
     (:func:`~torch_grama.datasets.own_data.array_files.read_torch_file`).
 
     Where the files state no split, one is made and kept beside them (``splits.json``, or the name
@@ -54,6 +52,8 @@ def load_path(
 
     Args:
         path (str or Path): The file or folder.
+        form (TableForm, optional): Read for predictions, and tables as those that a model was
+            trained on: the ``form`` of their data set. No split is made. (default: found out)
         level (str, optional): ``node`` or ``graph``: what carries the target. (default: read off
             the data)
         kind (str, optional): ``classification``, ``multilabel`` or ``regression``. (default: read
@@ -63,7 +63,7 @@ def load_path(
         classes (sequence of str, optional): All classes, in the order of their numbers; a label
             outside of them is an error. (default: those found)
         ignore (sequence of str, optional): Columns or keys to leave out. (default: none)
-        directed (bool, optional): Take the listed edges of a CSV, JSON or npz file as they are;
+        directed (bool, optional): Take the listed edges of a table, JSON or npz file as they are;
             otherwise each gets its reverse unless that is listed too. (default: :obj:`False`)
         categorical (bool, optional): Features are category numbers 0, 1, 2, ... that a model
             embeds. (default: :obj:`False`)
@@ -77,6 +77,23 @@ def load_path(
             :obj:`True`)
         targets (bool, optional): Whether labels and splits are read. If not, the data set has no
             ``y`` and no fold, and is good for predictions alone. (default: :obj:`True`)
+        id, source, target (str, optional): Columns of tables: the name of a node, and the two
+            ends of an edge. (default: found by their names)
+        words (sequence of str, optional): Columns of tables that hold words, whatever they look
+            like. (default: found out)
+        numbers (sequence of str, optional): Columns of tables that hold numbers; other cells
+            count as missing. (default: found out)
+        missing (str, optional): What a missing number of a table becomes: the ``mean`` over the
+            training part or ``zero``, with a feature that marks it, or ``refuse``. (default:
+            :obj:`"mean"`)
+        missing_words (sequence of str, optional): Cells of tables that count as missing, beside
+            empty ones, ``NA``, ``NaN``, ``null`` and the like. (default: none)
+        decimal (str, optional): The decimal mark of numbers in tables, ``.`` or ``,``. (default:
+            found out for each column)
+        day_first (bool, optional): Whether ``01/03/2024`` is in March. (default: found out for
+            each column)
+        unseen (str, optional): What becomes of a word that ``form`` does not know: ``zeros`` in
+            its features, and a warning, or ``refuse``. (default: :obj:`"zeros"`)
 
     Returns:
         The data set.
@@ -86,16 +103,53 @@ def load_path(
         DatasetMissingError: There is nothing at that path.
         DatasetError: The files cannot be used as they are; nothing has been written.
     """
-    given = locals()  # all arguments by their names
-    read = {
-        name: read_option(value, OPTION_KINDS[name], f"'{name}'")
-        for name, value in given.items()
-        if name != "path" and value is not None
-    }
-    options = Options(**read)  # type: ignore[arg-type]  # each is of the kind it was read as
+    checked = Options.read(options)
     path = Path(path)
     refuse_missing(path)
-    parsed = _read(path, options)
+    return _build(_read(path, checked, form), checked, form)
+
+
+def from_frames(
+    nodes: DataFrame,
+    edges: DataFrame,
+    *,
+    form: TableForm | None = None,
+    **options: Unpack[OptionValues],
+) -> GraphTaskData:
+    r"""Makes a data set of two frames of pandas.
+
+    They are read as ``nodes.csv`` and ``edges.csv`` with the same columns would be: a column
+    ``id``, a label column and features; ``source`` and ``target`` (see :func:`load_path`). Nothing
+    is written: a split is made by the seed whenever it is asked for.
+
+    Args:
+        nodes (pandas.DataFrame): One row a node.
+        edges (pandas.DataFrame): One row an edge.
+        form (TableForm, optional): Read the frames as those that a model was trained on.
+            (default: found out)
+        **options: Those of :func:`load_path`.
+
+    Returns:
+        The data set.
+
+    Raises:
+        ValueError: An option has a value it cannot have.
+        DatasetError: The frames cannot be used as they are.
+
+    Example:
+        >>> import pandas
+        >>> people = pandas.DataFrame({"id": range(6), "age": [30, None, 50, 20, 40, 60]})
+        >>> people["label"] = ["left", "right"] * 3
+        >>> task = from_frames(people, pandas.DataFrame({"from": [0, 1, 2], "to": [3, 4, 5]}))
+        >>> task.feature_names, task.class_names
+        (('age', 'age=(missing)'), ('left', 'right'))
+    """
+    checked = Options.read(options)
+    return _build(read_frames(nodes, edges, checked, form), checked, form)
+
+
+def _build(parsed: ParsedGraphs, options: Options, form: TableForm | None) -> GraphTaskData:
+    """Joins graphs, targets and a split; fills the gaps of tables."""
     graphs, labels = parsed.graphs, parsed.labels
     kind, class_names = options.kind or "classification", options.classes
     num_outputs = max(1, len(class_names))
@@ -105,7 +159,7 @@ def load_path(
         notes.append("Labels were not read.")
     else:
         kind, class_names, num_outputs = labels.kind, labels.class_names, labels.num_outputs
-        if not folds:
+        if not folds and form is None:
             fold, note = _make_split(parsed, labels, options, single)
             folds.append(fold)
             notes.append(note)
@@ -116,8 +170,13 @@ def load_path(
     if single:
         nodes = graphs[0].num_nodes
         folds = [Fold(*(index_to_mask(part, nodes) for part in fold.parts)) for fold in folds]
+    if parsed.form is not None:
+        train = folds[0].train if folds else torch.ones(graphs[0].num_nodes or 0).bool()
+        filled = fill_gaps(graphs[0], form or parsed.form, train, options, known=form is not None)
+        parsed = replace(parsed, form=filled)
+    name = "frames" if parsed.path is None else str(parsed.path)
     return GraphTaskData(
-        name=str(path),
+        name=name,
         graphs=graphs,
         folds=folds,
         level=parsed.level,
@@ -127,24 +186,31 @@ def load_path(
         node_encoding=_encoding(graphs, "x"),
         edge_encoding=_encoding(graphs, "edge_attr"),
         class_names=class_names,
-        source=f"the user's own files: {path}",
+        source=f"the user's own files: {name}" if parsed.path else "the user's own frames",
         licence="the user's own",
         notes=tuple(notes),
         feature_names=parsed.feature_names,
         node_names=parsed.node_names,
+        edge_feature_names=parsed.edge_feature_names,
+        form=parsed.form,
+        warnings=parsed.warnings,
     )
 
 
-def _read(path: Path, options: Options) -> ParsedGraphs:
+def _read(path: Path, options: Options, form: TableForm | None) -> ParsedGraphs:
     if path.is_dir():
-        tables = any((path / name).exists() for name in ("nodes.csv", "edges.csv"))
+        tables = any(
+            (path / f"{stem}{suffix}").exists()
+            for stem in ("nodes", "edges")
+            for suffix in TABLE_SUFFIXES
+        )
         lines = any(file.suffix in LINE_SUFFIXES for file in path.iterdir())
         if tables and lines:
             raise DatasetError(
-                f"'{path}' holds both CSV tables and JSON lines: keep them in folders of their own."
+                f"'{path}' holds both tables and JSON lines: keep them in folders of their own."
             )
         if tables:
-            return read_csv_folder(path, options)
+            return read_table_folder(path, options, form)
         if lines:
             return read_json_lines(path, options)
     else:
@@ -154,7 +220,7 @@ def _read(path: Path, options: Options) -> ParsedGraphs:
             return read_torch_file(path, options)
         if path.suffix in (*LINE_SUFFIXES, ".json"):
             return read_json_lines(path, options)
-        if path.suffix == ".csv":
+        if path.suffix in TABLE_SUFFIXES:
             raise DatasetError(
                 f"'{path}' is one table of a graph: give the folder that has nodes.csv and "
                 f"edges.csv in it."
@@ -167,7 +233,6 @@ def _make_split(
 ) -> tuple[Fold, str]:
     """Divides the labelled nodes of a single graph, or whole graphs; kept beside the files."""
     path = parsed.path
-    kept = path / "splits.json" if path.is_dir() else path.with_name(f"{path.name}.splits.json")
     classes: NDArray[np.int64] | None = None
     if parsed.level == "node" and not single:
         items = np.arange(len(parsed.graphs))
@@ -178,23 +243,31 @@ def _make_split(
     what = "nodes" if single else "graphs"
     parts = "/".join(str(fraction) for fraction in options.fractions)
     how = "at random" if classes is None else "by class"
-    fold, trouble = stored_split(
-        kept,
-        f"{what} by {', '.join(parsed.target)}, seed {options.seed}, {parts}, {how}",
-        lambda: make_split(
+
+    def make() -> Fold:
+        return make_split(
             items,
             classes,
             fractions=options.fractions,
             seed=options.seed,
             class_names=labels.class_names,
-            what=f"{what} of '{path}'",
-        ),
+            what=what if path is None else f"{what} of '{path}'",
+        )
+
+    made = f"The data states no split: one was made {how} (seed {options.seed}"
+    if path is None:
+        return make(), f"{made})."
+    kept = path / "splits.json" if path.is_dir() else path.with_name(f"{path.name}.splits.json")
+    fold, trouble = stored_split(
+        kept,
+        f"{what} by {', '.join(parsed.target)}, seed {options.seed}, {parts}, {how}",
+        make,
         num_items=len(labels.labelled) if single else len(parsed.graphs),
         items=parsed.identity,
         targets=fingerprint([items] if classes is None else [items, _renumbered(classes)]),
     )
     where = trouble or f"it is kept in '{kept}'"
-    return fold, f"The data states no split: one was made {how} (seed {options.seed}); {where}."
+    return fold, f"{made}); {where}."
 
 
 def _renumbered(classes: NDArray[np.int64]) -> NDArray[np.int64]:

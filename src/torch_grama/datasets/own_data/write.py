@@ -90,9 +90,9 @@ def _label_columns(y: Tensor, class_names: Sequence[str]) -> dict[str, list[str]
         words = {-1: ""} | dict(enumerate(class_names))
         return {"label": [words.get(number, str(number)) for number in y.flatten().tolist()]}
     table = y if y.dim() == 2 else y[:, None]
-    missing = torch.isnan(table).any(dim=1)
-    flags = table.size(1) > 1 and bool(((table == 0) | (table == 1))[~missing].all())
-    values = torch.where(missing[:, None], 0, table)
+    missing = torch.isnan(table)
+    flags = table.size(1) > 1 and bool(((table == 0) | (table == 1) | missing).all())
+    values = torch.where(missing, 0, table)
     texts = _texts(values.long() if flags else values)
     texts[missing.numpy()] = ""
     names = ["label"] if table.size(1) == 1 else [f"y{column}" for column in range(table.size(1))]
@@ -124,7 +124,7 @@ def write_json_lines(
 
     Written are ``x``, ``edge_index``, ``edge_attr``, ``edge_weight``, ``y`` and ``split``. Integer
     targets are written as classes; targets of several zeros and ones as flags if they are so in
-    all graphs; other targets as numbers.
+    all graphs; other targets as numbers; one of several that is not known as null.
 
     Args:
         graphs (iterable of Data): The graphs.
@@ -144,7 +144,7 @@ def write_json_lines(
     _check_free(file, overwrite)
     graphs = list(graphs)
     targets = [graph.y if isinstance(graph.y, Tensor) else None for graph in graphs]
-    flags = all(y is None or _is_missing(y) or bool(((y == 0) | (y == 1)).all()) for y in targets)
+    flags = all(y is None or bool(((y == 0) | (y == 1) | y.isnan()).all()) for y in targets)
     lines = []
     for graph, y in zip(graphs, targets, strict=True):
         table: dict[str, object] = {}
@@ -170,14 +170,17 @@ def _json_label(y: Tensor, flags: bool, class_names: Sequence[str]) -> object:
     if not values.is_floating_point() and values.numel() == 1:
         number = int(values[0])
         return class_names[number] if class_names else number
-    if values.numel() > 1 and flags:
-        return values.long().tolist()
-    numbers = _finite(values).tolist()
-    return numbers if len(numbers) > 1 else numbers[0]
+    _finite(values[~values.isnan()])
+    single = values.numel() == 1
+    numbers = [
+        None if number != number else int(number) if flags and not single else number
+        for number in values.tolist()
+    ]
+    return numbers[0] if single else numbers
 
 
 def _is_missing(y: Tensor) -> bool:
-    return bool(torch.isnan(y).any()) if y.is_floating_point() else bool((y < 0).any())
+    return bool(torch.isnan(y).all()) if y.is_floating_point() else bool((y < 0).any())
 
 
 def _finite(values: Tensor) -> Tensor:

@@ -1,0 +1,229 @@
+"""Columns of a table as features: numbers, dates and words, with their gaps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch_geometric.data import Data
+
+from torch_grama.datasets.errors import DatasetError, Faults, shown
+from torch_grama.datasets.options import Options, list_option
+from torch_grama.datasets.own_data.cells import MISSING, read_number
+from torch_grama.datasets.own_data.table_files import Cells, Table
+from torch_grama.datasets.task_data import Column, TableForm
+
+GAP = "(missing)"
+"""The word of a cell without one; ``age=(missing)`` is 1 where the number is missing."""
+Values = NDArray[np.float32]
+_LISTED = 8
+
+
+@dataclass
+class TableFeatures:
+    r"""What became of the columns of a table."""
+
+    columns: list[Column] = field(default_factory=list)  # in the order of their features
+    values: list[Values] = field(default_factory=list)  # ``[K, N]`` a column; NaN: missing
+    warnings: list[str] = field(default_factory=list)  # what to look at, one sentence each
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        r"""What the features are called."""
+        return tuple(name for column in self.columns for name in feature_names(column))
+
+    def add(self, column: Column, values: Values) -> None:
+        r"""Adds a column: numbers ``[N]``, or one row of 0 and 1 for each word."""
+        self.columns.append(column)
+        if column.kind != "words":
+            values = np.stack([values, np.isnan(values)]) if column.flag else values[None]
+        self.values.append(values)
+
+    def matrix(self, rows: int) -> Values:
+        r"""Returns the features ``[N, F]``."""
+        blank = np.empty((0, rows), dtype=np.float32)
+        return np.ascontiguousarray(np.concatenate([blank, *self.values]).T)
+
+
+def feature_names(column: Column) -> tuple[str, ...]:
+    r"""What the features of a column are called."""
+    if column.kind == "words":
+        return tuple(f"{column.name}={value}" for value in column.values)
+    return (column.name, f"{column.name}={GAP}") if column.flag else (column.name,)
+
+
+class Decisions:
+    r"""What was decided about columns, the same decision about several of them in one sentence."""
+
+    def __init__(self) -> None:
+        self._taken: dict[tuple[str, str], list[tuple[str, str]]] = {}
+
+    def add(self, decision: str, name: str, detail: str = "", change: str = "") -> None:
+        r"""Adds a column; ``change`` says how to decide otherwise, with NAMES for the columns."""
+        text = f"{shown(name)} ({detail})" if detail else shown(name)
+        self._taken.setdefault((decision, change), []).append((name, text))
+
+    def sentences(self) -> tuple[str, ...]:
+        r"""Returns one sentence for each decision."""
+        found = []
+        for (decision, change), columns in self._taken.items():
+            names, texts = zip(*columns[:_LISTED], strict=True)
+            option = list_option(shown(name)[1:-1] for name in names)
+            more = f" and {len(columns) - _LISTED:,} more" if len(columns) > _LISTED else ""
+            what = ", ".join(texts) + more
+            how = f"; {change.replace('NAMES', option)}" if change else ""
+            found.append(f"{decision}: {what}{how}.")
+        return tuple(found)
+
+
+class ColumnReader:
+    r"""Reads the columns of a table; gathers faults, and what is to be said.
+
+    Args:
+        table (Table): The table.
+        options (Options): What the user says about it.
+        faults (Faults): Takes the faults.
+        decisions (Decisions): Takes what was decided.
+    """
+
+    def __init__(
+        self, table: Table, options: Options, faults: Faults, decisions: Decisions
+    ) -> None:
+        self._table, self._options = table, options
+        self._faults, self._decisions = faults, decisions
+        self._missing = MISSING | set(options.missing_words)
+
+    def _present(self, cells: Cells) -> list[str]:
+        return sorted(set(map(str, cells)) - self._missing)
+
+    def _words(self, cells: Cells) -> list[str]:
+        return [GAP if cell in self._missing else str(cell) for cell in cells]
+
+    def _numbers(
+        self, name: str, cells: Cells, values: Mapping[str, float] | None = None
+    ) -> Values:
+        """Numbers with NaN where one is missing; ``values`` says what each text means."""
+        if not isinstance(cells, np.ndarray):
+            read = [(values or {}).get(cell, math.nan) for cell in cells]
+            with np.errstate(over="ignore"):
+                cells = np.array(read).astype(np.float32)
+        for word in self._options.missing_words:
+            value = read_number(word)
+            if value is not None:
+                cells = np.where(cells == np.float32(value), np.float32(np.nan), cells)
+        for row in np.flatnonzero(np.isinf(cells))[:1]:
+            raise self._fault(name, int(row), "is not finite")
+        return cells
+
+    def _fault(self, name: str, row: int, fault: str, more: str = "") -> DatasetError:
+        cell, leave = self._table.texts([name])[name][row], option("ignore", name)
+        return DatasetError(
+            f"{self._table.where(row)}: the cell {shown(cell)} in the column {shown(name)} "
+            f"{fault}: correct it,{more} or leave the column out with `-o {leave}`.",
+            remedy=leave,
+        )
+
+    def _check_gaps(self, name: str, gaps: Sequence[bool]) -> None:
+        refuses = self._options.missing == "refuse" or self._options.categorical
+        if not refuses or not any(gaps):
+            return
+        more = f" (and {sum(gaps) - 1:,} more in this column)" if sum(gaps) > 1 else ""
+        leave = option("ignore", name)
+        mean = "" if self._options.categorical else " fill such cells with `-o missing=mean`,"
+        raise DatasetError(
+            f"{self._table.where(gaps.index(True))}: a cell in the column {shown(name)} is "
+            f"missing{more}: write it,{mean} or leave the column out with `-o {leave}`.",
+            remedy=leave,
+        )
+
+    def _first(self, cells: Sequence[str], words: Iterable[str]) -> tuple[int, str]:
+        """The first row with one of some words, and how many more there are."""
+        wanted = set(words)
+        rows = [row for row, cell in enumerate(cells) if cell in wanted]
+        more = f" (and {len(rows) - 1:,} more in this column)" if len(rows) > 1 else ""
+        return rows[0], more
+
+
+def option(key: str, name: str) -> str:
+    r"""Writes an option that lists a column, as a user may copy it."""
+    return f"{key}={list_option([shown(name)[1:-1]])}"
+
+
+def read_all(
+    words: Iterable[str], read: Callable[[str], float | None]
+) -> tuple[dict[str, float], list[str]]:
+    r"""Reads words; returns the values of those that can be read, and the others."""
+    found = {word: read(word) for word in words}
+    values = {word: value for word, value in found.items() if value is not None}
+    return values, [word for word in found if word not in values]
+
+
+def one_hot(words: Sequence[str], values: Sequence[str]) -> Values:
+    r"""Returns one row of 0 and 1 for each value; a word that is none of them is 0 in all."""
+    number = {value: position for position, value in enumerate(values)}
+    codes = np.array([number.get(word, -1) for word in words], dtype=np.int64)
+    hot: Values = (codes == np.arange(len(values))[:, None]).astype(np.float32)
+    return hot
+
+
+def fill_gaps(
+    graph: Data, form: TableForm, train: Tensor, options: Options, *, known: bool
+) -> TableForm:
+    r"""Puts a number into the place of each NaN of a graph that came out of tables.
+
+    Args:
+        graph (Data): The graph, filled in place.
+        form (TableForm): How its tables were read.
+        train (Tensor): Which nodes are of the training part. Means are taken over them, and over
+            the edges between them.
+        options (Options): What the user says about missing cells.
+        known (bool): Whether the form has the numbers already, from training.
+
+    Returns:
+        The form with the numbers.
+    """
+    source, target = graph["edge_index"]
+    inside = train[source] & train[target]
+    if not bool(inside.any()):
+        inside = torch.ones_like(inside)
+    weight = () if form.weight is None else (form.weight,)
+    filled = []
+    for key, columns, rows in (
+        ("x", form.nodes, train),
+        ("edge_attr", form.edges, inside),
+        ("edge_weight", weight, inside),
+    ):
+        values = graph.get(key)
+        if values is None or not columns or not values.is_floating_point():
+            filled.append(columns)
+            continue
+        table = values if values.dim() == 2 else values[:, None]
+        if not known:
+            columns = _measured(table[rows], columns, options.missing == "zero")
+        filled.append(columns)
+        fills = [fill for c in columns for fill in (c.fill, *[0.0] * (_width(c) - 1))]
+        gaps = table.isnan()
+        table[gaps] = torch.tensor(fills, dtype=table.dtype).expand_as(table)[gaps]
+    nodes, edges, weights = filled
+    return TableForm(nodes, edges, weights[0] if weights else None)
+
+
+def _measured(x: Tensor, columns: Sequence[Column], zero: bool) -> tuple[Column, ...]:
+    """Columns with their means; one without a value in the training part gets 0."""
+    means = x.double().nanmean(dim=0).tolist()
+    starts = np.cumsum([0, *map(_width, columns)])
+    return tuple(
+        column
+        if column.kind == "words" or zero or math.isnan(means[start])
+        else replace(column, fill=means[start])
+        for column, start in zip(columns, starts, strict=False)
+    )
+
+
+def _width(column: Column) -> int:
+    return len(feature_names(column))

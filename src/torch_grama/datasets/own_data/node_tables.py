@@ -1,0 +1,296 @@
+"""Two tables, nodes and edges, as one graph: files in a folder, or frames of pandas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch_geometric.data import Data
+
+from torch_grama.datasets.errors import DatasetError, Faults, shown
+from torch_grama.datasets.options import Options
+from torch_grama.datasets.own_data.cells import MISSING, read_number
+from torch_grama.datasets.own_data.column_roles import (
+    EDGE_ROLES,
+    NODE_ROLES,
+    Roles,
+    matching,
+    text_columns,
+)
+from torch_grama.datasets.own_data.columns import Decisions, TableFeatures
+from torch_grama.datasets.own_data.followed_columns import ColumnFollower
+from torch_grama.datasets.own_data.graph_parts import (
+    CONSTANT_NOTE,
+    ParsedGraphs,
+    check_features,
+    check_node_level,
+    complete_edges,
+    direction_note,
+    split_from_words,
+)
+from torch_grama.datasets.own_data.labels import (
+    Labels,
+    labels_from_numbers,
+    labels_from_text,
+    parse_number,
+)
+from torch_grama.datasets.own_data.learned_columns import ColumnLearner
+from torch_grama.datasets.own_data.table_files import ChooseText, FrameTable, Table, read_table
+from torch_grama.datasets.raw_arrays import fingerprint
+from torch_grama.datasets.task_data import Column, Fold, TableForm
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+TABLE_SUFFIXES = (".csv", ".parquet")
+_ReadTable = Callable[[ChooseText], Table]
+
+
+def read_table_folder(
+    folder: Path, options: Options, form: TableForm | None = None
+) -> ParsedGraphs:
+    r"""Reads one graph whose nodes carry the target.
+
+    ``nodes.csv`` has a column ``id`` (any text, each once), a label column (``label`` or ``y``, or
+    the one or more named by the option ``label``), optionally ``split`` (train, val, test or
+    empty), and features. ``edges.csv`` has ``source`` and ``target`` (ids of nodes), optionally
+    ``weight``, and features. An empty label is a node without label; it is in no split. Either
+    file may be a Parquet file instead.
+    """
+    check_node_level(f"'{folder}'", options)
+    files = {}
+    for stem, columns in (("nodes", "id and label"), ("edges", "source and target")):
+        found = [path for s in TABLE_SUFFIXES if (path := folder / f"{stem}{s}").is_file()]
+        if not found:
+            raise DatasetError(
+                f"'{folder}' has no file '{stem}.csv': put it beside the other one, with the "
+                f"columns {columns}."
+            )
+        if len(found) > 1:
+            raise DatasetError(
+                f"'{folder}' has both '{found[0].name}' and '{found[1].name}': keep one of them."
+            )
+        files[stem] = found[0]
+    return _read_tables(
+        folder,
+        lambda choose: read_table(files["nodes"], choose),
+        lambda choose: read_table(files["edges"], choose),
+        options,
+        form,
+    )
+
+
+def read_frames(
+    nodes: DataFrame, edges: DataFrame, options: Options, form: TableForm | None = None
+) -> ParsedGraphs:
+    r"""Reads the same from two frames of pandas."""
+    check_node_level("The frame of nodes", options)
+    return _read_tables(
+        None,
+        lambda choose: FrameTable(nodes, "The frame of nodes", choose),
+        lambda choose: FrameTable(edges, "The frame of edges", choose),
+        options,
+        form,
+    )
+
+
+def _read_tables(
+    path: Path | None,
+    read_nodes: _ReadTable,
+    read_edges: _ReadTable,
+    options: Options,
+    form: TableForm | None,
+) -> ParsedGraphs:
+    """Makes a graph of two tables; all faults are told at once."""
+    faults = Faults()
+    place = "PATH" if path is None else path
+    nodes = edges = None
+    with faults:
+        nodes = read_nodes(text_columns(NODE_ROLES, options, form.nodes if form else ()))
+    with faults:
+        edges = read_edges(text_columns(EDGE_ROLES, options, form.edges if form else ()))
+    if nodes is None or edges is None:
+        faults.check(place)
+    assert nodes is not None
+    assert edges is not None
+    if form is None:
+        for name in dict.fromkeys((*options.ignore, *options.words, *options.numbers)):
+            with faults:
+                if not matching(edges.columns, name):
+                    nodes.find(name)
+    reader = _GraphReader(options, form, faults)
+    parsed = reader.read(path, nodes, edges)
+    faults.check(place)
+    return parsed
+
+
+class _GraphReader:
+    """Reads two tables; what goes wrong is gathered."""
+
+    def __init__(self, options: Options, form: TableForm | None, faults: Faults) -> None:
+        self._options, self._form, self._faults = options, form, faults
+        self._roles, self._decisions = Roles(options), Decisions()
+        self._notes: list[str] = []
+
+    def read(self, path: Path | None, nodes: Table, edges: Table) -> ParsedGraphs:
+        names: list[str] = []
+        target: tuple[str, ...] = ()
+        labels: Labels | None = None
+        taken: list[str | None] = []
+        with self._faults:
+            taken.append(self._roles.need(nodes, "id"))
+            names = _read_ids(nodes, str(taken[0]))
+        with self._faults:
+            target = self._roles.labels(nodes)
+            if self._options.targets and nodes.num_rows:
+                labels = self._labels(nodes, target)
+        split = self._roles.find(nodes, "split")
+        splits = self._splits(nodes, split, labels)
+        form = None if self._form is None else self._form.nodes
+        features = self._features(nodes, [*taken, *target, split], form)
+        data = Data()
+        edge_features, weight = self._edges(edges, names, data)
+        if features.columns:
+            with self._faults:
+                data.x = self._tensor(nodes, features)
+        else:
+            data.x = torch.ones(len(names), 1)
+            self._notes.append(CONSTANT_NOTE)
+        return ParsedGraphs(
+            path=path,
+            graphs=[data],
+            level="node",
+            labels=labels,
+            splits=splits,
+            identity=fingerprint(["nodes", *names]),
+            target=target,
+            notes=(*self._roles.notes, *self._decisions.sentences(), *self._notes),
+            warnings=(*features.warnings, *edge_features.warnings),
+            feature_names=features.names or ("constant",),
+            edge_feature_names=edge_features.names,
+            node_names=tuple(names),
+            form=TableForm(tuple(features.columns), tuple(edge_features.columns), weight),
+        )
+
+    def _labels(self, table: Table, target: Sequence[str]) -> Labels:
+        cells = [self._plain_labels(_texts(table, name)) for name in target]
+        if len(cells) == 1:
+            return labels_from_text(cells[0], table.where, self._options)
+        values = np.full((table.num_rows, len(cells)), np.nan)
+        for column, texts in enumerate(cells):
+            for row, text in enumerate(texts):
+                if text:
+                    values[row, column] = parse_number(text, table.where, row)
+        whole = all("." not in text for texts in cells for text in texts)
+        return labels_from_numbers(values, table.where, self._options, flags=whole, names=target)
+
+    def _plain_labels(self, cells: Sequence[str]) -> list[str]:
+        """Labels with a decimal point, and nothing where one is missing."""
+        words = set(cells) - MISSING - set(self._options.missing_words)
+        plain = {word: word for word in words}
+        if any("," in word for word in words) and self._options.decimal != ".":
+            numbers = {word: read_number(word, ",") for word in words}
+            if None not in numbers.values():
+                plain = {word: repr(number) for word, number in numbers.items()}
+        return [plain.get(cell, "") for cell in cells]
+
+    def _splits(self, table: Table, column: str | None, labels: Labels | None) -> list[Fold]:
+        if column is None or labels is None:
+            return []
+        words = ["" if word in MISSING else word for word in _texts(table, column)]
+        with self._faults:
+            source = f"The column {shown(column)} of {table.place}"
+            return [split_from_words(words, labels, table.where, source)]
+        return []
+
+    def _features(
+        self, table: Table, taken: Sequence[str | None], form: Sequence[Column] | None
+    ) -> TableFeatures:
+        ignored = {name.casefold() for name in self._options.ignore}
+        names = [n for n in table.columns if n not in taken and n.casefold() not in ignored]
+        parts = table, self._options, self._faults, self._decisions
+        return (
+            ColumnLearner(*parts).read(names)
+            if form is None
+            else ColumnFollower(*parts).read(form, names)
+        )
+
+    def _tensor(self, table: Table, features: TableFeatures) -> torch.Tensor:
+        matrix = features.matrix(table.num_rows)
+        if self._options.categorical:
+            return check_features(matrix, table.where, self._options, features.names)
+        return torch.from_numpy(matrix)
+
+    def _edges(
+        self, table: Table, names: Sequence[str], data: Data
+    ) -> tuple[TableFeatures, Column | None]:
+        """Puts the edges into a graph; returns what became of their columns."""
+        number = {name: position for position, name in enumerate(names)}
+        ends: list[list[int]] = []
+        taken: list[str | None] = []
+        for role in ("source", "target"):
+            with self._faults:
+                taken.append(self._roles.need(table, role))
+                ends.append(_find(number, table, _texts(table, str(taken[-1]))) if names else [])
+        weight = self._roles.find(table, "weight")
+        weights: tuple[Column, NDArray[np.float32]] | None = None
+        if weight and table.num_rows and not matching(self._options.ignore, weight):
+            learner = ColumnLearner(table, self._options, self._faults, self._decisions)
+            with self._faults:
+                weights = learner.read_number(weight)
+        form = None if self._form is None else self._form.edges
+        features = self._features(table, [*taken, weight], form)
+        if len(ends) < 2:
+            return features, None
+        listed = np.array(ends, dtype=np.int64).reshape(2, -1)
+        index, rows = complete_edges(listed, len(names), self._options.directed)
+        data.edge_index = torch.from_numpy(index)
+        added = index.shape[1] - listed.shape[1]
+        self._notes.append(direction_note(table.place, added, self._options.directed))
+        if weights is not None and names:
+            data.edge_weight = torch.from_numpy(weights[1])[rows]
+        if features.columns and names:
+            with self._faults:
+                data.edge_attr = self._tensor(table, features)[rows]
+        return features, None if weights is None else weights[0]
+
+
+def _texts(table: Table, name: str) -> list[str]:
+    cells = table.columns[name]
+    return table.texts([name])[name] if isinstance(cells, np.ndarray) else list(cells)
+
+
+def _read_ids(table: Table, column: str) -> list[str]:
+    names = _texts(table, column)
+    if not names:
+        raise DatasetError(f"{table.place} has no rows below line 1: list at least one node.")
+    first: dict[str, int] = {}
+    again = [row for row, name in enumerate(names) if first.setdefault(name, row) != row]
+    if "" in first:
+        raise DatasetError(
+            f"{table.where(first[''])} has an empty {shown(column)}: give each node a name."
+        )
+    for row in again[:1]:
+        more = f" ({len(again):,} rows repeat a node)" if len(again) > 1 else ""
+        before = table.where(first[names[row]]).removeprefix(f"{table.place}, ")
+        raise DatasetError(
+            f"{table.where(row)} lists the node {shown(names[row])} again, first seen on "
+            f"{before}{more}: keep one of the two."
+        )
+    return names
+
+
+def _find(number: dict[str, int], table: Table, cells: Sequence[str]) -> list[int]:
+    try:
+        return list(map(number.__getitem__, cells))
+    except KeyError:
+        wrong = [row for row, cell in enumerate(cells) if cell not in number]
+        more = f" (and {len(wrong) - 1:,} more edges name such nodes)" if len(wrong) > 1 else ""
+        raise DatasetError(
+            f"{table.where(wrong[0])} names the node {shown(cells[wrong[0]])}, which is not among "
+            f"the nodes{more}: add the node, or remove the edge."
+        ) from None
