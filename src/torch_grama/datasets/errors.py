@@ -18,19 +18,24 @@ class DatasetError(ValueError):
         super().__init__(message)
         self.remedy = remedy
 
+    @property
+    def faults(self) -> tuple[DatasetError, ...]:
+        r"""All faults that were found."""
+        return (self,)
+
 
 class DatasetFaults(DatasetError):
-    r"""Several faults at once; the message says the first, and where all of them are told.
-
-    Attributes:
-        faults: All faults.
-    """
+    r"""Several faults at once; the message says the first, and where all of them are told."""
 
     def __init__(self, faults: list[DatasetError], path: object) -> None:
         count = f"{len(faults) - 1} more {'fault' if len(faults) == 2 else 'faults'}"
         first = str(faults[0]).rstrip(".")
         super().__init__(f"{first} ({count}: `grama data check {path}` lists all).")
-        self.faults = tuple(faults)
+        self._faults = tuple(faults)
+
+    @property
+    def faults(self) -> tuple[DatasetError, ...]:
+        return self._faults
 
     def __reduce__(self) -> tuple[object, ...]:
         return DatasetError, (str(self),)
@@ -65,7 +70,7 @@ class Faults:
     ) -> bool:
         if not isinstance(error, DatasetError):
             return False
-        self._found += error.faults if isinstance(error, DatasetFaults) else [error]
+        self._found += error.faults
         return True
 
     def check(self, path: object) -> None:
