@@ -10,7 +10,11 @@ sys.path[:0] = [str(DOCS), str(DOCS / "extensions"), str(DOCS.parent / "src")]
 
 from sphinx.application import Sphinx  # noqa: E402
 
+import torch_grama.datasets  # noqa: E402
 from torch_grama import __version__  # noqa: E402
+
+for name in torch_grama.datasets.__all__:  # what loads when asked for is described too
+    getattr(torch_grama.datasets, name)
 
 project = "torch-grama"
 author = "the torch-grama authors"
