@@ -1,4 +1,4 @@
-"""The ``grama`` command in a process of its own, forked from one that has loaded what it needs."""
+"""Processes that tests start and end: forked from one that has loaded what they need."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from torch_grama.reproduce.worker_processes import prepare_workers
 
 
-class GramaProcess:
-    """A command that runs, with one thread; ``before`` is called first in its process."""
+class ForkedProcess:
+    """A function at work in a process of its own, with one thread, until it returns."""
 
-    def __init__(self, *words: str, before: Callable[[], None] | None = None) -> None:
+    def __init__(self, function: Callable[..., object], *arguments: object) -> None:
         self._folder = tempfile.TemporaryDirectory()
         self._files = [Path(self._folder.name) / name for name in ("out", "err")]
         names = [str(path) for path in self._files]
-        self._process = prepare_workers().Process(target=_run, args=([*words], names, before))
+        self._process = prepare_workers().Process(
+            target=_run, args=(names, dict(os.environ), function, *arguments)
+        )
         self._process.start()
 
     @property
@@ -59,15 +61,34 @@ class GramaProcess:
             time.sleep(0.02)
 
 
-def _run(words: list[str], files: list[str], before: Callable[[], None] | None) -> None:
+class GramaProcess(ForkedProcess):
+    """A command; ``before`` is called first in its process."""
+
+    def __init__(self, *words: str, before: Callable[[], None] | None = None) -> None:
+        super().__init__(_call_main, list(words), before)
+
+
+def _run(
+    files: list[str],
+    environment: Mapping[str, str],
+    function: Callable[..., object],
+    *arguments: object,
+) -> None:
     for stream, name in zip((sys.stdout, sys.stderr), files, strict=True):
         with open(name, "wb") as file:
             os.dup2(file.fileno(), stream.fileno())
-    if before is not None:
-        before()
+    # that of the process it is forked from may be another
+    os.environ.clear()
+    os.environ.update(environment)
     import torch
 
+    torch.set_num_threads(1)
+    sys.exit(function(*arguments))
+
+
+def _call_main(words: list[str], before: Callable[[], None] | None) -> int:
     from torch_grama.cli import main
 
-    torch.set_num_threads(1)
-    sys.exit(main(words))
+    if before is not None:
+        before()
+    return main(words)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import yaml
+
 
 def write_communities(folder: Path, num_nodes: int = 60) -> Path:
     """A folder with nodes.csv and edges.csv: two communities, told by neighbours and a feature."""
@@ -55,3 +57,12 @@ def small_base(data: Path, epochs: int = 3) -> dict[str, object]:
         "model": {"name": "grama", "hidden_channels": 4, "num_layers": 2},
         "trainer": {"max_epochs": epochs, "accelerator": "cpu"},
     }
+
+
+def write_space(path: Path, change: dict[str, object], epochs: int = 3) -> None:
+    """A file with a grid of four points, and what is changed in it."""
+    content = {
+        "base": small_base(write_heights(path.parent / "data"), epochs),
+        "space": {"optimizer.lr": {"grid": [0.1, 0.01]}, "model.dropout": {"grid": [0.0, 0.1]}},
+    }
+    path.write_text(yaml.safe_dump(content | change))

@@ -1,15 +1,20 @@
 """Sweeps on one Ray: trials, failures, early ends, resuming and searching."""
 
+import contextlib
 import csv
+import itertools
 import json
 import math
 import os
+import runpy
 import signal
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
-from sweep_cases import small_base, stamps, write_communities, write_heights
+from sweep_cases import small_base, stamps, write_communities, write_heights, write_space
 
 from torch_grama.cli import main
 from torch_grama.experiments.defaults import make_config
@@ -17,7 +22,7 @@ from torch_grama.experiments.run import run_experiment
 from torch_grama.experiments.settings import read_file
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError
-from torch_grama.search.ray_session import ray_session, run_on_ray
+from torch_grama.search.ray_session import ray_session, run_on_ray, set_environment
 from torch_grama.search.space import Space, format_space
 from torch_grama.search.sweep_result import SweepResult
 from torch_grama.search.trial import TrialFolder, name_trial
@@ -155,24 +160,6 @@ def test_resuming_runs_what_is_missing_alone(swept, data):
     assert len(more.outcomes) == 6
 
 
-def test_asha_ends_poor_trials_early(tmp_path, numbers):
-    space = Space.from_dict(
-        {
-            "base": small_base(numbers, epochs=16) | {"schedule.name": "constant"},
-            "space": {"optimizer.lr": {"grid": [0.1, 1e-7, 2e-7, 3e-7]}},
-            "scheduler": {"name": "asha", "grace_epochs": 2, "reduction": 2},
-            "resources": {"concurrency": 1},
-        }
-    )
-    result = run_sweep(space, tmp_path / "asha", report="quiet")
-    first, *others = result.outcomes
-    assert (first.state, first.point) == ("finished", {"optimizer.lr": 0.1})
-    assert first.epochs == 16
-    assert {outcome.state for outcome in others} == {"stopped"}
-    assert all(2 <= outcome.epochs < 16 for outcome in others)
-    assert all(outcome.value > first.value for outcome in others)
-
-
 def test_optuna_goes_on_where_it_was(tmp_path, numbers):
     base = small_base(numbers)
     base["model"] = {"hidden_channels": 4}
@@ -208,20 +195,103 @@ def test_optuna_goes_on_where_it_was(tmp_path, numbers):
         assert outcome.point["model.num_layers"] in (1, 2, 3)
 
 
-def test_the_command_joins_a_cluster(start_grama, tmp_path, numbers):
+def test_the_command_joins_a_cluster_and_ends_poor_trials_early(start_grama, tmp_path):
     import ray
 
     path, out = tmp_path / "space.yaml", tmp_path / "joined"
-    content = {"base": small_base(numbers), "space": {"optimizer.lr": {"grid": [0.1, 0.01]}}}
-    path.write_text(yaml.safe_dump(content | {"resources": {"concurrency": 1}}))
-    address = ray.get_runtime_context().gcs_address
-    process = start_grama("sweep", str(path), "--out", str(out), "--ray-address", address, "--json")
-    text, error = process.communicate(timeout=1200)
+    change = {
+        "space": {"optimizer.lr": {"grid": [0.1, 1e-7, 2e-7, 3e-7]}},
+        "scheduler": {"name": "asha", "grace_epochs": 2, "reduction": 2},
+        "resources": {"concurrency": 1},
+    }
+    write_space(path, change, epochs=16)
+    words = ["--schedule.name", "constant", "--ray-address", ray.get_runtime_context().gcs_address]
+    process = start_grama("sweep", str(path), "--out", str(out), *words, "--json")
+    text, error = process.communicate()
     assert process.returncode == 0, error
-    found = json.loads(text)
-    assert [trial["state"] for trial in found["trials"]] == ["finished"] * 2
+    first, *others = json.loads(text)["trials"]
+    assert (first["state"], first["settings"]) == ("finished", {"optimizer.lr": 0.1})
+    assert first["epochs"] == 16
+    assert {trial["state"] for trial in others} == {"stopped"}
+    assert all(2 <= trial["epochs"] < 16 for trial in others)
+    assert all(trial["val"] > first["val"] for trial in others)
     assert ray.is_initialized()
     assert ray.cluster_resources()["CPU"] >= 1  # the cluster outlives those who joined it
+
+
+def find_workers(pid: int) -> list[psutil.Process]:
+    """The processes that train for a sweep."""
+    workers = []
+    for child in psutil.Process(pid).children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if "ray::ImplicitFunc" in " ".join(child.cmdline()):
+                workers.append(child)
+    return workers
+
+
+def kill_a_worker_then_itself() -> None:
+    """Called first in a sweep: when a trial is settled a worker dies, when three are the driver."""
+    set_environment()
+    from torch_grama.search.sweep_session import SweepSession
+
+    settle, numbers = SweepSession.settle, itertools.count(1)
+
+    def counted(self, name):
+        settle(self, name)
+        number = next(numbers)
+        if number == 1:
+            find_workers(os.getpid())[0].kill()
+        if number == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    SweepSession.settle = counted
+
+
+def assert_gone(family: list[psutil.Process]) -> None:
+    _, alive = psutil.wait_procs(family, timeout=600)
+    assert not [one for one in alive if one.status() != "zombie"]
+
+
+def test_six_trials_survive_the_kill_of_a_worker_and_of_the_driver(start_grama, tmp_path, capsys):
+    path, out = tmp_path / "space.yaml", tmp_path / "out"
+    grids = {"optimizer.lr": {"grid": [0.1, 0.05, 0.02]}, "model.dropout": {"grid": [0.0, 0.1]}}
+    write_space(path, {"space": grids, "resources": {"concurrency": 2}}, epochs=10)
+    words = ["--out", str(out), "--trainer.save_every", "0"]
+    process = start_grama("sweep", str(path), *words, before=kill_a_worker_then_itself)
+    process.wait_until(lambda: stamps(out))
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    before = stamps(out)
+    assert 3 <= len(before) < 6
+    begun = {path.parent.name for path in out.glob("trials/*/trial.json")}
+
+    assert main(["sweep", str(out), "--resume", "--json"]) == 0
+    trials = json.loads(capsys.readouterr().out)["trials"]
+    after = stamps(out)
+    assert {name: after[name] for name in before} == before
+    assert len(after) == len(trials) == 6
+    assert {(trial["state"], trial["epochs"]) for trial in trials} == {("finished", 10)}
+    assert begun <= {trial["name"] for trial in trials}
+    # the agents of the Ray whose driver was killed give up by themselves
+    assert_gone(family)
+
+
+def test_an_interrupted_sweep_says_how_to_go_on_and_leaves_no_process(start_grama, tmp_path):
+    path, out = tmp_path / "space.yaml", tmp_path / "out"
+    write_space(path, {"resources": {"concurrency": 1}}, epochs=100_000)
+    process = start_grama("sweep", str(path), "--out", str(out))
+    process.wait_until(lambda: list(out.glob("trials/*/run/metrics.csv")))
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGTERM)
+    text, error = process.communicate()
+    assert process.returncode == 143, error
+    assert f"go on with `grama sweep {out} --resume`" in error
+    assert "Traceback" not in error
+    assert text == ""
+    assert_gone(family)
+    assert (out / "sweep.csv").is_file()
+    assert not (out / "best.yaml").exists()
 
 
 def test_reproduce_tunes_on_validation_then_runs(tmp_path, capsys):
@@ -238,7 +308,8 @@ def test_reproduce_tunes_on_validation_then_runs(tmp_path, capsys):
     (folder / "suite.yaml").write_text(yaml.safe_dump(suite))
     spaces = tmp_path / "configs" / "spaces"
     spaces.mkdir()
-    (spaces / "small.yaml").write_text("space: {model.hidden_channels: {grid: [2, 5]}}\n")
+    space = {"space": {"model.hidden_channels": {"grid": [2, 5]}}, "resources": {"concurrency": 1}}
+    (spaces / "small.yaml").write_text(yaml.safe_dump(space))
     (tmp_path / "kept").mkdir()
     command = ["reproduce", "tiny", "--sweep", "--configs", str(tmp_path / "configs"), "--quiet"]
     command += ["--runs", str(tmp_path / "runs"), "--results", str(tmp_path / "kept")]
@@ -279,8 +350,6 @@ def _raise_odd() -> None:
 
 
 def test_calls_on_ray_return_raise_and_survive(tmp_path):
-    import sys
-
     import ray.cloudpickle
 
     # workers do not find this file
@@ -292,7 +361,8 @@ def test_calls_on_ray_return_raise_and_survive(tmp_path):
         (_die_once, (str(tmp_path),)),
         (_raise_odd, ()),
     ]
-    found = dict(run_on_ray(calls))
+    # one after the other, so that few workers are started
+    found = dict(run_on_ray(calls, cpus_per_call=ray.cluster_resources()["CPU"]))
     ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
     assert found[0] == 2.0
     assert isinstance(found[1], ValueError)
@@ -305,3 +375,13 @@ def test_calls_on_ray_return_raise_and_survive(tmp_path):
 def test_a_call_that_takes_more_than_there_is_is_refused():
     with pytest.raises(ValueError, match="Expected at most"):
         list(run_on_ray([(math.sqrt, (4.0,))], cpus_per_call=10_000))
+
+
+def test_the_example_runs(monkeypatch, capfd):
+    example = Path(__file__).parents[2] / "examples" / "sweep.py"
+    monkeypatch.setattr(sys, "argv", [str(example), "--epochs", "3"])
+    runpy.run_path(str(example), run_name="__main__")
+    out, err = capfd.readouterr()
+    assert out.count(" finished\n") == 4
+    assert "best on test: " in out
+    assert "Warning" not in err
