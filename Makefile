@@ -21,7 +21,7 @@ types: $(VENV)/.installed
 	$(BIN)/mypy
 
 # Files of long tests come first, so that no process is left alone with one at the end.
-FIRST := tests/experiments tests/search tests/reproduce tests/training tests/browser tests/docs
+FIRST := tests/search tests/experiments tests/docs tests/reproduce tests/training tests/browser
 
 unit: $(VENV)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --doctest-modules $(FIRST) src tests -m "not long" \

@@ -25,6 +25,7 @@ def backward_norms(model, inputs, source):
     return jacobian[..., source, :].square().sum((2, 3)).sqrt()
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
 def test_spread_equals_backward_passes(options):
     model, inputs = grama(**options), graph(5)

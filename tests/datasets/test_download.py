@@ -6,7 +6,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -37,6 +36,7 @@ from scripted_server import (
     without_range,
 )
 
+from grama_process import ForkedProcess
 from torch_grama.datasets import DatasetError, DatasetMissingError, DownloadError
 from torch_grama.datasets.download import fetch
 from torch_grama.datasets.entry import DataFile
@@ -291,37 +291,26 @@ def test_many_threads_fetch_once(server: Server, tmp_path: Path) -> None:
     assert only_file(tmp_path) == CONTENT
 
 
-@pytest.mark.slow
+def _say_and_fetch(file: DataFile, folder: Path) -> None:
+    print("ready", flush=True)
+    print(fetch(file, folder))
+
+
 def test_two_processes_fetch_once(server: Server, tmp_path: Path) -> None:
     def held(handler: Handler) -> None:
         handler.server.released.wait(60)
         ok(handler)
 
-    program = (
-        "import sys; from pathlib import Path\n"
-        "from torch_grama.datasets.download import fetch\n"
-        "from torch_grama.datasets.entry import DataFile\n"
-        f"file = DataFile('file.bin', ({server.url('/file', held)!r},), md5={MD5!r})\n"
-        "print('ready', flush=True)\n"
-        f"print(fetch(file, Path({str(tmp_path)!r})))\n"
-    )
-    processes = [
-        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    try:
-        for process in processes:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-        server.released.set()
-        answers = [process.communicate(timeout=60)[0] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    assert answers == [f"{tmp_path / 'file.bin'}\n"] * 2
+    file = DataFile("file.bin", (server.url("/file", held),), md5=MD5)
+    (folder := tmp_path / "folder").mkdir()
+    processes = [ForkedProcess(_say_and_fetch, file, folder) for _ in range(2)]
+    for process in processes:
+        process.wait_until(lambda process=process: process.read()[0] == "ready\n")
+    server.released.set()
+    answers = [process.communicate()[0].removeprefix("ready\n") for process in processes]
+    assert answers == [f"{folder / 'file.bin'}\n"] * 2
     assert len(server.requests) == 1
-    assert only_file(tmp_path) == CONTENT
+    assert only_file(folder) == CONTENT
 
 
 @pytest.fixture

@@ -78,6 +78,7 @@ def _is_for_other_data(word: str, facts: DataFacts) -> bool:
     )
 
 
+@pytest.mark.no_cover
 @pytest.mark.filterwarnings("ignore:The model .* has no place for edge weights")
 @pytest.mark.parametrize("word", MODELS)
 @pytest.mark.parametrize("kind", ALL)

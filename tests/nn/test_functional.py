@@ -191,6 +191,7 @@ def test_adjacency_may_be_of_another_type_than_the_states():
 
 @engines
 @batches
+@pytest.mark.no_cover
 @pytest.mark.parametrize("function", [arma_recurrence, arma_last_state])
 def test_gradcheck(engine, kind, batch, function):
     problem = Problem(2, 3, batch, kind)
@@ -200,7 +201,7 @@ def test_gradcheck(engine, kind, batch, function):
     def run(*values):
         return problem.run(function, dict(zip(names, values, strict=True)), 3, engine=engine)
 
-    assert torch.autograd.gradcheck(run, leaves)
+    assert torch.autograd.gradcheck(run, leaves, fast_mode=True)
 
 
 @pytest.mark.parametrize("engine", ["auto", "reference", "scan"])

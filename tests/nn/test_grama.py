@@ -1,6 +1,7 @@
 import copy
 import inspect
 import io
+import itertools
 import pickle
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import written_out
-from backbone_cases import BY_NAME, CHANNELS, WORDS, BackboneCase, SendTanh, backbones
+from backbone_cases import BY_NAME, CASES, CHANNELS, WORDS, BackboneCase, SendTanh, backbones
 from model_gradients import loss_gradients
 from torch.nn.parameter import UninitializedParameter
 from torch_geometric.nn import GCNConv, GINConv, SAGEConv
@@ -23,6 +24,18 @@ from torch_grama.nn import (
 from torch_grama.nn.functional import graph_mean
 
 GCN = BY_NAME["gcn"]
+OPTIONS = [
+    {"num_blocks": 1},
+    {"seq_len": 1},
+    {"seq_len": 1, "num_blocks": 1},
+    {"seq_len": 2, "num_recurrences": 9},
+    {"share_weights": False},
+    {"share_weights": False, "seq_len": 1},
+    {"norm": "layer_norm"},
+    {"norm": "batch_norm", "share_weights": False},
+    {"coefficients": "naive"},
+    {"coefficients": Coefficients(update="step", constraint="l1")},
+]
 readouts = pytest.mark.parametrize("readout", ["node", "graph"])
 
 
@@ -252,23 +265,11 @@ class TestModule:
         for a, b in zip(*results, strict=True):
             assert (a is None and b is None) or torch.equal(a, b)
 
-    @backbones()
+    @pytest.mark.no_cover
     @pytest.mark.parametrize(
-        "options",
-        [
-            {},
-            {"num_blocks": 1},
-            {"seq_len": 1},
-            {"seq_len": 1, "num_blocks": 1},
-            {"seq_len": 2, "num_recurrences": 9},
-            {"share_weights": False},
-            {"share_weights": False, "seq_len": 1},
-            {"norm": "layer_norm"},
-            {"norm": "batch_norm", "share_weights": False},
-            {"coefficients": "naive"},
-            {"coefficients": Coefficients(update="step", constraint="l1")},
-        ],
-        ids=str,
+        ("case", "options"),
+        [*((case, {}) for case in CASES), *itertools.product(WORDS, OPTIONS)],
+        ids=lambda value: value.name if isinstance(value, BackboneCase) else str(value),
     )
     def test_no_parameter_is_left_without_gradient(self, case, options, batch):
         model = case.model(**options)

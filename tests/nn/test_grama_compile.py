@@ -36,7 +36,8 @@ def test_compiled_equals_eager_in_value_and_gradient(word, training, path):
     model = case.model(num_blocks=1, seq_len=1).train(training)
     # batch norm asks about padding as it trains, which cuts the graph
     fullgraph = not (training and case.has_batch_statistics)
-    compiled = torch.compile(model, backend="aot_eager", fullgraph=fullgraph)
+    backend = "aot_eager" if training else "eager"
+    compiled = torch.compile(model, backend=backend, fullgraph=fullgraph)
 
     expected = case.run(model, path)
     gradients = loss_gradients(model, expected)
@@ -53,7 +54,7 @@ def test_compiled_equals_eager_in_value_and_gradient(word, training, path):
         {"coefficients": "naive"},
         {"coefficients": Coefficients(update="step")},
         {"norm": "batch_norm"},
-        {"num_recurrences": 9},
+        {"num_recurrences": 5},
         {"running": Running(recompute=True)},
         {"share_weights": False},
     ],
@@ -61,7 +62,8 @@ def test_compiled_equals_eager_in_value_and_gradient(word, training, path):
 )
 def test_compiled_options_equal_eager(options, batch):
     model, twin = (GCN.model(**{"seq_len": 2, "num_blocks": 1, **options}) for _ in range(2))
-    compiled = torch.compile(twin, backend="aot_eager")
+    # blocks that are computed twice are a matter of the backward graph too
+    compiled = torch.compile(twin, backend="aot_eager" if "running" in options else "eager")
 
     expected = GCN.run(model, batch, batch_size=3)
     out = GCN.run(compiled, batch, batch_size=3)

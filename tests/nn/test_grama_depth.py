@@ -62,10 +62,10 @@ def scales(backbone, seed, graph, **options):
 @backbones
 @pytest.mark.no_cover
 @pytest.mark.parametrize("coefficients", ["selective", "naive"])
-@pytest.mark.parametrize(("seq_len", "num_blocks"), [(2, 2), (8, 16), (64, 2)])
+@pytest.mark.parametrize(("seq_len", "num_blocks"), [(2, 2), (4, 16), (32, 2)])
 def test_states_and_gradients_keep_their_scale(backbone, coefficients, seq_len, num_blocks, graph):
     options = {"seq_len": seq_len, "num_blocks": num_blocks, "coefficients": coefficients}
-    measured = torch.stack([scales(backbone, seed, graph, **options) for seed in range(3)])
+    measured = torch.stack([scales(backbone, seed, graph, **options) for seed in range(2)])
 
     states, gradients = measured.log10().mean(dim=0).tolist()
 
@@ -88,13 +88,14 @@ def path(num_nodes):
     return Data(x=torch.randn(num_nodes, 5), edge_index=torch.cat([edges, edges.flip(0)], 1))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("coefficients", ["selective", "naive"])
 # the layer of GPS adds the states itself and norms the sum, so that a node sees most of itself
 @pytest.mark.parametrize("backbone", [name for name in NAMES if name != "gps"])
 def test_a_fresh_model_looks_beyond_the_node(backbone, coefficients):
     ranges = []
-    for seed in range(3):
+    for seed in range(2):
         model = fresh(backbone, seed, seq_len=8, num_blocks=2, coefficients=coefficients)
         ranges.append(influence_by_distance(model, path(40), exact=True).influence_range)
 
-    assert sum(ranges) / 3 > 0.5
+    assert sum(ranges) / 2 > 0.5

@@ -7,6 +7,9 @@ from torch_geometric.data import Data
 
 from torch_grama.nn import Coefficients, Running
 
+# every backbone: other tests run the same lines
+pytestmark = pytest.mark.no_cover
+
 GCN = BY_NAME["gcn"]
 NO_EDGES = torch.empty(2, 0, dtype=torch.long)
 readouts = pytest.mark.parametrize("readout", ["node", "graph"])

@@ -11,6 +11,9 @@ from torch_geometric.utils import to_torch_csr_tensor
 
 from torch_grama.nn import GRAMA, Coefficients, Readout, Running, linear_backbone
 
+# every backbone: other tests run the same lines
+pytestmark = pytest.mark.no_cover
+
 GCN = BY_NAME["gcn"]
 # from eight recurrences on, a linear backbone is run by Horner's rule
 settings = pytest.mark.parametrize(

@@ -11,6 +11,9 @@ from torch_geometric.nn import LayerNorm as GraphLayerNorm
 
 from torch_grama.nn import Coefficients, Running
 
+# every backbone: other tests run the same lines
+pytestmark = pytest.mark.no_cover
+
 GCN = BY_NAME["gcn"]
 readouts = pytest.mark.parametrize("readout", ["node", "graph"])
 OPTIONS = [

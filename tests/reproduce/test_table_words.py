@@ -73,6 +73,7 @@ def test_rows_without_a_model_are_these_and_no_others():
     assert missing == WITHOUT_MODEL
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("row", sorted(set(rows_of_tables()) - WITHOUT_MODEL))
 def test_rows_of_the_paper_build(row):
     depth = {} if "depth" in row else {"model.num_layers": 2}
@@ -91,6 +92,7 @@ def test_rows_of_suites_build(suite):
 FILES = [path for suite in SUITES for path in sorted(suite.folder.glob("*-*.yaml"))]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_configurations_of_rows_build(path):
     assert build_settings({"data.name": "small", **read_file(path)}).model is not None
