@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -83,7 +84,11 @@ def _run(
     import torch
 
     torch.set_num_threads(1)
-    sys.exit(function(*arguments))
+    try:
+        sys.exit(function(*arguments))
+    finally:
+        # as at the end of any program, pools end before their processes are waited for
+        threading._shutdown()
 
 
 def _call_main(words: list[str], before: Callable[[], None] | None) -> int:
