@@ -42,7 +42,8 @@ ALL_CASES = [
 CASES = [case for case in ALL_CASES if case[0] in ENTRIES]
 # Those that refuse edge weights, and those for which they count; the others see a set of edges.
 REFUSES = words_of(
-    "sage gat gin gine gatedgcn tuned-sage tuned-gat tuned-gatedgcn grand grand-linear graphcon-gat"
+    "sage gat gin gine gatedgcn tuned-sage tuned-gat tuned-gatedgcn tuned-neighbor-sum grand "
+    "grand-linear graphcon-gat"
 )
 WEIGHTED = words_of(
     "gcn gcnii arma co-gnn-mean co-gnn-sum tuned-gcn dgc graphcon adgn adgn-gcn swan gps-gcn "

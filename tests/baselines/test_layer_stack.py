@@ -19,6 +19,7 @@ from torch_grama.baselines import (
     TunedGAT,
     TunedGatedGCN,
     TunedGCN,
+    TunedNeighborSum,
     TunedSAGE,
 )
 from torch_grama.baselines.layer_stack import FeatureEncoder
@@ -152,6 +153,14 @@ def dense_sage_with_edges(conv, x, edges, data):
     return out + torch.zeros_like(out).index_add(0, data.edge_index[1], edges) / count, edges
 
 
+def dense_neighbor_sum(conv, x, edges, data):
+    source, target = data.edge_index
+    messages = affine(conv.lin, x)[source]
+    if edges is not None:
+        messages = messages + edges @ conv.edge_lin.weight.T
+    return torch.zeros_like(x).index_add(0, target, messages.clamp(min=0)), edges
+
+
 def dense_norm(norm, x):
     if norm is None:
         return x
@@ -225,6 +234,8 @@ CASES = [
     (TunedGAT, dense_gat, {"edge_dim": EDGE_DIM, "residual": None}),
     (TunedGatedGCN, dense_gated, {"edge_dim": EDGE_DIM, "feed_forward": True}),
     (TunedGatedGCN, dense_gated, {"jumping": True, "residual": "linear"}),
+    (TunedNeighborSum, dense_neighbor_sum, {"edge_dim": EDGE_DIM, "norm": "batch_norm"}),
+    (TunedNeighborSum, dense_neighbor_sum, {"residual": "identity"}),
 ]
 
 

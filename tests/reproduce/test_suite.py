@@ -27,7 +27,7 @@ def write(tmp_path, text):
 
 
 def test_every_experiment_of_the_paper_is_there():
-    assert {suite.name for suite in SUITES} == EXPERIMENTS | LONG_RANGE
+    assert {suite.name for suite in SUITES} == EXPERIMENTS | LONG_RANGE | {"pairs"}
 
 
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
@@ -44,7 +44,8 @@ def test_suites_name_what_exists(suite):
             assert find_suite(entry.suite, CONFIGS).find_data(entry.label).metric == entry.metric
     for budget in suite.budgets.values():
         assert set(budget.data) <= set(labels)
-        assert set(budget.models) <= set(suite.models)
+        paired = {row for entry in suite.data for pair in entry.pairs for row in pair}
+        assert set(budget.models) <= {*suite.models, *paired}
 
 
 @pytest.mark.parametrize("name", sorted((EXPERIMENTS | LONG_RANGE) - {"runtime", "summary"}))

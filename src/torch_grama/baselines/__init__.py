@@ -23,7 +23,13 @@ from torch_grama.baselines.polynomial import GPRGNN, SGC, JacobiConv
 from torch_grama.baselines.san import SAN
 from torch_grama.baselines.selective_scan import selective_scan, selective_scan_reference
 from torch_grama.baselines.temporal_gcn import A3TGCN, TGCN
-from torch_grama.baselines.tuned import TunedGAT, TunedGatedGCN, TunedGCN, TunedSAGE
+from torch_grama.baselines.tuned import (
+    TunedGAT,
+    TunedGatedGCN,
+    TunedGCN,
+    TunedNeighborSum,
+    TunedSAGE,
+)
 from torch_grama.baselines.weighed_edges import FAGCN, GBKGNN
 
 __all__ = [
@@ -76,6 +82,7 @@ __all__ = [
     "TunedGAT",
     "TunedGCN",
     "TunedGatedGCN",
+    "TunedNeighborSum",
     "TunedSAGE",
     "selective_scan",
     "selective_scan_reference",

@@ -18,6 +18,7 @@ from torch_grama.baselines.message_passing import (
     build_sage_conv,
 )
 from torch_grama.nn.arguments import Activation
+from torch_grama.nn.neighbor_convs import NeighborSumConv
 from torch_grama.nn.norms import NormLike
 
 REFERENCE = (
@@ -46,10 +47,15 @@ class TunedOptions(_PassedOn, total=False):
     readout_layers: int
 
 
-class TunedNormOptions(TunedOptions, total=False):
-    r"""And those of any norm and residual."""
+class TunedSumOptions(TunedOptions, total=False):
+    r"""And that of any norm."""
 
     norm: NormLike
+
+
+class TunedNormOptions(TunedSumOptions, total=False):
+    r"""And that of any residual."""
+
     residual: str | None
 
 
@@ -195,6 +201,46 @@ class TunedGAT(TunedStack):
         has_edges = shared.get("edge_dim") is not None
         build_conv = partial(build_attention_conv, heads=heads, has_edges=has_edges)
         super().__init__(*sizes, build_conv=build_conv, **shared)
+
+
+class TunedNeighborSum(TunedStack):
+    r"""The sum over neighbours of :class:`~torch_grama.nn.NeighborSumConv` with the recipe of `"Can
+    Classic GNNs Be Strong Baselines for Graph-level Tasks?" <https://arxiv.org/abs/2502.09263>`_,
+    made for molecules:
+
+    .. math::
+        \mathbf{x}'_i = \mathrm{Dropout} \Big( \sigma \Big( \mathrm{Norm} \Big( \sum_j
+        \mathrm{ReLU} ( \mathbf{W} \mathbf{x}_j + \mathbf{b} + \mathbf{e}_{ij} ) \Big) \Big) \Big).
+
+    .. note::
+        The released code of the paper calls this layer GCN.
+
+    Args:
+        edge_dim (int, optional): Width of the edge attributes, which are then encoded, by one map
+            for all layers and one of each.
+    """
+
+    card = Card(
+        equation="x_i' = Dropout(act(BN(sum_j ReLU(W x_j + b + e_ij))))",
+        reference=REFERENCE,
+        cost="N F^2 + E F",
+        source="torch_grama.nn.NeighborSumConv",
+        takes_edge_attr=True,
+        departures=(POOLING,),
+    )
+
+    takes_edge_weight: bool = False
+    keeps_width = True
+
+    def __init__(
+        self, *sizes: int, residual: str | None = None, **shared: Unpack[TunedSumOptions]
+    ) -> None:
+        has_edges = shared.get("edge_dim") is not None
+
+        def build_conv(in_channels: int, channels: int, is_last: bool) -> NeighborSumConv:
+            return NeighborSumConv(channels, has_edges, norm=None)
+
+        super().__init__(*sizes, build_conv=build_conv, residual=residual, **shared)
 
 
 class TunedGatedGCN(TunedStack):

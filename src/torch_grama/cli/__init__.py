@@ -12,6 +12,7 @@ from torch_grama.cli import (
     data,
     demo,
     models,
+    pairs,
     report,
     reproduce,
     results,
@@ -23,7 +24,9 @@ from torch_grama.cli import (
 from torch_grama.cli.errors import quiet_pipe
 from torch_grama.cli.parser import CommandParser
 
-_COMMANDS = (demo, data, models, train, run, analyze, report, watch, sweep, reproduce, results)
+_COMMANDS = (
+    *(demo, data, models, train, run, analyze, report, watch, pairs, sweep, reproduce, results),
+)
 _EPILOG = """\
 from a folder with nodes.csv and edges.csv to predictions:
   grama data check my_folder

@@ -7,7 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,6 +82,7 @@ def add_to(commands: Commands) -> None:
     add("--results", metavar="DIR", help="numbers that are kept [results]")
     add("--configs", metavar="DIR", help="the configurations [of the package]")
     add("--out", type=Path, metavar="FILE", help="write the table to a file too")
+    add("--picture", type=Path, metavar="FILE", help="pairs: draw them, as PNG or SVG")
     parser.add_json("list: print JSON")
     add("--quiet", action="store_true", help="print the table only")
     parser.runs(_reproduce, ValueError)
@@ -94,14 +95,16 @@ def _reproduce(arguments: argparse.Namespace) -> int:
     configs = find_configs(arguments.configs)
     if arguments.name == "list":
         return _list(list_suites(configs), arguments.json)
+    from torch_grama.report import pair_table
     from torch_grama.report.comparison_formats import FORMATS, to_text
     from torch_grama.reproduce.columns import look_at_column
 
-    if arguments.format not in FORMATS:
-        raise ValueError(
-            f"Expected '--format' to be one of {', '.join(FORMATS)} (got {arguments.format!r})"
-        )
     suite = find_suite(arguments.name, configs)
+    formats = pair_table.FORMATS if suite.has_pairs else FORMATS
+    if arguments.format not in formats:
+        raise ValueError(
+            f"Expected '--format' to be one of {', '.join(formats)} (got {arguments.format!r})"
+        )
     if arguments.budget:
         suite.check_budget(arguments.budget)
     if arguments.results:
@@ -110,6 +113,8 @@ def _reproduce(arguments: argparse.Namespace) -> int:
     # a run of a budget shows the columns of that budget; --show alone shows all
     budget = arguments.budget or (None if arguments.show else "smoke")
     columns = suite.columns(arguments.data, budget)
+    if suite.has_pairs and arguments.show:
+        return show_pairs(suite, arguments)
     may_fetch = bool(suite.budgets) and not arguments.show
     facts = {entry.label: look_at_column(suite, entry, may_fetch) for entry in columns}
     for label, known in facts.items():
@@ -118,6 +123,8 @@ def _reproduce(arguments: argparse.Namespace) -> int:
     status = 0 if arguments.show else _run(suite, arguments, facts)
     if status > 1 or arguments.plan:
         return status
+    if suite.has_pairs:
+        return show_pairs(suite, arguments) or status
     table = _table(suite, arguments, columns, facts)
     text = FORMATS[arguments.format](table)
     if arguments.out:
@@ -155,7 +162,6 @@ def _list(suites: Sequence[Suite], as_json: bool) -> int:
 
 def _run(suite: Suite, arguments: argparse.Namespace, facts: Mapping[str, ColumnFacts]) -> int:
     """Does what is missing, and returns the exit status."""
-    from torch_grama.experiments.run import RunInterrupted
     from torch_grama.reproduce.reproduction import plan_runs
 
     if not suite.budgets:
@@ -175,10 +181,46 @@ def _run(suite: Suite, arguments: argparse.Namespace, facts: Mapping[str, Column
             folds,
         )
 
+    if suite.has_pairs:
+        return run_pairs(suite, arguments, absent, folds)
     runs = plan()
     if arguments.sweep and not arguments.plan:
         _tune(suite, runs, arguments)
         runs = plan()
+    return _run_missing(suite.title, runs, arguments)
+
+
+def run_pairs(
+    suite: Suite,
+    arguments: argparse.Namespace,
+    absent: Collection[str],
+    folds: Mapping[str, int],
+) -> int:
+    """Tunes both sides of every pair with as many settings each, then runs what they chose."""
+    from torch_grama.reproduce.pairs import choose_best, match_rows, plan_search
+    from torch_grama.reproduce.reproduction import plan_runs
+    from torch_grama.runs.run_folder import RunError
+
+    budget = arguments.budget or "smoke"
+    chosen = (suite, budget, arguments.runs, arguments.models, arguments.data)
+    rows = match_rows(*chosen, absent, folds)
+    searches = [run for row in rows for run in plan_search(row)]
+    status = _run_missing(f"{suite.title}, tuning", searches, arguments) if searches else 0
+    if status > 1 or arguments.plan:
+        return status
+    for row in rows:
+        try:
+            choose_best(row)
+        except RunError as error:
+            say(error)
+            status = 1
+    runs = plan_runs(*chosen, arguments.seeds, absent, folds)
+    return _run_missing(suite.title, runs, arguments) or status
+
+
+def _run_missing(title: str, runs: Sequence[PlannedRun], arguments: argparse.Namespace) -> int:
+    from torch_grama.experiments.run import RunInterrupted
+
     missing = [run for run in runs if not run.is_finished]
     if arguments.plan:
         for run in runs:
@@ -189,7 +231,7 @@ def _run(suite: Suite, arguments: argparse.Namespace, facts: Mapping[str, Column
         if not arguments.quiet:
             print(text, file=sys.stderr)
 
-    tell(f"{suite.title}: {len(runs)} runs, {len(runs) - len(missing)} of them done")
+    tell(f"{title}: {len(runs)} runs, {len(runs) - len(missing)} of them done")
     failures = 0
     try:
         for count, (run, outcome) in enumerate(_outcomes(missing, arguments), start=1):
@@ -289,6 +331,34 @@ def _table(
         suite.notes,
         arguments.models or (suite.models if suite.is_summary else ()),
     )
+
+
+def show_pairs(suite: Suite, arguments: argparse.Namespace) -> int:
+    """Prints both sides of every pair, and draws them if a picture is asked for."""
+    from torch_grama.report.pair_table import FORMATS, draw_pairs, pair_up
+
+    held = gather_numbers(arguments.runs, arguments.results)
+    budgets = [arguments.budget] if arguments.budget else list(suite.budgets)
+    # the largest budget of which there is a number
+    held = [number for number in held if number.suite == suite.name and number.budget in budgets]
+    largest = max((budgets.index(number.budget) for number in held), default=0)
+    pairs = {
+        entry.label: (entry.metric, entry.pairs)
+        for entry in suite.columns(arguments.data)
+        if entry.pairs
+    }
+    lines = pair_up(pairs, [number for number in held if number.budget == budgets[largest]])
+    if arguments.models:
+        lines = [line for line in lines if {line.backbone, line.grama} & set(arguments.models)]
+    text = FORMATS[arguments.format](lines)
+    if arguments.out:
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        arguments.out.write_text(text, encoding="utf-8")
+    print(text, end="")
+    if arguments.picture and any(line.runs for line in lines):
+        draw_pairs(lines, arguments.picture)
+        say(f"drawn in '{arguments.picture}'", 0)
+    return 0
 
 
 def _check_rows(suite: Suite, models: Sequence[str], held: Sequence[HeldNumber]) -> None:

@@ -154,6 +154,7 @@ FAMILIES: dict[str, dict[str, ModelEntry]] = {
         "tuned-sage": _word(models.TunedSAGE),
         "tuned-gat": _word(models.TunedGAT),
         "tuned-gatedgcn": _word(models.TunedGatedGCN),
+        "tuned-neighbor-sum": _word(models.TunedNeighborSum),
     },
     "differential equation": {
         "dgc": _word(models.DGC),

@@ -18,7 +18,7 @@ CHANGED = {"grama": "0.2.0"}
 """How the words of a model begin, and the version in which its numbers changed last."""
 OLD_MARK = "†"
 _FAILURE = ".failure.json"
-_NUMBERS = ("val", "test", "seed", "fold", "best_epoch", "parameters", "seconds")
+_NUMBERS = ("val", "test", "seed", "fold", "best_epoch", "epochs", "parameters", "seconds")
 # The width of the paper's runtime table, what the benchmark calls a model, and the paper's row.
 _WIDTH = 256
 _ROWS = {
@@ -40,6 +40,7 @@ class RunResult:
     seed: int = 0  #: the seed
     fold: int = 0  #: the fold
     best_epoch: int = 0  #: the selected epoch
+    epochs: int = 0  #: the number of epochs
     parameters: int = 0  #: number of trainable parameters
     seconds: float = 0.0  #: how long it took
     hardware: str = ""  #: the device it ran on

@@ -12,7 +12,8 @@ BEGIN = "<!-- results: made by `grama results --readme README.md` -->"
 END = "<!-- end of results -->"
 GRAMA = "grama"
 TUNED = "tuned-"
-ABLATION = "ablation"
+# they compare GRAMA with itself, or have a table of their own
+LEFT_OUT = ("ablation", "pairs")
 BUDGET = "paper"
 NOTHING = (
     "No numbers of the full budget are kept yet: `grama reproduce` and `grama results --keep`."
@@ -26,7 +27,8 @@ def build_readme_table(held: Sequence[HeldNumber]) -> str:
     test score; likewise among the other models. Numbers made before a model changed have a mark.
     Sentences below the table name the data sets on which GRAMA is behind, and the backbones that
     alone, plain or tuned, are ahead of GRAMA around them. Ablations, which compare GRAMA with
-    itself, are left out. Without any number it is a sentence that says so.
+    itself, and matched pairs, which have a table of their own, are left out. Without any number it
+    is a sentence that says so.
 
     Args:
         held (sequence of HeldNumber): Our numbers; those of the full budget count.
@@ -39,7 +41,7 @@ def build_readme_table(held: Sequence[HeldNumber]) -> str:
     cells = {
         (n.suite, n.data): n.metric
         for n in held
-        if n.budget == BUDGET and n.mean is not None and not n.suite.startswith(ABLATION)
+        if n.budget == BUDGET and n.mean is not None and not n.suite.startswith(LEFT_OUT)
     }
     if not cells:
         return NOTHING

@@ -81,33 +81,51 @@ def plan_runs(
     suite.check_budget(budget)
     limits = suite.budgets[budget]
     columns = suite.columns(data, budget)
-    rows = models or limits.models or suite.models
     indices = list(repeats) or list(range(limits.runs))
     runs = []
     for column in columns:
         if column.label in absent:
             continue
-        for row in rows:
+        for row in suite.rows_of(column, budget, models):
             settings = resolve_row(suite, column, row, limits.changes)
             place = root / suite.name / budget / column.label / row
             if (place / BEST).is_file():
                 settings = dict(read_file(place / BEST))
-            for index in indices:
-                fold, seed = (index, 0) if suite.repeat == "fold" else (0, index)
-                folds = (num_folds or {}).get(column.label)
-                if folds is not None and fold >= folds:
-                    fold, seed = fold % folds, fold // folds
+            for fold, seed in repeats_of(suite, indices, (num_folds or {}).get(column.label)):
                 folder = place / f"fold{fold}-seed{seed}"
                 own = {**settings, "data.fold": fold, "seed": seed}
                 runs.append(PlannedRun(column.label, row, fold, seed, folder, own))
     return runs
 
 
+def repeats_of(
+    suite: Suite, indices: Sequence[int], num_folds: int | None = None
+) -> list[tuple[int, int]]:
+    r"""Returns the fold and seed of each repeat: folds come first, and further repeats than there
+    are folds take other seeds.
+
+    Args:
+        suite (Suite): The experiment.
+        indices (sequence of int): Numbers of the repeats.
+        num_folds (int, optional): How many folds there are. (default: :obj:`None`)
+    """
+    if suite.repeat == "seed":
+        return [(0, index) for index in indices]
+    if num_folds is None:
+        return [(index, 0) for index in indices]
+    return [(index % num_folds, index // num_folds) for index in indices]
+
+
+def config_of(suite: Suite, column: SuiteData, row: str) -> Path:
+    r"""Returns where the configuration of a row lies, if it has one of its own."""
+    return suite.folder / f"{column.label}-{row}.yaml"
+
+
 def resolve_row(
     suite: Suite, column: SuiteData, row: str, changes: Mapping[str, object]
 ) -> dict[str, object]:
     r"""Puts together the settings of a row of a suite, of which a budget changes some."""
-    path = suite.folder / f"{column.label}-{row}.yaml"
+    path = config_of(suite, column, row)
     if path.is_file():
         settings = dict(read_file(path))
         settings |= {k: v for k, v in changes.items() if not k.startswith(MODEL)}

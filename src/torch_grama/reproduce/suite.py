@@ -41,6 +41,22 @@ class SuiteData:
     # settings under dotted names for rows without a configuration of their own
     changes: Mapping[str, object] = field(default_factory=dict)
     suite: str = ""  # the suite that holds its numbers, for a summary of others
+    pairs: tuple[tuple[str, str], ...] = ()  # matched pairs of rows: a backbone, GRAMA around it
+    parameters: int = 0  # the size of both sides of its pairs
+    # further settings of the one and the other side of its pairs
+    sides: tuple[Mapping[str, object], Mapping[str, object]] = ({}, {})
+    tuning: Tuning | None = None  # how both sides are tuned
+
+
+@dataclass(frozen=True)
+class Tuning:
+    r"""A small random search, the same for both sides of a pair."""
+
+    draws: int  # settings to try
+    repeats: int  # folds or seeds that each is tried on
+    space: Mapping[str, tuple[object, ...]]  # what each setting is drawn from, by dotted name
+    # and what those that only a backbone, or only GRAMA, has are drawn from
+    sides: tuple[Mapping[str, tuple[object, ...]], Mapping[str, tuple[object, ...]]]
 
 
 @dataclass(frozen=True)
@@ -77,6 +93,19 @@ class Suite:
         labels = data or (limits.data if limits else ())
         return [self.find_data(label) for label in labels] or list(self.data)
 
+    def rows_of(self, entry: SuiteData, budget: str, models: Sequence[str] = ()) -> tuple[str, ...]:
+        r"""Returns the rows to run in a column: those named, else those of the budget, else those
+        of the column's pairs, else all of the suite. A column of pairs has no other rows.
+
+        Args:
+            entry (SuiteData): The column.
+            budget (str): The name of a budget.
+            models (sequence of str, optional): Names of rows. (default: none)
+        """
+        paired = tuple(dict.fromkeys(row for pair in entry.pairs for row in pair))
+        rows = tuple(models) or self.budgets[budget].models or paired or self.models
+        return tuple(row for row in rows if row in paired) if paired else rows
+
     def check_budget(self, budget: str) -> None:
         r"""Refuses a budget that the suite does not have; one without budgets takes any word.
 
@@ -93,6 +122,11 @@ class Suite:
     def is_summary(self) -> bool:
         r"""Whether it only gathers the numbers of others."""
         return any(entry.suite for entry in self.data)
+
+    @property
+    def has_pairs(self) -> bool:
+        r"""Whether it compares backbones with GRAMA around them."""
+        return any(entry.pairs for entry in self.data)
 
     def count_runs(self, entry: SuiteData) -> dict[str, int]:
         r"""Returns how many runs each budget asks for in a column.
@@ -191,7 +225,9 @@ def _nearest(word: str, choices: Collection[str]) -> str:
 
 
 def _read_data(entry: object) -> SuiteData:
-    values = _mapping(entry, "data", ("label", "name", "metric", "options", "set", "suite"))
+    known = ("label", "name", "metric", "options", "set", "suite")
+    paired = ("pairs", "parameters", "backbone", "grama", "tune")
+    values = _mapping(entry, "data", (*known, *paired))
     for key in ("name", "metric"):
         if not isinstance(values.get(key), str):
             raise ValueError(f"expected every entry of 'data' to have a '{key}'")
@@ -203,14 +239,44 @@ def _read_data(entry: object) -> SuiteData:
         _mapping(values.get("options", {}), "data.options"),
         _settings(values, "set"),
         str(values.get("suite", "")),
+        tuple(_read_pair(pair) for pair in _sequence(values, "pairs")),
+        _count(values, "parameters", "data") if "pairs" in values else 0,
+        (_settings(values, "backbone"), _settings(values, "grama")),
+        _read_tuning(values["tune"]) if "tune" in values else None,
     )
+
+
+def _read_pair(entry: object) -> tuple[str, str]:
+    if not isinstance(entry, list) or len(entry) != 2:
+        raise ValueError(f"expected every pair to be two rows, backbone and GRAMA (got {entry!r})")
+    return str(entry[0]), str(entry[1])
+
+
+def _read_tuning(entry: object) -> Tuning:
+    values = _mapping(entry, "tune", ("draws", "repeats", "space", "backbone", "grama"))
+
+    def choices(key: str) -> dict[str, tuple[object, ...]]:
+        space = _settings(values, key)
+        return {name: tuple(_sequence(space, name)) for name in space}
+
+    return Tuning(
+        _count(values, "draws", "tune"),
+        _count(values, "repeats", "tune"),
+        choices("space"),
+        (choices("backbone"), choices("grama")),
+    )
+
+
+def _count(values: Mapping[str, object], key: str, of: str) -> int:
+    count = values.get(key, 1)
+    if type(count) is not int or count < 1:
+        raise ValueError(f"expected '{of}.{key}' to be at least 1 (got {count!r})")
+    return count
 
 
 def _read_budget(name: str, entry: object) -> Budget:
     values = _mapping(entry, f"budgets.{name}", ("runs", "set", "data", "models"))
-    runs = values.get("runs", 1)
-    if type(runs) is not int or runs < 1:
-        raise ValueError(f"expected 'budgets.{name}.runs' to be at least 1 (got {runs!r})")
+    runs = _count(values, "runs", f"budgets.{name}")
     return Budget(runs, _settings(values, "set"), _words(values, "data"), _words(values, "models"))
 
 

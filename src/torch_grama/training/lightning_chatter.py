@@ -23,6 +23,7 @@ _MESSAGES = (
     ("-----", "a table of processes"),
     ("Initializing distributed:", "likewise"),
     ("LOCAL_RANK:", "likewise"),
+    ("You are using a CUDA device", "the precision is a setting"),
     ("`weights_only` was not set", "loading is always of weights only"),
 )
 _WARNINGS = (
@@ -38,6 +39,7 @@ class _Quiet(logging.Filter):
 
 
 _LOGGERS = (
+    "pytorch_lightning.accelerators.cuda",
     "pytorch_lightning.utilities.rank_zero",
     "lightning_fabric.utilities.rank_zero",
     "lightning_fabric.utilities.distributed",

@@ -1,0 +1,79 @@
+"""``grama pairs``: what GRAMA gains around a backbone on one data set."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from torch_grama.cli.parser import Commands, whole_number
+from torch_grama.cli.reproduce import run_pairs, show_pairs
+
+RUNS = Path("runs/pairs")
+_EPILOG = """\
+examples:
+  grama pairs --data my_folder
+  grama pairs --data my_folder --backbones gcn gatedgcn --jobs 2
+  grama pairs --data cora --parameters 200000 --trainer.max_epochs 200
+
+Settings of `grama train`, such as --data.options.label or --trainer.patience, hold for both sides
+of every pair.
+"""
+
+
+def add_to(commands: Commands) -> None:
+    """Adds ``pairs`` to a parser."""
+    parser = commands.add_parser(
+        "pairs",
+        help="see what GRAMA gains around a backbone on your data",
+        description="Trains a graph network alone, and with GRAMA around it: as many parameters, "
+        "as many settings tried, the same epochs. Prints the gain with its standard error, and "
+        "draws a picture. It may be stopped at any moment; the same command goes on.",
+        epilog=_EPILOG,
+    )
+    add = parser.add_argument
+    add(
+        "--backbones",
+        nargs="+",
+        default=[],
+        metavar="WORD",
+        help="gcn, gcn-root, gatedgcn, gin, gps, neighbor-sum [gcn gatedgcn, gps on small graphs]",
+    )
+    add(
+        "--parameters",
+        type=whole_number(1000),
+        default=50_000,
+        metavar="N",
+        help="size of every model, within 5 %% [50000]",
+    )
+    add("--draws", type=whole_number(1), default=4, metavar="N", help="settings to try [4]")
+    add("--repeats", type=whole_number(1), default=3, metavar="N", help="runs of each side [3]")
+    add("--jobs", type=whole_number(1), default=1, metavar="N", help="runs side by side [1]")
+    add("--runs", type=Path, default=RUNS, metavar="DIR", help=f"the run folders [{RUNS}]")
+    add("--picture", type=Path, metavar="FILE", help="the picture [DIR/DATA.png]")
+    add("--quiet", action="store_true", help="print the table only")
+    parser.set_defaults(keep_unknown=True)
+    parser.runs(_pairs, ValueError)
+
+
+def _pairs(arguments: argparse.Namespace) -> int:
+    from torch_grama.experiments.settings import check_settings, read_arguments
+    from torch_grama.reproduce.pairs import OWN, suite_of
+
+    settings = check_settings(("on the command line", read_arguments(arguments.settings)))
+    if "data.name" not in settings:
+        raise ValueError("Expected a data set or a path (got none); name it with `--data`")
+    suite, num_folds = suite_of(
+        settings,
+        arguments.backbones,
+        parameters=arguments.parameters,
+        draws=arguments.draws,
+        repeats=arguments.repeats,
+    )
+    label = suite.data[0].label
+    # what `grama reproduce` would ask for
+    arguments.budget, arguments.results, arguments.format = OWN, str(arguments.runs), "text"
+    arguments.models = arguments.data = arguments.seeds = []
+    arguments.plan = arguments.ray = arguments.ray_address = arguments.out = None
+    arguments.picture = arguments.picture or arguments.runs / f"{label}.png"
+    status = run_pairs(suite, arguments, (), {label: num_folds})
+    return show_pairs(suite, arguments) or status if status < 2 else status

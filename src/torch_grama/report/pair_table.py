@@ -1,0 +1,201 @@
+"""Matched pairs as a table and a picture: a backbone, GRAMA around it, and who is ahead."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from torch_grama.report.held_results import HeldNumber, RunResult
+from torch_grama.report.metric_scale import MetricScale, scale_of
+from torch_grama.runs.words import align
+
+NOT_RUN = "not run"
+HEAD = (
+    *("data", "backbone", "alone", "with GRAMA", "gain", "verdict", "runs"),
+    *("parameters", "seconds an epoch"),
+)
+NOTE = (
+    "gain: how much better GRAMA is, with the standard error of the paired differences; win or "
+    "loss: more than one standard error; parameters and seconds: alone, with GRAMA."
+)
+
+COLORS = {"win": "#0072b2", "tie": "#56b4e9", "loss": "#d55e00"}
+"""Of the point with GRAMA; kept apart by eyes that see few colours."""
+
+
+@dataclass(frozen=True)
+class PairLine:
+    r"""A backbone alone and GRAMA around it, on the folds and seeds that both were run on."""
+
+    data: str  #: the data set
+    metric: str  #: its metric
+    backbone: str  #: the row of the backbone
+    grama: str  #: the row of GRAMA around it
+    runs: tuple[tuple[RunResult, RunResult], ...]  #: both sides, by fold and seed
+
+    @property
+    def scale(self) -> MetricScale:
+        r"""How the metric is printed."""
+        return scale_of(self.metric)
+
+    @property
+    def tests(self) -> tuple[list[float], list[float]]:
+        r"""The test values of both sides, in the unit of the tables."""
+        values = [[self.scale.factor * (run.test or 0.0) for run in pair] for pair in self.runs]
+        return [pair[0] for pair in values], [pair[1] for pair in values]
+
+    @property
+    def gains(self) -> list[float]:
+        r"""How much better GRAMA is in each run, in the unit of the tables."""
+        sign = 1.0 if self.scale.higher_is_better else -1.0
+        return [sign * (with_it - alone) for alone, with_it in zip(*self.tests, strict=True)]
+
+    @property
+    def error(self) -> float | None:
+        r"""The standard error of the mean gain; :obj:`None` for fewer than two runs."""
+        if len(self.gains) < 2:
+            return None
+        return statistics.stdev(self.gains) / math.sqrt(len(self.gains))
+
+    @property
+    def verdict(self) -> str:
+        r"""``win`` or ``loss`` of GRAMA by more than one standard error, ``tie``, or ``not run``;
+        one run alone has no standard error and is a tie.
+        """
+        if not self.runs:
+            return NOT_RUN
+        gain = statistics.fmean(self.gains)
+        if self.error is None or abs(gain) <= self.error:
+            return "tie"
+        return "win" if gain > 0 else "loss"
+
+    def cells(self) -> list[str]:
+        r"""The texts of its line, under :data:`HEAD`."""
+        name = f"{self.data} ({self.scale.label} {self.scale.arrow})"
+        if not self.runs:
+            return [name, self.backbone, *["-"] * 3, NOT_RUN, *["-"] * 3]
+        sides = tuple(zip(*self.runs, strict=True))
+        scores = [statistics.fmean(values) for values in self.tests]
+        gain = statistics.fmean(self.gains)
+        error = "" if self.error is None else f" ± {self.scale.text_of_deviation(self.error, gain)}"
+        sizes = [round(statistics.fmean(run.parameters for run in side)) for side in sides]
+        times = [
+            statistics.fmean(run.seconds / max(1, run.epochs) for run in side) for side in sides
+        ]
+        return [
+            *(name, self.backbone, *map(self.scale.text, scores)),
+            f"{'+' if gain >= 0 else ''}{self.scale.text(gain)}{error}",
+            *(self.verdict, str(len(self.runs))),
+            *(" / ".join(f"{size:,}" for size in sizes), " / ".join(f"{t:.2g}" for t in times)),
+        ]
+
+
+def pair_up(
+    pairs: Mapping[str, tuple[str, Sequence[tuple[str, str]]]], held: Iterable[HeldNumber]
+) -> list[PairLine]:
+    r"""Sets the two sides of every pair beside each other.
+
+    Args:
+        pairs (mapping): Label of a data set to its metric and its pairs of rows.
+        held (iterable of HeldNumber): Our numbers, of one experiment and budget.
+    """
+    numbers = {(number.data, number.model): number for number in held}
+    lines = []
+    for data, (metric, rows) in pairs.items():
+        for backbone, grama in rows:
+            sides = [numbers.get((data, row)) for row in (backbone, grama)]
+            found = [
+                {(run.fold, run.seed): run for run in (side.runs if side else ())} for side in sides
+            ]
+            both = [key for key in found[0] if key in found[1]]
+            shared = [(found[0][key], found[1][key]) for key in both]
+            runs = tuple(pair for pair in shared if all(run.test is not None for run in pair))
+            measured = next((side.metric for side in sides if side), metric)
+            lines.append(PairLine(data, measured, backbone, grama, runs))
+    return lines
+
+
+def summarize(lines: Sequence[PairLine]) -> str:
+    r"""Counts wins, ties and losses in one sentence."""
+    verdicts = [line.verdict for line in lines]
+    wins, ties, losses, rest = map(verdicts.count, ("win", "tie", "loss", NOT_RUN))
+    sentence = f"GRAMA: {wins} won, {ties} tied, {losses} lost of {len(verdicts) - rest} pairs"
+    return f"{sentence}; {rest} not run." if rest else f"{sentence}."
+
+
+def to_text(lines: Sequence[PairLine]) -> str:
+    r"""The table in columns of plain text."""
+    table = align([HEAD, *(line.cells() for line in lines)], right=(2, 3, 6, 7, 8))
+    return "\n".join([*table, "", summarize(lines), NOTE]) + "\n"
+
+
+def to_markdown(lines: Sequence[PairLine]) -> str:
+    r"""The table in Markdown."""
+    table = [HEAD, ["---"] * len(HEAD), *(line.cells() for line in lines)]
+    text = [f"| {' | '.join(row)} |" for row in table]
+    return "\n".join([*text, "", summarize(lines), "", NOTE]) + "\n"
+
+
+def to_csv(lines: Sequence[PairLine]) -> str:
+    r"""One line per pair and run, with both test values as they were measured."""
+    buffer = io.StringIO()
+    write = partial(csv.writer(buffer, lineterminator="\n").writerow)
+    write(["data", "metric", "backbone", "grama", "fold", "seed", "alone", "with_grama", "gain"])
+    for line in lines:
+        for (alone, with_it), gain in zip(line.runs, line.gains, strict=True):
+            names = (line.data, line.metric, line.backbone, line.grama)
+            write([*names, alone.fold, alone.seed, alone.test, with_it.test, gain])
+    return buffer.getvalue()
+
+
+FORMATS = {"text": to_text, "markdown": to_markdown, "csv": to_csv}
+
+
+def draw_pairs(lines: Sequence[PairLine], path: Path) -> None:
+    r"""Draws each pair as two points joined by a bar, one panel per data set; the thin line is the
+    standard error of the gain.
+
+    Args:
+        lines (sequence of PairLine): The pairs; those that were not run are left out.
+        path (Path): The picture, PNG or SVG.
+    """
+    from matplotlib.figure import Figure
+
+    panels: dict[str, list[PairLine]] = {}
+    for line in lines:
+        if line.runs:
+            panels.setdefault(line.data, []).append(line)
+    heights = [len(own) + 0.8 for own in panels.values()]
+    figure = Figure(figsize=(7.5, 0.9 + 0.42 * sum(heights)), layout="constrained")
+    axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axis, (data, own) in zip(axes, panels.items(), strict=True):
+        for place, line in enumerate(reversed(own)):
+            alone, with_it = (statistics.fmean(values) for values in line.tests)
+            axis.plot([alone, with_it], [place, place], color="0.8", lw=5, zorder=1)
+            axis.scatter(alone, place, color="#737373", s=42, label="alone", zorder=3)
+            axis.scatter(with_it, place, color=COLORS[line.verdict], s=42, zorder=3)
+            if line.error is not None:
+                ends = [with_it - line.error, with_it + line.error]
+                axis.plot(ends, [place, place], color="0.35", lw=1, zorder=2)
+        axis.set_yticks(range(len(own)), [line.backbone for line in reversed(own)])
+        axis.set_ylim(-0.6, len(own) - 0.4)
+        direction = "higher" if own[0].scale.higher_is_better else "lower"
+        axis.set_title(f"{data}: {own[0].scale.label}, {direction} is better", loc="left", size=10)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(axis="x", color="0.92")
+        axis.margins(x=0.12)
+    for verdict, color in COLORS.items():
+        axes[0].scatter([], [], color=color, s=42, label=f"with GRAMA: {verdict}")
+    handles, labels = axes[0].get_legend_handles_labels()
+    first = dict(zip(reversed(labels), reversed(handles), strict=True))
+    names = ["alone", *(f"with GRAMA: {verdict}" for verdict in COLORS)]
+    figure.legend(
+        [first[name] for name in names], names, loc="outside lower center", ncols=4, frameon=False
+    )
+    figure.savefig(path, dpi=150)

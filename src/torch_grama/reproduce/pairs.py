@@ -1,0 +1,312 @@
+"""Matched pairs: GRAMA around a backbone against that backbone, of the same size and effort.
+
+Both sides of a pair have the same input stage, head, epochs, batches and schedule. Their widths are
+set so that both have the number of parameters that the column states; both are tuned with the same
+number of settings on validation.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from torch_grama.datasets.catalogue import is_path
+from torch_grama.experiments.assembly import assemble_model
+from torch_grama.experiments.config import RunConfig
+from torch_grama.experiments.data_facts import DataFacts, load_data
+from torch_grama.experiments.defaults import resolve_config
+from torch_grama.experiments.models import count_parameters
+from torch_grama.experiments.settings import check_settings, known_options, mapping_of
+from torch_grama.nn.arguments import choose
+from torch_grama.reproduce.config_files import find_configs
+from torch_grama.reproduce.reproduction import (
+    BEST,
+    PlannedRun,
+    config_of,
+    repeats_of,
+    resolve_row,
+)
+from torch_grama.reproduce.suite import Budget, Suite, SuiteData, Tuning, find_suite
+from torch_grama.runs.atomic_file import write_atomically
+from torch_grama.runs.result import Result
+from torch_grama.runs.run_folder import RunError, RunFolder
+
+SEARCH = "search"
+OWN = "own"
+"""The budget of pairs on a user's own data."""
+PAIRS = {
+    "gcn": ("gcn", "grama-gcn"),
+    "gcn-root": ("tuned-gcn", "grama-gcn-root"),
+    "gatedgcn": ("tuned-gatedgcn", "grama-gatedgcn"),
+    "gin": ("gin", "grama-gin"),
+    "gps": ("gps-gcn", "grama-gps"),
+    "neighbor-sum": ("tuned-neighbor-sum", "grama-neighbor-sum"),
+}
+"""Name of a backbone to its rows: the backbone with norm and residuals, and GRAMA around it."""
+# Attention costs the square of a graph's nodes.
+_MOST_ATTENDED_NODES = 1000
+WIDTH = "model.hidden_channels"
+MOST_APART = 0.05
+"""How far the parameters of a row may be from the number that its pair states, as a share."""
+
+
+def suite_of(
+    settings: Mapping[str, object],
+    backbones: Sequence[str] = (),
+    *,
+    parameters: int = 50_000,
+    draws: int = 4,
+    repeats: int = 3,
+) -> tuple[Suite, int]:
+    r"""Makes a suite of pairs for one data set, such as a user's own.
+
+    Args:
+        settings (mapping): Settings of both sides, under dotted names, with ``data.name``.
+        backbones (sequence of str, optional): Keys of :data:`PAIRS`. (default: :obj:`"gcn"`,
+            :obj:`"gatedgcn"`, and :obj:`"gps"` for small graphs)
+        parameters (int, optional): The size of every model. (default: :obj:`50_000`)
+        draws (int, optional): Settings that each side is tuned with. (default: :obj:`4`)
+        repeats (int, optional): Runs of each side: folds, then seeds. (default: :obj:`3`)
+
+    Returns:
+        The suite, with one budget, :data:`OWN`, and the number of folds.
+
+    Raises:
+        ValueError: If there is no such backbone.
+    """
+    config = RunConfig.from_settings(check_settings(("in the settings", settings)))
+    data = load_data(config.data)
+    facts = DataFacts.of(data)
+    if not backbones:
+        small = facts.mean_nodes <= _MOST_ATTENDED_NODES
+        backbones = ["gcn", "gatedgcn", *(["gps"] if small else [])]
+    pairs = [choose("backbone", word, PAIRS) for word in backbones]
+    if facts.edge_encoding.kind != "none":  # attention beside a convolution that reads the edges
+        pairs = [
+            ("gps-gine", grama) if alone == "gps-gcn" else (alone, grama) for alone, grama in pairs
+        ]
+    # what is set is not drawn; in forecasts the series is the sequence
+    shapes = {"model.num_blocks": (1, 2)} | ({} if facts.seq_len else {"model.seq_len": (2, 4)})
+    spaces: list[dict[str, tuple[object, ...]]] = [
+        {name: choices for name, choices in space.items() if name not in settings}
+        for space in (
+            {"optimizer.lr": (1e-3, 3e-3, 1e-2), "model.dropout": (0.0, 0.2, 0.5)},
+            {"model.num_layers": (2, 4)},
+            shapes,
+        )
+    ]
+    name = config.data.name
+    column = SuiteData(
+        Path(name).name if is_path(name) else name,
+        name,
+        data.metric.name,
+        changes={"trainer.max_epochs": 100, "trainer.patience": 30, **settings},
+        pairs=tuple(pairs),
+        parameters=parameters,
+        tuning=Tuning(draws, 1, spaces[0], (spaces[1], spaces[2])),
+    )
+    suite = replace(
+        find_suite("pairs", find_configs(None)),
+        title=f"GRAMA around a backbone, and the backbone alone, on {column.label}",
+        data=(column,),
+        budgets={OWN: Budget(repeats)},
+    )
+    return suite, len(data.folds)
+
+
+def draw_settings(tuning: Tuning, side: int) -> list[dict[str, object]]:
+    r"""Draws the settings that a side of a pair is tried with, always the same ones: what both
+    sides have is equal on both.
+
+    Args:
+        tuning (Tuning): How many, and from what.
+        side (int): 0 for the backbone, 1 for GRAMA.
+    """
+    shared, own = random.Random(0), random.Random(1 + side)
+    drawn: list[dict[str, object]] = []
+    for _ in range(100 * tuning.draws):
+        point = {name: shared.choice(choices) for name, choices in tuning.space.items()}
+        if point not in drawn:  # each is tried once, as long as there are others
+            drawn.append(point)
+        if len(drawn) == tuning.draws:
+            break
+    sides = tuning.sides[side].items()
+    return [{**point, **{name: own.choice(choices) for name, choices in sides}} for point in drawn]
+
+
+def keep_known(settings: Mapping[str, object]) -> dict[str, object]:
+    r"""Leaves out settings of a model that the model does not have, such as a norm.
+
+    Args:
+        settings (mapping): Settings under dotted names, with ``model.name``.
+    """
+    known = known_options(str(settings["model.name"]))
+    return {
+        name: value
+        for name, value in settings.items()
+        if not name.startswith("model.") or name in known or mapping_of(name) in known
+    }
+
+
+def match_width(settings: Mapping[str, object], parameters: int, facts: DataFacts) -> int:
+    r"""Finds the width at which a model has as many parameters as asked for, or nearly.
+
+    Args:
+        settings (mapping): Settings under dotted names.
+        parameters (int): The number of parameters.
+        facts (DataFacts): What the data set is like.
+
+    Raises:
+        ValueError: If no width comes within :data:`MOST_APART`.
+    """
+    model = resolve_config(check_settings(("in the settings", settings)), facts).model
+
+    @cache
+    def count(width: int) -> int:
+        sized = replace(model, hidden_channels=width)
+        return count_parameters(assemble_model(sized, facts, facts.num_outputs))
+
+    # heads divide the width of attention
+    step = 2 if "gps" in f"{settings['model.name']} {settings.get('model.backbone')}" else 1
+    low = high = step
+    while count(high) < parameters:
+        low, high = high, 2 * high
+    while high - low > step:
+        middle = (low + high) // (2 * step) * step
+        low, high = (middle, high) if count(middle) < parameters else (low, middle)
+    width = min(low, high, key=lambda found: abs(count(found) - parameters))
+    if abs(count(width) - parameters) > MOST_APART * parameters:
+        raise ValueError(
+            f"Expected a width at which '{settings['model.name']}' has {parameters:,} parameters, "
+            f"within {MOST_APART:.0%} (the nearest, {width}, has {count(width):,}); choose another "
+            f"number"
+        )
+    return width
+
+
+@dataclass(frozen=True)
+class PairedRow:
+    r"""One side of a pair: what it is tried with, each of the size of the other side."""
+
+    column: SuiteData  # the data set, with how its pairs are tuned
+    row: str  # the name of the row
+    place: Path  # where its runs lie
+    # settings to try, under dotted names; none once the best of them is chosen
+    candidates: Sequence[Mapping[str, object]]
+    repeats: Sequence[tuple[int, int]]  # fold and seed of each run
+
+    @property
+    def num_tries(self) -> int:
+        r"""The number of runs that a candidate is judged by."""
+        if self.column.tuning is None or len(self.candidates) < 2:
+            return 0
+        return min(self.column.tuning.repeats, len(self.repeats))
+
+
+def match_rows(
+    suite: Suite,
+    budget: str,
+    root: Path,
+    models: Sequence[str] = (),
+    data: Sequence[str] = (),
+    absent: Collection[str] = (),
+    num_folds: Mapping[str, int] | None = None,
+) -> list[PairedRow]:
+    r"""Lists the sides of all pairs, each with the settings to try; one that has a configuration of
+    its own in the folder of the suite is tried with that alone.
+
+    Args:
+        suite (Suite): The experiment.
+        budget (str): The name of a budget.
+        root (Path): The folder of all reproductions.
+        models (sequence of str, optional): Only these rows. (default: all of the pairs)
+        data (sequence of str, optional): Only these columns. (default: all)
+        absent (collection of str, optional): Columns whose data is not here. (default: none)
+        num_folds (mapping, optional): Number of folds of a column. (default: :obj:`None`)
+    """
+    limits = suite.budgets[budget]
+    rows = []
+    for column in suite.columns(data, budget):
+        if not column.pairs or column.label in absent:
+            continue
+        facts: DataFacts | None = None
+        for row in suite.rows_of(column, budget, models):
+            place = root / suite.name / budget / column.label / row
+            side = int(any(row == grama for _, grama in column.pairs))
+            settings = {**resolve_row(suite, column, row, limits.changes), **column.sides[side]}
+            points = draw_settings(column.tuning, side) if column.tuning else [{}]
+            if config_of(suite, column, row).is_file():
+                points = []
+            candidates = [] if points else [keep_known(settings)]
+            for point in [] if (place / BEST).is_file() else points:
+                tried = keep_known(settings | point)
+                facts = facts or facts_of(tried)
+                tried[WIDTH] = match_width(tried, column.parameters, facts)
+                candidates.append(tried)
+            repeats = repeats_of(suite, range(limits.runs), (num_folds or {}).get(column.label))
+            rows.append(PairedRow(column, row, place, candidates, repeats))
+    return rows
+
+
+def facts_of(settings: Mapping[str, object]) -> DataFacts:
+    r"""Loads the data of settings, with its encodings, and says what it is like."""
+    config = RunConfig.from_settings(check_settings(("in the settings", settings)))
+    return DataFacts.of(load_data(config.data))
+
+
+def plan_search(row: PairedRow) -> list[PlannedRun]:
+    r"""Lists the runs that tune one side of a pair; none of them reads the test part.
+
+    Args:
+        row (PairedRow): The side.
+    """
+    return [
+        PlannedRun(
+            row.column.label,
+            f"{row.row} #{number}",
+            fold,
+            seed,
+            row.place / SEARCH / str(number) / f"fold{fold}-seed{seed}",
+            {**settings, "data.fold": fold, "seed": seed, "test": False},
+        )
+        for number, settings in enumerate(row.candidates)
+        for fold, seed in row.repeats[: row.num_tries]
+    ]
+
+
+def choose_best(row: PairedRow) -> Path:
+    r"""Writes the settings of the best candidate, by the mean of its validation scores, as
+    ``best.yaml``, from where all runs of the row take them.
+
+    Args:
+        row (PairedRow): One side of a pair.
+
+    Raises:
+        RunError: No candidate has all of its runs.
+    """
+    path = row.place / BEST
+    if path.is_file():
+        return path
+    scores: dict[int, float] = {}
+    for number, _ in enumerate(row.candidates):
+        folders = map(RunFolder, (row.place / SEARCH / str(number)).glob("fold*/"))
+        found = [Result.load(run.result) for run in folders if run.is_finished]
+        if len(found) >= row.num_tries:
+            sign = 1.0 if not found or found[0].higher_is_better else -1.0
+            scores[number] = sign * statistics.fmean([run.val for run in found] or [0.0])
+    if not scores:
+        raise RunError(
+            f"No candidate in '{row.place / SEARCH}' came to its end: what failed says why in its "
+            f"'failure.json'"
+        )
+    settings = row.candidates[max(scores, key=lambda number: scores[number])]
+    text = yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True)
+    row.place.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text.encode())
+    return path

@@ -1,0 +1,219 @@
+import json
+import statistics
+
+import pytest
+import yaml
+
+from torch_grama.cli import main
+from torch_grama.experiments.defaults import make_config
+from torch_grama.experiments.run import run_experiment
+from torch_grama.reproduce.pairs import (
+    MOST_APART,
+    PairedRow,
+    choose_best,
+    draw_settings,
+    match_rows,
+    plan_search,
+    suite_of,
+)
+from torch_grama.reproduce.suite import SuiteData, SuiteError, Tuning, read_suite
+from torch_grama.runs.result import Result
+from torch_grama.runs.run_folder import RunError, RunFolder
+
+SUITE = {
+    "title": "Two pairs",
+    "repeat": "seed",
+    "data": [
+        {
+            "name": "transfer-ring-3",
+            "metric": "mse",
+            "pairs": [["gcn", "grama-gcn"], ["gps-gcn", "grama-gps"]],
+            "parameters": 20000,
+            "set": {"trainer": {"max_epochs": 1, "batch_size": 512}, "optimizer.name": "adam"},
+            "tune": {
+                "draws": 2,
+                "repeats": 1,
+                "space": {"optimizer.lr": [0.001, 0.01], "model.norm": [None, "batch_norm"]},
+                "backbone": {"model.num_layers": [2, 3]},
+                "grama": {"model.seq_len": [2], "model.num_blocks": [1, 2]},
+            },
+        }
+    ],
+    "rows": {
+        "gps-gcn": {"model.heads": 2},
+        "grama-gps": {"model.backbone_options": {"heads": 2}},
+    },
+    "budgets": {"smoke": {"runs": 2}},
+}
+
+
+@pytest.fixture
+def configs(tmp_path):
+    folder = tmp_path / "configs" / "two"
+    folder.mkdir(parents=True)
+    (folder / "suite.yaml").write_text(yaml.safe_dump(SUITE))
+    return tmp_path / "configs"
+
+
+@pytest.fixture
+def rows(configs, tmp_path):
+    return match_rows(read_suite(configs / "two"), "smoke", tmp_path / "runs")
+
+
+def test_both_sides_are_tried_with_the_same_settings_but_for_what_is_their_own():
+    space = {"optimizer.lr": (1, 2, 3), "model.dropout": (0.1, 0.2)}
+    tuning = Tuning(5, 1, space, ({"model.num_layers": (2, 4)}, {"model.seq_len": (2, 4, 8)}))
+    sides = [draw_settings(tuning, side) for side in (0, 1)]
+    shared = [[{name: point[name] for name in space} for point in side] for side in sides]
+    assert shared[0] == shared[1]
+    assert len({tuple(point.values()) for point in shared[0]}) == 5
+    assert all("model.num_layers" in point for point in sides[0])
+    assert all(point["model.seq_len"] in (2, 4, 8) for point in sides[1])
+    # a space with fewer points than draws is tried whole
+    small = Tuning(9, 1, {"optimizer.lr": (1, 2)}, ({}, {}))
+    assert {point["optimizer.lr"] for point in draw_settings(small, 0)} == {1, 2}
+
+
+def test_every_candidate_has_the_parameters_of_the_pair(rows, tmp_path):
+    assert [row.row for row in rows] == ["gcn", "grama-gcn", "gps-gcn", "grama-gps"]
+    for row in rows:
+        assert len(row.candidates) == 2
+        for number, settings in enumerate(row.candidates):
+            config = make_config(settings)
+            result = run_experiment(
+                config, tmp_path / row.row / str(number), report="quiet", test=False
+            )
+            assert result.parameters == pytest.approx(20000, rel=MOST_APART)
+            assert result.epochs == 1
+
+
+def test_a_row_with_a_configuration_of_its_own_is_not_tuned(configs, tmp_path, rows):
+    own = {**rows[1].candidates[0], "optimizer.lr": 0.5, "model.hidden_channels": 7}
+    (configs / "two" / "transfer-ring-3-grama-gcn.yaml").write_text(yaml.safe_dump(own))
+    row = match_rows(read_suite(configs / "two"), "smoke", tmp_path, ["grama-gcn"])[0]
+    assert plan_search(row) == []
+    chosen = yaml.safe_load(choose_best(row).read_text())
+    assert (chosen["optimizer.lr"], chosen["model.hidden_channels"]) == (0.5, 7)
+
+
+def test_a_size_that_no_width_has_is_refused(configs, tmp_path):
+    content = yaml.safe_load((configs / "two" / "suite.yaml").read_text())
+    content["data"][0]["parameters"] = 7
+    (configs / "two" / "suite.yaml").write_text(yaml.safe_dump(content))
+    with pytest.raises(ValueError, match="has 7 parameters, within 5%"):
+        match_rows(read_suite(configs / "two"), "smoke", tmp_path)
+
+
+def test_tuning_never_reads_the_test_part(rows):
+    searches = [run for row in rows for run in plan_search(row)]
+    assert len(searches) == 4 * 2
+    assert all(run.settings["test"] is False for run in searches)
+    assert len({run.folder for run in searches}) == len(searches)
+
+
+def _row(place, repeats=2):
+    tuning = Tuning(2, repeats, {"optimizer.lr": (1, 2)}, ({}, {}))
+    column = SuiteData("ring", "transfer-ring-3", "mse", tuning=tuning)
+    candidates = [{"model.name": "gcn", "optimizer.lr": rate} for rate in (0.1, 0.2)]
+    return PairedRow(column, "gcn", place, candidates, [(0, 0), (0, 1), (0, 2)])
+
+
+def _write(row, number, fold_seed, val, test, higher=False):
+    fold, seed = fold_seed
+    folder = RunFolder(row.place / "search" / str(number) / f"fold{fold}-seed{seed}")
+    folder.path.mkdir(parents=True)
+    folder.config.touch()
+    Result("ring", "gcn", "mse", higher, val, test, 1, 1, seed, fold, 3, 1.0).save(folder.result)
+
+
+@pytest.mark.parametrize("higher", [False, True])
+def test_the_best_mean_at_validation_is_chosen_whatever_the_test_says(tmp_path, higher):
+    row = _row(tmp_path)
+    for number, values in enumerate([(0.1, 0.5), (0.2, 0.3)]):
+        for seed, val in enumerate(values):
+            _write(row, number, (0, seed), val, 100.0 * number, higher)
+    chosen = yaml.safe_load(choose_best(row).read_text())
+    assert chosen["optimizer.lr"] == (0.1 if higher else 0.2)
+    # chosen once and for all
+    (tmp_path / "search" / "0" / "fold0-seed0" / "result.json").unlink()
+    assert yaml.safe_load(choose_best(row).read_text()) == chosen
+
+
+def test_a_candidate_that_failed_is_not_chosen_and_without_any_nothing_is(tmp_path):
+    row = _row(tmp_path)
+    with pytest.raises(RunError, match="No candidate"):
+        choose_best(row)
+    _write(row, 0, (0, 0), 0.001, None)  # its second run failed
+    _write(row, 1, (0, 0), 0.3, None)
+    _write(row, 1, (0, 1), 0.3, None)
+    assert yaml.safe_load(choose_best(row).read_text())["optimizer.lr"] == 0.2
+
+
+def test_what_is_wrong_in_a_suite_of_pairs_is_named(configs):
+    path = configs / "two" / "suite.yaml"
+    for change, message in (
+        ({"pairs": [["gcn"]]}, "two rows, backbone and GRAMA"),
+        ({"parameters": 0}, "'data.parameters' to be at least 1"),
+        ({"tune": {"draws": 0}}, "'tune.draws' to be at least 1"),
+        ({"tune": {"space": {"optimizer.lr": 0.1}}}, "'optimizer.lr' to be a list"),
+    ):
+        content = json.loads(json.dumps(SUITE))
+        content["data"][0] |= change
+        path.write_text(yaml.safe_dump(content))
+        with pytest.raises(SuiteError, match=message):
+            read_suite(configs / "two")
+
+
+def test_the_command_tunes_runs_shows_and_goes_on(configs, tmp_path, capsys):
+    command = ["reproduce", "two", "--configs", str(configs), "--runs", str(tmp_path / "runs")]
+    command += ["--models", "gcn", "grama-gcn", "--results", str(tmp_path)]
+    assert main(command) == 0
+    out, err = capsys.readouterr()
+    assert "tuning: 4 runs, 0 of them done" in err
+    assert "Two pairs: 4 runs, 0 of them done" in err
+    line = next(line for line in out.splitlines() if line.startswith("transfer-ring-3"))
+    assert line.split()[3] == "gcn"
+    # the table agrees with the files
+    tests = {}
+    for row in ("gcn", "grama-gcn"):
+        folder = tmp_path / "runs" / "two" / "smoke" / "transfer-ring-3" / row
+        tests[row] = [
+            json.loads(path.read_text())["test"] for path in folder.glob("fold*/result.json")
+        ]
+        assert len(tests[row]) == 2
+    gain = statistics.fmean(tests["gcn"]) - statistics.fmean(tests["grama-gcn"])
+    assert ("+" if gain >= 0 else "-") in line
+    picture = tmp_path / "pairs.png"
+    assert main([*command, "--picture", str(picture)]) == 0
+    out, err = capsys.readouterr()
+    assert "Two pairs: 4 runs, 4 of them done" in err
+    assert "tuning" not in err
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert main([*command, "--show", "--format", "latex"]) == 2
+    assert "text, markdown, csv" in capsys.readouterr().err
+
+
+def test_pairs_of_one_data_set_leave_alone_what_is_set():
+    settings = {"data.name": "transfer-ring-3", "model.dropout": 0.1, "trainer.max_epochs": 5}
+    suite, num_folds = suite_of(settings, ["gcn"], parameters=2000, draws=2, repeats=2)
+    column = suite.data[0]
+    assert num_folds == 1
+    assert column.pairs == (("gcn", "grama-gcn"),)
+    assert column.changes["trainer.max_epochs"] == 5
+    assert "model.dropout" not in column.tuning.space
+    assert {"gps-gcn"} & {row for pair in suite_of(settings)[0].data[0].pairs for row in pair}
+    with pytest.raises(ValueError, match="gcn"):
+        suite_of(settings, ["gcm"])
+
+
+def test_the_command_on_one_data_set(tmp_path, capsys):
+    command = ["pairs", "--data", "transfer-ring-3", "--backbones", "gcn", "--draws", "1"]
+    command += ["--repeats", "2", "--parameters", "2000", "--trainer.max_epochs", "1"]
+    command += ["--trainer.batch_size", "512", "--trainer.patience", "1"]
+    assert main([*command, "--runs", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "GRAMA: " in out
+    assert "of 1 pairs" in out
+    assert (tmp_path / "transfer-ring-3.png").is_file()
+    assert main(["pairs", "--runs", str(tmp_path)]) == 2
+    assert "--data" in capsys.readouterr().err
