@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from torch_grama.reproduce.config_files import CONFIGS
+
 PROJECT = Path(__file__).parents[1]
 PIP = [sys.executable, "-m", "pip"]
 
@@ -51,6 +53,7 @@ def test_an_installed_wheel_has_all_that_it_needs(environment):
     place = run("python", "-c", "import torch_grama; print(torch_grama.__file__)")
     assert place.startswith(str(environment))
     assert run("grama", "demo", "--help").startswith("usage: grama demo")
-    assert len(run("grama", "reproduce", "list").splitlines()) == 13
+    listed = [line.split()[0] for line in run("grama", "reproduce", "list").splitlines()]
+    assert listed == sorted(path.parent.name for path in CONFIGS.glob("*/suite.yaml"))
     row = run("grama", "train", "--config", "transfer/transfer-line-3-gcn", "--print-config")
     assert "name: transfer-line-3\n" in row

@@ -40,12 +40,12 @@ class RunResult:
     seed: int = 0  #: the seed
     fold: int = 0  #: the fold
     best_epoch: int = 0  #: the selected epoch
-    epochs: int = 0  #: the number of epochs
     parameters: int = 0  #: number of trainable parameters
     seconds: float = 0.0  #: how long it took
     hardware: str = ""  #: the device it ran on
     path: Path = Path()  #: the file it was read from
     version: str = ""  #: the version of this package that made it, or empty
+    epochs: int = 0  #: the number of epochs
 
 
 @dataclass(frozen=True)
