@@ -194,7 +194,7 @@ def test_results_in_the_text_are_those_of_the_files():
     pairs = {e.label: (e.metric, e.pairs) for e in find_suite("pairs", CONFIGS).data}
     lines = pair_up(pairs, [n for n in held if n.suite == "pairs"])
     gains = {line.cells()[4].lstrip("+") for line in lines if line.runs}
-    quoted_gains = re.findall(r"gain (-?[\d.]+ ± [\d.]+)", text)
+    quoted_gains = re.findall(r"gain (-?\d+\.\d+ ± \d+\.\d+)", text)
     assert len(quoted_gains) > 1
     assert set(quoted_gains) <= gains
 
