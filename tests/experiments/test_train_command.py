@@ -138,6 +138,16 @@ def test_print_config_is_a_file_that_train_takes(trained, capsys):
     assert changed == yaml.safe_load(text) | {"seed": 9}
 
 
+def test_options_of_the_data_are_as_for_data_check(trained, capsys):
+    words = ["train", "--data", str(trained / "data"), "--print-config"]
+    assert main([*words, "-o", "ignore=[height]", "-o", "directed=true"]) == 0
+    short = yaml.safe_load(capsys.readouterr().out)
+    assert short["data"]["options"] == {"ignore": ["height"], "directed": "true"}
+    long = ["--data.options.ignore", "[height]", "--data.options.directed", "true"]
+    assert main([*words, *long]) == 0
+    assert yaml.safe_load(capsys.readouterr().out) == short
+
+
 def test_default_folder_is_named_after_data_and_model(trained, capsys):
     assert main(["train", "--data", str(trained / "data"), "--quiet", *SHORT]) == 0
     (run,) = Path("runs").iterdir()

@@ -200,6 +200,22 @@ def test_edges_have_gaps_and_names_too(tmp_path: Path) -> None:
     )
 
 
+def test_gaps_of_weights_are_told_or_refused(tmp_path: Path, refuses: Callable) -> None:
+    edges = "source,target,weight\nn0,n1,2\nn1,n2,\n"
+    folder = write(tmp_path / "own", {"x": list(range(12))}, edges)
+    assert said(load_path(folder), "got the mean of the training part: 'weight' (1 of 2)")
+    refuses(folder, "line 3: a cell in the column 'weight' is missing", missing="refuse")
+
+
+def test_a_column_without_values_in_the_training_part_is_a_warning(tmp_path: Path) -> None:
+    data = load_path(write(tmp_path, {"x": [""] * 6 + [7] * 6, "z": list(range(12))}))
+    assert column(data, "x") == [0] * 6 + [7] * 6  # no value of the other parts
+    [warning] = data.warnings
+    assert "no value in the training part" in warning
+    assert "'x'; `-o ignore=[x]` leaves them out." in warning
+    assert warning in " ".join(describe(data).split())
+
+
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     folder = write(
         tmp_path,
@@ -236,7 +252,7 @@ def test_a_table_is_read_as_the_one_trained_on(tmp_path: Path) -> None:
     assert data.form == trained.form
     unseen, gaps = data.warnings
     assert "8 cells hold words that training never saw: 'job' ('z' 4, '(missing)' 4)" in unseen
-    assert "missing in columns that had none in training" in gaps
+    assert "missing in columns that had no gaps in training" in gaps
     assert "'t' (1)" in gaps
     assert sorted(path.name for path in folder.iterdir()) == ["edges.csv", "nodes.csv"]
     with pytest.raises(DatasetError, match=r"never saw: 'job' .* with `-o unseen=zeros`"):

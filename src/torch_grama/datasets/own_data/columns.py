@@ -44,10 +44,10 @@ class TableFeatures:
             values = np.stack([values, np.isnan(values)]) if column.flag else values[None]
         self.values.append(values)
 
-    def matrix(self, rows: int) -> Values:
+    def matrix(self, rows: int) -> Tensor:
         r"""Returns the features ``[N, F]``."""
         blank = np.empty((0, rows), dtype=np.float32)
-        return np.ascontiguousarray(np.concatenate([blank, *self.values]).T)
+        return torch.from_numpy(np.concatenate([blank, *self.values])).t().contiguous()
 
 
 def feature_names(column: Column) -> tuple[str, ...]:
@@ -173,7 +173,7 @@ def one_hot(words: Sequence[str], values: Sequence[str]) -> Values:
 
 def fill_gaps(
     graph: Data, form: TableForm, train: Tensor, options: Options, *, known: bool
-) -> TableForm:
+) -> tuple[TableForm, tuple[str, ...]]:
     r"""Puts a number into the place of each NaN of a graph that came out of tables.
 
     Args:
@@ -185,8 +185,9 @@ def fill_gaps(
         known (bool): Whether the form has the numbers already, from training.
 
     Returns:
-        The form with the numbers.
+        The form with the numbers, and what a user should look at.
     """
+    empty = Decisions()
     source, target = graph["edge_index"]
     inside = train[source] & train[target]
     if not bool(inside.any()):
@@ -204,25 +205,32 @@ def fill_gaps(
             continue
         table = values if values.dim() == 2 else values[:, None]
         if not known:
-            columns = _measured(table[rows], columns, options.missing == "zero")
+            columns = _measured(table[rows], columns, options.missing == "zero", empty)
         filled.append(columns)
-        fills = [fill for c in columns for fill in (c.fill, *[0.0] * (_width(c) - 1))]
         gaps = table.isnan()
-        table[gaps] = torch.tensor(fills, dtype=table.dtype).expand_as(table)[gaps]
+        if bool(gaps.any()):
+            fills = [fill for c in columns for fill in (c.fill, *[0.0] * (_width(c) - 1))]
+            table[gaps] = torch.tensor(fills, dtype=table.dtype).expand_as(table)[gaps]
     nodes, edges, weights = filled
-    return TableForm(nodes, edges, weights[0] if weights else None)
+    return TableForm(nodes, edges, weights[0] if weights else None), empty.sentences()
 
 
-def _measured(x: Tensor, columns: Sequence[Column], zero: bool) -> tuple[Column, ...]:
-    """Columns with their means; one without a value in the training part gets 0."""
-    means = x.double().nanmean(dim=0).tolist()
-    starts = np.cumsum([0, *map(_width, columns)])
-    return tuple(
-        column
-        if column.kind == "words" or zero or math.isnan(means[start])
-        else replace(column, fill=means[start])
-        for column, start in zip(columns, starts, strict=False)
-    )
+def _measured(
+    x: Tensor, columns: Sequence[Column], zero: bool, empty: Decisions
+) -> tuple[Column, ...]:
+    """Columns with their means."""
+    means = iter(x.nanmean(dim=0, dtype=torch.double).tolist())
+    measured = []
+    for column in columns:
+        mean, *_ = [next(means) for _ in range(_width(column))]
+        if column.kind != "words" and not zero:
+            if math.isnan(mean):
+                mean = 0.0
+                what = "Columns have no value in the training part, and got 0 where one is missing"
+                empty.add(what, column.name, change="`-o ignore=NAMES` leaves them out")
+            column = replace(column, fill=mean)
+        measured.append(column)
+    return tuple(measured)
 
 
 def _width(column: Column) -> int:

@@ -55,8 +55,8 @@ class ColumnFollower(ColumnReader):
                 gaps = int(np.isnan(numbers).sum())
                 if gaps and not column.flag:
                     gapped.add(
-                        "Cells are missing in columns that had none in training, and got the mean "
-                        "of the training part",
+                        "Cells are missing in columns that had no gaps in training, and got what "
+                        "training puts into gaps",
                         name,
                         f"{gaps:,}",
                     )

@@ -54,6 +54,7 @@ class ColumnLearner(ColumnReader):
                 f"leave the column out with `-o {option('ignore', name)}`.",
                 remedy=option("ignore", name),
             )
+        self._tell_gaps(name, read[1], "")
         return read
 
     def _find_decimal(self, columns: Collection[Cells]) -> str | None:
@@ -74,20 +75,26 @@ class ColumnLearner(ColumnReader):
             self._learn_words(found, name, cells, as_words)
             return
         column, numbers = read
-        gaps, rows = int(np.isnan(numbers).sum()), len(numbers)
-        if gaps == rows:
+        gaps = int(np.isnan(numbers).sum())
+        if gaps == len(numbers):
             self._decisions.add("Columns without any value were left out", name)
             return
         if gaps:
-            self._check_gaps(name, np.isnan(numbers).tolist())
+            column = replace(column, flag=True)
+            self._tell_gaps(name, numbers, f", and a feature NAME={GAP} that marks them")
+        found.add(column, numbers)
+
+    def _tell_gaps(self, name: str, numbers: Values, how: str) -> None:
+        gaps = np.isnan(numbers)
+        if gaps.any():
+            self._check_gaps(name, gaps.tolist())
             fill = "0" if self._options.missing == "zero" else "the mean of the training part"
             self._decisions.add(
-                f"Missing numbers got {fill}, and a feature NAME={GAP} that marks them",
+                f"Missing numbers got {fill}{how}",
                 name,
-                f"{gaps:,} of {rows:,}",
+                f"{gaps.sum():,} of {len(gaps):,}",
                 "`-o missing=zero` takes 0, `-o missing=refuse` refuses them",
             )
-        found.add(replace(column, flag=gaps > 0), numbers)
 
     def _learn_words(self, found: TableFeatures, name: str, cells: Cells, as_words: bool) -> None:
         words = self._words(cells)

@@ -172,8 +172,10 @@ def _build(parsed: ParsedGraphs, options: Options, form: TableForm | None) -> Gr
         folds = [Fold(*(index_to_mask(part, nodes) for part in fold.parts)) for fold in folds]
     if parsed.form is not None:
         train = folds[0].train if folds else torch.ones(graphs[0].num_nodes or 0).bool()
-        filled = fill_gaps(graphs[0], form or parsed.form, train, options, known=form is not None)
-        parsed = replace(parsed, form=filled)
+        filled, empty = fill_gaps(
+            graphs[0], form or parsed.form, train, options, known=form is not None
+        )
+        parsed = replace(parsed, form=filled, warnings=(*parsed.warnings, *empty))
     name = "frames" if parsed.path is None else str(parsed.path)
     return GraphTaskData(
         name=name,

@@ -222,8 +222,8 @@ class _GraphReader:
     def _tensor(self, table: Table, features: TableFeatures) -> torch.Tensor:
         matrix = features.matrix(table.num_rows)
         if self._options.categorical:
-            return check_features(matrix, table.where, self._options, features.names)
-        return torch.from_numpy(matrix)
+            return check_features(matrix.numpy(), table.where, self._options, features.names)
+        return matrix
 
     def _edges(
         self, table: Table, names: Sequence[str], data: Data

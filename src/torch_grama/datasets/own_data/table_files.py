@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from torch_grama.datasets.errors import DatasetError, shown
@@ -165,26 +166,26 @@ class CsvTable(Table):
         while block := list(itertools.islice(rows, max(1, _BLOCK // width))):
             self._check_widths(block)
             values, words = self._numbers(block, numeric) if numeric else (None, set[int]())
-            if words and not self.num_rows:
-                texts |= {position: [] for position in words}
-            elif words:
-                late |= words
+            if words:
+                numeric = [position for position in numeric if position not in words]
+                if self.num_rows:
+                    late |= words
+                else:
+                    texts |= {position: [] for position in words}
             if texts:
                 reach = max(texts) + 1
                 heads = [self._split(row, reach) for row in block]
                 for position, cells in texts.items():
                     cells += [head[position].strip() for head in heads]
             if values is not None:
-                numeric = [position for position in numeric if position not in words]
                 kept.append((numeric, values))
             self.num_rows += len(block)
-        matrix = np.empty((len(numeric), self.num_rows), dtype=np.float32)
-        start = 0
+        blocks = [np.empty((0, len(numeric)), dtype=np.float32)]
         for positions, values in kept:
-            if len(positions) > len(numeric):
-                values = values[:, [position not in late for position in positions]]
-            matrix[:, start : start + len(values)] = values.T
-            start += len(values)
+            is_kept = [position not in late for position in positions] if late else slice(None)
+            blocks.append(values[:, is_kept])
+        # torch, because numpy takes several times as long to transpose
+        matrix = torch.from_numpy(np.concatenate(blocks)).t().contiguous().numpy()
         columns: dict[int, Cells] = {**texts, **dict(zip(numeric, matrix, strict=True))}
         if late:
             again = self.texts(self._header[position] for position in sorted(late))
