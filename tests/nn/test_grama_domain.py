@@ -1,8 +1,10 @@
 """The edges of the domain: graphs with next to nothing in them, and numbers of other kinds."""
 
+import itertools
+
 import pytest
 import torch
-from backbone_cases import BY_NAME, CASES, CHANNELS, BackboneCase, backbones
+from backbone_cases import BY_NAME, CASES, CHANNELS, WORDS, BackboneCase, backbones
 from torch_geometric.data import Data
 
 from torch_grama.nn import Coefficients, Running
@@ -44,8 +46,13 @@ SPARSE = {
 
 
 @backbones()
-@readouts
-@pytest.mark.parametrize("name", SPARSE)
+@pytest.mark.parametrize(
+    ("name", "readout"),
+    [
+        *itertools.product(["one node", "empty slots"], ["node", "graph"]),
+        *(("no edges", "graph"), ("isolated nodes", "node"), ("self-loops alone", "graph")),
+    ],
+)
 def test_graphs_with_next_to_nothing_in_them(case, readout, name):
     num_nodes, edge_index, batch = SPARSE[name]
     data = graph(num_nodes, edge_index)
@@ -109,7 +116,7 @@ class TestOneNodeInTraining:
         assert all(torch.isfinite(buffer).all() for buffer in model.buffers())
 
 
-@backbones()
+@backbones(WORDS)
 @pytest.mark.parametrize(
     "sizes",
     [

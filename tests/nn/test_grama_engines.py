@@ -11,16 +11,9 @@ from torch_geometric.utils import to_torch_csr_tensor
 
 from torch_grama.nn import GRAMA, Coefficients, Readout, Running, linear_backbone
 
-# every backbone: other tests run the same lines
-pytestmark = pytest.mark.no_cover
-
 GCN = BY_NAME["gcn"]
 # from eight recurrences on, a linear backbone is run by Horner's rule
-settings = pytest.mark.parametrize(
-    "options",
-    [{"readout": "node"}, {"readout": "graph"}, {"seq_len": 2, "num_recurrences": 9}],
-    ids=str,
-)
+HORNER = {"seq_len": 2, "num_recurrences": 9}
 
 
 class RectifiesInput(Module):
@@ -39,9 +32,13 @@ class RectifiesInput(Module):
 class TestEngines:
     """Same numbers, different speed."""
 
+    @pytest.mark.no_cover
     @backbones()
-    @settings
-    @pytest.mark.parametrize("engine", ["auto", "scan"])
+    @pytest.mark.parametrize(
+        ("engine", "options"),
+        [("auto", {}), ("scan", {"readout": "graph"}), ("auto", HORNER), ("scan", HORNER)],
+        ids=str,
+    )
     def test_equal_the_reference(self, case, engine, options, batch):
         model, reference = (
             case.model(running=Running(e), **options) for e in (engine, "reference")
@@ -348,8 +345,9 @@ class TestSideEffects:
 
 
 class TestRecompute:
+    @pytest.mark.no_cover
     @backbones()
-    @settings
+    @pytest.mark.parametrize("options", [{"readout": "graph"}, HORNER], ids=str)
     def test_equals_the_plain_model_in_value_and_gradient(self, case, options, batch):
         plain, saving = (
             case.model(running=Running(recompute=flag), **options) for flag in (False, True)

@@ -24,8 +24,8 @@ def forget_kernels() -> None:
 
 
 @pytest.fixture
-def _interpreter(monkeypatch: pytest.MonkeyPatch, no_cover: None) -> Iterator[None]:
-    """Coverage is not measured: it cannot follow kernels, and they would take twice as long."""
+def _interpreter(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What takes long is marked ``no_cover``: traced, it would take twice as long."""
     pytest.importorskip("triton", reason="Triton is not installed")
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     _patch_language_once(monkeypatch)

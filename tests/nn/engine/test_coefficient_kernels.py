@@ -46,6 +46,7 @@ def assert_near(ours: list[Tensor], theirs: list[Tensor]) -> None:
         )
 
 
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("_interpreter")
 @folds
 @pytest.mark.parametrize("weights", ["step_weights", "power_weights"])
@@ -74,6 +75,7 @@ def test_closed_form_without_the_gradient_of_the_response(monkeypatch) -> None:
 SCORES = {"free": None, "inside": (0.5, -0.4), "tiny": (0.02, -0.015), "outside": (0.9, 0.8)}
 
 
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("_interpreter")
 @folds
 @pytest.mark.parametrize(

@@ -67,6 +67,7 @@ def assert_equal(ours: list[torch.Tensor], judge: list[torch.Tensor]) -> None:
 class TestKernels:
     """Float32 by the kernels against float64 by torch."""
 
+    @pytest.mark.no_cover
     @graphs_and_channels
     @pytest.mark.parametrize("normalizes", [True, False])
     @pytest.mark.parametrize("rows", ["each", "one"])
@@ -179,6 +180,7 @@ class TestKernels:
 
         torch.testing.assert_close(out, expected)
 
+    @pytest.mark.no_cover
     def test_transforms_are_left_to_torch(self):
         nodes, projected = draw(7, 12), draw(12, 3)
 
@@ -204,6 +206,7 @@ class TestOrder:
     def test_is_not_asked_for_on_a_cpu(self):
         assert not reads_order(EDGES)
 
+    @pytest.mark.no_cover
     @pytest.mark.usefixtures("_interpreter")
     @pytest.mark.parametrize("backbone", [GatedGCNConv(4), NeighborSumConv(4)], ids=type)
     @pytest.mark.parametrize("recompute", [False, True])
@@ -223,6 +226,7 @@ class TestOrder:
 
 
 @pytest.mark.slow
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("_interpreter")
 @pytest.mark.parametrize("backbone", ["gatedgcn", "neighbor-sum"])
 @pytest.mark.parametrize("edge_dim", [None, 3])

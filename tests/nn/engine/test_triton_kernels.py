@@ -30,6 +30,7 @@ def run(model: GRAMA, x: Tensor, batch: Tensor | None) -> list[Tensor]:
 
 
 @pytest.mark.slow
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("_interpreter")
 @pytest.mark.parametrize(
     ("act", "batched", "num_blocks"),
@@ -57,6 +58,7 @@ def test_model_equals_torch_kernels(act, batched, num_blocks, monkeypatch) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("_interpreter")
 @pytest.mark.parametrize(
     "options",
