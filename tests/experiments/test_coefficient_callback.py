@@ -37,7 +37,7 @@ def read_lines(folder):
 def test_one_line_an_epoch_with_every_block(data, tmp_path):
     run_experiment(config_for(data), tmp_path / "run", report="quiet")
     lines = read_lines(tmp_path / "run")
-    assert [line["epoch"] for line in lines] == [0, 1, 2]
+    assert [line["epoch"] for line in lines] == [1, 2, 3]
     assert all([block["block"] for block in line["blocks"]] == [0, 1] for line in lines)
     # coefficients that sum to one have a pole at one
     assert sum(lines[-1]["blocks"][0]["phi"]) == pytest.approx(1, abs=1e-3)
@@ -59,12 +59,16 @@ def test_other_models_have_no_such_file(data, tmp_path):
 
 def test_a_resumed_run_drops_what_it_runs_again(tmp_path):
     path = tmp_path / "coefficients.jsonl"
-    whole = "".join(f'{{"epoch": {epoch}, "blocks": []}}\n' for epoch in range(5))
-    path.write_text(whole + '{"epoch": 5, "blo')
+    lines = [{"epoch": epoch, "first_epoch": 1, "blocks": []} for epoch in range(1, 6)]
+    whole = "".join(f"{json.dumps(line)}\n" for line in lines)
+    path.write_text(whole + '{"epoch": 6, "blo')
     _keep_lines_before(path, 9)
     assert path.read_text() == whole
     _keep_lines_before(path, 2)
-    assert [line["epoch"] for line in read_lines(tmp_path)] == [0, 1]
+    assert [line["epoch"] for line in read_lines(tmp_path)] == [1, 2]
+    path.write_text('{"epoch": 0, "blocks": []}\n{"epoch": 1, "blocks": []}\n')  # as of old
+    _keep_lines_before(path, 1)
+    assert read_lines(tmp_path) == [{"epoch": 1, "first_epoch": 1, "blocks": []}]
     _keep_lines_before(path, 0)
     assert path.read_text() == ""
 

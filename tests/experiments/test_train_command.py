@@ -49,7 +49,7 @@ def test_three_commands_from_files_to_predictions(tmp_path, capsys):
     first = next(line for line in captured.err.splitlines() if line.startswith("mine: "))
     assert re.search(r"grama \(gatedgcn\), [\d,]+ parameters, on cpu$", first)
     assert "test accuracy" in captured.out
-    assert captured.out.rstrip().endswith("runs/first")
+    assert re.search(r"^run +runs/first$", captured.out, re.MULTILINE)
     assert main(["predict", "runs/first"]) == 0
     lines = Path("predictions.csv").read_text().splitlines()
     assert lines[0] == "node,prediction,probability left,probability right"
@@ -203,7 +203,7 @@ def test_info_of_a_finished_run(trained, capsys):
         (["--data", "transfer-line-3", "--run", "taken"], "is not empty and holds no run"),
         (["--data", "transfer-line-3", "--trainer.accelerator", "cuda"], "Expected a device for"),
         (["--resume", "missing"], "There is no run 'missing'"),
-        (["--resume", "missing", "--seed", "3"], "Expected nothing beside '--resume'"),
+        (["--resume", "taken", "--seed", "3"], "Expected nothing beside '--resume'"),
     ],
 )
 def test_mistakes_are_one_sentence(words, message, capsys):

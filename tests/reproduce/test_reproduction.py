@@ -155,7 +155,7 @@ class InterruptedInTheLastEpoch(SilentReporter):
     """Sends the signal of Ctrl-C when there is no epoch left that it could end."""
 
     def epoch(self, report):
-        if report.epoch + 1 == report.max_epochs:
+        if report.epoch == report.max_epochs:
             signal.raise_signal(signal.SIGINT)
 
 

@@ -41,6 +41,14 @@ def test_round_trip(tmp_path):
     assert Result.load(path) == RESULT
 
 
+def test_a_result_of_old_is_read_with_epochs_from_one(tmp_path):
+    path = tmp_path / "result.json"
+    content = RESULT.to_dict() | {"best_epoch": 11}
+    del content["first_epoch"]
+    path.write_text(json.dumps(content))
+    assert Result.load(path) == RESULT
+
+
 def test_a_number_that_is_none_is_valid_json(tmp_path):
     path = tmp_path / "result.json"
     Result(**RESULT.to_dict() | {"val": math.nan, "test": None}).save(path)

@@ -28,7 +28,7 @@ def test_a_whole_run(tmp_path):
     assert (run.number("test"), run.word("data")) == (0.9, "minesweeper")
     assert run.num_epochs == 10
     assert run.columns["val/roc_auc"][3] == pytest.approx(0.62)
-    assert [entry.number("epoch") for entry in run.coefficients] == list(range(10))
+    assert [entry.number("epoch") for entry in run.coefficients] == list(range(1, 11))
     assert [name for name, _ in run.files][:2] == ["config.yaml", "result.json"]
 
 
@@ -137,7 +137,7 @@ def test_a_huge_table_is_thinned(tmp_path):
         stream.writelines(f"{i},{i / count}\n" for i in range(count))
     run = read_run_files(folder)
     assert len(run.columns["epoch"]) <= MAX_POINTS
-    assert run.columns["epoch"][0] == 0
+    assert run.columns["epoch"][0] == 1
     assert run.num_epochs == pytest.approx(count, rel=0.01)
 
 
@@ -151,7 +151,7 @@ def test_a_table_beyond_the_limit_is_refused(tmp_path, monkeypatch):
 def test_lines_of_coefficients_that_are_broken_are_passed_over(tmp_path):
     folder = write_run(tmp_path / "run")
     (folder / "coefficients.jsonl").write_text('{"epoch": 1, "blocks": []}\nrubbish\n[1]\n{"ep')
-    assert [entry.number("epoch") for entry in read_run_files(folder).coefficients] == [1]
+    assert [entry.number("epoch") for entry in read_run_files(folder).coefficients] == [2]
 
 
 def test_settings_are_bounded():

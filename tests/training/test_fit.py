@@ -101,7 +101,7 @@ def test_every_kind_of_task_learns(tmp_path, data):
         tmp_path, data, optimizer=OptimizerSettings(lr=0.05), max_epochs=12, patience=None
     )
     rows = read_rows(outcome)
-    assert [int(row["epoch"]) for row in rows] == list(range(12))
+    assert [int(row["epoch"]) for row in rows] == list(range(1, 13))
     assert float(rows[-1]["train/loss"]) < float(rows[0]["train/loss"])
     assert outcome.stop_reason == "max_epochs"
     assert (outcome.is_finished, outcome.exit_code, outcome.signal) == (True, 0, None)
@@ -112,7 +112,7 @@ def test_every_kind_of_task_learns(tmp_path, data):
     values = [float(row[f"val/{data.metric.name}"]) for row in rows]
     best = max(values) if data.metric.higher_is_better else min(values)
     assert outcome.best_value == best
-    assert outcome.best_epoch == values.index(best)
+    assert outcome.best_epoch == values.index(best) + 1
 
 
 def test_folder_holds_what_is_promised(tmp_path):
@@ -134,7 +134,7 @@ def test_reporter_is_told_everything(tmp_path):
     assert listener.start.model == "SmallNet"
     assert listener.start.num_parameters == sum(p.numel() for p in task.model.parameters())
     assert listener.start.device == "cpu"
-    assert [report.epoch for report in listener.epochs] == list(range(5))
+    assert [report.epoch for report in listener.epochs] == list(range(1, 6))
     assert listener.epochs[-1].best_value == outcome.best_value
     assert listener.epochs[-1].seconds_left == 0
     assert (listener.notes, listener.ended) == ([], 1)
@@ -153,7 +153,7 @@ def test_patience_counts_epochs_and_respects_the_least(tmp_path):
     options = {"optimizer": frozen, "max_epochs": 40, "patience": 3}
     outcome, _ = run(tmp_path / "a", **options)
     assert outcome.stop_reason == "patience"
-    assert outcome.epochs == outcome.best_epoch + 4
+    assert outcome.epochs == outcome.best_epoch + 3
     outcome, _ = run(tmp_path / "b", min_epochs=20, **options)
     assert outcome.epochs >= 20
 
@@ -174,7 +174,7 @@ def test_rare_validation_leaves_cells_empty(tmp_path):
     outcome, _ = run(tmp_path, max_epochs=6, check_val_every=3)
     cells = [row["val/accuracy"] for row in read_rows(outcome)]
     assert [cell == "" for cell in cells] == [True, True, False, True, True, False]
-    assert outcome.best_epoch in (2, 5)
+    assert outcome.best_epoch in (3, 6)
 
 
 @pytest.mark.parametrize("gradient_clip", [None, 1.0])
@@ -252,6 +252,19 @@ def test_a_finished_run_is_not_run_again(tmp_path):
     assert torch.equal(task.model.head.weight, again.model.head.weight)
 
 
+def test_a_run_whose_epochs_counted_from_zero_goes_on(tmp_path):
+    whole, _ = run(tmp_path / "whole", max_epochs=6, patience=None)
+    first, _ = run(tmp_path / "old", max_epochs=3, patience=None)
+    content = read_checkpoint(first.last_checkpoint)
+    state = content["callbacks"]["EpochEnd"]
+    state["history"]["rows"][:, 0] -= 1
+    state["best_epoch"] -= 1
+    write_checkpoint(first.last_checkpoint, content)
+    again, _ = run(tmp_path / "old", max_epochs=6, patience=None, resume=True)
+    assert [int(row["epoch"]) for row in read_rows(again)] == [1, 2, 3, 4, 5, 6]
+    assert (again.best_epoch, again.best_value) == (whole.best_epoch, whole.best_value)
+
+
 def test_a_kill_between_the_two_files_leaves_no_old_best(tmp_path):
     first, task = run(tmp_path)
     write_checkpoint(first.best_checkpoint, {"state_dict": {}, "epoch": 0, "value": -1.0})
@@ -266,7 +279,7 @@ def test_a_kill_between_the_two_files_leaves_no_old_best(tmp_path):
 def test_a_finished_run_can_be_made_longer(tmp_path):
     run(tmp_path, max_epochs=3)
     outcome, _ = run(tmp_path, max_epochs=6, resume=True)
-    assert [int(row["epoch"]) for row in read_rows(outcome)] == list(range(6))
+    assert [int(row["epoch"]) for row in read_rows(outcome)] == list(range(1, 7))
     whole, _ = run(tmp_path / "whole", max_epochs=6)
     without_time = [[row[key] for key in row if key != "seconds"] for row in read_rows(whole)]
     resumed = [[row[key] for key in row if key != "seconds"] for row in read_rows(outcome)]
@@ -304,7 +317,7 @@ def test_weights_alone_are_no_run(tmp_path):
 
 
 def test_full_disk_is_said_and_training_goes_on(tmp_path, monkeypatch):
-    listener = Listener(lambda epoch: full.__setitem__(0, epoch == 1))
+    listener = Listener(lambda epoch: full.__setitem__(0, epoch == 2))
     full = [False]
     real = os.fsync
 
@@ -323,7 +336,7 @@ def test_full_disk_is_said_and_training_goes_on(tmp_path, monkeypatch):
 
 def test_full_disk_at_the_end_is_an_error(tmp_path, monkeypatch):
     full = [False]
-    listener = Listener(lambda epoch: full.__setitem__(0, epoch == 4))
+    listener = Listener(lambda epoch: full.__setitem__(0, epoch == 5))
     real = os.fsync
 
     def fsync(handle):
@@ -343,7 +356,7 @@ def test_full_disk_at_the_end_is_an_error(tmp_path, monkeypatch):
 
 
 def test_signal_ends_the_run_saved(tmp_path):
-    listener = Listener(lambda epoch: epoch == 2 and os.kill(os.getpid(), signal.SIGTERM))
+    listener = Listener(lambda epoch: epoch == 3 and os.kill(os.getpid(), signal.SIGTERM))
     before = signal.getsignal(signal.SIGTERM)
     outcome, _ = run(tmp_path, report=listener, max_epochs=50, patience=None)
     assert (outcome.stop_reason, outcome.signal, outcome.exit_code) == ("signal", 15, 143)
@@ -355,7 +368,7 @@ def test_signal_ends_the_run_saved(tmp_path):
 
 
 def test_signal_in_the_last_epoch_is_told(tmp_path):
-    listener = Listener(lambda epoch: epoch == 2 and os.kill(os.getpid(), signal.SIGTERM))
+    listener = Listener(lambda epoch: epoch == 3 and os.kill(os.getpid(), signal.SIGTERM))
     outcome, _ = run(tmp_path, report=listener, max_epochs=3, patience=None)
     assert (outcome.stop_reason, outcome.signal, outcome.is_finished) == ("max_epochs", 15, True)
 
@@ -512,4 +525,4 @@ def test_what_is_no_number_is_never_the_best(tmp_path):
     outcome, _ = run(tmp_path, data, LostLater(4, 3), patience=None)
     accuracies = [float(row["val/accuracy"]) for row in read_rows(outcome)]
     assert accuracies == [0.0, 1.0, 1.0, 1.0, 1.0]
-    assert (outcome.best_epoch, outcome.best_value) == (0, 0.0)
+    assert (outcome.best_epoch, outcome.best_value) == (1, 0.0)

@@ -15,7 +15,7 @@ START = FitStart("cora", "GRAMA", 12_345, 500_000, "cpu", 0, 10)
 
 
 def report(epoch, value=0.75):
-    return EpochReport(epoch, 10, 0.5, "accuracy", value, 0.8, 1, 61.0)
+    return EpochReport(epoch, 10, 0.5, "accuracy", value, 0.8, 2, 61.0)
 
 
 class Terminal(io.StringIO):
@@ -25,12 +25,12 @@ class Terminal(io.StringIO):
 
 def test_lines_say_what_matters():
     assert str(START) == ("cora: GRAMA, 12,345 parameters of 500,000, on cpu")
-    assert str(report(2)) == (
-        "epoch 3/10  loss 0.5000  val accuracy 0.7500  best 0.8000 at 2  1 min 01 s left"
+    assert str(report(3)) == (
+        "epoch 3/10  1 min 01 s left  loss 0.5000  val accuracy 0.7500  best 0.8000 at 2"
     )
     resumed = FitStart("cora", "GRAMA", 5, None, "cpu", 7, 10)
-    assert str(resumed).endswith("5 parameters, on cpu, from epoch 7")
-    early = EpochReport(0, 10, 0.5, "accuracy", None, float("nan"), -1, 0.0)
+    assert str(resumed).endswith("5 parameters, on cpu, after epoch 7")
+    early = EpochReport(1, 10, 0.5, "accuracy", None, float("nan"), 0, 0.0)
     assert "val accuracy -" in str(early)
     assert "best" not in str(early)
 
@@ -40,12 +40,12 @@ def test_plain_lines_come_now_and_then_and_at_the_end():
     reporter = build_reporter("auto", stream)
     assert isinstance(reporter, PlainReporter)
     reporter.begin(START)
-    for epoch in range(10):
+    for epoch in range(1, 11):
         reporter.epoch(report(epoch))
     reporter.note("by the way")
     reporter.end()
     lines = stream.getvalue().splitlines()
-    assert lines == [str(START), str(report(0)), "by the way", str(report(9))]
+    assert lines == [str(START), str(report(1)), "by the way", str(report(10))]
 
 
 def test_a_terminal_gets_a_bar():
@@ -54,12 +54,12 @@ def test_a_terminal_gets_a_bar():
     assert isinstance(reporter, RichReporter)
     reporter.note("before")
     reporter.begin(START)
-    for epoch in range(10):
+    for epoch in range(1, 11):
         reporter.epoch(report(epoch))
     reporter.note("by the [way]")
     reporter.end()
     reporter.end()
-    reporter.epoch(report(9))
+    reporter.epoch(report(10))
     text = stream.getvalue()
     for piece in ("before", str(START), "10/10", "best 0.8000 at 2", "by the [way]"):
         assert piece in text
@@ -70,7 +70,7 @@ def test_quiet_says_notes_alone_and_json_nothing(word, expected):
     stream = io.StringIO()
     reporter = build_reporter(word, stream)
     reporter.begin(START)
-    reporter.epoch(report(0))
+    reporter.epoch(report(1))
     reporter.note("a note")
     reporter.end()
     assert stream.getvalue() == expected

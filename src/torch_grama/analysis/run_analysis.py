@@ -158,7 +158,7 @@ def analyze(
             influence[TASK] = influence_of_task(matrices, few)
     example = None
     if is_grama and settings.example_nodes > 0:
-        with part("example"):
+        with part("influence of single nodes, for the drawing"):
             example = _example(model, graphs, chosen, settings)
     errors = None
     if predictions is not None:

@@ -31,7 +31,7 @@ _CHUNK_SIZE = 2**15
 
 # Numbers that the influence on a drawn graph may have, and nodes and edges that its runs of the
 # model may go through; they decide of how many nodes it is given, and whether it is exact.
-_MAX_NUMBERS, _MAX_WORK = 20_000, 400_000
+_MAX_NUMBERS, _MAX_WORK = 20_000, 80_000
 
 # Rounds in which its nodes find their places.
 _ROUNDS = 200

@@ -87,12 +87,15 @@ def _analyze(arguments: argparse.Namespace) -> int:
 
 
 def _print(found: Analysis, path: Path) -> None:
+    from dataclasses import asdict
+
+    from torch_grama.report.verdict import judge_stability
+    from torch_grama.runs.record import Record
+
     for name, influence in found.influence.items():
         error = influence.influence_range_error
         bounds = "" if error is None else f" ± {error:.2g}"
         print(f"influence range of {name}  {influence.influence_range:.3g}{bounds} hops")
-    if found.blocks:
-        stable = sum(all(block.stable) for block in found.blocks)
-        margin = min(min(block.margin) for block in found.blocks)
-        print(f"stable blocks  {stable} of {len(found.blocks)}, smallest margin {margin:.3g}")
+    for sentence in judge_stability(Record(asdict(found))):
+        print(sentence)
     print(f"analysis  {path}")

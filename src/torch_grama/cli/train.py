@@ -204,23 +204,28 @@ def _say_notes(arguments: argparse.Namespace, data: GraphTaskData) -> None:
 
 
 def _print_result(arguments: argparse.Namespace, result: Result, folder: Path) -> None:
+    from torch_grama.report.verdict import judge_run
+    from torch_grama.runs.run_files import read_run_files
+
+    verdict = judge_run(read_run_files(folder, brief=True))
     if arguments.json:
         from torch_grama.runs.result import to_json
 
-        print(to_json({**result.to_dict(), "run": str(folder)}))
+        print(to_json({**result.to_dict(), "run": str(folder), "verdict": verdict}))
         return
     rows = [
         ("data", f"{result.data}, fold {result.fold}"),
         ("model", f"{result.model}, {result.parameters:,} parameters"),
         (
             f"val {result.metric}",
-            f"{result.val:.4f}, epoch {result.best_epoch + 1} of {result.epochs}",
+            f"{result.val:.4f}, epoch {result.best_epoch} of {result.epochs}",
         ),
         (f"test {result.metric}", "not read" if result.test is None else f"{result.test:.4f}"),
         ("time", f"{result.seconds:.1f} s"),
         ("run", str(folder)),
     ]
     print_table(rows)
+    print("\n".join(verdict))
 
 
 def _print_summary(arguments: argparse.Namespace, summary: Summary, folder: Path) -> None:

@@ -13,6 +13,7 @@ from torch.nn import Module
 from torch_grama.analysis import CoefficientLog
 from torch_grama.analysis.block_analysis import find_grama
 from torch_grama.runs.atomic_file import write_atomically
+from torch_grama.runs.record import FIRST_EPOCH, count_from_one
 from torch_grama.runs.run_folder import COEFFICIENTS
 
 # Lines of a file, about; a long run leaves epochs out.
@@ -62,7 +63,8 @@ class CoefficientCallback(pl.Callback):
             blocks = [dataclasses.asdict(block) for block in self._log.summary()]
         except ValueError:  # a coefficient that is no number: training will stop by itself
             return
-        line = json.dumps({"epoch": trainer.current_epoch, "blocks": blocks}, allow_nan=False)
+        facts = {"epoch": trainer.current_epoch + 1, FIRST_EPOCH: 1, "blocks": blocks}
+        line = json.dumps(facts, allow_nan=False)
         self._stream.write(f"{line}\n")
         self._stream.flush()
 
@@ -76,15 +78,16 @@ class CoefficientCallback(pl.Callback):
 
 
 def _keep_lines_before(path: Path, epoch: int) -> None:
-    r"""Drops lines of later epochs, and one that was cut off."""
+    r"""Drops lines after so many epochs, and one that was cut off."""
     kept = []
     if epoch > 0 and path.is_file():
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
-                if json.loads(line)["epoch"] >= epoch:
+                facts = count_from_one(json.loads(line), "epoch")
+                if facts["epoch"] > epoch:
                     break
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, AttributeError):
                 break
-            kept.append(f"{line}\n")
+            kept.append(f"{json.dumps(facts)}\n")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, "".join(kept).encode())

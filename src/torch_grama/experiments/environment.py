@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import re
@@ -51,7 +52,7 @@ def describe_environment() -> Environment:
         names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
         hardware["accelerator"] = ", ".join(names)
         hardware["cuda"] = str(torch.version.cuda)
-    return Environment(versions, hardware, find_revision(Path(torch_grama.__file__).parent))
+    return Environment(versions, hardware, _own_revision())
 
 
 def is_older(version: str, other: str) -> bool:
@@ -94,6 +95,12 @@ def find_revision(package: Path) -> str | None:
     if not revision:
         return None
     return f"{revision} with changes" if changed else revision
+
+
+@functools.cache
+def _own_revision() -> str | None:
+    """Asked for once in a process: many short runs would wait for git longer than they train."""
+    return find_revision(Path(torch_grama.__file__).parent)
 
 
 def _processor() -> str:

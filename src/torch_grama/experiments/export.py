@@ -183,7 +183,7 @@ def _card(run: LoadedRun, format: str, file: str) -> str:
         result = Result.load(run.folder.result)
         test = "not read" if result.test is None else f"{result.test:.4f}"
         lines.append(f"- {result.metric}: validation {result.val:.4f}, test {test}")
-        lines.append(f"- seed {result.seed}, {result.epochs} epochs, best {result.best_epoch + 1}")
+        lines.append(f"- seed {result.seed}, {result.epochs} epochs, best {result.best_epoch}")
     call = ", ".join(f"{name}={name}" for name in example_inputs(facts))
     if format == "safetensors":
         code = [

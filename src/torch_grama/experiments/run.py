@@ -21,6 +21,7 @@ from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.environment import describe_environment, is_older
 from torch_grama.experiments.models import count_parameters
 from torch_grama.experiments.settings import ENVIRONMENT, check_settings, read_file
+from torch_grama.experiments.trivial_references import trivial_references
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.description import name_model
 from torch_grama.runs.result import Result
@@ -157,7 +158,7 @@ def run_experiment(
             raise ConfigError(str(error)) from error
         if not outcome.is_finished:
             raise RunInterrupted(run.path, outcome.exit_code)
-        if outcome.best_epoch < 0:
+        if not outcome.best_epoch:
             raise RunError(
                 f"Validation {outcome.metric} of '{run.path}' never was a number, so that no epoch "
                 f"could be selected and the run is not finished: use a validation part on which "
@@ -279,11 +280,13 @@ def _conclude(
     config: RunConfig, task: GraphTask, data: GraphTaskData, outcome: FitOutcome
 ) -> Result:
     losses: dict[str, float] = {}
+    trivial: dict[str, float] = {}
     test: float | None = None
     if config.test and _has_test_part(data, config.data.fold):
         loader = evaluation_loader(data, config.data.fold, "test", config.trainer)
         values = evaluate(task, loader, device=choose_device(config.trainer))
         test, losses["test"] = values[data.metric.name], values["loss"]
+        trivial = trivial_references(data, config.data.fold)
     environment = describe_environment()
     return Result(
         data=config.data.name,
@@ -298,6 +301,8 @@ def _conclude(
         fold=config.data.fold,
         parameters=count_parameters(task.model),
         seconds=outcome.seconds,
+        stop_reason=outcome.stop_reason,
+        trivial=trivial,
         losses=losses,
         versions=environment.versions,
         hardware=environment.hardware,

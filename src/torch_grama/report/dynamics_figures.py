@@ -163,7 +163,7 @@ def _epochs(run: RunFiles, most: int) -> Iterator[tuple[str, list[Record]]]:
     for place in thin(len(run.coefficients), most):
         entry = run.coefficients[place]
         epoch = entry.number("epoch") or 0
-        yield f"epoch {epoch + 1:.0f}", entry.parts("blocks")[:_MAX_BLOCKS]
+        yield f"epoch {epoch:.0f}", entry.parts("blocks")[:_MAX_BLOCKS]
 
 
 def _over_training(run: RunFiles) -> list[draw.View]:

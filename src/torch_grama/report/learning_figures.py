@@ -55,9 +55,9 @@ def _metric_figure(runs: Sequence[RunFiles], column: str, place: int) -> Figure:
         best = next((v for e, v in zip(epochs, values, strict=False) if e == kept), None)
         if kept is not None and best is not None:
             point = float(f"{best:.5g}")
-            mark = draw.marks(f"{run.name}, kept", [kept + 1], [point], draw.sign(index, 11))
+            mark = draw.marks(f"{run.name}, best epoch", [kept], [point], draw.sign(index, 11))
             traces.append(mark | {"showlegend": False})
-            words[-1] += f", kept weights of epoch {kept + 1:.0f} with {number(best)}"
+            words[-1] += f", best epoch {kept:.0f} with {number(best)}"
     return Figure(
         f"metric-{place}",
         f"Validation {label}, {'higher' if scale.higher_is_better else 'lower'} is better",
@@ -74,7 +74,7 @@ def _curve(
     name: str, run: RunFiles, values: Sequence[float | None], index: int, dash: str | None
 ) -> Trace:
     pairs = [
-        (epoch + 1, float(f"{value:.5g}"))
+        (epoch, float(f"{value:.5g}"))
         for epoch, value in zip(run.columns.get("epoch", ()), values, strict=False)
         if epoch is not None and value is not None
     ]

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 from torch_grama.report.dynamics_figures import block_name
 from torch_grama.report.figure_parts import known, number
-from torch_grama.report.metric_scale import MetricScale, scale_of
+from torch_grama.report.metric_scale import scale_of
 from torch_grama.report.reach_figures import reach_text
+from torch_grama.report.verdict import ROUNDING, judge_run, judge_stability
 from torch_grama.runs.record import Row
 from torch_grama.runs.run_files import RunFiles
 from torch_grama.runs.words import format_seconds
-
-# Coefficients that sum to one have a pole at 1 up to rounding.
-_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ def summarize_run(run: RunFiles) -> Card:
         facts.append((f"validation {scale.label}", scale.text(scale.factor * val) + unit))
     best, epochs = run.number("best_epoch"), run.number("epochs")
     if best is not None and epochs is not None:
-        facts.append(("kept epoch", f"{best + 1:.0f} of {epochs:.0f}"))
+        facts.append(("best epoch", f"{best:.0f} of {epochs:.0f}"))
     elif run.num_epochs:
         most = run.settings.get("trainer.max_epochs", "?")
         facts.append(("epochs so far", f"{run.num_epochs} of at most {most}"))
@@ -64,7 +62,7 @@ def summarize_run(run: RunFiles) -> Card:
         headline="-" if shown is None else scale.text(scale.factor * shown) + unit,
         caption="" if shown is None else f"{part} {scale.label}",
         facts=facts,
-        verdicts=[*_learned(history, scale), *_stability(run)],
+        verdicts=[*judge_run(run), *judge_stability(run.analysis)],
     )
 
 
@@ -100,32 +98,6 @@ def name_model(run: RunFiles) -> str:
     return name if not backbone or backbone in name else f"{name} ({backbone})"
 
 
-def _learned(values: Sequence[float], scale: MetricScale) -> list[str]:
-    best = scale.best(values)
-    if best is None or len(values) < 2:
-        return []
-    if best == values[0]:
-        return [f"Validation {scale.label} never became better than after the first epoch."]
-    word = "rose" if scale.higher_is_better else "fell"
-    first, last = (scale.text(scale.factor * value) for value in (values[0], best))
-    return [f"Validation {scale.label} {word} from {first} to {last}."]
-
-
-def _stability(run: RunFiles) -> list[str]:
-    blocks = run.analysis.parts("blocks")
-    if not blocks:
-        return []
-    flags = [bool(value) for block in blocks for value in block.items("stable")]
-    loops = [v for block in blocks for v in known(block.part("closed_loop").row("radius"))]
-    said = "All blocks are stable on every graph looked at."
-    if not all(flags):
-        said = f"{flags.count(False)} of {len(flags)} pairs of block and graph are unstable."
-    if loops:
-        verb = "grows" if max(loops) > 1 + _ROUNDING else "stays bounded"
-        said += f" With the backbone in the loop the state {verb} (radius {number(max(loops))})."
-    return [said]
-
-
 def _yes(values: Sequence[object]) -> str:
     yes = sum(map(bool, values))
     if 0 < yes < len(values):
@@ -135,4 +107,4 @@ def _yes(values: Sequence[object]) -> str:
 
 def _extreme(choose: Callable[[Sequence[float]], float], values: Row) -> str:
     value = choose(known(values)) if known(values) else None
-    return "0" if value is not None and abs(value) < _ROUNDING else number(value, 4)
+    return "0" if value is not None and abs(value) < ROUNDING else number(value, 4)

@@ -73,7 +73,7 @@ def read_metrics(path: Path) -> list[dict[str, str]]:
 
 def parse_metrics(stream: IO[bytes], most: int | None = None) -> tuple[list[str], list[list[str]]]:
     r"""Returns the head of a table and the rows that are as long as it: one that is being written
-    may be short.
+    may be short. Epochs count from 1, also where the file has them from 0.
 
     Args:
         stream (binary file): The table, which anyone may have written.
@@ -93,6 +93,8 @@ def parse_metrics(stream: IO[bytes], most: int | None = None) -> tuple[list[str]
                 rows.append(row)
             if most is not None and len(rows) > most:
                 rows, stride = rows[::2], 2 * stride
+    if rows and head[0] == "epoch" and rows[0][0] == "0":  # as versions before 0.2 counted
+        rows = [[str(int(row[0]) + 1), *row[1:]] for row in rows if row[0].isdecimal()]
     return head, rows
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from torch_grama.runs.words import clip
 
@@ -11,6 +12,8 @@ Row = list[float | None]
 Matrix = list[Row]
 Cube = list[Matrix]
 
+FIRST_EPOCH = "first_epoch"
+"""Marks files whose epochs count from 1."""
 # More entries than any figure or table shows.
 _MAX = 4096
 
@@ -71,6 +74,20 @@ class Record:
         matrices = [_matrix(item) for item in self.items(name)]
         shapes = {(len(matrix), len(matrix[0])) for matrix in matrices if matrix}
         return matrices if all(matrices) and len(shapes) == 1 else []
+
+
+def count_from_one(content: dict[str, Any], name: str) -> dict[str, Any]:
+    r"""Returns what a file says with an epoch that counts from 1; in versions before 0.2 the first
+    epoch was 0, and files had no mark.
+
+    Args:
+        content (dict): The content of the file.
+        name (str): Where the epoch stands.
+    """
+    epoch = as_number(content.get(name))
+    if epoch is None or content.get(FIRST_EPOCH) == 1:
+        return content
+    return content | {name: int(epoch) + 1, FIRST_EPOCH: 1}
 
 
 def as_number(value: object) -> float | None:

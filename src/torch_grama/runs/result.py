@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from torch_grama.runs.atomic_file import write_atomically
+from torch_grama.runs.record import count_from_one
 from torch_grama.runs.run_folder import RunError
 
 
@@ -24,16 +25,21 @@ class Result:
     val: float  #: the metric on the validation part, at the best epoch
     #: the metric on the test part with the weights of that epoch; None if it was not looked at
     test: float | None
-    best_epoch: int  #: the epoch whose weights were kept, from 0
+    best_epoch: int  #: the epoch whose weights were kept, from 1
     epochs: int  #: number of epochs that were run
     seed: int  #: where the randomness started
     fold: int  #: which division of the data
     parameters: int  #: number of learnable parameters
     seconds: float  #: time spent, over all sessions of the run
+    #: ``max_epochs``, ``patience`` or ``min_lr``: why training ended; empty in files of old
+    stop_reason: str = ""
+    #: what predictors that learn next to nothing reach on the test part, by name
+    trivial: Mapping[str, float] = field(default_factory=dict)
     losses: Mapping[str, float] = field(default_factory=dict)  #: the losses on the parts, by name
     versions: Mapping[str, str] = field(default_factory=dict)  #: library to version
     hardware: Mapping[str, str] = field(default_factory=dict)  #: the machine in words
     revision: str | None = None  #: revision of the code, if known
+    first_epoch: int = 1  #: the number of the first epoch; files of older versions do not say it
 
     def to_dict(self) -> dict[str, object]:
         r"""Returns it as plain data."""
@@ -58,7 +64,7 @@ class Result:
             RunError: The file is missing or is no result.
         """
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = count_from_one(json.loads(path.read_text(encoding="utf-8")), "best_epoch")
             known = {item.name for item in fields(cls)}
             values = {key: value for key, value in content.items() if key in known}
             for name in ("val", "test"):

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from torch_grama.runs.metrics_file import parse_metrics
-from torch_grama.runs.record import Record, as_number
+from torch_grama.runs.record import Record, as_number, count_from_one
 from torch_grama.runs.run_folder import (
     ANALYSIS,
     COEFFICIENTS,
@@ -114,7 +114,7 @@ def read_run_files(folder: str | Path, *, brief: bool = False) -> RunFiles:
         name=clip(folder.resolve().name, 120),
         settings=settings,
         environment=flatten(environment) if isinstance(environment, dict) else {},
-        result=Record(result),
+        result=Record(count_from_one(result, "best_epoch")),
         facts=Record(facts),
         columns=columns,
         num_epochs=count,
@@ -222,7 +222,7 @@ def _read_metrics(folder: Path, notes: list[str]) -> tuple[dict[str, list[float 
         for place, name in enumerate(head[:_MAX_COLUMNS])
     }
     last = columns["epoch"][-1] if chosen else None
-    return columns, len(rows) if last is None else int(last) + 1
+    return columns, len(rows) if last is None else int(last)
 
 
 def _parse(text: str) -> float | None:
@@ -244,8 +244,8 @@ def _read_coefficients(folder: Path, notes: list[str]) -> list[Record]:
     found = []
     for index in thin(len(lines), MAX_EPOCHS):
         try:
-            value = json.loads(lines[index])
-        except (ValueError, RecursionError):
+            value = count_from_one(json.loads(lines[index]), "epoch")
+        except (ValueError, RecursionError, AttributeError):
             continue  # a line that is being written
         if Record(value).number("epoch") is not None:
             found.append(Record(value))

@@ -181,7 +181,7 @@ class TrialFolder:
             best = math.nan
             for epoch, value in _values(run.metrics, f"val/{metric}"):
                 best = value if math.isnan(best) else best_of(best, value)
-                steps.append((number * span + epoch + 1, statistics.fmean([*finished, best])))
+                steps.append((number * span + epoch, statistics.fmean([*finished, best])))
             if math.isnan(best):
                 break
             finished.append(best)

@@ -110,10 +110,10 @@ class _Watcher(SilentReporter):
         self._step = self._start
 
     def epoch(self, report: EpochReport) -> None:
-        before, self._step = self._step, self._start + report.epoch + 1
+        before, self._step = self._step, self._start + report.epoch
         if math.isnan(report.best_value):
             return
-        if self._is_last and report.epoch + 1 == report.max_epochs:
+        if self._is_last and report.epoch == report.max_epochs:
             return  # told with the result, when the trial can no longer be stopped
         passed = any(before < milestone <= self._step for milestone in self._plan.milestones)
         now = time.monotonic()

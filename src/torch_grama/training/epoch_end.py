@@ -159,8 +159,8 @@ class EpochEnd(Checkpoint):
             raise TrainingInterruptedError
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        epoch = trainer.current_epoch
-        validated = (epoch + 1) % self.settings.check_val_every == 0
+        epoch = trainer.current_epoch + 1
+        validated = epoch % self.settings.check_val_every == 0
         measured = cast(GraphTask, pl_module).epoch_values
         loss = measured["val/loss"] if validated else None
         value = measured[f"val/{self._metric}"] if validated else None
@@ -175,7 +175,7 @@ class EpochEnd(Checkpoint):
             self._best_is_written = False
         self._rate.end_epoch(loss, value)
         now = time.monotonic()
-        self.state.epochs = epoch + 1
+        self.state.epochs = epoch
         self.state.seconds += now - self._epoch_begun_at
         self._epoch_begun_at = now
         self._epochs_here += 1
@@ -183,7 +183,7 @@ class EpochEnd(Checkpoint):
         self.history.add(
             [
                 epoch,
-                (epoch + 1) * self._steps_per_epoch,
+                epoch * self._steps_per_epoch,
                 measured["train/loss"],
                 nan if loss is None else loss,
                 nan if value is None else value,
@@ -217,6 +217,7 @@ class EpochEnd(Checkpoint):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        state_dict = count_from_one(state_dict)
         self._loaded = state_dict
         self.state = RunState(**state_dict["run"])
         self.state.stop_reason, self.state.signal = "", 0
@@ -235,12 +236,12 @@ class EpochEnd(Checkpoint):
         if trainer.world_size > 1:  # any process may have got it; all must stop
             noted = torch.tensor(received, device=trainer.strategy.root_device)
             received = int(trainer.strategy.reduce(noted, reduce_op="max"))
-        if epoch + 1 >= settings.max_epochs:
+        if epoch >= settings.max_epochs:
             state.stop_reason = "max_epochs"
-        elif epoch + 1 >= settings.min_epochs and self._rate.is_spent:
+        elif epoch >= settings.min_epochs and self._rate.is_spent:
             state.stop_reason = "min_lr"
         elif (
-            epoch + 1 >= settings.min_epochs
+            epoch >= settings.min_epochs
             and settings.patience is not None
             and waited >= settings.patience
         ):
@@ -250,7 +251,10 @@ class EpochEnd(Checkpoint):
         trainer.should_stop = bool(state.stop_reason)
 
     def _report(self, epoch: int, train_loss: float, value: float | None) -> None:
-        mean = (time.monotonic() - self._begun_at) / self._epochs_here
+        now = time.monotonic()
+        mean = (now - self._begun_at) / max(1, self._epochs_here - 1)
+        if self._epochs_here == 1:
+            self._begun_at = now  # the first epoch warms up, and tells little about the others
         self._reporter.epoch(
             EpochReport(
                 epoch=epoch,
@@ -260,7 +264,7 @@ class EpochEnd(Checkpoint):
                 value=value,
                 best_value=self.selection.value,
                 best_epoch=self.selection.epoch,
-                seconds_left=mean * (self.settings.max_epochs - epoch - 1),
+                seconds_left=mean * (self.settings.max_epochs - epoch),
             )
         )
 
@@ -329,7 +333,9 @@ class History:
             from torch.utils.tensorboard import SummaryWriter
 
             # events of epochs that will be run again are hidden
-            self._board = SummaryWriter(str(board_folder), purge_step=len(self.rows) or None)
+            self._board = SummaryWriter(
+                str(board_folder), purge_step=len(self.rows) + 1 if self.rows else None
+            )
 
     def add(self, row: Sequence[float]) -> None:
         r"""Adds the numbers of an epoch; NaN where there is none."""
@@ -369,6 +375,22 @@ class History:
         rows = state["rows"]
         assert isinstance(rows, Tensor)
         self.rows = rows.tolist()
+
+
+def count_from_one(state: dict[str, Any]) -> dict[str, Any]:
+    r"""Returns the state of a checkpoint with epochs that count from 1, as versions before 0.2 did
+    not.
+
+    Args:
+        state (dict): The state of :class:`EpochEnd`.
+    """
+    rows = state["history"]["rows"]
+    if len(rows) == 0 or rows[0, 0] != 0:
+        return state | {"best_epoch": max(0, state["best_epoch"])}
+    shift = torch.zeros(rows.size(1), dtype=rows.dtype)
+    shift[0] = 1
+    history = state["history"] | {"rows": rows + shift}
+    return state | {"history": history, "best_epoch": state["best_epoch"] + 1}
 
 
 def best_checkpoint(metric: str, state: Mapping[str, Any]) -> dict[str, object]:

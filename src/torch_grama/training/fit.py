@@ -32,7 +32,7 @@ from torch_grama.training.checkpoint_file import (
     write_checkpoint,
 )
 from torch_grama.training.data_module import GraphDataModule
-from torch_grama.training.epoch_end import EpochEnd, best_checkpoint
+from torch_grama.training.epoch_end import EpochEnd, best_checkpoint, count_from_one
 from torch_grama.training.evaluate import choose_device, initialize_lazily, load_weights
 from torch_grama.training.graph_batch import GraphBatch
 from torch_grama.training.input_checks import InputChecks
@@ -163,7 +163,7 @@ def _read_state(checkpoint: Checkpoint | None) -> dict[str, Any] | None:
             "Expected a checkpoint with the state of a run (got one without, such as weights "
             "alone); start the run again"
         )
-    return state
+    return count_from_one(state)
 
 
 def _is_over(state: dict[str, Any], settings: TrainerSettings) -> bool:
@@ -175,7 +175,7 @@ def _take_best(
     task: GraphTask, files: RunFolder, checkpoint: Checkpoint, state: dict[str, Any]
 ) -> None:
     r"""Gives the task the best weights, and makes sure that their file has them too."""
-    if state["best_epoch"] < 0:
+    if not state["best_epoch"]:
         load_weights(task, checkpoint, files.last)
         return
     best = best_checkpoint(task.metric.name, state)
@@ -378,7 +378,7 @@ def _outcome(
     notes: list[str],
 ) -> FitOutcome:
     run = state["run"]
-    if state["best_epoch"] < 0:
+    if not state["best_epoch"]:
         notes = [
             *notes,
             f"Validation {task.metric.name} never was a number, so the last weights stand for the "
@@ -392,7 +392,7 @@ def _outcome(
         epochs=run["epochs"],
         seconds=run["seconds"],
         last_checkpoint=files.last,
-        best_checkpoint=files.last if state["best_epoch"] < 0 else files.best,
+        best_checkpoint=files.best if state["best_epoch"] else files.last,
         metrics_file=files.metrics,
         signal=run["signal"] or None,
         resumed_from=source,

@@ -19,7 +19,7 @@ class FitOutcome:
             (a plateau schedule came to its end) or ``"signal"`` (interrupted, to be resumed).
         metric: Name of the metric.
         best_value: Its best value on validation; NaN if it never was a number.
-        best_epoch: The epoch of that value, from 0 on.
+        best_epoch: The epoch of that value, from 1 on; 0 if there is none.
         epochs: Epochs done, those before an interruption included.
         seconds: Time spent training, likewise.
         last_checkpoint: The state to resume from.
@@ -62,12 +62,12 @@ class Selection:
     Attributes:
         higher_is_better: The direction of the metric.
         value: The best value; NaN before the first.
-        epoch: Its epoch; -1 before the first.
+        epoch: Its epoch; 0 before the first.
     """
 
     higher_is_better: bool
     value: float = math.nan
-    epoch: int = -1
+    epoch: int = 0
 
     def offer(self, value: float, epoch: int) -> bool:
         r"""Takes a value, and tells whether it is the best so far."""

@@ -34,7 +34,7 @@ class FitStart:
         num_parameters: Parameters to train.
         parameter_budget: Most that the benchmark allows, if it says.
         device: What it trains on.
-        first_epoch: 0, or the epoch a resumed run goes on with.
+        first_epoch: 0, or the epoch after which a resumed run goes on.
         max_epochs: Most epochs.
     """
 
@@ -48,7 +48,7 @@ class FitStart:
 
     def __str__(self) -> str:
         budget = "" if self.parameter_budget is None else f" of {self.parameter_budget:,}"
-        resumed = f", from epoch {self.first_epoch}" if self.first_epoch else ""
+        resumed = f", after epoch {self.first_epoch}" if self.first_epoch else ""
         return (
             f"{self.data}: {self.model}, {self.num_parameters:,} parameters{budget}, on "
             f"{self.device}{resumed}"
@@ -60,13 +60,13 @@ class EpochReport:
     r"""What is known after an epoch.
 
     Attributes:
-        epoch: From 0 on.
+        epoch: From 1 on.
         max_epochs: Most epochs.
         train_loss: Mean over its training targets.
         metric: Name of the metric.
         value: Its value on validation; :obj:`None` in an epoch without.
         best_value: The best so far; NaN before the first.
-        best_epoch: Its epoch; -1 before the first.
+        best_epoch: Its epoch; 0 before the first.
         seconds_left: Time left if all epochs are run.
     """
 
@@ -81,12 +81,10 @@ class EpochReport:
 
     def __str__(self) -> str:
         value = "-" if self.value is None else f"{self.value:.4f}"
-        best = (
-            f"best {self.best_value:.4f} at {self.best_epoch + 1}" if self.best_epoch >= 0 else ""
-        )
+        best = f"best {self.best_value:.4f} at {self.best_epoch}" if self.best_epoch else ""
         return (
-            f"epoch {self.epoch + 1}/{self.max_epochs}  loss {self.train_loss:.4f}  "
-            f"val {self.metric} {value}  {best}  {format_seconds(self.seconds_left)} left"
+            f"epoch {self.epoch}/{self.max_epochs}  {format_seconds(self.seconds_left)} left  "
+            f"loss {self.train_loss:.4f}  val {self.metric} {value}  {best}"
         )
 
 
@@ -223,10 +221,8 @@ class RichReporter:
         now = time.monotonic()
         if self._progress is None:
             return
-        words = str(report).split("  ", 1)[1].replace("  ", " · ").removesuffix(" left")
-        self._progress.update(
-            self._progress.task_ids[0], completed=report.epoch + 1, description=words
-        )
+        words = str(report).split("  ", 1)[1].replace("  ", ", ").replace("val ", "")
+        self._progress.update(self._progress.task_ids[0], completed=report.epoch, description=words)
         # drawing costs more than a short epoch
         if now - self._shown >= 0.2:
             self._shown = now

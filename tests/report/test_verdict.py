@@ -1,0 +1,90 @@
+"""What a run is said to be: better than nothing, ended early or not, overfitting or not."""
+
+import pytest
+from run_folders import write_run
+
+from torch_grama.report.verdict import judge_run, judge_stability
+from torch_grama.runs.record import Record
+from torch_grama.runs.run_files import read_run_files
+
+
+def verdict(folder, losses=(), **result):
+    """Of a run with these training and validation losses, AUC 0.9 on test."""
+    write_run(folder, analysis=False, **result)
+    rows = ["epoch,train/loss,val/loss,val/roc_auc"]
+    rows += [f"{n},{a},{b},0.5" for n, (a, b) in enumerate(losses, start=1)]
+    (folder / "metrics.csv").write_text("\n".join(rows) + "\n")
+    return judge_run(read_run_files(folder))
+
+
+def test_three_lines(tmp_path):
+    lines = verdict(
+        tmp_path / "run",
+        [(1.0, 1.1), (0.5, 0.6), (0.4, 0.5)],
+        trivial={"constant": 0.5},
+        stop_reason="max_epochs",
+        best_epoch=4,
+        epochs=10,
+        first_epoch=1,
+    )
+    assert lines == [
+        "Better than the trivial answer (constant) by 40.0 points: test AUC 90.00 against 50.00.",
+        "Trained for all 10 epochs; epoch 4 was the best, so more would hardly help.",
+        "No overfitting: the loss ended at 0.5 on validation and 0.4 in training.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        ({"trivial": {"constant": 0.9}}, "No better than the trivial answer"),
+        ({"trivial": {"constant": 0.2, "copy": 0.8}}, "(repeating the input) by 10.0 points"),
+        ({"metric": "mae", "test": 1.0, "trivial": {"constant": 4.0}}, "by 75 % of the error"),
+        ({"metric": "mae", "test": 5.0, "trivial": {"constant": 4.0}}, "No better than"),
+        ({"stop_reason": "patience"}, "Stopped early after epoch 10: validation AUC had not"),
+        ({"stop_reason": "min_lr"}, "the learning rate had come to its end"),
+        ({"stop_reason": "max_epochs"}, "Still improving at the end: epoch 10 of 10"),
+    ],
+)
+def test_each_case_has_its_words(tmp_path, result, words):
+    assert words in " ".join(verdict(tmp_path / "run", **result))
+
+
+@pytest.mark.parametrize(
+    ("losses", "start"),
+    [
+        (
+            [(1.0, 1.0), (0.5, 0.6), (0.1, 0.9)],
+            "Overfitting later on: validation loss rose",
+        ),
+        ([(1.0, 0.6), (0.5, 0.6), (0.1, 0.6)], "Some overfitting"),
+        ([(1.0, 1.0), (0.9, 0.95)], "No overfitting"),
+        ([(1.0, "")], None),
+    ],
+)
+def test_overfitting_is_told_from_the_losses(tmp_path, losses, start):
+    last = verdict(tmp_path / "run", losses)[-1]
+    assert last.startswith(start) if start else "overfitting" not in last.lower()
+
+
+def test_an_unfinished_run_has_no_verdict(tmp_path):
+    assert judge_run(read_run_files(write_run(tmp_path / "run", finished=False))) == []
+
+
+@pytest.mark.parametrize(
+    ("stable", "radius", "sentence"),
+    [
+        ([True], 1.36, "States grow: one step with the backbone changes them by a factor of up to "
+         "1.36, although the coefficients of all blocks are stable by themselves."),
+        ([True], 0.9, "States stay bounded: one step with the backbone changes them by a factor of "
+         "up to 0.9, and the coefficients of all blocks are stable by themselves."),
+        ([False, True], 1.5, "1.5, and the coefficients of 1 of 2 blocks are unstable"),
+        ([False, True], 1.0, "although the coefficients of 1 of 2 blocks are unstable"),
+        ([True], None, "Without the backbone, the coefficients of all blocks are stable."),
+    ],
+)  # fmt: skip
+def test_one_sentence_on_stability(stable, radius, sentence):
+    blocks = [{"stable": stable, "closed_loop": {"radius": [radius]}}]
+    (said,) = judge_stability(Record({"blocks": blocks}))
+    assert sentence in said
+    assert said.count(".") - said.count("1.") - said.count("0.") <= 1
