@@ -77,3 +77,15 @@ def whole_number(least: int) -> Callable[[str], int]:
         return int(text)
 
     return read
+
+
+def duration(text: str) -> float:
+    r"""Reads a time span such as ``90s``, ``2m`` or ``1h``; a bare number counts seconds."""
+    number, unit = (text[:-1], text[-1:]) if text[-1:] in ("s", "m", "h") else (text, "s")
+    try:
+        seconds = float(number) * {"s": 1, "m": 60, "h": 3600}[unit]
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a time such as 90s, 2m or 1h (got {text!r})")
+    return seconds

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from torch_grama.cli.parser import Commands
+from torch_grama.cli.parser import Commands, duration
 from torch_grama.cli.tables import print_table
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _EPILOG = """\
 common settings (all of them: grama train --help-all, for one model: --model WORD --help-all):
   --data NAME_OR_PATH        a name of `grama data list`, or your own files
-  --model WORD               a word of `grama models` [grama]
+  --model WORD               a word of `grama models`; without one, a few models race on
+                             validation data for a part of --time-budget, and the best is trained
   --model.backbone WORD      gcn, gatedgcn, gin, gps or neighbor-sum
   --model.backbone_options.KEY VALUE
                              an option of the backbone, such as pre_norm of gps
@@ -43,6 +44,8 @@ command line says wins over the file.
 
 examples:
   grama train --data my_folder
+  grama train --data my_folder --time-budget 10m
+  grama train --data my_folder --model gcn
   grama train --data minesweeper --model.backbone gcn --trainer.max_epochs 500
   grama train --data cora --folds all --run runs/cora
   grama train --config hetero/minesweeper-grama-gcn
@@ -73,6 +76,13 @@ def add_to(commands: Commands) -> None:
         default=[],
         metavar="FILE",
         help="YAML file with settings, or the name of one in the package",
+    )
+    add(
+        "--time-budget",
+        type=duration,
+        default=120.0,
+        metavar="TIME",
+        help="without --model: time to choose a model and train it, such as 90s, 10m or 1h [2m]",
     )
     add("--folds", metavar="FOLDS", help="run several folds in turn: all, 0-4 or 0,2,5")
     add("--no-test", action="store_true", help="leave the test part unread")
@@ -129,8 +139,8 @@ def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int
     from torch_grama.experiments.config import RunConfig
     from torch_grama.experiments.data_facts import DataFacts, load_data
     from torch_grama.experiments.defaults import resolve_config
-    from torch_grama.experiments.folds import parse_folds, run_folds
-    from torch_grama.experiments.run import format_config, run_experiment
+    from torch_grama.experiments.folds import parse_folds
+    from torch_grama.experiments.run import format_config
     from torch_grama.runs.run_folder import RunFolder, propose_folder
 
     first = RunConfig.from_settings(settings)
@@ -142,11 +152,61 @@ def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int
     if arguments.print_config:
         print(format_config(config), end="")
         return 0
-    folder = arguments.folder or propose_folder(config.data.name, config.model.name)
-    _say_notes(arguments, data)
     if arguments.folds is not None:
-        folds = parse_folds(arguments.folds, len(data.folds))
-        summary = run_folds(config, folder, folds, report=_report(arguments), data=data)
+        parse_folds(arguments.folds, len(data.folds))  # a mistake is told before a race
+    _say_notes(arguments, data)
+    if any(name.startswith("model.") for name in settings):
+        folder = arguments.folder or propose_folder(config.data.name, config.model.name)
+        return _run(arguments, settings, data, folder, arguments.folds)
+    folder = arguments.folder or propose_folder(config.data.name, "race")
+    return _race(arguments, settings, data, folder, arguments.time_budget, arguments.folds)
+
+
+def _race(
+    arguments: argparse.Namespace,
+    settings: Mapping[str, object],
+    data: GraphTaskData,
+    folder: Path,
+    budget: float,
+    folds: str | None,
+) -> int:
+    """Chooses a model, since none was named, and trains it."""
+    from torch_grama.experiments.folds import parse_folds
+    from torch_grama.experiments.race import run_race
+
+    raced = dict(settings)
+    if folds is not None:
+        raced["data.fold"] = parse_folds(folds, len(data.folds))[0]
+    speaks = not arguments.quiet and not arguments.json
+    outcome = run_race(
+        raced,
+        data,
+        folder,
+        budget,
+        folds=folds,
+        report=lambda line: print(line, file=sys.stderr, flush=True) if speaks else None,
+    )
+    if speaks:
+        print("\n".join(outcome.lines), file=sys.stderr, flush=True)
+    return _run(arguments, outcome.settings, data, folder, folds)
+
+
+def _run(
+    arguments: argparse.Namespace,
+    settings: Mapping[str, object],
+    data: GraphTaskData,
+    folder: Path,
+    folds: str | None,
+) -> int:
+    from torch_grama.experiments.data_facts import DataFacts
+    from torch_grama.experiments.defaults import resolve_config
+    from torch_grama.experiments.folds import parse_folds, run_folds
+    from torch_grama.experiments.run import run_experiment
+
+    config = resolve_config(settings, DataFacts.of(data))
+    if folds is not None:
+        chosen = parse_folds(folds, len(data.folds))
+        summary = run_folds(config, folder, chosen, report=_report(arguments), data=data)
         _print_summary(arguments, summary, folder)
         return 0
     result = run_experiment(config, folder, report=_report(arguments), data=data)
@@ -156,8 +216,10 @@ def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int
 
 def _resume(arguments: argparse.Namespace, given: Mapping[str, object]) -> int:
     from torch_grama.cli.loading import LoadingProgress
-    from torch_grama.experiments.config import ConfigError
+    from torch_grama.experiments.config import ConfigError, RunConfig
+    from torch_grama.experiments.data_facts import load_data
     from torch_grama.experiments.folds import is_folds_folder, resume_folds
+    from torch_grama.experiments.race import is_racing, read_race
     from torch_grama.experiments.run import load_config, run_experiment
     from torch_grama.runs.result import Result
     from torch_grama.runs.run_folder import RunFolder
@@ -169,6 +231,11 @@ def _resume(arguments: argparse.Namespace, given: Mapping[str, object]) -> int:
             f"settings it was started with; start a new one for others"
         )
     folder = arguments.resume
+    if is_racing(folder) and not is_folds_folder(folder):
+        begun = read_race(folder)
+        with LoadingProgress(silent=arguments.quiet or arguments.json) as progress:
+            data = load_data(RunConfig.from_settings(begun["settings"]).data, progress.report)
+        return _race(arguments, begun["settings"], data, folder, begun["budget"], begun["folds"])
     if is_folds_folder(folder):
         _print_summary(arguments, resume_folds(folder, report=_report(arguments)), folder)
         return 0

@@ -16,14 +16,14 @@ from torch_grama.experiments.grama import reads_edge_attr, reads_edge_weights
 from torch_grama.experiments.models import build_model
 from torch_grama.experiments.options import options_of
 from torch_grama.nn import AtomEncoder, BondEncoder, CategoricalEncoder, PositionEncoder
-from torch_grama.training.input_stage import InputStage, Standardize
+from torch_grama.training.input_stage import InputStage, Standardize, UnitRows
 
 MOST_PE_CHANNELS = 16
 """Width to which positional encodings are mapped before they join the features."""
 
 
 def assemble_model(
-    config: ModelConfig, facts: DataFacts, out_channels: int, *, standardize: bool = False
+    config: ModelConfig, facts: DataFacts, out_channels: int, *, standardize: bool | str = False
 ) -> InputStage:
     r"""Builds a model by word for a data set.
 
@@ -31,8 +31,9 @@ def assemble_model(
         config (ModelConfig): Which model, and its options.
         facts (DataFacts): What the data set is like.
         out_channels (int): Width of the output.
-        standardize (bool, optional): Whether features and quantities are brought to a common
-            scale, which :func:`measure_scales` then measures. (default: :obj:`False`)
+        standardize (bool or str, optional): Whether features and quantities are brought to a
+            common scale, which :func:`measure_scales` then measures; ``"rows"`` brings the
+            features of each node to length 1. (default: :obj:`False`)
 
     Raises:
         ConfigError: An option has a value that it cannot have, or the data has no features.
@@ -113,8 +114,12 @@ def assemble_model(
         drop_edge_weight=drop_edge_weight,
         weight_as_attr=weight_as_attr,
         input_dropout=input_dropout,
-        node_scale=_scale(facts.node_encoding.num_columns, standardize and node_encoder is None),
-        output_scale=_scale(out_channels, standardize and facts.kind in ("regression", "forecast")),
+        node_scale=_scale(facts.node_encoding.num_columns, node_encoder is None and standardize),
+        output_scale=(
+            Standardize(out_channels)
+            if standardize and facts.kind in ("regression", "forecast")
+            else None
+        ),
     )
 
 
@@ -143,13 +148,15 @@ def measure_scales(stage: InputStage, data: GraphTaskData, fold: int) -> None:
     else:
         graphs = [data.graphs[int(number)] for number in part]
         x, y = (torch.cat([graph[name] for graph in graphs]) for name in ("x", "y"))
-    if stage.node_scale is not None:
+    if isinstance(stage.node_scale, Standardize):
         stage.node_scale.fit(x)
     if stage.output_scale is not None:
         stage.output_scale.fit(y)
 
 
-def _scale(channels: int, wanted: bool) -> Standardize | None:
+def _scale(channels: int, wanted: bool | str) -> Standardize | UnitRows | None:
+    if wanted == "rows":
+        return UnitRows()
     return Standardize(channels) if wanted else None
 
 

@@ -37,7 +37,8 @@ class DataConfig:
         lap_pe: Eigenvectors of the Laplacian positional encoding; 0: none.
         local_degrees: Append the degrees of each node and its neighbours to the features.
         standardize: Bring features and quantities to be predicted to mean 0 and deviation 1, by
-            the training part; predictions are in the units of the data all the same.
+            the training part; predictions are in the units of the data all the same. ``rows``
+            divides the features of each node by their length instead, which suits many sparse ones.
         options: Options of the data set, such as the variant; ``--data.options.variant carry``.
     """
 
@@ -47,7 +48,7 @@ class DataConfig:
     rwse: int = 0
     lap_pe: int = 0
     local_degrees: bool = False
-    standardize: bool = False
+    standardize: bool | Literal["rows"] = False
     options: dict[str, OptionValue] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -18,6 +18,7 @@ except ImportError:  # pragma: no cover - systems without POSIX file locks
 
 CONFIG, RESULT, FACTS = "config.yaml", "result.json", "data.json"
 METRICS, ANALYSIS, COEFFICIENTS = "metrics.csv", "analysis.json", "coefficients.jsonl"
+RACE = "race.json"
 # The files that a report reads, and the largest sizes of them that are read, in bytes.
 LIMITS = {
     CONFIG: 256_000,
@@ -50,6 +51,7 @@ class RunFolder:
         self.facts = self.path / FACTS
         self.result = self.path / RESULT
         self.metrics = self.path / METRICS
+        self.race = self.path / RACE  # how the model was chosen, if a race chose it
         self.board = self.path / "tensorboard"
         # the state to resume from, and the weights of the best epoch
         self.last = self.path / "checkpoints" / "last.ckpt"
@@ -80,7 +82,7 @@ class RunFolder:
                 f"'{self.path}' holds a finished run: choose another folder with `--run`, or read "
                 f"it with `grama info {self.path}`"
             )
-        if self.is_run:
+        if self.is_run or (self.path / "race").is_dir():
             raise RunError(
                 f"'{self.path}' holds an unfinished run: finish it with `grama train --resume "
                 f"{self.path}`, or choose another folder with `--run`"
@@ -109,6 +111,11 @@ class RunFolder:
             near = sorted(found.parent for found in self.path.parent.glob(f"*/{CONFIG}"))
             hint = f"; the newest run beside it is '{near[-1]}'" if near else ""
             raise RunError(f"There is no run '{self.path}'{hint}")
+        if (self.path / "race").is_dir():
+            raise RunError(
+                f"'{self.path}' has not chosen its model yet: go on with `grama train --resume "
+                f"{self.path}`"
+            )
         inside = sorted(found.parent for found in self.path.glob(f"*/{CONFIG}"))
         hint = f"; the runs in it: {', '.join(map(str, inside[:5]))}" if inside else ""
         raise RunError(f"'{self.path}' holds no run (it has no '{CONFIG}'){hint}")
@@ -152,7 +159,7 @@ class RunFolder:
 
     def _has_content(self) -> bool:
         # a run that died before its configuration was written left no more than these
-        return any(found.name not in (".lock", FACTS) for found in self.path.iterdir())
+        return any(found.name not in (".lock", FACTS, RACE) for found in self.path.iterdir())
 
 
 def propose_folder(data: str, model: str, parent: str | Path = "runs") -> Path:

@@ -37,8 +37,8 @@ class InputStage(Module):
             model that takes attributes and no weights. (default: :obj:`False`)
         input_dropout (float, optional): Dropout of the node features as the model gets them.
             (default: :obj:`0.0`)
-        node_scale (Standardize, optional): Brings node features to a common scale first.
-            (default: :obj:`None`)
+        node_scale (Standardize or UnitRows, optional): Brings node features to a common scale
+            first. (default: :obj:`None`)
         output_scale (Standardize, optional): Brings the model's output to the units of the
             targets. (default: :obj:`None`)
 
@@ -68,7 +68,7 @@ class InputStage(Module):
         drop_edge_weight: bool = False,
         weight_as_attr: bool = False,
         input_dropout: float = 0.0,
-        node_scale: Standardize | None = None,
+        node_scale: Standardize | UnitRows | None = None,
         output_scale: Standardize | None = None,
     ) -> None:
         super().__init__()
@@ -294,3 +294,24 @@ class Standardize(Module):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.channels})"
+
+
+class UnitRows(Module):
+    r"""Divides each row by its length, so that a node with many words of a text weighs as much as
+    one with few; rows of zeros stay.
+
+    Shapes:
+        - **input:** :math:`(*, F)`
+        - **output:** :math:`(*, F)`
+
+    Example:
+        >>> UnitRows()(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).tolist()
+        [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
+    """
+
+    def reset_parameters(self) -> None:
+        r"""Does nothing: it has none."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        r"""Normalises rows."""
+        return F.normalize(x, dim=-1)

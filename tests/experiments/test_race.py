@@ -1,0 +1,115 @@
+"""The model that is chosen when none is named: seeded, resumable, no setting of users changed."""
+
+import json
+
+import pytest
+from sample_data import write_node_folder
+
+from torch_grama.cli import main
+from torch_grama.datasets import load
+from torch_grama.experiments import race
+from torch_grama.experiments.config import ConfigError
+from torch_grama.experiments.race import is_racing, read_race, run_race, ways_to_regularise
+from torch_grama.experiments.run import RunInterrupted
+
+MODELS = ("gcn", "grama-gcn")
+SETTINGS = {"data.name": "data", "trainer.accelerator": "cpu", "trainer.max_epochs": 6}
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """Own files in the current folder, and a race of two models that takes a second or two."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(race, "MODELS", MODELS)
+    monkeypatch.setattr(race, "_MOST_SEEDS", 1)
+    write_node_folder(tmp_path / "data", num_nodes=40)
+    return load("./data")
+
+
+def heats_of(folder):
+    return json.loads((folder / "race.json").read_text())["heats"]
+
+
+def test_train_without_a_model_races_and_trains_the_winner(data, tmp_path, capsys):
+    words = ["--trainer.max_epochs", "6", "--trainer.accelerator", "cpu", "--optimizer.lr", "0.02"]
+    assert main(["train", "--data", "data", "--run", "run", *words]) == 0
+    captured = capsys.readouterr()
+    lines = captured.err.splitlines()
+    for start in ("race: ", "won: ", "behind: "):
+        assert any(line.startswith(start) for line in lines)
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    winner = json.loads((tmp_path / "run" / "race.json").read_text())["winner"]
+    assert result["model"] == winner["model.name"] in MODELS
+    assert result["epochs"] <= 6
+    assert "lr: 0.02" in (tmp_path / "run" / "config.yaml").read_text()
+    assert not (tmp_path / "run" / "race").exists()
+    assert "trivial answer" in captured.out
+
+
+def test_a_race_that_was_stopped_ends_as_one_that_was_not(data, tmp_path, monkeypatch):
+    whole = run_race(SETTINGS, data, tmp_path / "whole", 60.0)
+    plan = json.loads((tmp_path / "whole" / "race.json").read_text())
+    experiment, done = race.run_experiment, []
+
+    def stop_at_the_fourth(*args, **options):
+        done.append(args[1])
+        if len(done) == 4:
+            raise RunInterrupted(args[1], 130)
+        return experiment(*args, **options)
+
+    monkeypatch.setattr(race, "run_experiment", stop_at_the_fourth)
+    with pytest.raises(RunInterrupted, match=r"--resume .*half") as stopped:
+        run_race(SETTINGS, data, tmp_path / "half", 60.0, folds="0")
+    assert (stopped.value.exit_code, is_racing(tmp_path / "half")) == (130, True)
+    assert read_race(tmp_path / "half")["folds"] == "0"
+    # the time an epoch takes is never twice the same; all else is
+    path = tmp_path / "half" / "race" / "plan.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"speeds": plan["speeds"]}))
+    again = run_race(SETTINGS, data, tmp_path / "half", 60.0)
+    assert again.settings == whole.settings
+    assert heats_of(tmp_path / "half") == heats_of(tmp_path / "whole")
+
+
+def test_a_model_that_fails_is_left_out_and_all_of_them_are_an_error(data, tmp_path, monkeypatch):
+    experiment = race.run_experiment
+
+    def fail(config, *args, **options):
+        if config.model.name in failing:
+            raise ConfigError("it cannot be")
+        return experiment(config, *args, **options)
+
+    monkeypatch.setattr(race, "run_experiment", fail)
+    failing = {"gcn"}
+    assert run_race(SETTINGS, data, tmp_path / "a", 60.0).settings["model.name"] == "grama-gcn"
+    failing = set(MODELS)
+    with pytest.raises(ConfigError, match="it cannot be"):
+        run_race(SETTINGS, data, tmp_path / "b", 60.0)
+
+
+def test_a_slow_model_does_not_take_part(data, tmp_path, monkeypatch):
+    read = race.read_metrics
+
+    def slow(path):
+        rows = read(path)
+        factor = 1e6 if "grama-gcn" in str(path) else 1.0
+        return [row | {"seconds": str(float(row["seconds"]) * factor)} for row in rows]
+
+    monkeypatch.setattr(race, "read_metrics", slow)
+    outcome = run_race(SETTINGS, data, tmp_path / "run", 60.0)
+    assert outcome.settings["model.name"] == "gcn"
+    assert "too slow for the time: grama-gcn" in outcome.lines[0]
+
+
+def test_what_the_user_set_is_no_part_of_the_race(data):
+    for settings in ({"optimizer.lr": 0.1}, {"model.dropout": 0.7, "optimizer.name": "sgd"}):
+        begun = {"settings": settings, "budget": 1.0}
+        groups = race._Race(begun, data, None, print)._entrants(["gcn"])
+        assert len({str(one) for group in groups for one in group}) == sum(map(len, groups))
+        assert not any(set(dict(one.changes)) & set(settings) for group in groups for one in group)
+
+
+def test_wide_sparse_features_may_be_brought_to_length_one(data):
+    assert not any("data.standardize" in way for way in ways_to_regularise(data))
+    graph = data.graphs[0]
+    graph.x = (graph.x.new_ones(40, 300).cumsum(1) % 10 == 0).float()
+    assert any(way.get("data.standardize") == "rows" for way in ways_to_regularise(data))
