@@ -40,7 +40,9 @@ def main() -> None:
     parser.add_argument("--width", type=int, help="channels (default: 256 on CUDA, 64 on a CPU)")
     parser.add_argument("--depths", type=int, nargs="+", help="default: 4 8 16 32; quick: 4 32")
     parser.add_argument("--scenes", nargs="+", choices=SCENES, default=list(SCENES))
-    parser.add_argument("--out", type=Path, default=Path("results/runtime"), help="folder")
+    parser.add_argument(
+        "--out", type=Path, default=Path("src/torch_grama/results/runtime"), help="folder"
+    )
     arguments = parser.parse_args()
 
     device = torch.device(arguments.device)

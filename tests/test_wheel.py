@@ -53,7 +53,9 @@ def test_an_installed_wheel_has_all_that_it_needs(environment):
     place = run("python", "-c", "import torch_grama; print(torch_grama.__file__)")
     assert place.startswith(str(environment))
     assert run("grama", "demo", "--help").startswith("usage: grama demo")
-    listed = [line.split()[0] for line in run("grama", "reproduce", "list").splitlines()]
+    lines = run("grama", "reproduce", "list").splitlines()
+    listed = [line.split()[0] for line in lines if not line.startswith(" ")]
     assert listed == sorted(path.parent.name for path in CONFIGS.glob("*/suite.yaml"))
+    assert len(run("grama", "results", "--suite", "hetero").splitlines()) > 5
     row = run("grama", "train", "--config", "transfer/transfer-line-3-gcn", "--print-config")
     assert "name: transfer-line-3\n" in row

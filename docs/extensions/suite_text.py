@@ -14,11 +14,11 @@ def describe_suites() -> str:
             code(suite.name),
             plain(suite.about),
             f"{len(suite.data)} × {len(suite.models)}",
-            *(budget_text(suite, word) for word in ("smoke", "short", "paper")),
+            *(budget_text(suite, word) for word in ("smoke", "short", "full")),
         )
         for suite in list_suites(CONFIGS)
     ]
-    header = ["Name", "What it asks", "Columns × rows", "`smoke`", "`short`", "`paper`"]
+    header = ["Name", "What it asks", "Columns × rows", "`smoke`", "`short`", "`full`"]
     return table(header, rows)
 
 

@@ -87,7 +87,7 @@ def test_numbers_are_checked_before_anything_runs(places, capsys, words, said):
 
 def test_a_missing_folder_of_results_is_told_before_anything_runs(places, capsys, tmp_path):
     assert main(["reproduce", "tiny", *places, "--results", str(tmp_path / "nowhere")]) == 2
-    assert "Expected a folder 'results' in" in capsys.readouterr().err
+    assert "nowhere'; name another with `--results`" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
 
 

@@ -37,7 +37,7 @@ def test_json_has_every_number_with_its_source(places, capsys):
     by_model = {fact["model"]: fact for fact in facts}
     assert set(by_model) == {"gcn", "grama-gcn"}
     ours = by_model["grama-gcn"]
-    assert (ours["suite"], ours["budget"], ours["data"]) == ("hetero", "paper", "minesweeper")
+    assert (ours["suite"], ours["budget"], ours["data"]) == ("hetero", "full", "minesweeper")
     assert (ours["runs"], ours["parameters"], ours["hardware"]) == (2, 1000, "test bench")
     assert ours["mean"] == pytest.approx(85)
     assert (ours["paper"], ours["paper_deviation"]) == (95.27, 0.71)
@@ -50,9 +50,10 @@ def test_table_has_a_line_a_number(places, capsys):
     head, *lines = capsys.readouterr().out.splitlines()
     assert head.split() == [
         *("suite", "budget", "data", "model", "metric", "mean", "deviation", "runs", "paper"),
-        *("parameters", "hardware", "version", "config"),
+        *("parameters", "version", "hardware"),
     ]
-    assert [line.split()[3] for line in lines] == ["grama-gcn", "gcn"]
+    assert [line.split()[3] for line in lines[:2]] == ["grama-gcn", "gcn"]
+    assert lines[-1] == "Not shown for want of space: config; `--json` has all."
     assert lines[1].split()[5] == "-"
 
 
@@ -141,6 +142,40 @@ def test_measured_times_name_their_file(places, capsys):
     assert call(places, "--json") == 0
     out, err = capsys.readouterr()
     fact = next(fact for fact in json.loads(out) if fact["metric"] == "training_ms")
-    assert (fact["mean"], fact["hardware"], fact["config"]) == (3.0, "a card", str(path))
+    assert (fact["mean"], fact["hardware"], fact["config"]) == (
+        3.0,
+        "a card",
+        "results/runtime/card.json",
+    )
     assert fact["parameters"] is None
     assert "half.json: not a file of measured times" in err
+
+
+def test_only_what_is_asked_for(places, capsys):
+    assert call(places, "--json", "--model", "gcn", "--suite", "hetero") == 0
+    (only,) = json.loads(capsys.readouterr().out)
+    assert only["model"] == "gcn"
+    assert call(places, "--data", "minesweper") == 2
+    assert "Expected '--data' to be one of 'minesweeper' (got 'minesweper')" in (
+        capsys.readouterr().err
+    )
+
+
+def test_the_numbers_of_the_package_fit_120_columns_and_name_no_folder_of_this_machine(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["results"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 20
+    assert max(map(len, lines)) <= 120
+    assert main(["results", "--json", "--suite", "hetero"]) == 0
+    configs = {fact["config"] for fact in json.loads(capsys.readouterr().out)}
+    assert configs
+    assert all(config.startswith("results/hetero/full/") for config in configs)
+
+
+def test_a_folder_of_the_old_budget_is_read_as_full(places, capsys):
+    write_result(places[0], model="gps", budget="paper")
+    assert call(places, "--json", "--model", "gps") == 0
+    assert json.loads(capsys.readouterr().out)[0]["budget"] == "full"

@@ -150,7 +150,7 @@ def test_figures_have_alternative_texts():
 def test_measured_numbers_in_the_text_are_those_of_the_file():
     import json
 
-    files = sorted((ROOT / "results" / "runtime").glob("nvidia-h200*.json"))
+    files = sorted((ROOT / "src" / "torch_grama" / "results" / "runtime").glob("nvidia-h200*.json"))
     rows = [row for path in files for row in json.loads(path.read_text(encoding="utf-8"))["rows"]]
 
     def find(scene: str, model: str, **sizes: int) -> dict[str, float]:
@@ -180,11 +180,11 @@ def test_results_in_the_text_are_those_of_the_files():
     from torch_grama.reproduce.config_files import CONFIGS
     from torch_grama.reproduce.suite import find_suite
 
-    held, _ = gather([ROOT / "results"])
+    held, _ = gather([ROOT / "src" / "torch_grama" / "results"])
     numbers = {
         (n.model, n.data): scale_of(n.metric).text(n.mean)
         for n in held
-        if n.budget == "paper" and n.suite != "pairs" and n.mean is not None
+        if n.budget == "full" and n.suite != "pairs" and n.mean is not None
     }
     text = " ".join(text_of(DOCS / "findings.md").split())
     quoted = re.findall(r"`([\w+-]+)` (-?[\d.]+(?:e-\d+)?) on `([\w-]+)`", text)

@@ -9,7 +9,7 @@ from pathlib import Path
 def write_result(
     folder: Path,
     suite: str = "hetero",
-    budget: str = "paper",
+    budget: str = "full",
     data: str = "minesweeper",
     model: str = "gcn",
     fold: int = 0,

@@ -76,7 +76,7 @@ def test_nothing_is_filled_in(comparison):
 def test_markdown(comparison):
     lines = to_markdown(comparison).splitlines()
     grama = next(line for line in lines if line.startswith("| GRAMA (GCN)"))
-    assert "**98.30 ± 0.28 (2 runs, paper)**" in grama
+    assert "**98.30 ± 0.28 (2 runs, full)**" in grama
     assert "95.27 ± 0.71" in grama
     assert "+3.03" in grama
     assert "data not here" in grama
@@ -117,7 +117,7 @@ def test_csv_holds_every_cell(comparison):
     assert len(rows) == 2 * (len(comparison.rows) + 1)
     found = next(r for r in rows if (r["model"], r["data"]) == ("grama-gcn", "minesweeper"))
     assert float(found["mean"]) == pytest.approx(98.3)
-    assert (found["runs"], found["budget"], found["paper_mean"]) == ("2", "paper", "95.27")
+    assert (found["runs"], found["budget"], found["paper_mean"]) == ("2", "full", "95.27")
     missing = next(r for r in rows if (r["model"], r["data"]) == ("gat", "minesweeper"))
     assert (missing["mean"], missing["absent"]) == ("", "not run")
     constant = [(r["mean"], r["absent"]) for r in rows if r["model"] == "constant"]
@@ -143,16 +143,16 @@ def test_errors_print_small_numbers_in_scientific_form(tmp_path):
     held, _ = gather([tmp_path])
     columns = [Column("transfer-ring-50", "mse")]
     table = compare("transfer", "Transfer", columns, ["transfer"], held)
-    assert "1.23e-03 (1 run, paper)" in to_markdown(table)
+    assert "1.23e-03 (1 run, full)" in to_markdown(table)
     assert "-0.0253" in to_markdown(table)
 
 
 def test_fewer_runs_than_the_budget_asks_for_are_counted(comparison):
-    few = Column("minesweeper", "roc_auc", runs={"paper": 10, "smoke": 1})
+    few = Column("minesweeper", "roc_auc", runs={"full": 10, "smoke": 1})
     ours, smoke = (row_of(comparison, model).cells[0] for model in ("grama-gcn", "gcn"))
-    assert replace(ours, column=few).our_text == "98.30 ± 0.28 (2 of 10 runs, paper)"
+    assert replace(ours, column=few).our_text == "98.30 ± 0.28 (2 of 10 runs, full)"
     assert replace(smoke, column=few).our_text == "50.00 (1 run, smoke)"
-    assert ours.our_text == "98.30 ± 0.28 (2 runs, paper)"
+    assert ours.our_text == "98.30 ± 0.28 (2 runs, full)"
 
 
 def test_a_deviation_is_printed_like_its_mean():
@@ -198,8 +198,8 @@ def test_numbers_of_an_older_version_have_a_mark_that_is_explained(tmp_path):
     assert table.notes[0] == "One."
     assert table.notes[1].startswith("† made by version 0.1.0;")
     ours = {row.model: row.cells[0].our_text for row in table.rows}
-    assert ours["grama-gcn"] == "80.00 † (1 run, paper)"
-    assert ours["gcn"] == "80.00 (1 run, paper)"
+    assert ours["grama-gcn"] == "80.00 † (1 run, full)"
+    assert ours["gcn"] == "80.00 (1 run, full)"
     assert "80.00 $^\\dagger$" in to_latex(table)
     lines = csv.DictReader(io.StringIO(to_csv(table)))
     assert {line["version"] for line in lines if line["mean"]} == {"0.1.0"}
@@ -221,7 +221,7 @@ def test_the_page_has_the_layout_of_the_paper(page):
     assert [text for text, _ in kinds] == ["ours", "paper", "difference"] * 2
     assert all(len(row) == 7 for row in rows)
     ours = next(row for row in rows if row[0][0] == "GRAMA (GCN)")
-    assert ours[1] == ["98.30 ± 0.28 (2 runs, paper)", "ours best"]
+    assert ours[1] == ["98.30 ± 0.28 (2 runs, full)", "ours best"]
     assert ours[2][0] == "95.27 ± 0.71"
     assert ours[3][0] == "+3.03"
     assert ours[4] == ["data not here", "ours absent"]

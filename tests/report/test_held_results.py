@@ -13,7 +13,7 @@ from torch_grama.report.held_results import (
 )
 from torch_grama.runs.run_folder import RunError
 
-RUNTIME = Path(__file__).parents[2] / "results" / "runtime"
+RUNTIME = Path(__file__).parents[2] / "src" / "torch_grama" / "results" / "runtime"
 
 
 def test_runs_of_one_cell_are_gathered(tmp_path):
@@ -24,7 +24,7 @@ def test_runs_of_one_cell_are_gathered(tmp_path):
     numbers, faults = gather([tmp_path])
     assert faults == []
     number = choose_number(numbers, "hetero", "minesweeper", "gcn")
-    assert (number.budget, len(number.runs)) == ("paper", 3)
+    assert (number.budget, len(number.runs)) == ("full", 3)
     assert number.mean == pytest.approx(80)
     assert number.deviation == pytest.approx(10)
     assert number.validation == pytest.approx(90)
@@ -43,7 +43,7 @@ def test_a_run_in_two_folders_counts_once(tmp_path):
 
 def test_committed_files_lie_flat(tmp_path):
     path = write_result(tmp_path)
-    flat = tmp_path / "hetero" / "paper" / "minesweeper" / "gcn" / "fold4-seed0.json"
+    flat = tmp_path / "hetero" / "full" / "minesweeper" / "gcn" / "fold4-seed0.json"
     flat.write_text(path.read_text().replace('"fold": 0', '"fold": 4'))
     (number,), _ = gather([tmp_path])
     assert [run.fold for run in number.runs] == [0, 4]

@@ -12,7 +12,7 @@ def _held(model, tests, metric="accuracy", first=0):
         RunResult(0.5, test, seed=0, fold=fold, epochs=10, parameters=100, seconds=5.0)
         for fold, test in enumerate(tests, start=first)
     )
-    return HeldNumber("pairs", "paper", "cora", model, metric, runs)
+    return HeldNumber("pairs", "full", "cora", model, metric, runs)
 
 
 def _line(alone, with_grama, metric="accuracy"):

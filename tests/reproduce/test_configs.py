@@ -7,9 +7,9 @@ import pytest
 from torch_grama.cli import main
 from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.settings import check_settings, read_file
-from torch_grama.reproduce.config_files import CHECKOUT, CONFIGS, find_config
+from torch_grama.reproduce.config_files import CONFIGS, RESULTS, find_config
 
-RESULTS = sorted((CHECKOUT / "results").glob("*/*/*/*/config.yaml"))
+KEPT = sorted(RESULTS.glob("*/*/*/*/config.yaml"))
 # Which run of the row, and where and how it is computed: of no effect on its numbers.
 NOT_OF_THE_ROW = {
     *("data.fold", "data.root", "seed", "test", "trainer.accelerator", "trainer.capture"),
@@ -64,7 +64,7 @@ def settings_of(result: Path) -> dict[str, object]:
     return used
 
 
-@pytest.mark.parametrize("result", RESULTS, ids=lambda path: "/".join(path.parent.parts[-4:]))
+@pytest.mark.parametrize("result", KEPT, ids=lambda path: "/".join(path.parent.parts[-4:]))
 def test_a_file_states_what_its_result_was_made_with(result):
     stated = read_file(config_of(result))
     for name, value in settings_of(result).items():
@@ -82,7 +82,7 @@ def test_a_file_states_what_its_result_was_made_with(result):
 
 def test_there_is_no_file_without_a_result():
     rows = {path for path in CONFIGS.glob("*/*-*.yaml") if path.parent.name != "spaces"}
-    assert rows == {config_of(result) for result in RESULTS}
+    assert rows == {config_of(result) for result in KEPT}
 
 
 def test_a_row_is_trained_from_its_file_alone(tmp_path, capsys):

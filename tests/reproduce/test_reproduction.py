@@ -96,7 +96,7 @@ def test_more_repeats_than_folds_take_other_seeds(suite, tmp_path):
 
 def test_unknown_budget_and_row(suite, tmp_path):
     with pytest.raises(SuiteError, match=r"one of smoke, short \(got 'paper'\)"):
-        plan_runs(suite, "paper", tmp_path)
+        plan_runs(suite, "full", tmp_path)
     with pytest.raises(ValueError, match="`grama models`"):
         plan_runs(suite, "smoke", tmp_path, ["gcm"])
 

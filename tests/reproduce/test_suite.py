@@ -53,14 +53,14 @@ def test_columns_are_those_of_the_paper(name):
     suite = find_suite(name, CONFIGS)
     printed = {number.data for table in suite.tables for number in read_paper_numbers(table)}
     assert printed <= {entry.label for entry in suite.data}
-    assert set(suite.budgets) == {"smoke", "short", "paper"}
+    assert set(suite.budgets) == {"smoke", "short", "full"}
     assert suite.budgets["smoke"].runs == 1
 
 
 @pytest.mark.parametrize("name", ["transfer", "property"])
 def test_every_row_on_generated_data_makes_a_configuration(name, tmp_path):
     suite = find_suite(name, CONFIGS)
-    runs = plan_runs(suite, "paper", tmp_path, repeats=[0])
+    runs = plan_runs(suite, "full", tmp_path, repeats=[0])
     assert len(runs) == len(suite.data) * len(suite.models)
     columns = {entry.label: entry for entry in suite.data}
     for run in runs:

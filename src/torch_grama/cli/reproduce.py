@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torch_grama.cli.errors import say
 from torch_grama.cli.parser import Commands, whole_number
+from torch_grama.cli.tables import output_width
 
 if TYPE_CHECKING:
     from torch_grama.report.comparison import Comparison
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from torch_grama.search.sweep_progress import SweepReport
 
 RUNS = Path("runs/reproduce")
+KEPT = "results"
 _EPILOG = """\
 examples:
   grama reproduce list
@@ -48,7 +50,7 @@ def add_to(commands: Commands) -> None:
     add("name", metavar="NAME", help="an experiment, or `list` to name them all")
     add("--models", nargs="+", default=[], metavar="ROW", help="only these rows")
     add("--data", nargs="+", default=[], metavar="DATA", help="only these columns")
-    add("--budget", metavar="WORD", help="smoke, short or paper [smoke; the largest for --show]")
+    add("--budget", metavar="WORD", help="smoke, short or full [smoke; the largest for --show]")
     add(
         "--seeds",
         nargs="+",
@@ -79,7 +81,7 @@ def add_to(commands: Commands) -> None:
     add("--cpus-per-run", type=float, default=1, metavar="X", help="Ray: cores [1]")
     add("--gpus-per-run", type=float, default=0, metavar="X", help="Ray: GPUs [0]")
     add("--runs", type=Path, default=RUNS, metavar="DIR", help=f"the run folders [{RUNS}]")
-    add("--results", metavar="DIR", help="numbers that are kept [results]")
+    add("--results", metavar="DIR", help="numbers that are kept [./results and the package's]")
     add("--configs", metavar="DIR", help="the configurations [of the package]")
     add("--out", type=Path, metavar="FILE", help="write the table to a file too")
     add("--picture", type=Path, metavar="FILE", help="pairs: draw them, as PNG or SVG")
@@ -105,6 +107,9 @@ def _reproduce(arguments: argparse.Namespace) -> int:
         raise ValueError(
             f"Expected '--format' to be one of {', '.join(formats)} (got {arguments.format!r})"
         )
+    if arguments.budget == "paper":
+        arguments.budget = "full"
+        say("the budget 'paper' is called 'full' now", 0)
     if arguments.budget:
         suite.check_budget(arguments.budget)
     if arguments.results:
@@ -132,8 +137,8 @@ def _reproduce(arguments: argparse.Namespace) -> int:
         arguments.out.write_text(text, encoding="utf-8")
     if arguments.format == "html" and arguments.out:
         print(arguments.out)
-    elif arguments.format == "text" and sys.stdout.isatty():
-        print(to_text(table, shutil.get_terminal_size().columns), end="")
+    elif arguments.format == "text":
+        print(to_text(table, output_width()), end="")
     else:
         print(text, end="")
     return status
@@ -154,9 +159,10 @@ def _list(suites: Sequence[Suite], as_json: bool) -> int:
         ]
         print(json.dumps(facts, indent=2))
         return 0
-    width = max(len(suite.name) for suite in suites)
+    width = 2 + max(len(suite.name) for suite in suites)
     for suite in suites:
-        print(f"{suite.name:{width}}  {suite.about}")
+        lines = textwrap.wrap(suite.about, output_width() - width) or [""]
+        print(f"{suite.name:{width}}" + f"\n{'':{width}}".join(lines))
     return 0
 
 
@@ -165,7 +171,7 @@ def _run(suite: Suite, arguments: argparse.Namespace, facts: Mapping[str, Column
     from torch_grama.reproduce.reproduction import plan_runs
 
     if not suite.budgets:
-        return _run_other(suite, Path(arguments.results or "results").absolute())
+        return _run_other(suite, Path(arguments.results or arguments.runs).absolute())
     absent = [label for label, known in facts.items() if known.absent]
     folds = {label: known.num_folds for label, known in facts.items() if not known.absent}
 
@@ -379,22 +385,19 @@ def gather_numbers(runs: Path, results: str | None) -> list[HeldNumber]:
 
     Args:
         runs (Path): The run folders.
-        results (str, optional): The folder of numbers that are kept.
+        results (str, optional): The folder of numbers that are kept. (default: ``results`` in the
+            current folder, if there is one, and that of the package)
     """
     from torch_grama.report.held_results import gather, read_runtime
-    from torch_grama.reproduce.config_files import FolderMissingError, find_results
+    from torch_grama.reproduce.config_files import find_results
     from torch_grama.runs.run_folder import RunError
 
-    folders = [runs]
-    try:
-        folders.append(find_results(results))
-    except FolderMissingError:
-        if results:
-            raise
+    own = [Path(KEPT)] if Path(KEPT).is_dir() else []
+    folders = [runs, find_results(results)] if results else [runs, *own, find_results()]
     held, faults = gather(folders)
     for fault in faults:
         say(fault)
-    for folder in folders[1:]:
+    for folder in folders:
         for path in sorted((folder / "runtime").glob("*.json")):
             try:
                 held += read_runtime(path)

@@ -6,13 +6,16 @@ import argparse
 import json
 import shutil
 import sys
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch_grama
 from torch_grama.cli.parser import Commands
-from torch_grama.cli.reproduce import RUNS, gather_numbers
-from torch_grama.cli.tables import print_table
+from torch_grama.cli.reproduce import KEPT, RUNS, gather_numbers
+from torch_grama.cli.tables import output_width, print_table
+from torch_grama.runs.words import nearest_first
 
 if TYPE_CHECKING:
     from torch_grama.report.held_results import HeldNumber
@@ -30,7 +33,10 @@ def add_to(commands: Commands) -> None:
     parser.add_json()
     add = parser.add_argument
     add("--runs", type=Path, default=RUNS, metavar="DIR", help=f"the run folders [{RUNS}]")
-    add("--results", metavar="DIR", help="numbers that are kept [results]")
+    add("--results", metavar="DIR", help="numbers that are kept [./results and the package's]")
+    add("--suite", nargs="+", default=[], metavar="NAME", help="only these experiments")
+    add("--data", nargs="+", default=[], metavar="NAME", help="only these data sets")
+    add("--model", nargs="+", default=[], metavar="NAME", help="only these models")
     add("--keep", action="store_true", help="copy the results of finished runs to the kept numbers")
     add("--readme", type=Path, metavar="FILE", help="renew the table in this file")
     parser.runs(_results, ValueError)
@@ -42,10 +48,10 @@ def _results(arguments: argparse.Namespace) -> int:
     if arguments.runs != RUNS and not arguments.runs.is_dir():
         raise ValueError(f"Expected a folder of runs at '{arguments.runs}' (got none)")
     if arguments.keep:
-        _keep(arguments.runs, Path(arguments.results or "results"))
+        _keep(arguments.runs, Path(arguments.results or KEPT))
     if arguments.readme:
         return _renew(arguments.readme, arguments.results)
-    held = gather_numbers(arguments.runs, arguments.results)
+    held = _choose(gather_numbers(arguments.runs, arguments.results), arguments)
     facts = [_facts(number) for number in held]
     if arguments.json:
         print(json.dumps(facts, indent=2))
@@ -53,15 +59,41 @@ def _results(arguments: argparse.Namespace) -> int:
     if not facts:
         print("No results yet: `grama reproduce transfer --budget smoke` makes some.")
         return 0
-    print_table([_HEAD, *(_texts(*row) for row in zip(held, facts, strict=True))])
+    rows = [_HEAD, *(_texts(*row) for row in zip(held, facts, strict=True))]
+    fitting = _fit(rows, output_width())
+    print_table(fitting)
+    if left_out := _HEAD[len(fitting[0]) :]:
+        print(f"\nNot shown for want of space: {', '.join(left_out)}; `--json` has all.")
     if old := explain_old(held):
-        print(f"\n{old}")
+        print("\n" + textwrap.fill(old, output_width()))
     return 0
+
+
+def _choose(held: Sequence[HeldNumber], arguments: argparse.Namespace) -> list[HeldNumber]:
+    """Those that were asked for; a word that none has is a mistake."""
+    for name in ("suite", "data", "model"):
+        wanted = getattr(arguments, name)
+        there = sorted({getattr(number, name) for number in held})
+        for word in wanted:
+            if word not in there:
+                near = ", ".join(map(repr, nearest_first(word, there)[:5])) or "none"
+                raise ValueError(f"Expected '--{name}' to be one of {near} (got {word!r})")
+        held = [number for number in held if not wanted or getattr(number, name) in wanted]
+    return list(held)
+
+
+def _fit(rows: Sequence[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
+    """As many columns as there is space for, the first ones."""
+    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    count = len(sizes)
+    while count > 1 and sum(sizes[:count]) + 2 * (count - 1) > width:
+        count -= 1
+    return [row[:count] for row in rows]
 
 
 _HEAD = (
     *("suite", "budget", "data", "model", "metric", "mean", "deviation", "runs", "paper"),
-    *("parameters", "hardware", "version", "config"),
+    *("parameters", "version", "hardware", "config"),
 )
 
 
@@ -80,6 +112,7 @@ def _facts(number: HeldNumber) -> dict[str, object]:
     printed = find_paper_number(number.suite, number.data, number.model, number.metric)
     run = number.runs[0]
     config = run.path.with_name("config.yaml")
+    source = config if config.is_file() else run.path
     return {
         "suite": number.suite,
         "budget": number.budget,
@@ -95,10 +128,18 @@ def _facts(number: HeldNumber) -> dict[str, object]:
         "hardware": run.hardware,
         "version": number.old_version or run.version or None,
         "is_old": bool(number.old_version),
-        "config": str(config if config.is_file() else run.path),
+        "config": _shorten(source),
         "paper": printed.mean if printed else None,
         "paper_deviation": printed.deviation if printed else None,
     }
+
+
+def _shorten(path: Path) -> str:
+    """As seen from the current folder, or from the package."""
+    for base in (Path.cwd(), Path(torch_grama.__file__).parent):
+        if path.resolve().is_relative_to(base):
+            return str(path.resolve().relative_to(base))
+    return str(path)
 
 
 def _word(value: object) -> str:

@@ -11,7 +11,7 @@ from torch_grama.report.metric_scale import MetricScale, scale_of
 from torch_grama.report.paper_numbers import PaperNumber, read_paper_numbers
 
 Side = Literal["ours", "paper"]
-BUDGETS = ("paper", "short", "smoke")
+BUDGETS = ("full", "short", "smoke")
 """From the largest to the smallest."""
 
 

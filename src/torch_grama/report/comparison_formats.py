@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import textwrap
 from collections.abc import Callable, Sequence
 
 from torch_grama.report.comparison import Comparison, Row
@@ -105,7 +106,8 @@ def to_text(comparison: Comparison, width: int | None = None) -> str:
     for first, last in _blocks(widths, width):
         block = [[line[0], *line[first:last]] for line in table]
         lines += ["", *align(block, right=range(1, 1 + last - first))]
-    return "\n".join([*lines, "", *comparison.notes, "* best of its column"]) + "\n"
+    notes = [textwrap.fill(note, width) if width else note for note in comparison.notes]
+    return "\n".join([*lines, "", *notes, "* best of its column"]) + "\n"
 
 
 FORMATS: dict[str, Callable[[Comparison], str]] = {

@@ -13,6 +13,7 @@ from pathlib import Path
 from torch_grama.report.metric_scale import MetricScale, scale_of
 from torch_grama.runs.result import Result, deviation
 from torch_grama.runs.run_folder import RESULT, RunError
+from torch_grama.runs.words import name_budget
 
 CHANGED = {"grama": "0.2.0"}
 """How the words of a model begin, and the version in which its numbers changed last."""
@@ -53,7 +54,7 @@ class HeldNumber:
     r"""All runs of one model on one data set within one suite and budget."""
 
     suite: str  #: the experiment, such as ``hetero``
-    budget: str  #: ``smoke``, ``short`` or ``paper``
+    budget: str  #: ``smoke``, ``short`` or ``full``
     data: str  #: the data set
     model: str  #: the row, such as ``grama-gatedgcn``
     metric: str  #: the metric
@@ -182,7 +183,7 @@ def gather(folders: Iterable[Path]) -> tuple[list[HeldNumber], list[str]]:
             except RunError as error:
                 faults.append(str(error))
                 continue
-            key = (suite, budget, data, model, result.metric)
+            key = (suite, name_budget(budget), data, model, result.metric)
             groups.setdefault(key, {}).setdefault((run.fold, run.seed), run)
     numbers = [
         HeldNumber(*key, runs=tuple(runs[index] for index in sorted(runs)))

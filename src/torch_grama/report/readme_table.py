@@ -14,7 +14,7 @@ GRAMA = "grama"
 TUNED = "tuned-"
 # they compare GRAMA with itself, or have a table of their own
 LEFT_OUT = ("ablation", "pairs")
-BUDGET = "paper"
+BUDGET = "full"
 NOTHING = (
     "No numbers of the full budget are kept yet: `grama reproduce` and `grama results --keep`."
 )

@@ -9,7 +9,8 @@ import torch_grama
 CHECKOUT = Path(torch_grama.__file__).parents[2]
 """The folder of the project, where the package runs from a checkout of it."""
 CONFIGS = Path(torch_grama.__file__).parent / "configs"
-RESULTS = "results"
+RESULTS = Path(torch_grama.__file__).parent / "results"
+"""The numbers that come with the package."""
 
 
 class FolderMissingError(ValueError):
@@ -33,24 +34,20 @@ def find_configs(given: str | Path | None = None) -> Path:
     Raises:
         FolderMissingError: If it is not there.
     """
-    return _first_folder([Path(given) if given else CONFIGS], "configs")
+    return _check_folder(Path(given) if given else CONFIGS, "configs")
 
 
 def find_results(given: str | Path | None = None) -> Path:
-    r"""Finds the folder of the numbers that are kept: where the caller says, in the current folder,
-    or in the checkout that the package runs from.
+    r"""Finds the folder of the numbers that are kept: that of the package, unless the caller names
+    one.
 
     Raises:
-        FolderMissingError: If it is nowhere.
+        FolderMissingError: If it is not there.
     """
-    return _first_folder([Path(given)] if given else [Path(RESULTS), CHECKOUT / RESULTS], RESULTS)
+    return _check_folder(Path(given) if given else RESULTS, "results")
 
 
-def _first_folder(places: list[Path], name: str) -> Path:
-    for place in places:
-        if place.is_dir():
-            return place
-    raise FolderMissingError(
-        f"Expected a folder '{name}' in {', '.join(map(str, places))}; run in a checkout of "
-        f"torch-grama, or name it with `--{name}`"
-    )
+def _check_folder(place: Path, name: str) -> Path:
+    if place.is_dir():
+        return place
+    raise FolderMissingError(f"Expected a folder '{place}'; name another with `--{name}`")

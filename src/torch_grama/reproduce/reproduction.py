@@ -63,7 +63,7 @@ def plan_runs(
 
     Args:
         suite (Suite): The experiment.
-        budget (str): ``"smoke"``, ``"short"`` or ``"paper"``.
+        budget (str): ``"smoke"``, ``"short"`` or ``"full"``.
         root (Path): The folder of all reproductions.
         models (sequence of str, optional): The rows. (default: those of budget or suite)
         data (sequence of str, optional): The columns. (default: likewise)

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import yaml
 
+from torch_grama.runs.words import name_budget
+
 SUITE_FILE = "suite.yaml"
 REPEATS = {"fold": "one run a fold", "seed": "one run a seed, all on the first fold"}
-BUDGETS = ("smoke", "short", "paper")
+BUDGETS = ("smoke", "short", "full")
 SPACE = "search"
 """The space of a suite that names none."""
 
@@ -70,7 +72,7 @@ class Suite:
     data: tuple[SuiteData, ...]  # the columns
     models: tuple[str, ...]  # the rows that are run when none are named
     repeat: str  # "fold" or "seed"
-    budgets: Mapping[str, Budget]  # what smoke, short and paper mean here
+    budgets: Mapping[str, Budget]  # what smoke, short and full mean here
     # settings under dotted names for rows without a configuration of their own
     defaults: Mapping[str, object]
     # further ones for single rows, by their names, or for one cell by "label/row"
@@ -173,7 +175,10 @@ def read_suite(folder: Path) -> Suite:
         repeat = str(values.get("repeat", "seed"))
         if repeat not in REPEATS:
             raise ValueError(f"expected 'repeat' to be one of {_nearest(repeat, REPEATS)}")
-        budgets = _mapping(values.get("budgets", {}), "budgets", BUDGETS)
+        given = values.get("budgets", {})
+        if isinstance(given, Mapping):
+            given = {name_budget(str(word)): budget for word, budget in given.items()}
+        budgets = _mapping(given, "budgets", BUDGETS)
         rows = _mapping(values.get("rows", {}), "rows")
         return Suite(
             name=folder.name,

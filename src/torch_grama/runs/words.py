@@ -27,6 +27,11 @@ def format_seconds(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
+def name_budget(word: str) -> str:
+    r"""The name of a budget of experiments; ``full`` was called ``paper`` before version 0.2."""
+    return "full" if word == "paper" else word
+
+
 def nearest_first(word: str, choices: Iterable[str]) -> list[str]:
     r"""Words by their likeness to one, case aside."""
     word = word.lower()
