@@ -6,9 +6,17 @@ JOBS ?= 2
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+define NEW_VENV
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+	"Expected Python 3.11 or newer (got %d.%d); name one with: make PYTHON=python3.12" % sys.version_info[:2])'
+$(PYTHON) -m venv $(VENV)
+$(PIP_INSTALL) torch
+endef
+
 .PHONY: demo test lint types unit docs clean
 
-demo: $(VENV)/.installed
+# The demo waits for nothing that only tests and pages need.
+demo: $(if $(wildcard $(VENV)/.installed),$(VENV)/.installed,$(VENV)/.demo)
 	$(BIN)/grama demo
 
 test: lint types unit
@@ -34,11 +42,13 @@ docs: $(VENV)/.installed
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 # Brought up to date when one of the two files changes; marked only when all of it is there.
+$(VENV)/.demo: pyproject.toml constraints.txt
+	$(NEW_VENV)
+	$(PIP_INSTALL) -e ".[train]" "matplotlib>=3.8" "Jinja2>=3.1"
+	touch $@
+
 $(VENV)/.installed: pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
-		"Expected Python 3.11 or newer (got %d.%d); name one with: make PYTHON=python3.12" % sys.version_info[:2])'
-	$(PYTHON) -m venv $(VENV)
-	$(PIP_INSTALL) torch
+	$(NEW_VENV)
 	$(PIP_INSTALL) -e ".[dev]"
 	touch $@
 

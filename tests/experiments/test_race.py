@@ -3,7 +3,9 @@
 import json
 
 import pytest
+import torch
 from sample_data import write_node_folder
+from torch_geometric.data import Data
 
 from torch_grama.cli import main
 from torch_grama.datasets import load
@@ -113,3 +115,19 @@ def test_wide_sparse_features_may_be_brought_to_length_one(data):
     graph = data.graphs[0]
     graph.x = (graph.x.new_ones(40, 300).cumsum(1) % 10 == 0).float()
     assert any(way.get("data.standardize") == "rows" for way in ways_to_regularise(data))
+
+
+@pytest.mark.slow
+def test_the_race_finds_the_model_that_sees_what_matters(data, tmp_path, monkeypatch):
+    """A small version of ``python -m benchmarks.race``: neighbours alone decide."""
+    monkeypatch.setattr(race, "MODELS", ("mlp", "gcn"))
+    draw = torch.Generator().manual_seed(0)
+    pairs = torch.randint(160, (2, 320), generator=draw)
+    x = torch.randint(2, (160, 1), generator=draw).float() * 2 - 1
+    total = torch.zeros(160).index_add_(0, pairs[1], x[pairs[0], 0])
+    total.index_add_(0, pairs[0], x[pairs[1], 0])
+    graph = Data(x=x, edge_index=torch.cat([pairs, pairs.flip(0)], 1), y=(total > 0).long())
+    torch.save(graph, tmp_path / "neighbours.pt")
+    settings = SETTINGS | {"data.name": "neighbours.pt", "trainer.max_epochs": 30}
+    outcome = run_race(settings, load("./neighbours.pt"), tmp_path / "run", 120.0)
+    assert outcome.settings["model.name"] == "gcn"

@@ -39,6 +39,7 @@ _HEAT, _TRAINING = 0.2, 0.5
 _FIRST, _TELLING = 100, 15
 # Epochs that a model must manage in the time of the training to take part.
 _LEAST = 60
+_PATIENCE = 50
 _FINALISTS, _MOST_SEEDS, _BEST_VALUES = 4, 3, 5
 
 
@@ -212,7 +213,7 @@ class _Race:
             f"{format_seconds(speeds[winner.model] * length)}",
             "behind: "
             + (
-                ", ".join(f"{one} by {abs(scores[one] - scores[winner]):.4f}" for one in others)
+                ", ".join(f"{one} by {abs(scores[one] - scores[winner]):.4f}" for one in others[:3])
                 or f"none of the second heat ({self.failure})"
             ),
         ]
@@ -309,7 +310,8 @@ class _Race:
         trainer = self._config(entrant).trainer
         limits: dict[str, object] = {"trainer.max_epochs": epochs}
         if "trainer.patience" not in self.settings:
-            limits["trainer.patience"] = max(epochs // 3, trainer.check_val_every)
+            # a short heat that stands still for a while is not lost
+            limits["trainer.patience"] = max(epochs // 3, _PATIENCE, trainer.check_val_every)
         for name in ("min_epochs", "check_val_every"):
             if getattr(trainer, name) > epochs:
                 limits[f"trainer.{name}"] = epochs
