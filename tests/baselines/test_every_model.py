@@ -48,7 +48,7 @@ REFUSES = words_of(
 WEIGHTED = words_of(
     "gcn gcnii arma co-gnn-mean co-gnn-sum tuned-gcn dgc graphcon adgn adgn-gcn swan gps-gcn "
     "gps-gcn-performer nagphormer a3t-gcn t-gcn cpgnn digl digl-heat fagcn fsgnn gbk-gnn glognn "
-    "gpr-gnn jacobiconv mixhop resnet-adj resnet-sgc sgc sgc-1"
+    "mp-ssm gpr-gnn jacobiconv mixhop resnet-adj resnet-sgc sgc sgc-1"
 )
 COMPILED = words_of("gcn gatedgcn swan gpr-gnn gbk-gnn h2gcn digl")
 # a minute each

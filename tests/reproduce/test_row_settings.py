@@ -49,5 +49,5 @@ def test_unknown_names():
         settings_of_row("gpss", WORDS)
     with pytest.raises(ValueError, match=r"backbone of grama-gcm.*one of 'gcn', .*got 'gcm'"):
         settings_of_row("grama-gcm-naive", WORDS)
-    with pytest.raises(ValueError, match=r"one of rwse, lappe \(got 'pe'\)"):
+    with pytest.raises(ValueError, match=r"one of rwse, lappe, deg \(got 'pe'\)"):
         settings_of_row("gcn+pe", WORDS)

@@ -7,6 +7,7 @@ from torch_grama.baselines.diffusion import DGC, GRAND, GraphCON
 from torch_grama.baselines.digl import DIGL, GraphDiffusion
 from torch_grama.baselines.drew import DRewGatedGCN, DRewGCN, DRewGIN
 from torch_grama.baselines.exphormer import Exphormer
+from torch_grama.baselines.gat_sep import GATSep
 from torch_grama.baselines.gcnii import GCNII
 from torch_grama.baselines.glognn import GloGNN
 from torch_grama.baselines.gmn import GMN
@@ -17,6 +18,7 @@ from torch_grama.baselines.graph_mamba import GPSMamba, GraphMamba
 from torch_grama.baselines.mamba_block import BidirectionalMamba, MambaBlock
 from torch_grama.baselines.message_passing import ARMA, GAT, GCN, GIN, GINE, GatedGCN, GraphSAGE
 from torch_grama.baselines.mlp import MLP, ResNet
+from torch_grama.baselines.mp_ssm import MPSSM
 from torch_grama.baselines.multi_hop import FSGNN, H2GCN, MixHop
 from torch_grama.baselines.nagphormer import NAGphormer
 from torch_grama.baselines.polynomial import GPRGNN, SGC, JacobiConv
@@ -55,6 +57,7 @@ __all__ = [
     "GT",
     "H2GCN",
     "MLP",
+    "MPSSM",
     "SAN",
     "SGC",
     "SWAN",
@@ -65,6 +68,7 @@ __all__ = [
     "DRewGIN",
     "DRewGatedGCN",
     "Exphormer",
+    "GATSep",
     "GPSMamba",
     "GatedGCN",
     "GloGNN",

@@ -12,6 +12,7 @@ from torch.nn import GELU, Dropout, LayerNorm, Linear, Module, Sequential
 from torch_geometric.nn import TransformerConv
 from torch_geometric.utils import add_self_loops
 
+from torch_grama.baselines.bigbird import BigBirdAttention
 from torch_grama.baselines.branch_stack import LOCAL_LAYERS, BranchStack, EdgeOptions
 from torch_grama.baselines.global_attention import FullAttention, LinearAttention
 from torch_grama.baselines.graph_model import Card, check_heads
@@ -22,6 +23,7 @@ from torch_grama.nn.graph_input import GraphInput
 ATTENTIONS: dict[str, Callable[[int, int, float], Module]] = {
     "multihead": FullAttention,
     "performer": LinearAttention,
+    "bigbird": BigBirdAttention,
 }
 
 
@@ -38,9 +40,13 @@ class GPS(BranchStack):
         The Performer has PyG's ReLU kernel instead of the softmax kernel of the paper's code. The
         first linear map takes encoded features to the hidden width also where they have it already.
 
+    .. warning::
+        What BigBird sees depends on how the nodes are numbered.
+
     Args:
         local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gine-multi"`` or ``"gatedgcn"``.
-        attention (str, optional): ``"multihead"``, or ``"performer"`` for large graphs.
+        attention (str, optional): ``"multihead"``, or ``"performer"`` or ``"bigbird"`` for large
+            graphs.
         attention_dropout (float, optional): Dropout of the attention.
     """
 

@@ -93,6 +93,17 @@ def _gps(local: str, attention: str = "multihead") -> ModelEntry:
     if attention == "performer":
         kernel = "The Performer has PyG's ReLU kernel; the paper's code has the softmax kernel."
         card = replace(card, cost="N F^2 + E F", departures=(*card.departures, kernel))
+    if attention == "bigbird":
+        order = (
+            "Nodes see a window of 3 to either side in the order of their numbers, the first 2 and "
+            "3 random ones, one by one and not in blocks."
+        )
+        card = replace(
+            card,
+            cost="N F^2 + E F",
+            equivariant=False,
+            departures=(*card.departures, order),
+        )
     return _word(models.GPS, card, local=local, attention=attention)
 
 
@@ -137,6 +148,7 @@ FAMILIES: dict[str, dict[str, ModelEntry]] = {
         "gcn": _word(models.GCN),
         "sage": _word(models.GraphSAGE),
         "gat": _word(models.GAT),
+        "gat-sep": _word(models.GATSep),
         "gin": _word(models.GIN),
         "gine": _word(models.GINE),
         "gatedgcn": _word(models.GatedGCN),
@@ -251,6 +263,7 @@ FAMILIES: dict[str, dict[str, ModelEntry]] = {
         "san": _word(models.SAN),
         "gps": _gps("gatedgcn"),
         "gps-performer": _gps("gatedgcn", "performer"),
+        "gps-bigbird": _gps("gatedgcn", "bigbird"),
         "gps-gcn": _gps("gcn"),
         "gps-gcn-performer": _gps("gcn", "performer"),
         "gps-gat": _gps("gat"),
@@ -276,6 +289,7 @@ FAMILIES: dict[str, dict[str, ModelEntry]] = {
         "graph-mamba": _word(models.GraphMamba),
         "gps-mamba": _word(models.GPSMamba),
         "gmn": _word(models.GMN),
+        "mp-ssm": _word(models.MPSSM),
     },
     "forecasting": {"a3t-gcn": _word(models.A3TGCN), "t-gcn": _word(models.TGCN)},
 }

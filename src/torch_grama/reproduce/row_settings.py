@@ -17,9 +17,11 @@ SIZES: tuple[tuple[str, tuple[str, ...]], ...] = (
 ENCODINGS: dict[str, dict[str, object]] = {
     "rwse": {"data.rwse": 20},
     "lappe": {"data.lap_pe": 10},
+    "deg": {"data.local_degrees": True},
 }
 GRAMA = "grama-"
 NAIVE = "-naive"
+AGAIN = "-reevaluated"  # the numbers of another evaluation of the same model
 # Backbones with options that have a row of their own.
 VARIANTS: dict[str, dict[str, object]] = {
     "gcn-root": {"model.backbone": "gcn", "model.backbone_options": {"root": True}},
@@ -56,7 +58,7 @@ def settings_of_row(row: str, words: Collection[str]) -> dict[str, object]:
         >>> settings_of_row("grama-gcn+rwse", {"grama"})
         {'model.name': 'grama', 'model.backbone': 'gcn', 'data.rwse': 20}
     """
-    word, *encodings = row.split("+")
+    word, *encodings = row.removesuffix(AGAIN).split("+")
     settings: dict[str, object] = {}
     sizes: dict[str, object] = {}
     if word not in words:
