@@ -145,6 +145,7 @@ def _show(arguments: argparse.Namespace) -> int:
     refuse_missing(arguments.name)
     from torch_grama.cli.loading import LoadingProgress
     from torch_grama.datasets.catalogue import find, is_path, load_with
+    from torch_grama.datasets.errors import escaped
     from torch_grama.datasets.options import parse_options
     from torch_grama.datasets.picture import save_picture
     from torch_grama.datasets.statistics import compare
@@ -169,7 +170,7 @@ def _show(arguments: argparse.Namespace) -> int:
     print_table(table, right=(1, 2))
     for note in (f"Published: {published.source}." if published else "", *task.notes):
         if note:
-            print(f"- {note}")
+            print(f"- {escaped(note)}")
     if picture is not None:
         print(f"Picture: {picture}")
     return 0
@@ -234,7 +235,8 @@ def _say_faults(arguments: argparse.Namespace, error: DatasetFaults) -> int:
         lines.append(f"  and {len(error.faults) - _MOST_FAULTS:,} more")
     remedies = [fault.remedy for fault in error.faults]
     if any(remedies):
-        options = join_options([*arguments.option, *filter(None, remedies)])
+        named = [word for remedy in remedies if remedy for word in remedy.split(" -o ")]
+        options = join_options([*arguments.option, *named])
         what = "With these options it can be read" if all(remedies) else "Options for some of them"
         lines.append(
             f"{what}: {shlex.join(['grama', 'data', 'check', str(arguments.path)])} {options}"

@@ -266,7 +266,7 @@ def _say_notes(arguments: argparse.Namespace, data: GraphTaskData) -> None:
     from torch_grama.datasets.errors import escaped
 
     if not arguments.quiet and not arguments.json and data.licence == "the user's own":
-        for note in data.notes:
+        for note in (*data.notes, *data.warnings):
             print(f"- {escaped(note)}", file=sys.stderr)
 
 

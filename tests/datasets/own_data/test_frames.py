@@ -84,8 +84,21 @@ def test_options_form_and_classes_that_pandas_made_decimal() -> None:
     assert again.graphs[0].x[:, 0].tolist() == [pytest.approx(data.form.nodes[0].fill)] * 12
 
 
+def test_the_index_names_the_nodes_where_no_column_does(tmp_path: Path) -> None:
+    nodes, edges = frames()
+    same(from_frames(nodes.set_index("ID"), edges), from_frames(nodes, edges))
+    by_place = edges.assign(**{"from": [0, 1], "to": [2, 3]})
+    assert from_frames(nodes.drop(columns="ID"), by_place).node_names[:2] == ("0", "1")
+    if "pyarrow" in sys.modules:
+        nodes.set_index("ID").to_parquet(tmp_path / "nodes.parquet")
+        edges.to_parquet(tmp_path / "edges.parquet")
+        same(load_path(tmp_path), from_frames(nodes, edges))
+
+
 def test_faults_of_frames_name_the_row() -> None:
     nodes, edges = frames()
+    with pytest.raises(DatasetError, match="frame of edges names no column 'target', only 'from'"):
+        from_frames(nodes, edges.drop(columns="to"))
     with pytest.raises(DatasetError, match="frame of edges, row 1 names the node '7'"):
         from_frames(nodes, edges.assign(to=[102, 7]))
     with pytest.raises(DatasetError, match=r"frame of nodes, row 2: the cell 'inf' .* 'size'"):

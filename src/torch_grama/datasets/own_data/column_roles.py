@@ -35,6 +35,11 @@ def matching(names: Collection[str], wanted: str) -> list[str]:
     return [name for name in names if name.casefold() == wanted.casefold()]
 
 
+def has_role(names: Collection[str], role: str) -> bool:
+    r"""Whether a column is called as those of a role are."""
+    return any(matching(names, word) for word in _NAMES[role])
+
+
 class Roles:
     r"""Finds columns by what they are for, and keeps what is to be said about it.
 
@@ -55,7 +60,7 @@ class Roles:
         found = [name for word in _NAMES[role] for name in matching(table.columns, word)]
         if len(found) > 1 and found[0] != best:
             raise DatasetError(
-                f"{table.place}, line 1 names both {shown(found[0])} and {shown(found[1])}: say "
+                f"{table.header} names both {shown(found[0])} and {shown(found[1])}: say "
                 f"which is the {role} with `-o {role}={found[0]}`.",
                 remedy=f"{role}={found[0]}",
             )
@@ -79,9 +84,9 @@ class Roles:
             return tuple(map(table.find, self._options.label))
         if len(found) > 1:
             raise DatasetError(
-                f"{table.place}, line 1 names both {shown(found[0])} and {shown(found[1])}: say "
+                f"{table.header} names both {shown(found[0])} and {shown(found[1])}: say "
                 f"which holds the target with `-o label={found[0]} -o ignore={found[1]}`.",
-                remedy=f"label={found[0]}",
+                remedy=f"label={found[0]} -o ignore=[{found[1]}]",
             )
         return (self.need(table, "label"),)
 

@@ -119,8 +119,9 @@ def from_frames(
     r"""Makes a data set of two frames of pandas.
 
     They are read as ``nodes.csv`` and ``edges.csv`` with the same columns would be: a column
-    ``id``, a label column and features; ``source`` and ``target`` (see :func:`load_path`). Nothing
-    is written: a split is made by the seed whenever it is asked for.
+    ``id``, a label column and features; ``source`` and ``target`` (see :func:`load_path`). Without
+    a column ``id``, the index of the frame names the nodes. Nothing is written: a split is made by
+    the seed whenever it is asked for.
 
     Args:
         nodes (pandas.DataFrame): One row a node.

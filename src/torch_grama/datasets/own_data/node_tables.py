@@ -18,6 +18,7 @@ from torch_grama.datasets.own_data.column_roles import (
     EDGE_ROLES,
     NODE_ROLES,
     Roles,
+    has_role,
     matching,
     text_columns,
 )
@@ -87,8 +88,10 @@ def read_table_folder(
 def read_frames(
     nodes: DataFrame, edges: DataFrame, options: Options, form: TableForm | None = None
 ) -> ParsedGraphs:
-    r"""Reads the same from two frames of pandas."""
+    r"""Reads the same from two frames of pandas; without an id, the index names the nodes."""
     check_node_level("The frame of nodes", options)
+    if options.id is None and not has_role(list(map(str, nodes.columns)), "id"):
+        nodes = nodes.rename_axis("id").reset_index()
     return _read_tables(
         None,
         lambda choose: FrameTable(nodes, "The frame of nodes", choose),

@@ -35,13 +35,14 @@ class Table:
     r"""Columns by name, and how to say where a row stands.
 
     Attributes:
-        place: What the table is called in a sentence, in quotes.
+        place: What the table is called in a sentence, a file in quotes.
+        header: What its column names are called.
         columns: The cells of each column, in the order of the table.
         num_rows: How many rows there are.
     """
 
-    def __init__(self, place: str) -> None:
-        self.place = place
+    def __init__(self, place: str, header: str) -> None:
+        self.place, self.header = place, header
         self.columns: dict[str, Cells] = {}
         self.num_rows = 0
 
@@ -63,7 +64,7 @@ class Table:
         hint = f" (is it {shown(near[0])}?)" if near else ""
         found = ", ".join(map(shown, known[:8])) + (", ..." if len(known) > 8 else "")
         raise DatasetError(
-            f"{self.place}, line 1 names no column {shown(name)}{hint}, only {found}: {why}."
+            f"{self.header} names no column {shown(name)}{hint}, only {found}: {why}."
         )
 
     def _check_names(self, names: Sequence[str]) -> None:
@@ -73,9 +74,7 @@ class Table:
         for name in names:
             if not name or name in seen:
                 problem = f"the name {shown(name)} twice" if name else "a column without a name"
-                raise DatasetError(
-                    f"{self.place}, line 1 has {problem}: name each column differently."
-                )
+                raise DatasetError(f"{self.header} has {problem}: name each column differently.")
             seen.add(name)
 
 
@@ -87,7 +86,7 @@ class CsvTable(Table):
     """
 
     def __init__(self, path: Path, choose_text: ChooseText) -> None:
-        super().__init__(f"'{path}'")
+        super().__init__(f"'{path}'", f"'{path}', line 1")
         self._path = path
         self._line = 0
         self._delimiter = ","
@@ -247,7 +246,7 @@ class FrameTable(Table):
     r"""A frame of pandas, read as if it had been written to a CSV file."""
 
     def __init__(self, frame: DataFrame, place: str, choose_text: ChooseText) -> None:
-        super().__init__(place)
+        super().__init__(place, place)
         names = [str(name).strip() for name in frame.columns]
         self._check_names(names)
         self._series: dict[str, Series] = {
@@ -301,6 +300,8 @@ def read_table(path: Path, choose_text: ChooseText) -> Table:
             f"'{path}' is not a whole Parquet file ({type(error).__name__}: "
             f"{shown(reason, 200)[1:-1]}): write it again."
         ) from error
+    if any(frame.index.names):  # pandas keeps a column that was made the index apart
+        frame = frame.reset_index()
     return FrameTable(frame, f"'{path}'", choose_text)
 
 
