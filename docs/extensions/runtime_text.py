@@ -7,7 +7,7 @@ from pathlib import Path
 
 from markdown_text import plain, table
 
-MEASURED = Path(__file__).resolve().parents[2] / "results" / "runtime" / "nvidia-h200.json"
+MEASURED = Path(__file__).resolve().parents[2] / "src/torch_grama/results/runtime/nvidia-h200.json"
 BASELINE = "PyG GCN, cached"
 SHOWN = (
     BASELINE,

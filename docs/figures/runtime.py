@@ -1,4 +1,4 @@
-"""Time and memory against depth, as measured: results/runtime."""
+"""Time and memory against depth, as measured: src/torch_grama/results/runtime."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from figures.ink import Ink
 
 ROOT = Path(__file__).resolve().parents[2]
-MEASURED = ROOT / "results" / "runtime" / "nvidia-h200.json"
+MEASURED = ROOT / "src/torch_grama/results/runtime/nvidia-h200.json"
 PAPER = ROOT / "benchmarks" / "paper_runtime.json"
 SHOWN = {
     "PyG GCN, cached": "--",

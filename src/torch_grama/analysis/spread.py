@@ -157,7 +157,8 @@ def draw_example(
     labels = step_labels(model)
     count = min(len(nodes), max(1, _MAX_NUMBERS // (len(labels) * len(nodes))))
     num_probes, runs = None, max(1, _MAX_WORK // (num_nodes + inputs.edge_index.size(1)))
-    if runs < _EXACT_CHANNELS * len(nodes):
+    channels = inputs.x[0].numel() if inputs.x.is_floating_point() else _EXACT_CHANNELS
+    if runs < min(_EXACT_CHANNELS, channels) * count:
         num_probes = min(8, max(2, runs // 8))
         count = min(count, max(1, runs // num_probes))
     chosen = nodes[:count].tolist()
