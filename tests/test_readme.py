@@ -33,7 +33,7 @@ def run(code: str) -> dict[str, object]:
 
 def test_every_block_is_found():
     assert len(BLOCKS) == README.read_text(encoding="utf-8").count("```python")
-    assert len(BLOCKS) >= 7
+    assert len(BLOCKS) >= 3
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=title)
@@ -46,11 +46,6 @@ def test_block_runs(block, capsys, monkeypatch, tmp_path, one_thread):
     if "loss" in names:
         # below that of a guess, so the loop has trained the model
         assert names["loss"].item() < 0.8 * math.log(names["out"].size(1))
-    if "radius" in names:
-        assert 1 < names["radius"] <= names["bound"] < 2
-    if "growth" in names:
-        assert 0.1 < names["growth"]["auto"] < 1
-        assert names["growth"][None] > 1e10
 
 
 def test_quick_start_is_ten_lines_after_its_imports():
@@ -76,9 +71,17 @@ def test_the_two_commands_are_targets_of_the_makefile():
         assert re.search(rf"^{command}:", makefile, re.MULTILINE)
 
 
-def test_options_and_names_exist():
-    text = README.read_text(encoding="utf-8")
-    table = text.partition("## Options that matter most")[2].partition("\n\nThe docstring")[0]
+def test_links_lead_to_files():
+    links = re.findall(r"\]\(([^)]+)\)", README.read_text(encoding="utf-8"))
+    files = [link for link in links if not link.startswith("http")]
+    assert files
+    assert [link for link in files if not (README.parent / link).is_file()] == []
+
+
+def test_options_and_names_of_the_pages_exist():
+    pages = README.parent / "docs"
+    text = (pages / "backbones.md").read_text(encoding="utf-8")
+    table = text.partition("## Options that matter most")[2]
     cells = " ".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE))
     options = re.findall(r"`(\w+)`", cells)
     parts = re.findall(r"`(\w+)\((\w+)=\)`", cells)
@@ -86,14 +89,9 @@ def test_options_and_names_exist():
     assert set(options) <= set(inspect.signature(GRAMA).parameters)
     for part, option in parts:
         assert option in inspect.signature(getattr(torch_grama, part)).parameters
-    theory = text.partition("where the paper errs")[2].partition("## Licence")[0]
+    theory = (
+        (pages / "theory.md").read_text(encoding="utf-8").partition("the paper errs, in short")[2]
+    )
     functions = re.findall(r"`([a-z]\w+_\w+)`", theory)
     known = {*dir(analysis), "num_blocks", "num_recurrences"}
     assert {name for name in functions if name not in known} == set()
-
-
-def test_links_lead_to_files():
-    links = re.findall(r"\]\(([^)]+)\)", README.read_text(encoding="utf-8"))
-    files = [link for link in links if not link.startswith("http")]
-    assert files
-    assert [link for link in files if not (README.parent / link).is_file()] == []

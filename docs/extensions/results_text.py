@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from markdown_text import code, table
 from torch_grama.report.held_results import HeldNumber, explain_old, gather
 from torch_grama.report.paper_numbers import find_paper_number
+from torch_grama.reproduce.config_files import RESULTS
 
-RESULTS = Path(__file__).resolve().parents[2] / "src" / "torch_grama" / "results"
 HEADER = ["Data", "Model", "Metric", "Validation", "Test", "Runs", "Paper", "Hardware"]
 
 

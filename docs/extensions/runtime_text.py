@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from markdown_text import plain, table
+from torch_grama.reproduce.config_files import RESULTS
 
-MEASURED = Path(__file__).resolve().parents[2] / "src/torch_grama/results/runtime/nvidia-h200.json"
+MEASURED = RESULTS / "runtime" / "nvidia-h200.json"
 BASELINE = "PyG GCN, cached"
 SHOWN = (
     BASELINE,

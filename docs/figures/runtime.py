@@ -1,4 +1,4 @@
-"""Time and memory against depth, as measured: src/torch_grama/results/runtime."""
+"""Time and memory against depth, as measured: results/runtime."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from figures.ink import Ink
+from torch_grama.reproduce.config_files import RESULTS
 
 ROOT = Path(__file__).resolve().parents[2]
-MEASURED = ROOT / "src/torch_grama/results/runtime/nvidia-h200.json"
+MEASURED = RESULTS / "runtime" / "nvidia-h200.json"
 PAPER = ROOT / "benchmarks" / "paper_runtime.json"
 SHOWN = {
     "PyG GCN, cached": "--",

@@ -1,8 +1,6 @@
 """Models by word: entries, options of their own and of all, depths of GRAMA."""
 
 import inspect
-import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -117,14 +115,6 @@ def test_models_share_no_module(word):
     one, other = (build_model(word, 5, 8, 3, 2) for _ in range(2))
     one.eval()
     assert all(part.training for part in other.modules())
-
-
-def test_the_readme_lists_every_word_and_no_other():
-    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    section = text.split("## Models by word")[1].split("```")[0]
-    rows = [row for row in section.splitlines() if row.startswith("| ")]
-    listed = [word for row in rows for word in re.findall(r"`([^`]+)`", row)]
-    assert sorted(listed) == sorted(MODELS)
 
 
 def test_tables_and_loading_agree_on_when_a_model_changed():

@@ -172,11 +172,11 @@ def _keep(runs: Path, results: Path) -> None:
 
 def _renew(readme: Path, results: str | None) -> int:
     from torch_grama.report.held_results import gather
-    from torch_grama.report.readme_table import build_readme_table, replace_table
+    from torch_grama.report.readme_table import renew_table
     from torch_grama.reproduce.config_files import find_results
 
     held, _ = gather([find_results(results)])
     text = readme.read_text(encoding="utf-8")
-    readme.write_text(replace_table(text, build_readme_table(held)), encoding="utf-8")
+    readme.write_text(renew_table(text, held), encoding="utf-8")
     print(f"the table in {readme} is up to date", file=sys.stderr)
     return 0

@@ -12,8 +12,8 @@ BEGIN = "<!-- results: made by `grama results --readme README.md` -->"
 END = "<!-- end of results -->"
 GRAMA = "grama"
 TUNED = "tuned-"
-# they compare GRAMA with itself, or have a table of their own
-LEFT_OUT = ("ablation", "pairs")
+# they compare GRAMA with itself, have a table of their own, or many columns of one kind
+LEFT_OUT = ("ablation", "pairs", "transfer")
 BUDGET = "full"
 NOTHING = (
     "No numbers of the full budget are kept yet: `grama reproduce` and `grama results --keep`."
@@ -26,17 +26,15 @@ def build_readme_table(held: Sequence[HeldNumber]) -> str:
     Among our variants of a data set the one with the best validation score is shown, whatever its
     test score; likewise among the other models. Numbers made before a model changed have a mark.
     Sentences below the table name the data sets on which GRAMA is behind, and the backbones that
-    alone, plain or tuned, are ahead of GRAMA around them. Ablations, which compare GRAMA with
-    itself, and matched pairs, which have a table of their own, are left out. Without any number it
-    is a sentence that says so.
+    alone, plain or tuned, are ahead of GRAMA around them. Ablations, matched pairs and the
+    task of carrying a value are left out. Without any number it is a sentence that says so.
 
     Args:
         held (sequence of HeldNumber): Our numbers; those of the full budget count.
     """
     lines = [
-        "| data | metric | GRAMA, ours | its variant | best other model, ours | paper's GRAMA | "
-        "runs | hardware |",
-        "|---|---|---|---|---|---|---|---|",
+        "| data | metric | GRAMA, ours | its variant | best other model, ours | paper's GRAMA |",
+        "|---|---|---|---|---|---|",
     ]
     cells = {
         (n.suite, n.data): n.metric
@@ -61,7 +59,7 @@ def build_readme_table(held: Sequence[HeldNumber]) -> str:
             *(data, f"{scale.label} {scale.arrow}"),
             *((grama.text, grama.model) if grama else ("not run", "-")),
             f"{other.text} ({other.model})" if other else "not run",
-            *(_paper(suite, data, metric), str(len(found[0].runs)), found[0].runs[0].hardware),
+            _paper(suite, data, metric),
         ]
         lines.append(f"| {' | '.join(texts)} |")
     if old := explain_old(printed):
@@ -73,12 +71,12 @@ def build_readme_table(held: Sequence[HeldNumber]) -> str:
     return "\n".join(lines)
 
 
-def replace_table(text: str, table: str) -> str:
+def renew_table(text: str, held: Sequence[HeldNumber]) -> str:
     r"""Puts the table between its two markers.
 
     Args:
         text (str): A text with the markers.
-        table (str): The table.
+        held (sequence of HeldNumber): Our numbers.
 
     Raises:
         ValueError: If a marker is missing.
@@ -87,7 +85,7 @@ def replace_table(text: str, table: str) -> str:
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"Expected the lines '{BEGIN}' and '{END}' in the text")
-    return f"{before}{BEGIN}\n{table}\n{END}{after}"
+    return f"{before}{BEGIN}\n{build_readme_table(held)}\n{END}{after}"
 
 
 def _by_number(suite: str, data: str) -> tuple[str, str, int]:
