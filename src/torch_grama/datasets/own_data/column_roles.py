@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 
 from torch_grama.datasets.errors import DatasetError, shown
 from torch_grama.datasets.options import Options
@@ -30,14 +30,9 @@ def text_columns(roles: Sequence[str], options: Options, columns: Sequence[Colum
     return lambda names: {name for name in names if name.casefold() in wanted}
 
 
-def matching(names: Collection[str], wanted: str) -> list[str]:
-    r"""Returns the names that are a word but for upper and lower case."""
-    return [name for name in names if name.casefold() == wanted.casefold()]
-
-
-def has_role(names: Collection[str], role: str) -> bool:
+def has_role(names: Iterable[str], role: str) -> bool:
     r"""Whether a column is called as those of a role are."""
-    return any(matching(names, word) for word in _NAMES[role])
+    return any(name.casefold() in _NAMES[role] for name in names)
 
 
 class Roles:
@@ -57,7 +52,7 @@ class Roles:
         if given is not None:
             return table.find(given)
         best = _NAMES[role][0]
-        found = [name for word in _NAMES[role] for name in matching(table.columns, word)]
+        found = [name for word in _NAMES[role] for name in table.alike(word)]
         if len(found) > 1 and found[0] != best:
             raise DatasetError(
                 f"{table.header} names both {shown(found[0])} and {shown(found[1])}: say "
@@ -77,7 +72,7 @@ class Roles:
         r"""Returns the columns of the target; none is a feature, whether it is read or not."""
         usual = _NAMES["label"][:2]
         wanted = self._options.label or usual
-        found = [name for word in wanted for name in matching(table.columns, word)]
+        found = [name for word in wanted for name in table.alike(word)]
         if not self._options.targets:
             return tuple(found)
         if self._options.label:

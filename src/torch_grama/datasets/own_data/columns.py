@@ -116,8 +116,9 @@ class ColumnReader:
             value = read_number(word)
             if value is not None:
                 cells = np.where(cells == np.float32(value), np.float32(np.nan), cells)
-        for row in np.flatnonzero(np.isinf(cells))[:1]:
-            raise self._fault(name, int(row), "is not finite")
+        endless = np.isinf(cells)
+        if endless.any():
+            raise self._fault(name, int(endless.argmax()), "is not finite")
         return cells
 
     def _fault(self, name: str, row: int, fault: str, more: str = "") -> DatasetError:

@@ -19,7 +19,6 @@ from torch_grama.datasets.own_data.column_roles import (
     NODE_ROLES,
     Roles,
     has_role,
-    matching,
     text_columns,
 )
 from torch_grama.datasets.own_data.columns import Decisions, TableFeatures
@@ -90,7 +89,7 @@ def read_frames(
 ) -> ParsedGraphs:
     r"""Reads the same from two frames of pandas; without an id, the index names the nodes."""
     check_node_level("The frame of nodes", options)
-    if options.id is None and not has_role(list(map(str, nodes.columns)), "id"):
+    if options.id is None and not has_role(map(str, nodes.columns), "id"):
         nodes = nodes.rename_axis("id").reset_index()
     return _read_tables(
         None,
@@ -123,7 +122,7 @@ def _read_tables(
     if form is None:
         for name in dict.fromkeys((*options.ignore, *options.words, *options.numbers)):
             with faults:
-                if not matching(edges.columns, name):
+                if not edges.alike(name):
                     nodes.find(name)
     reader = _GraphReader(options, form, faults)
     parsed = reader.read(path, nodes, edges)
@@ -241,7 +240,8 @@ class _GraphReader:
                 ends.append(_find(number, table, _texts(table, str(taken[-1]))) if names else [])
         weight = self._roles.find(table, "weight")
         weights: tuple[Column, NDArray[np.float32]] | None = None
-        if weight and table.num_rows and not matching(self._options.ignore, weight):
+        ignored = {name.casefold() for name in self._options.ignore}
+        if weight and table.num_rows and weight.casefold() not in ignored:
             learner = ColumnLearner(table, self._options, self._faults, self._decisions)
             with self._faults:
                 weights = learner.read_number(weight)

@@ -45,6 +45,7 @@ class Table:
         self.place, self.header = place, header
         self.columns: dict[str, Cells] = {}
         self.num_rows = 0
+        self._alike: dict[str, list[str]] = {}
 
     def where(self, row: int) -> str:
         r"""Says where a row stands."""
@@ -54,9 +55,16 @@ class Table:
         r"""Returns the cells of columns as text, also of those that were read as numbers."""
         raise NotImplementedError
 
+    def alike(self, word: str) -> list[str]:
+        r"""Returns the columns that are called so, but for upper and lower case."""
+        if not self._alike:
+            for name in self.columns:
+                self._alike.setdefault(name.casefold(), []).append(name)
+        return self._alike.get(word.casefold(), [])
+
     def find(self, name: str, why: str = "add or rename it") -> str:
         r"""Returns the name of a column that must be there; upper and lower case do not matter."""
-        alike = [known for known in self.columns if known.casefold() == name.casefold()]
+        alike = self.alike(name)
         if name in self.columns or len(alike) == 1:
             return name if name in self.columns else alike[0]
         known = list(self.columns)
