@@ -96,6 +96,7 @@ def train(word: str, data: GraphTaskData, folder) -> list[float]:
     return losses.values
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("word", MODELS)
 def test_it_learns_classes_of_nodes(word, tmp_path):
     losses = train(word, node_task(reads_series_alone(word)), tmp_path)

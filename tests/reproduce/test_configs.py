@@ -64,6 +64,7 @@ def settings_of(result: Path) -> dict[str, object]:
     return used
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("result", KEPT, ids=lambda path: "/".join(path.parent.parts[-4:]))
 def test_a_file_states_what_its_result_was_made_with(result):
     stated = read_file(config_of(result))
