@@ -131,3 +131,26 @@ def test_the_race_finds_the_model_that_sees_what_matters(data, tmp_path, monkeyp
     settings = SETTINGS | {"data.name": "neighbours.pt", "trainer.max_epochs": 30}
     outcome = run_race(settings, load("./neighbours.pt"), tmp_path / "run", 120.0)
     assert outcome.settings["model.name"] == "gcn"
+
+
+def test_a_stopped_race_of_folds_is_resumed_by_command(data, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(race, "MODELS", ("gcn",))
+    monkeypatch.setattr(race, "ways_to_regularise", lambda data: [{}])
+    experiment, calls = race.run_experiment, []
+
+    def stop_once(*args, **options):
+        calls.append(args)
+        if len(calls) == 2:
+            raise RunInterrupted(args[1], 130)
+        return experiment(*args, **options)
+
+    monkeypatch.setattr(race, "run_experiment", stop_once)
+    words = ["--trainer.max_epochs", "3", "--trainer.accelerator", "cpu", "--quiet"]
+    assert main(["train", "--data", "data", "--folds", "0", "--run", "run", *words]) == 130
+    assert main(["train", "--data", "data", "--run", "run", *words]) == 2
+    assert main(["info", "run"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("grama train --resume run") == 3
+    assert main(["train", "--resume", "run", "--quiet"]) == 0
+    assert (tmp_path / "run" / "fold-0" / "result.json").is_file()
+    assert "fold 0" in capsys.readouterr().out
