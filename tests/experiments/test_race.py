@@ -9,10 +9,11 @@ from torch_geometric.data import Data
 
 from torch_grama.cli import main
 from torch_grama.datasets import load
-from torch_grama.experiments import race
+from torch_grama.experiments import make_config, race
 from torch_grama.experiments.config import ConfigError
+from torch_grama.experiments.data_facts import DataFacts
 from torch_grama.experiments.race import is_racing, read_race, run_race, ways_to_regularise
-from torch_grama.experiments.run import RunInterrupted
+from torch_grama.experiments.run import RunInterrupted, build_task
 
 MODELS = ("gcn", "grama-gcn")
 SETTINGS = {"data.name": "data", "trainer.accelerator": "cpu", "trainer.max_epochs": 6}
@@ -154,3 +155,9 @@ def test_a_stopped_race_of_folds_is_resumed_by_command(data, tmp_path, monkeypat
     assert main(["train", "--resume", "run", "--quiet"]) == 0
     assert (tmp_path / "run" / "fold-0" / "result.json").is_file()
     assert "fold 0" in capsys.readouterr().out
+
+
+def test_rows_of_length_one_are_asked_for_by_word(data):
+    config = make_config(SETTINGS | {"data.standardize": "rows"}, data=data)
+    scale = build_task(config, DataFacts.of(data), data).model.node_scale
+    assert scale(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).norm(dim=1).tolist() == [1.0, 0.0]
