@@ -52,7 +52,7 @@ LAZY_LIBRARIES = {
     "datasets": {"rdkit", "ogb", "matplotlib", "rich", "pandas", "pyarrow"},
     "training": {"rich"},
     "report": {"jinja2", "markupsafe"},
-    "runs": {"rich", "yaml"},
+    "runs": {"filelock", "rich", "yaml"},
     "cli": {"jinja2", "matplotlib", "rich", "yaml"},
 }
 # What single files may load besides.

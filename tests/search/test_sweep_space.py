@@ -101,7 +101,7 @@ def test_files_that_are_no_space(tmp_path):
     with pytest.raises(ConfigError, match="describes no space"):
         read_space(path)
     path.write_text("space: !!python/object/apply:os.getcwd []\n")
-    with pytest.raises(ConfigError, match="no valid YAML of plain data"):
+    with pytest.raises(ConfigError, match="asks for an object to be made"):
         read_space(path)
     path.write_text("space: {a: {grit: [1]}}\n")
     with pytest.raises(ConfigError, match=r"space\.yaml"):

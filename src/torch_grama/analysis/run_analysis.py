@@ -23,6 +23,7 @@ from torch_grama.analysis.records import read_record
 from torch_grama.analysis.smoothness import Smoothness, smoothness_if_any
 from torch_grama.analysis.spread import ExampleGraph, draw_example
 from torch_grama.runs.atomic_file import write_atomically
+from torch_grama.runs.safe_files import read_plain
 
 SCHEMA_VERSION = 3
 
@@ -205,7 +206,7 @@ def read_analysis(path: str | os.PathLike[str]) -> Analysis:
         ValueError: If the file is no analysis, or one of another version.
     """
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(read_plain(Path(path)))
         version = content.get("schema_version") if isinstance(content, dict) else None
         if version != SCHEMA_VERSION:
             raise ValueError(f"version {version}")

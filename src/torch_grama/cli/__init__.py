@@ -21,7 +21,7 @@ from torch_grama.cli import (
     train,
     watch,
 )
-from torch_grama.cli.errors import quiet_pipe
+from torch_grama.cli.errors import prompt_end, quiet_pipe
 from torch_grama.cli.parser import CommandParser
 
 _COMMANDS = (
@@ -50,8 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     # read as torch is loaded: a thread that waits soon leaves its core to whoever has work
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    parser = build_parser()
-    with quiet_pipe():
+    with prompt_end(), quiet_pipe():
+        parser = build_parser()
         arguments = parser.parse_args(argv)
         if not hasattr(arguments, "run"):
             parser.print_help(sys.stdout)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torch_grama.cli.errors import say
+from torch_grama.cli.errors import raise_interrupts, say
 from torch_grama.cli.parser import Commands, whole_number
 
 if TYPE_CHECKING:
@@ -116,6 +116,7 @@ def _train(runs: Sequence[PlannedRun], labels: dict[str, str], jobs: int) -> int
     missing = [run for run in runs if not run.is_finished]
     print(f"{len(runs)} runs, {len(runs) - len(missing)} of them done", file=sys.stderr)
     failures = []
+    raise_interrupts()
     outcomes = run_in_processes(missing, jobs) if jobs > 1 else run_one_by_one(missing, "json")
     with progress_board(runs, sys.stderr, labels.__getitem__):
         for count, (run, outcome) in enumerate(outcomes, start=1):

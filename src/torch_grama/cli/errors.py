@@ -5,9 +5,15 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from torch_grama.runs.memory import is_out_of_memory
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -39,6 +45,7 @@ _STATUS = {
     "NonFiniteLossError": 1,
     "TrainingProcessError": 1,
 }
+_USUAL: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 _NOBODY_READS = 128 + 13
 """What a program exits with that SIGPIPE ended."""
 
@@ -101,6 +108,41 @@ def quiet_pipe() -> Iterator[None]:
         sys.exit(_NOBODY_READS)
 
 
+@contextmanager
+def prompt_end() -> Iterator[None]:
+    r"""Ends the process at once, with one sentence, when it gets SIGTERM or Ctrl-C.
+
+    Nothing is raised, which libraries that are being loaded would not survive; whatever was
+    written is whole. What must end in another way, such as a training run, handles signals itself
+    as long as it runs.
+    """
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number, usual in _USUAL.items():
+            if signal.getsignal(number) is usual:  # what others handle or ignore stays so
+                before[number] = signal.signal(number, _end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def raise_interrupts() -> None:
+    r"""Lets Ctrl-C raise :class:`KeyboardInterrupt` from here on, and SIGTERM act as usual, for a
+    command that has processes of its own to end.
+    """
+    for number, usual in _USUAL.items():
+        if signal.getsignal(number) is _end:
+            signal.signal(number, usual)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    show_cursor = b"\x1b[?25h" if os.isatty(2) else b""
+    os.write(2, show_cursor + b"grama: interrupted.\n")
+    os._exit(128 + number)
+
+
 def _explain(error: Exception, mistakes: tuple[type[Exception], ...]) -> int:
     """Says what happened; an error of our own making is raised."""
     names = [kind.__name__ for kind in type(error).__mro__]
@@ -109,7 +151,7 @@ def _explain(error: Exception, mistakes: tuple[type[Exception], ...]) -> int:
     for name in names:
         if name in _STATUS:
             return say(error, _STATUS[name])
-    if "OutOfMemoryError" in names or isinstance(error, MemoryError):
+    if is_out_of_memory(error):
         return say(
             "out of memory: lower trainer.batch_size, model.hidden_channels or model.seq_len, set "
             "model.recompute true, or take subgraphs with `--trainer.loader subgraphs`",

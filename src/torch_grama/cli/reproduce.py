@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torch_grama.cli.errors import say
+from torch_grama.cli.errors import raise_interrupts, say
 from torch_grama.cli.parser import Commands, whole_number
 from torch_grama.cli.tables import output_width
 
@@ -239,6 +239,7 @@ def _run_missing(title: str, runs: Sequence[PlannedRun], arguments: argparse.Nam
 
     tell(f"{title}: {len(runs)} runs, {len(runs) - len(missing)} of them done")
     failures = 0
+    raise_interrupts()
     try:
         for count, (run, outcome) in enumerate(_outcomes(missing, arguments), start=1):
             if isinstance(outcome, Exception):

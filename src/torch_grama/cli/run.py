@@ -149,7 +149,7 @@ def _info(arguments: argparse.Namespace) -> int:
             text = f"{value:.4g}" if isinstance(value, float) else text
             rows.append([name.replace("_", " "), text])
     if isinstance(last, dict) and last:
-        shown = ", ".join(f"{name} {float(value):.4g}" for name, value in last.items() if value)
+        shown = ", ".join(f"{name} {_short(value)}" for name, value in last.items() if value)
         rows.append(["last epoch", shown])
     if isinstance(hardware, dict):
         rows.append(["hardware", ", ".join(map(str, hardware.values()))])
@@ -157,6 +157,13 @@ def _info(arguments: argparse.Namespace) -> int:
     if facts["state"] == "unfinished":
         print(f"\nFinish it with `grama train --resume {arguments.folder}`.")
     return 0
+
+
+def _short(text: str) -> str:
+    try:
+        return f"{float(text):.4g}"
+    except ValueError:  # written by someone else
+        return ascii(text)[:40]
 
 
 def _export(arguments: argparse.Namespace) -> int:

@@ -50,6 +50,7 @@ examples:
   grama train --data cora --folds all --run runs/cora
   grama train --config hetero/minesweeper-grama-gcn
   grama train --resume runs/cora
+  grama train --resume runs/cora --trainer.max_epochs 1000
 """
 
 
@@ -59,7 +60,7 @@ def add_to(commands: Commands) -> None:
         "train",
         help="train a model on a data set or your own files, or resume a run",
         usage="grama train --data NAME_OR_PATH [--model WORD] [options] [--SECTION.SETTING VALUE]"
-        "\n       grama train --resume RUN",
+        "\n       grama train --resume RUN [--trainer.max_epochs N]",
         description="Trains a model, keeps the weights of the best validation epoch, and evaluates "
         "them once on test.",
         epilog=_EPILOG,
@@ -223,14 +224,16 @@ def _resume(arguments: argparse.Namespace, given: Mapping[str, object]) -> int:
     from torch_grama.experiments.run import load_config, run_experiment
     from torch_grama.runs.result import Result
     from torch_grama.runs.run_folder import RunFolder
+    from torch_grama.training.origin import FREE
 
-    if given or arguments.config or arguments.folder is not None or arguments.folds is not None:
-        words = [*given, *(["config"] if arguments.config else [])] or ["run"]
-        raise ConfigError(
-            f"Expected nothing beside '--resume' (got '{words[0]}'): a run goes on with the "
-            f"settings it was started with; start a new one for others"
-        )
     folder = arguments.resume
+    words = [name for name in given if name not in FREE or is_folds_folder(folder)]
+    if words or arguments.config or arguments.folder is not None or arguments.folds is not None:
+        words += ["config"] if arguments.config else ["run"]
+        raise ConfigError(
+            f"Expected nothing beside '--resume' but {', '.join(FREE)} (got '{words[0]}'): a run "
+            f"goes on with the settings it was started with; start a new one for others"
+        )
     if is_racing(folder) and not is_folds_folder(folder):
         begun = read_race(folder)
         with LoadingProgress(silent=arguments.quiet or arguments.json) as progress:
@@ -246,7 +249,7 @@ def _resume(arguments: argparse.Namespace, given: Mapping[str, object]) -> int:
             print(f"The run '{folder}' is finished: there is nothing to do.", file=sys.stderr)
         _print_result(arguments, Result.load(run.result), folder)
         return 0
-    config = load_config(folder)
+    config = load_config(folder, given)
     with LoadingProgress(silent=arguments.quiet or arguments.json) as progress:
         result = run_experiment(
             config, folder, resume=True, report=_report(arguments), data_report=progress.report

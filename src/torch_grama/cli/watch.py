@@ -7,7 +7,7 @@ import errno
 import sys
 from pathlib import Path
 
-from torch_grama.cli.errors import say
+from torch_grama.cli.errors import raise_interrupts, say
 from torch_grama.cli.parser import Commands
 
 PORT = 8765
@@ -54,6 +54,7 @@ def _watch(arguments: argparse.Namespace) -> int:
         )
     with server:
         print(f"{server.address}  shows {server.runs.root}; end it with Ctrl-C", flush=True)
+        raise_interrupts()
         try:
             server.serve_forever()
         except KeyboardInterrupt:

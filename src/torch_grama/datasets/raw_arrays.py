@@ -8,6 +8,7 @@ import io
 import json
 import lzma
 import pickle
+import stat
 import struct
 import tarfile
 import zipfile
@@ -22,7 +23,11 @@ import torch
 from numpy.typing import NDArray
 
 from torch_grama.datasets.errors import DatasetError, UnsafePickleError
+from torch_grama.runs.memory import free_memory
+from torch_grama.runs.words import format_bytes
 
+_SLACK = 2**28
+"""Bytes that a file may stand for beyond those it has: what compression saves on small data."""
 Array: TypeAlias = NDArray[np.generic]
 DAMAGE = (
     *(OSError, EOFError, ValueError, KeyError, IndexError, TypeError, AttributeError),
@@ -47,6 +52,40 @@ def reading(path: Path | str, expected: str) -> Iterator[None]:
             f"Expected '{path}' to be {expected} (got: {reason[:200]}); remove it and fetch it "
             "again"
         ) from error
+
+
+def check_size(path: Path, held: int = 0) -> None:
+    r"""Refuses a file, or a folder of files, that takes more memory than there is or than it has
+    any reason to: a few bytes can say that they stand for many.
+
+    Args:
+        path (Path): The file or folder.
+        held (int, optional): Bytes of what is made of it, as it says itself. (default: :obj:`0`)
+
+    Raises:
+        DatasetError: It takes too much, or is neither a plain file nor a folder.
+    """
+    try:
+        files = list(path.iterdir()) if path.is_dir() else [path]
+        facts = [file.stat() for file in files]
+    except OSError as error:
+        raise DatasetError(
+            f"Cannot read '{path}' ({error.strerror}): check the path and its permissions."
+        ) from error
+    if not path.is_dir() and not stat.S_ISREG(facts[0].st_mode):
+        raise DatasetError(f"'{path}' is no plain file: copy what it holds into one.")
+    stored = sum(fact.st_size for fact in facts)
+    if held > stored + _SLACK:
+        raise DatasetError(
+            f"'{path}' has {format_bytes(stored)} and stands for {format_bytes(held)}, which is no "
+            f"data but a repetition: store every number, without compression."
+        )
+    free = free_memory()
+    if free is not None and max(stored, held) > free:
+        raise DatasetError(
+            f"'{path}' takes at least {format_bytes(max(stored, held))} of memory and "
+            f"{format_bytes(free)} are free: take a larger machine, or a part of the data."
+        )
 
 
 def read_npz(path: Path, names: Sequence[str]) -> dict[str, Array]:

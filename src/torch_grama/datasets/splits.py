@@ -15,6 +15,7 @@ from torch_grama.datasets.file_lock import file_lock
 from torch_grama.datasets.raw_arrays import Array
 from torch_grama.datasets.task_data import Fold
 from torch_grama.runs.atomic_file import write_atomically
+from torch_grama.runs.safe_files import read_plain
 
 Fractions = tuple[float, float, float]
 DEFAULT_FRACTIONS: Fractions = (0.6, 0.2, 0.2)
@@ -165,7 +166,7 @@ def stored_split(
 
 def _read(path: Path, items: str) -> dict[str, object]:
     try:
-        table = json.loads(path.read_bytes())
+        table = json.loads(read_plain(path))
     except FileNotFoundError:
         return {}
     except OSError as error:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 Level = Literal["node", "graph"]
+EncodingKind = Literal["none", "float", "categorical", "ogb_atom", "ogb_bond"]
 Kind = Literal["classification", "multilabel", "regression", "forecast"]
 
 
@@ -61,7 +62,7 @@ class FeatureEncoding:
         sizes: Number of categories of each column; empty unless categorical.
     """
 
-    kind: Literal["none", "float", "categorical", "ogb_atom", "ogb_bond"]
+    kind: EncodingKind
     num_columns: int
     sizes: tuple[int, ...] = ()
 

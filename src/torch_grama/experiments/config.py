@@ -111,6 +111,10 @@ class RunConfig:
     seed: int = 0
     test: bool = True
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**63:
+            raise ConfigError(f"Expected 'seed' to be between 0 and 2^63 - 1 (got {self.seed})")
+
     @classmethod
     def from_settings(cls, settings: Settings) -> RunConfig:
         r"""Makes a configuration of checked values under dotted names.
@@ -139,6 +143,16 @@ class RunConfig:
             seed=int(str(settings.get("seed", 0))),
             test=settings.get("test", True) is not False,
         )
+
+    def to_settings(self) -> dict[str, object]:
+        r"""Returns the values under dotted names."""
+        settings: dict[str, object] = {}
+        for section, content in self.to_dict().items():
+            if isinstance(content, dict):
+                settings |= {f"{section}.{name}": value for name, value in content.items()}
+            else:
+                settings[section] = content
+        return settings
 
     def to_dict(self) -> dict[str, object]:
         r"""Returns the values as nested plain data, in the layout of a configuration file."""

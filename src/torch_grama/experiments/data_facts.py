@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from torch_grama.datasets import (
     RWSE,
@@ -20,12 +20,14 @@ from torch_grama.datasets import (
     TableForm,
     load,
 )
+from torch_grama.datasets.raw_arrays import fingerprint
 from torch_grama.datasets.storage import Report
-from torch_grama.datasets.task_data import Kind, Level
+from torch_grama.datasets.task_data import EncodingKind, Kind, Level
 from torch_grama.datasets.transforms import Transform
 from torch_grama.experiments.config import ConfigError, DataConfig
 from torch_grama.runs.atomic_file import write_atomically
-from torch_grama.runs.run_folder import RunError
+from torch_grama.runs.run_folder import FACTS, LIMITS, RunError
+from torch_grama.runs.safe_files import read_plain
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,31 @@ class DataFacts:
             form=data.form,
         )
 
+    def fingerprint(self) -> str:
+        r"""A hash of them."""
+        return fingerprint([json.dumps(asdict(self))])
+
+    def _check(self) -> None:
+        """Raises where a value cannot be, or is a size that no model is built for."""
+        encodings = (self.node_encoding, self.edge_encoding)
+        sizes = [self.num_outputs, self.seq_len, self.pe_channels]
+        for encoding in encodings:
+            sizes += [encoding.num_columns, *encoding.sizes]
+        words = (*self.class_names, *self.feature_names, self.metric.name)
+        if (
+            any(type(size) is not int or not 0 <= size <= _LARGEST for size in sizes)
+            or any(type(word) is not str for word in words)
+            or type(self.num_graphs) is not int
+            or type(self.mean_nodes) not in (int, float)
+            or type(self.has_edge_weight) is not bool
+            or type(self.metric.higher_is_better) is not bool
+            or type(self.parameter_budget) not in (int, type(None))
+            or self.level not in get_args(Level)
+            or self.kind not in get_args(Kind)
+            or any(encoding.kind not in get_args(EncodingKind) for encoding in encodings)
+        ):
+            raise ValueError("a value is of another kind")
+
     def save(self, path: Path) -> None:
         r"""Writes them as JSON.
 
@@ -120,7 +147,7 @@ class DataFacts:
             RunError: The file is missing or damaged.
         """
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = json.loads(read_plain(path, LIMITS[FACTS]))
             content["metric"] = Metric(**content["metric"])
             for name in ("node_encoding", "edge_encoding"):
                 encoding = content[name]
@@ -137,12 +164,17 @@ class DataFacts:
                     tuple(map(_column, form["edges"])),
                     None if weight is None else _column(weight),
                 )
-            return cls(**content)
-        except (OSError, ValueError, TypeError, KeyError) as error:
+            facts = cls(**content)
+            facts._check()
+            return facts
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise RunError(
                 f"'{path}' cannot be read ({error}): the run is damaged, start it again with "
                 f"`grama train --config {path.parent / 'config.yaml'}`"
             ) from error
+
+
+_LARGEST = 1_000_000
 
 
 def load_data(
@@ -168,6 +200,8 @@ def load_data(
     if config.lap_pe:
         transforms.append(LapPE(config.lap_pe))
     options = {name: _as_option(value) for name, value in config.options.items()}
+    for name in {"name", "root", "transforms", "report"}.intersection(options):
+        raise ConfigError(f"There is no option '{name}' of a data set (got 'data.options.{name}')")
     try:
         data = load(
             config.name,

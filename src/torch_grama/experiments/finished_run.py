@@ -13,6 +13,8 @@ from torch_grama.experiments.run import build_task, load_config
 from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.training import GraphTask, evaluate, evaluation_loader, load_weights
 from torch_grama.training.evaluate import choose_device
+from torch_grama.training.fit import read_best
+from torch_grama.training.origin import ORIGIN, Origin, hash_data
 
 WEIGHTS = "model.safetensors"
 """What exported weights are called."""
@@ -27,12 +29,14 @@ class LoadedRun:
         config: Its settings.
         facts: What its data is like.
         task: The model with the weights of the best epoch.
+        values: A hash of the data it was trained on; empty if that is not known.
     """
 
     folder: RunFolder
     config: RunConfig
     facts: DataFacts
     task: GraphTask
+    values: str = ""
 
 
 def load_run(folder: str | Path) -> LoadedRun:
@@ -48,18 +52,18 @@ def load_run(folder: str | Path) -> LoadedRun:
     run = RunFolder(folder)
     config = load_config(folder)
     facts = DataFacts.load(run.facts)
-    exported = run.path / WEIGHTS
-    if not run.best.is_file() and not exported.is_file():
-        raise RunError(
-            f"'{run.path}' has no weights yet: go on with `grama train --resume {run.path}`"
-        )
     task = build_task(config, facts)
-    if run.best.is_file():
-        load_weights(task, run.best)
-    else:
+    exported, origin = run.path / WEIGHTS, None
+    if exported.is_file() and not run.best.exists():
         load_exported_weights(task, exported)
+    else:
+        weights, path = read_best(run)
+        origin = weights.get(ORIGIN)
+        Origin(config.to_settings(), facts=facts.fingerprint()).follow(weights, run.path)
+        load_weights(task, weights, path)
     task.eval()
-    return LoadedRun(run, config, facts, task)
+    values = str(origin.get("values", "")) if isinstance(origin, dict) else ""
+    return LoadedRun(run, config, facts, task, values)
 
 
 def load_exported_weights(task: GraphTask, path: Path) -> None:
@@ -103,7 +107,8 @@ def evaluate_run(
     """
     run = load_run(folder)
     data = load_data(run.config.data, report)
-    if DataFacts.of(data) != run.facts:
+    values = run.values and hash_data(data, run.config.data.fold)
+    if DataFacts.of(data) != run.facts or values != run.values:
         raise RunError(
             f"The data '{data.name}' is not what the run '{run.folder.path}' was trained on: "
             f"restore it, or use `grama predict` for other data"

@@ -15,6 +15,7 @@ from torch_grama.experiments.run import load_config, run_experiment, save_config
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.result import Result, deviation, to_json
 from torch_grama.runs.run_folder import RunError, RunFolder
+from torch_grama.runs.safe_files import read_plain
 from torch_grama.training.progress import Reporter, ReportName
 
 FOLDS = "folds.json"
@@ -120,8 +121,9 @@ def resume_folds(folder: str | Path, *, report: ReportName | Reporter = "auto") 
     """
     folder = Path(folder)
     try:
-        folds = [int(fold) for fold in json.loads((folder / FOLDS).read_text())["folds"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        content = json.loads(read_plain(folder / FOLDS, 1_000_000))
+        folds = [int(fold) for fold in content["folds"]]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RunError(
             f"'{folder / FOLDS}' cannot be read ({error}): start the runs again"
         ) from error

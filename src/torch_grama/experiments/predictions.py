@@ -136,7 +136,8 @@ def predict_run(
         The table: every node of a node task, every graph of a graph task.
 
     Raises:
-        RunError: There is no run, it has no weights, or the data does not fit it.
+        RunError: There is no run, it has no weights, the data does not fit it, or its outputs
+            are no numbers.
         ConfigError: The output's ending is unknown.
         DatasetError: The data is not there or cannot be used.
     """
@@ -150,6 +151,13 @@ def predict_run(
         warnings.warn(sentence, stacklevel=2)
     settings = run.config.trainer
     outputs = predict(run.task, prediction_loader(data, settings), device=choose_device(settings))
+    odd = (~outputs.isfinite()).reshape(len(outputs), -1).any(dim=1).nonzero().flatten()
+    if len(odd):
+        raise RunError(
+            f"The model of '{folder}' gives no numbers for {len(odd):,} of {len(outputs):,} rows "
+            f"(the first is {int(odd[0])}), so that nothing is written: look for extreme values in "
+            f"the data, or train again with a lower learning rate"
+        )
     predictions = make_table(
         outputs, run.facts, data, run.config.data.fold if with_labels else None
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from torch_grama.experiments.config import ConfigError, RunConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.environment import describe_environment, is_older
 from torch_grama.experiments.models import count_parameters
-from torch_grama.experiments.settings import ENVIRONMENT, check_settings, read_file
+from torch_grama.experiments.settings import ENVIRONMENT, check_settings, flatten, read_sections
 from torch_grama.experiments.trivial_references import trivial_references
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.description import name_model
@@ -37,6 +37,7 @@ from torch_grama.training import (
     fit,
 )
 from torch_grama.training.evaluate import choose_device
+from torch_grama.training.origin import Origin, compare_settings, hash_data
 from torch_grama.training.progress import FitStart, ReportName, build_reporter
 
 # Numbers in the output of a layer up to which a second thread wins next to nothing, and loses much
@@ -101,7 +102,7 @@ def run_experiment(
     Raises:
         ConfigError: A setting cannot be.
         DatasetError: The data is not there or cannot be used.
-        RunError: The folder is not usable.
+        RunError: The folder is not usable, or its run was started with other settings or data.
         RunInterrupted: The run was asked to stop; if that was in its last epoch, its result is
             there.
     """
@@ -110,6 +111,8 @@ def run_experiment(
     run = RunFolder(folder)
     if resume:
         run.check()
+        before = load_config(run.path)
+        compare_settings(before.to_settings(), config.to_settings(), run.path)
         if run.is_finished:
             return Result.load(run.result)
     else:
@@ -129,14 +132,9 @@ def run_experiment(
             raise ConfigError(str(error)) from error
         if device.type == "cpu":
             during_run.enter_context(threads_for(num_nodes, config.model.hidden_channels))
-        if resume:
-            if DataFacts.load(run.facts) != facts:
-                raise RunError(
-                    f"The data '{config.data.name}' is not what the run '{run.path}' was started "
-                    f"with: restore it, or start a new run"
-                )
-        else:
+        if not run.has_state:  # nothing of it depends on the data yet
             facts.save(run.facts)
+        if not resume or before != config:
             save_config(config, run.config)
         watchers = []
         if log_coefficients and CoefficientCallback.fits(task.model):
@@ -153,16 +151,21 @@ def run_experiment(
                     name_model(config.model.name, config.model.options),
                 ),
                 callbacks=watchers,
+                origin=Origin(
+                    config.to_settings(), hash_data(data, config.data.fold), facts.fingerprint()
+                ),
             )
         except ValueError as error:
             raise ConfigError(str(error)) from error
+        if resume:
+            facts.save(run.facts)  # those of the checkpoint, whatever was there
         if not outcome.is_finished:
             raise RunInterrupted(run.path, outcome.exit_code)
         if not outcome.best_epoch:
             raise RunError(
                 f"Validation {outcome.metric} of '{run.path}' never was a number, so that no epoch "
-                f"could be selected and the run is not finished: use a validation part on which "
-                f"the metric exists (a ranking needs both classes), or another metric"
+                f"could be selected and the run is not finished: train again with a lower learning "
+                f"rate or another metric; `grama predict` and `grama export` take its last weights"
             )
         result = _conclude(config, task, data, outcome)
         result.save(run.result)
@@ -231,11 +234,13 @@ def format_config(config: RunConfig) -> str:
     return text
 
 
-def load_config(folder: str | Path) -> RunConfig:
+def load_config(folder: str | Path, changes: Mapping[str, object] | None = None) -> RunConfig:
     r"""Reads the configuration of a run.
 
     Args:
         folder (str or Path): The folder of the run, or a file that was saved.
+        changes (mapping, optional): Settings that win over it, under dotted names.
+            (default: none)
 
     Raises:
         RunError: There is no run, or its model is that of an earlier version.
@@ -246,16 +251,22 @@ def load_config(folder: str | Path) -> RunConfig:
         run = RunFolder(folder)
         run.check()
         path = run.config
-    settings = read_file(path)
-    _refuse_old(path, canonical_name(str(settings.get("model.name", DEFAULT_MODEL))))
-    return RunConfig.from_settings(check_settings((f"in '{path}'", settings)))
+    content = read_sections(path)
+    settings = flatten(content)
+    environment = content.get(ENVIRONMENT)
+    if not isinstance(environment, dict):
+        raise RunError(
+            f"'{path}' was cut short (its last section, '{ENVIRONMENT}', is missing): restore it, "
+            f"or start a new run"
+        )
+    _refuse_old(path, environment, canonical_name(str(settings.get("model.name", DEFAULT_MODEL))))
+    layers = ((f"in '{path}'", settings), ("on the command line", changes or {}))
+    return RunConfig.from_settings(check_settings(*layers))
 
 
-def _refuse_old(path: Path, model: str) -> None:
+def _refuse_old(path: Path, environment: Mapping[str, object], model: str) -> None:
     """Weights and settings of a model that has changed since are not those of this version."""
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    environment = content.get(ENVIRONMENT) if isinstance(content, dict) else None
-    versions = environment.get("versions") if isinstance(environment, dict) else None
+    versions = environment.get("versions")
     version = str(versions.get("torch_grama", "")) if isinstance(versions, dict) else ""
     changed_in = MODELS[model].changed_in if model in MODELS else ""
     if version and changed_in and is_older(version, changed_in):
@@ -307,6 +318,7 @@ def _conclude(
         versions=environment.versions,
         hardware=environment.hardware,
         revision=environment.revision,
+        changes=outcome.changes,
     )
 
 

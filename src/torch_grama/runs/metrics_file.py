@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import IO
 
 from torch_grama.runs.atomic_file import write_atomically
+from torch_grama.runs.run_folder import LIMITS, METRICS
+from torch_grama.runs.safe_files import open_plain
 
 _WHOLE = ("epoch", "step")
 _MAX_LINE = 20_000
@@ -64,7 +66,7 @@ def read_metrics(path: Path) -> list[dict[str, str]]:
         path (Path): The file.
     """
     try:
-        with path.open("rb") as stream:
+        with open_plain(path, LIMITS[METRICS]) as stream:
             head, rows = parse_metrics(stream)
     except (OSError, csv.Error):
         return []

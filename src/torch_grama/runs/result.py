@@ -11,7 +11,9 @@ from pathlib import Path
 
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.record import count_from_one
-from torch_grama.runs.run_folder import RunError
+from torch_grama.runs.run_folder import LIMITS, RESULT, RunError
+from torch_grama.runs.safe_files import read_plain
+from torch_grama.runs.words import clip
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Result:
     hardware: Mapping[str, str] = field(default_factory=dict)  #: the machine in words
     revision: str | None = None  #: revision of the code, if known
     first_epoch: int = 1  #: the number of the first epoch; files of older versions do not say it
+    changes: Sequence[str] = ()  #: settings that were changed when the run was resumed
 
     def to_dict(self) -> dict[str, object]:
         r"""Returns it as plain data."""
@@ -64,13 +67,20 @@ class Result:
             RunError: The file is missing or is no result.
         """
         try:
-            content = count_from_one(json.loads(path.read_text(encoding="utf-8")), "best_epoch")
+            content = count_from_one(json.loads(read_plain(path, LIMITS[RESULT])), "best_epoch")
             known = {item.name for item in fields(cls)}
             values = {key: value for key, value in content.items() if key in known}
             for name in ("val", "test"):
                 if values.get(name) in ("nan", "inf", "-inf"):
                     values[name] = float(values[name])
-            return cls(**values)
+            values["changes"] = tuple(values.get("changes", ()))
+            result = cls(**values)
+            wrong = [
+                name for name, kinds in _KINDS.items() if type(vars(result)[name]) not in kinds
+            ]
+            if wrong:
+                raise TypeError(f"'{wrong[0]}' is {clip(repr(values[wrong[0]]), 60)}")
+            return result
         except FileNotFoundError as error:
             raise RunError(f"'{path}' is not there: the run is not finished") from error
         except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -78,6 +88,18 @@ class Result:
                 f"'{path}' is no result of a run ({error}): delete it and run `grama train "
                 f"--resume {path.parent}`"
             ) from error
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("data", "model", "metric"), (str,)),
+    **dict.fromkeys(("best_epoch", "epochs", "seed", "fold", "parameters"), (int,)),
+    **dict.fromkeys(("losses", "versions"), (dict,)),
+    "hardware": (dict, str),
+    **dict.fromkeys(("val", "seconds"), (float, int)),
+    "test": (float, int, type(None)),
+    "revision": (str, type(None)),
+    "higher_is_better": (bool,),
+}
 
 
 def to_json(value: object, indent: int | None = None) -> str:

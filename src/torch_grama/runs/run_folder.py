@@ -8,13 +8,6 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
-
-fcntl: ModuleType | None
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - systems without POSIX file locks
-    fcntl = None
 
 CONFIG, RESULT, FACTS = "config.yaml", "result.json", "data.json"
 METRICS, ANALYSIS, COEFFICIENTS = "metrics.csv", "analysis.json", "coefficients.jsonl"
@@ -66,6 +59,11 @@ class RunFolder:
     def is_finished(self) -> bool:
         r"""Whether the run here is finished."""
         return self.is_run and self.result.is_file()
+
+    @property
+    def has_state(self) -> bool:
+        r"""Whether there is something to go on from."""
+        return any(self.last.parent.glob("*.ckpt"))
 
     def describe_last(self) -> str:
         r"""The state to resume from, in words for a message."""
@@ -136,30 +134,40 @@ class RunFolder:
                 f"'{links[0]}' is a link, and what a run writes stays in its folder: remove it, or "
                 f"copy what it leads to"
             )
-        if fcntl is None:  # pragma: no cover - systems without POSIX file locks
-            yield
-            return
-        handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+        from filelock import FileLock, Timeout
+
+        place = self.path / ".lock"
+        if place.exists() and not place.is_file():
+            raise RunError(f"'{place}' is no plain file: remove it")
         try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                owner = os.read(handle, 32).decode(errors="replace").strip() or "unknown"
-                raise RunError(
-                    f"'{self.path}' is being worked on by another process (number {owner}): wait "
-                    f"for it, or end it first"
-                ) from error
-            except OSError:  # a file system that knows no locks
-                pass
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-            yield
-        finally:
-            os.close(handle)
+            with FileLock(place, timeout=0):
+                with contextlib.suppress(OSError):  # some systems let nobody write what is locked
+                    place.write_text(f"{os.getpid()}\n")
+                for left in filter(is_leftover, self.path.rglob(".*")):
+                    left.unlink(missing_ok=True)
+                yield
+        except Timeout as error:
+            owner = place.read_text(errors="replace").strip()[:32] or "unknown"
+            raise RunError(
+                f"'{self.path}' is being worked on by another process (number {owner}): wait for "
+                f"it, or end it first"
+            ) from error
 
     def _has_content(self) -> bool:
         # a run that died before its configuration was written left no more than these
-        return any(found.name not in (".lock", FACTS, RACE) for found in self.path.iterdir())
+        return any(
+            found.name not in (".lock", FACTS, RACE) and not is_leftover(found)
+            for found in self.path.iterdir()
+        )
+
+
+def is_leftover(path: Path) -> bool:
+    r"""Whether something is half of a file, whose writer was killed.
+
+    Args:
+        path (Path): What was found.
+    """
+    return path.name.startswith(".") and path.suffix == ".tmp" and path.is_file()
 
 
 def propose_folder(data: str, model: str, parent: str | Path = "runs") -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -25,18 +26,39 @@ def open_inside(folder: Path, name: str, limit: int | None) -> IO[bytes]:
         RunError: It lies elsewhere, is no plain file, is too large or cannot be opened.
     """
     folder = folder.resolve()
-    # without waiting for the writer of a pipe, and without a last link that appeared meanwhile
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         place = (folder / name).resolve()
-        inside = place.is_relative_to(folder)
-        handle = os.open(place, flags | getattr(os, "O_BINARY", 0)) if inside else -1
-    except FileNotFoundError:
+        if not place.is_relative_to(folder):
+            raise RunError(f"'{name}' leads out of its folder and is not read")
+        # without a last link that appeared meanwhile
+        return open_plain(place, limit, getattr(os, "O_NOFOLLOW", 0))
+    except (FileNotFoundError, RunError):
         raise
+    except PlainFileError as error:
+        raise RunError(f"'{name}' {error.strerror}") from error
     except (OSError, ValueError, RuntimeError) as error:
         raise RunError(f"'{name}' cannot be opened ({error})") from error
-    if not inside:
-        raise RunError(f"'{name}' leads out of its folder and is not read")
+
+
+class PlainFileError(OSError):
+    r"""Something is no regular file, or larger than is read."""
+
+
+def open_plain(path: Path, limit: int | None = None, flags: int = 0) -> IO[bytes]:
+    r"""Opens a regular file: not a pipe or a device, which may never end.
+
+    Args:
+        path (Path): The file.
+        limit (int, optional): The largest size in bytes. (default: :obj:`None`)
+        flags (int, optional): Further flags of :func:`os.open`. (default: :obj:`0`)
+
+    Raises:
+        PlainFileError: It is something else, or too large.
+        OSError: It cannot be opened.
+    """
+    # without waiting for the writer of a pipe
+    flags |= os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    handle = os.open(path, flags)
     facts = os.fstat(handle)
     fault = ""
     if not stat.S_ISREG(facts.st_mode):
@@ -46,8 +68,14 @@ def open_inside(folder: Path, name: str, limit: int | None) -> IO[bytes]:
         fault = f"has {size}, more than the {most} that are read"
     if fault:
         os.close(handle)
-        raise RunError(f"'{name}' {fault}")
+        raise PlainFileError(errno.EINVAL, fault, str(path))
     return os.fdopen(handle, "rb")
+
+
+def read_plain(path: Path, limit: int | None = None) -> bytes:
+    r"""Reads a regular file; arguments and errors as in :func:`open_plain`."""
+    with open_plain(path, limit) as stream:
+        return stream.read()
 
 
 def read_mapping(folder: Path, name: str) -> dict[str, object]:
@@ -65,9 +93,7 @@ def read_mapping(folder: Path, name: str) -> dict[str, object]:
     with open_inside(folder, name, LIMITS[name]) as stream:
         text = stream.read(LIMITS[name] + 1).decode("utf-8", errors="replace")
     load, kind, whole = (
-        (_load_yaml, "YAML", "mapping")
-        if name.endswith(".yaml")
-        else (json.loads, "JSON", "object")
+        (load_yaml, "YAML", "mapping") if name.endswith(".yaml") else (json.loads, "JSON", "object")
     )
     try:
         value = load(text)
@@ -79,14 +105,22 @@ def read_mapping(folder: Path, name: str) -> dict[str, object]:
     return value
 
 
-def _load_yaml(text: str) -> Any:
-    """Plain data without aliases, which could grow without end."""
+def load_yaml(text: str) -> Any:
+    r"""Reads YAML as plain data without aliases, which could grow without end.
+
+    Args:
+        text (str): The text of a file.
+
+    Raises:
+        ValueError: It is something else.
+        RecursionError: It is nested beyond all use.
+    """
     import yaml
 
     class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):
-                raise yaml.YAMLError("aliases are not read")
+                raise yaml.YAMLError("aliases are not read, write the values out")
             return super().compose_node(parent, index)
 
     try:

@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from torch_grama.experiments.config import ConfigError
-from torch_grama.experiments.settings import flatten
+from torch_grama.experiments.settings import flatten, read_sections
 from torch_grama.nn.arguments import list_nearest_first
 from torch_grama.search.domain import Domain
 from torch_grama.search.search_settings import (
@@ -189,16 +189,8 @@ def read_space(path: str | Path) -> Space:
     Raises:
         ConfigError: The file cannot be read, or something in it cannot be; the message names it.
     """
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ConfigError(f"'{path}' cannot be read ({reason}): give a YAML file") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark is not None else ""
-        raise ConfigError(f"'{path}'{line} is no valid YAML of plain data: correct it") from error
-    if not isinstance(content, dict) or "space" not in content:
+    content = read_sections(path)
+    if "space" not in content:
         raise ConfigError(
             f"'{path}' describes no space: write 'base:' with settings and 'space:' with lines "
             f"such as `optimizer.lr: {{grid: [0.01, 0.001]}}`"

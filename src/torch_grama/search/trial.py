@@ -14,14 +14,18 @@ from typing import Literal
 
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.metrics_file import read_metrics
+from torch_grama.runs.record import Record
 from torch_grama.runs.result import Result, deviation
 from torch_grama.runs.run_folder import RunError, RunFolder
+from torch_grama.runs.safe_files import read_plain
 
 TrialState = Literal["finished", "stopped", "failed", "unfinished"]
 TRIAL = "trial.json"
 STOPPED = "stopped.json"
 FAILURE = "failure.json"
 _LONGEST = 80
+_LARGEST = 1_000_000
+_FAILURE_PARTS = ("kind", "message", "run", "traceback")
 
 
 def name_trial(point: Mapping[str, object]) -> str:
@@ -151,7 +155,7 @@ class TrialFolder:
             return None
         point = begun["settings"]
         assert isinstance(point, dict)
-        results = {name: found for name, run in self.runs.items() if (found := _load(run))}
+        results = {name: found for name, run in self.runs.items() if (found := load_result(run))}
         value = statistics.fmean(r.val for r in results.values()) if results else math.nan
         epochs = sum(result.epochs for result in results.values())
         state: TrialState = "finished" if len(results) == len(self.runs) else "unfinished"
@@ -159,11 +163,11 @@ class TrialFolder:
         failure = None
         if failed is not None:
             state, value = "failed", math.nan
-            failure = Failure(**{name: str(text) for name, text in failed.items()})
+            failure = Failure(**{name: str(failed.get(name, "")) for name in _FAILURE_PARTS})
         elif stopped is not None and state == "unfinished":
-            state = "stopped"
-            value = float(str(stopped["value"])) if stopped["value"] is not None else math.nan
-            epochs = int(str(stopped["epochs"]))
+            state, reached = "stopped", Record(stopped)
+            number, epochs = reached.number("value"), int(reached.number("epochs") or 0)
+            value = math.nan if number is None else number
         return TrialOutcome(self.path.name, point, state, results, value, epochs, failure)
 
     def history(self, metric: str, higher_is_better: bool, span: int) -> list[tuple[int, float]]:
@@ -193,8 +197,8 @@ class TrialFolder:
 
     def _read(self, name: str) -> dict[str, object] | None:
         try:
-            content = json.loads((self.path / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            content = json.loads(read_plain(self.path / name, _LARGEST))
+        except (OSError, ValueError, RecursionError):
             return None
         return content if isinstance(content, dict) else None
 
@@ -207,13 +211,14 @@ def list_trials(folder: Path, runs: Sequence[str]) -> list[TrialOutcome]:
     return [outcome for outcome in found if outcome is not None]
 
 
-def _load(run: RunFolder) -> Result | None:
+def load_result(run: RunFolder) -> Result | None:
+    r"""Returns the result of a run; nothing if there is none, or it is damaged."""
     if not run.is_finished:
         return None
     try:
         return Result.load(run.result)
     except RunError:
-        return None  # the trial runs, meets it and says so
+        return None  # the trial is run again
 
 
 def _values(path: Path, column: str) -> list[tuple[int, float]]:

@@ -18,18 +18,18 @@ from torch_grama.datasets import GraphTaskData
 from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import load_data
 from torch_grama.experiments.defaults import make_config
-from torch_grama.experiments.run import load_config, run_experiment
+from torch_grama.experiments.run import run_experiment
 from torch_grama.experiments.settings import check_settings
+from torch_grama.runs.memory import is_out_of_memory
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError, RunFolder
-from torch_grama.search.trial import Failure, TrialFolder
+from torch_grama.search.trial import Failure, TrialFolder, load_result
 from torch_grama.training.progress import EpochReport, SilentReporter
 
 Report = Callable[[dict[str, object]], None]
 """Told ``step`` and ``val`` now and then; may raise ``SystemExit`` to end the trial."""
 
 _LOCK_SECONDS = 60.0
-_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,12 @@ def run_trial(plan: TrialPlan, name: str, point: Mapping[str, object], report: R
 
 def _run(run: RunFolder, settings: Mapping[str, object], watcher: _Watcher) -> Result:
     _wait_until_free(run)
-    if run.is_run:
-        config = load_config(run.path)
-    else:
-        # a run that died before its settings were written has nothing to resume
+    if not run.is_run:  # one that died before its settings were written has nothing to resume
         shutil.rmtree(run.path, ignore_errors=True)
-        config = make_config(settings, data=_load(settings))
+    elif run.is_finished and load_result(run) is None:
+        run.result.unlink()  # damaged; it is made again from the checkpoint
     return run_experiment(
-        config,
+        make_config(settings, data=_load(settings)),
         run.path,
         resume=run.is_run,
         test=False,
@@ -152,9 +150,5 @@ def _wait_until_free(run: RunFolder) -> None:
 
 def _describe(error: Exception, run: str) -> Failure:
     kind = type(error).__name__
-    text = str(error)
-    is_memory = isinstance(error, MemoryError | torch.OutOfMemoryError) or (
-        isinstance(error, RuntimeError) and any(word in text.lower() for word in _OUT_OF_MEMORY)
-    )
     trace = "".join(traceback.format_exception(error))
-    return Failure("out of memory" if is_memory else kind, text, run, trace)
+    return Failure("out of memory" if is_out_of_memory(error) else kind, str(error), run, trace)

@@ -14,6 +14,7 @@ import torch
 from pytorch_lightning.plugins import CheckpointIO
 
 from torch_grama.runs.atomic_file import write_atomically
+from torch_grama.runs.safe_files import read_plain
 
 Checkpoint: TypeAlias = dict[str, object]
 VERSION = "torch_grama"
@@ -50,10 +51,10 @@ def read_checkpoint(path: Path) -> Checkpoint:
         CheckpointError: If it is missing, cut short, changed, or holds more than data.
     """
     try:
-        archive = path.read_bytes()
+        archive = read_plain(path)
     except OSError as error:
         raise CheckpointError(
-            f"Expected a checkpoint at '{path}' (got {type(error).__name__}); train again, or name "
+            f"Expected a checkpoint at '{path}' (got: {error.strerror}); train again, or name "
             "another run"
         ) from error
     try:

@@ -19,6 +19,7 @@ from torch_grama.runs.metrics_file import MetricsFile
 from torch_grama.runs.run_folder import RunFolder
 from torch_grama.training.checkpoint_file import VERSION, CheckpointError, write_checkpoint
 from torch_grama.training.optimizer import keep_form
+from torch_grama.training.origin import ORIGIN, Origin
 from torch_grama.training.outcome import Selection, StopReason
 from torch_grama.training.progress import EpochReport, Reporter
 from torch_grama.training.random_state import random_state, restore_random_state, seed_all
@@ -65,6 +66,7 @@ class EpochEnd(Checkpoint):
         higher_is_better (bool): Its direction.
         reporter (Reporter): Is told.
         tensorboard (bool): Whether to write TensorBoard events.
+        origin (Origin): What the run is made of.
     """
 
     def __init__(
@@ -75,7 +77,8 @@ class EpochEnd(Checkpoint):
         metric: str,
         higher_is_better: bool,
         reporter: Reporter,
-        tensorboard: bool = True,
+        tensorboard: bool,
+        origin: Origin,
     ) -> None:
         self.folder = folder
         self.settings = settings
@@ -89,6 +92,7 @@ class EpochEnd(Checkpoint):
         self._metric = metric
         self._reporter = reporter
         self._tensorboard = tensorboard
+        self._origin = origin
         self._learning_rate: LearningRate | None = None
         self._best_weights: dict[str, Tensor] = {}
         self._best_is_written = True
@@ -97,6 +101,7 @@ class EpochEnd(Checkpoint):
         self._begun_at = 0.0
         self._epoch_begun_at = 0.0
         self._epochs_here = 0
+        self.has_begun = False
 
     # Lightning's hooks, in the order in which they are called
 
@@ -126,6 +131,7 @@ class EpochEnd(Checkpoint):
         elif self.state.mid_epoch:
             restore_random_state(self._loaded["random"])
         self.state.mid_epoch = False
+        self.has_begun = True
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         # random numbers belong to the epoch: it comes out the same whatever ran before it
@@ -214,6 +220,7 @@ class EpochEnd(Checkpoint):
             "history": self.history.state_dict(),
             "learning_rate": self._rate.state_dict(),
             "random": random_state(),
+            ORIGIN: self._origin.to_dict(),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -393,6 +400,26 @@ def count_from_one(state: dict[str, Any]) -> dict[str, Any]:
     return state | {"history": history, "best_epoch": state["best_epoch"] + 1}
 
 
+def is_state(state: Mapping[str, object]) -> bool:
+    r"""Whether what a checkpoint holds has the form of the state of :class:`EpochEnd`.
+
+    Args:
+        state (mapping): What was read.
+    """
+    run, start = state.get("run"), vars(RunState())
+    kinds: dict[str, type] = {"best_value": float, "best_epoch": int} | dict.fromkeys(
+        ("best_weights", "history", "learning_rate", "random"), dict
+    )
+    return (
+        isinstance(run, dict)
+        and run.keys() == start.keys()
+        and all(type(run[name]) is type(value) for name, value in start.items())
+        and all(type(state.get(name)) is kind for name, kind in kinds.items())
+        and isinstance(rows := state["history"].get("rows"), Tensor)  # type: ignore[attr-defined]
+        and rows.dim() == 2
+    )
+
+
 def best_checkpoint(metric: str, state: Mapping[str, Any]) -> dict[str, object]:
     r"""What the file of the best weights holds.
 
@@ -405,5 +432,6 @@ def best_checkpoint(metric: str, state: Mapping[str, Any]) -> dict[str, object]:
         "epoch": state["best_epoch"],
         "metric": metric,
         "value": state["best_value"],
+        ORIGIN: state[ORIGIN],
         VERSION: torch_grama.__version__,
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -12,8 +14,8 @@ from pytorch_lightning.strategies import Strategy
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
 from torch_grama.nn.padding import PaddingError
-from torch_grama.runs.run_folder import RunFolder
-from torch_grama.runs.words import format_bytes
+from torch_grama.runs.run_folder import RunError, RunFolder
+from torch_grama.runs.words import clip, format_bytes
 from torch_grama.training.captured_step import (
     CapturedTraining,
     pays,
@@ -32,13 +34,16 @@ from torch_grama.training.checkpoint_file import (
     write_checkpoint,
 )
 from torch_grama.training.data_module import GraphDataModule
-from torch_grama.training.epoch_end import EpochEnd, best_checkpoint, count_from_one
+from torch_grama.training.epoch_end import EpochEnd, best_checkpoint, count_from_one, is_state
 from torch_grama.training.evaluate import choose_device, initialize_lazily, load_weights
 from torch_grama.training.graph_batch import GraphBatch
 from torch_grama.training.input_checks import InputChecks
 from torch_grama.training.lightning_chatter import QuietDDPStrategy, quiet_lightning
 from torch_grama.training.loaders import FixedBatches, GraphBatches
+from torch_grama.training.metrics import RankingMetric
 from torch_grama.training.model_hooks import fits_labels
+from torch_grama.training.optimizer import OptimizerSettings
+from torch_grama.training.origin import ORIGIN, Origin, hash_data
 from torch_grama.training.outcome import FitOutcome, StopReason
 from torch_grama.training.progress import (
     FitStart,
@@ -46,6 +51,7 @@ from torch_grama.training.progress import (
     ReportName,
     build_reporter,
 )
+from torch_grama.training.schedule import ScheduleSettings
 from torch_grama.training.signals import SignalWatch, TrainingInterruptedError
 from torch_grama.training.task import GraphTask
 from torch_grama.training.trainer_settings import PRECISIONS, TrainerSettings
@@ -68,6 +74,7 @@ def fit(
     report: ReportName | Reporter = "auto",
     tensorboard: bool = True,
     callbacks: Sequence[pl.Callback] = (),
+    origin: Origin | None = None,
 ) -> FitOutcome:
     r"""Trains a task on the training part of a data set and selects by its validation part.
 
@@ -89,6 +96,8 @@ def fit(
         tensorboard (bool, optional): Whether to write TensorBoard events. (default: :obj:`True`)
         callbacks (sequence of Callback, optional): Lightning callbacks that watch the run; they
             must leave the model, its gradients and random numbers alone. (default: none)
+        origin (Origin, optional): What the run is made of; a resumed run must be made of the same.
+            (default: the settings of task and data module, and the values of the data)
 
     Returns:
         FitOutcome: Why it ended, the best epoch and its value, and the files.
@@ -96,6 +105,7 @@ def fit(
     Raises:
         ValueError: If settings do not fit together, or the folder has a run and :obj:`resume` is
             not set.
+        RunError: If there is a run to resume that was started with other settings or data.
         NonFiniteLossError: If the loss is no finite number.
         TrainingProcessError: If one of several processes fails, with its message, or is killed.
         CheckpointError: If there is a run to resume but no good checkpoint of it, or the last one
@@ -108,14 +118,25 @@ def fit(
     files = RunFolder(Path(folder))
     reporter = build_reporter(report, several=settings.devices > 1)
     found, source, notes = _find_run(files, resume)
+    origin = origin or _describe_origin(task, data_module)
     try:
+        state = _read_state(found)
+        if state is not None and ORIGIN not in state:
+            notes.append(
+                f"'{source}' was written before version 0.2 and says nothing of its settings and "
+                f"data, so that they are not compared with those of now"
+            )
         for text in notes:
             reporter.note(text)
-        state = _read_state(found)
+        if state is not None:
+            origin = origin.follow(state, files.path, state["run"]["epochs"])
+            state[ORIGIN] = origin.to_dict()
         if state is not None and _is_over(state, settings):
             assert found is not None
             _take_best(task, files, found, state)
             return _outcome(task, files, state, source, notes)
+        if found is None:
+            _check_metric(task, data_module)
         initialize_lazily(task, data_module.example())
         if found is not None:
             load_weights(task, found, source)  # says in a sentence what Lightning lists by keys
@@ -126,7 +147,7 @@ def fit(
         if line is not None:
             reporter.note(line)
         received = _train(
-            task, data_module, files, settings, source, reporter, tensorboard, callbacks
+            task, data_module, files, settings, source, reporter, tensorboard, callbacks, origin
         )
     finally:
         reporter.end()
@@ -138,6 +159,32 @@ def fit(
     # one that came in the last epoch ended nothing, and is for the caller to obey
     final["run"]["signal"] = final["run"]["signal"] or received
     return _outcome(task, files, final, source, notes)
+
+
+def read_best(files: RunFolder) -> tuple[Checkpoint, Path]:
+    r"""Reads the weights that a run selected, or the last ones of a run that came to its end and
+    could select none.
+
+    Args:
+        files (RunFolder): The run.
+
+    Returns:
+        The checkpoint and its file.
+
+    Raises:
+        RunError: There are none yet.
+        CheckpointError: They are damaged.
+    """
+    if files.best.exists():
+        return read_checkpoint(files.best), files.best
+    if files.last.exists():
+        last = read_checkpoint(files.last)
+        state = _read_state(last)
+        if state is not None and state["run"]["stop_reason"] not in ("", "signal"):
+            return {**last, ORIGIN: state.get(ORIGIN)}, files.last
+    raise RunError(
+        f"'{files.path}' has no weights yet: go on with `grama train --resume {files.path}`"
+    )
 
 
 def _find_run(files: RunFolder, resume: bool) -> tuple[Checkpoint | None, Path | None, list[str]]:
@@ -153,12 +200,42 @@ def _find_run(files: RunFolder, resume: bool) -> tuple[Checkpoint | None, Path |
     return content, source, [note] if note else []
 
 
+def _check_metric(task: GraphTask, data_module: GraphDataModule) -> None:
+    """A ranking does not exist where validation has one class alone, whatever is predicted."""
+    metric = copy.deepcopy(task.val_metric)
+    if not isinstance(metric, RankingMetric):
+        return
+    for batch in data_module.source("val").batches(0, 0):
+        assert batch.y is not None
+        metric.update(torch.zeros(len(batch.y), task.num_outputs), batch.y, batch.weight)
+    if metric.compute().isnan():
+        raise ValueError(
+            f"Expected both classes in the validation part of '{data_module.data.name}', which "
+            f"{task.metric.name} ranks (got one alone): choose another metric, such as `--data."
+            f"options.metric accuracy`, or another division"
+        )
+
+
+def _describe_origin(task: GraphTask, data_module: GraphDataModule) -> Origin:
+    sections: dict[str, OptimizerSettings | ScheduleSettings | TrainerSettings] = {
+        "optimizer": task.optimizer_settings,
+        "schedule": task.schedule_settings,
+        "trainer": data_module.settings,
+    }
+    settings = {
+        f"{section}.{name}": value
+        for section, given in sections.items()
+        for name, value in dataclasses.asdict(given).items()
+    }
+    return Origin(settings, hash_data(data_module.data, 0))  # whatever was chosen is the only fold
+
+
 def _read_state(checkpoint: Checkpoint | None) -> dict[str, Any] | None:
     if checkpoint is None:
         return None
     callbacks = checkpoint.get("callbacks")
     state = callbacks.get(EpochEnd.__qualname__) if isinstance(callbacks, dict) else None
-    if not isinstance(state, dict):
+    if not isinstance(state, dict) or not is_state(state):
         raise CheckpointError(
             "Expected a checkpoint with the state of a run (got one without, such as weights "
             "alone); start the run again"
@@ -292,6 +369,7 @@ def _train(
     reporter: Reporter,
     tensorboard: bool,
     callbacks: Sequence[pl.Callback],
+    origin: Origin,
 ) -> int | None:
     r"""Trains, and returns the signal that came meanwhile, if one did."""
     several = settings.devices > 1
@@ -303,6 +381,7 @@ def _train(
         task.metric.higher_is_better,
         reporter,
         tensorboard,
+        origin,
     )
     task.last_good_checkpoint = files.describe_last
     checks = InputChecks(task.model)
@@ -320,6 +399,14 @@ def _train(
             )
     except TrainingInterruptedError:
         pass  # saved, and said in the outcome
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        ours = isinstance(error, CheckpointError | RunError | torch.OutOfMemoryError)
+        if source is None or callback.has_begun or ours:
+            raise
+        raise CheckpointError(
+            f"Expected the state of this run in '{source}' (got one that it cannot go on from: "
+            f"{type(error).__name__}, {clip(' '.join(str(error).split()))}); start the run again"
+        ) from error
     except ProcessRaisedException as error:
         reason = str(error).strip().splitlines()[-1]
         raise TrainingProcessError(f"A training process failed: {reason}") from error
@@ -397,4 +484,5 @@ def _outcome(
         signal=run["signal"] or None,
         resumed_from=source,
         notes=tuple(notes),
+        changes=tuple(state[ORIGIN]["changes"]),
     )

@@ -29,6 +29,7 @@ class FitOutcome:
             last epoch of one that is finished.
         resumed_from: The checkpoint the run went on from, if it did.
         notes: What the user should know, one sentence each.
+        changes: What was changed when the run was resumed, likewise.
     """
 
     stop_reason: StopReason
@@ -43,6 +44,7 @@ class FitOutcome:
     signal: int | None = None
     resumed_from: Path | None = None
     notes: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
 
     @property
     def is_finished(self) -> bool:

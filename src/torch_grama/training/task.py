@@ -65,6 +65,7 @@ class GraphTask(pl.LightningModule):
         self.model = model
         self.kind = kind
         self.metric = metric
+        self.num_outputs = num_outputs
         self.optimizer_settings = optimizer or OptimizerSettings()
         self.schedule_settings = schedule or ScheduleSettings()
         self.loss = build_loss(kind, metric.name, num_outputs, loss, class_weights)

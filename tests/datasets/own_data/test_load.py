@@ -44,7 +44,7 @@ def test_a_file_that_cannot_be_read(
 
     monkeypatch.setattr("builtins.open", forbidden)
     monkeypatch.setattr(Path, "open", forbidden)
-    monkeypatch.setattr(Path, "read_bytes", forbidden)
+    monkeypatch.setattr("os.open", forbidden)
     with pytest.raises(DatasetError, match="Permission denied"):
         load_path(path)
 

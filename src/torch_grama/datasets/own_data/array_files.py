@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from torch_grama.datasets.errors import DatasetError, UnsafePickleError
 from torch_grama.datasets.options import Options
 from torch_grama.datasets.own_data.graph_parts import (
     CONSTANT_NOTE,
+    NODE_BYTES,
     ParsedGraphs,
     check_alike,
     check_edges,
@@ -29,7 +31,7 @@ from torch_grama.datasets.own_data.graph_parts import (
     splits_from_masks,
 )
 from torch_grama.datasets.own_data.labels import Labels, Where, labels_from_numbers
-from torch_grama.datasets.raw_arrays import Array, fingerprint
+from torch_grama.datasets.raw_arrays import Array, check_size, fingerprint
 from torch_grama.datasets.task_data import Fold, Level
 
 _ARRAYS = ("node_features", "node_labels", "edges")
@@ -103,11 +105,13 @@ def read_npz_file(path: Path, options: Options) -> ParsedGraphs:
 
 
 def _load_npz(path: Path) -> dict[str, Array]:
+    check_size(path)
     try:
         archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
+        if not isinstance(archive, np.lib.npyio.NpzFile) or archive.zip is None:
             raise DatasetError(f"'{path}' holds one array: store several with numpy.savez.")
         with archive:
+            check_size(path, sum(member.file_size for member in archive.zip.infolist()))
             arrays = {name: archive[name] for name in (*_ARRAYS, *_NPZ_MASKS) if name in archive}
         if not all(isinstance(array, np.ndarray) for array in arrays.values()):
             raise ValueError("a member is no array")
@@ -131,6 +135,7 @@ def read_torch_file(path: Path, options: Options) -> ParsedGraphs:
     with ``weights_only=True``: nothing in it is run.
     """
     stored = [_attributes(path, item) for item in load_graphs(path)]
+    check_size(path, sum(map(_nbytes, stored)))
 
     def where(graph: int) -> str:
         return f"'{path}'" if len(stored) == 1 else f"'{path}', graph {graph}"
@@ -193,11 +198,17 @@ def load_graphs(path: Path) -> Sequence[Data]:
 def _load_torch(path: Path) -> object:
     # Leaving the block takes its names away again, so those that PyG has allowed for its own
     # caches must not be among them.
+    check_size(path)
     allowed = torch.serialization.get_safe_globals()
     needed = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage, *_NUMPY_NAMES]
     try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                check_size(path, sum(member.file_size for member in archive.infolist()))
         with torch.serialization.safe_globals([name for name in needed if name not in allowed]):
             return torch.load(path, map_location="cpu", weights_only=True)
+    except DatasetError:
+        raise
     except Exception as error:  # torch raises nearly every type on garbage
         named = re.search(r"GLOBAL (\S+)", str(error)) or re.search(r"class (\S+)", str(error))
         if isinstance(error, pickle.UnpicklingError) and named is not None:
@@ -219,6 +230,15 @@ def _attributes(path: Path, item: object) -> Mapping[str, object]:
     if not isinstance(store, GlobalStorage) or not isinstance(mapping, dict):
         raise DatasetError(f"'{path}' holds a graph of unknown make: save it again.")
     return {str(name): value for name, value in mapping.items() if value is not None}
+
+
+def _nbytes(found: Mapping[str, object]) -> int:
+    """Bytes that a graph becomes, however few of them are stored."""
+    count = 0 if "x" in found else found.get("num_nodes")
+    tensors = [value for value in found.values() if isinstance(value, Tensor)]
+    return sum(value.numel() * value.element_size() for value in tensors) + (
+        NODE_BYTES * count if type(count) is int and 0 < count < 2**31 else 0
+    )
 
 
 def _array(found: Mapping[str, object], name: str, where: str) -> Array:

@@ -20,6 +20,8 @@ from torch_grama.datasets.splits import PARTS, index_fold
 from torch_grama.datasets.task_data import Fold, Level, TableForm
 
 CONSTANT_NOTE = "The nodes have no features: each got the constant 1."
+# What a node without features takes, with its constant, its target and its place in divisions.
+NODE_BYTES = 16
 # Category numbers index an embedding table: a larger one is a mistake.
 _MOST_CATEGORIES = 1_000_000
 _SPLIT_WORDS = ("train", "training"), ("val", "valid", "validation"), ("test", "testing")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from torch_grama.datasets.errors import DatasetError, Faults
 from torch_grama.datasets.options import Options
 from torch_grama.datasets.own_data.graph_parts import (
     CONSTANT_NOTE,
+    NODE_BYTES,
     ParsedGraphs,
     check_alike,
     check_edges,
@@ -23,10 +25,13 @@ from torch_grama.datasets.own_data.graph_parts import (
 )
 from torch_grama.datasets.own_data.labels import read_json_labels
 from torch_grama.datasets.own_data.table_files import read_text
-from torch_grama.datasets.raw_arrays import Array, fingerprint
+from torch_grama.datasets.raw_arrays import Array, check_size, fingerprint
 
 LINE_SUFFIXES = (".jsonl", ".ndjson")
-_KNOWN = {"nodes", "x", "num_nodes", "edges", "edge_attr", "edge_weight", "split"}
+_NUMBERS = {"nodes", "x", "edges", "edge_attr", "edge_weight"}
+_KNOWN = {*_NUMBERS, "num_nodes", "split"}
+# A list takes twenty times the two letters that write it, which numbers do not.
+_MOST_LETTERS, _MOST_LISTS = 2**26, 2**22
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,8 @@ class _Line:
     def numbers(self, key: str) -> Array:
         """One number or one list of numbers an item."""
         rows = self.table[key]
+        if isinstance(rows, np.ndarray):
+            return rows
         try:
             values = np.array(rows if isinstance(rows, list) else None)
         except (ValueError, OverflowError):
@@ -47,6 +54,7 @@ class _Line:
                 f"{self.place} has '{key}' that are no rows of numbers of one length: write a list "
                 f"of lists of numbers."
             )
+        self.table[key] = values  # lists of numbers take ten times as much
         return values
 
 
@@ -69,6 +77,8 @@ def read_json_lines(path: Path, options: Options) -> ParsedGraphs:
     def where(graph: int) -> str:
         return lines[graph].place
 
+    counts = [line.table.get("num_nodes") for line in lines if not {"x", "nodes"} & {*line.table}]
+    check_size(path, sum(NODE_BYTES * count for count in counts if _is_count(count)))
     label_key = _label_key(lines, options)
     labels, faults = None, Faults()
     if options.targets:
@@ -115,7 +125,11 @@ def _read_lines(path: Path) -> list[_Line]:
         for number, text in enumerate(read_text(file).split("\n"), start=1):
             if text.strip():
                 with faults:
-                    lines.append(_parse(f"'{file}', line {number}", text))
+                    line = _parse(f"'{file}', line {number}", text)
+                    for key in sorted(_NUMBERS.intersection(line.table)):
+                        if line.table[key] is not None:
+                            line.numbers(key)
+                    lines.append(line)
     faults.check(path)
     if not lines:
         raise DatasetError(f"'{path}' is empty: write one graph a line.")
@@ -123,6 +137,13 @@ def _read_lines(path: Path) -> list[_Line]:
 
 
 def _parse(place: str, text: str) -> _Line:
+    lists = text.count("[") + text.count("{")
+    if len(text) > _MOST_LETTERS or lists > _MOST_LISTS:
+        raise DatasetError(
+            f"{place} has {len(text):,} letters and {lists:,} lists, more than the "
+            f"{_MOST_LETTERS:,} and {_MOST_LISTS:,} of a graph in JSON: write large graphs as .npz "
+            f"or .pt."
+        )
     try:
         table = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -164,7 +185,7 @@ def _read_graph(line: _Line, options: Options) -> tuple[Data, NDArray[np.int64]]
     key = "nodes" if "nodes" in table else "x"
     if table.get(key) is None:
         x, count = None, table.get("num_nodes")
-        if type(count) is not int or not 0 < count < 2**24:
+        if not _is_count(count):
             raise DatasetError(
                 f"{place} has neither 'nodes' nor a sensible 'num_nodes': list the features of "
                 f"each node, or say how many there are."
@@ -182,6 +203,10 @@ def _read_graph(line: _Line, options: Options) -> tuple[Data, NDArray[np.int64]]
     }
     data = make_graph(place, x, count, listed, options, directed=options.directed, **edge_values)
     return data, listed
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return type(value) is int and 0 < value < 2**24
 
 
 def _widen_empty(graphs: tuple[Data, ...]) -> None:

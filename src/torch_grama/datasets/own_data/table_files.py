@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from torch_grama.datasets.errors import DatasetError, shown
 from torch_grama.datasets.own_data.cells import MISSING
+from torch_grama.datasets.raw_arrays import check_size
+from torch_grama.runs.safe_files import read_plain
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -317,7 +319,7 @@ def read_text(path: Path) -> str:
     r"""Reads a text file in UTF-8, with or without byte order mark."""
     check_encoding(path)
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return read_plain(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise undecodable(path) from error
     except OSError as error:
@@ -325,7 +327,9 @@ def read_text(path: Path) -> str:
 
 
 def check_encoding(path: Path) -> None:
-    r"""Refuses a file in UTF-16, which would read as text with a NUL in every second place."""
+    r"""Refuses a file in UTF-16, which would read as text with a NUL in every second place;
+    and what is no plain file."""
+    check_size(path)
     try:
         with path.open("rb") as file:
             if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):

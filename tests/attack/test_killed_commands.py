@@ -4,6 +4,7 @@ import itertools
 import os
 import pkgutil
 import signal
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,21 @@ SETTINGS = [
     "--trainer.save_every", "0", "--trainer.accelerator", "cpu", "--model.hidden_channels", "8",
     "--model.dropout", "0.3", "--model.num_layers", "2", "--optimizer.lr", "0.01",
 ]  # fmt: skip
+# A command that sends itself a signal when a module is looked for.
+STARTING = """
+import os, sys
+
+class Bell:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), int(number))
+
+module, number, *words = sys.argv[1:]
+sys.meta_path.insert(0, Bell())
+from torch_grama.cli import main
+sys.exit(main(words))
+"""
 STEP = ("torch.optim:AdamW", "step")
 WRITE = ("os", "replace")
 
@@ -32,14 +48,15 @@ pytestmark = [
 ]
 
 
-def signal_itself(owner_name: str, name: str, count: int, number: int) -> None:
+def signal_itself(owner_name: str, name: str, count: int, number: int, times: int = 1) -> None:
     """Makes a process send itself a signal when a function is called for the n-th time."""
     owner, calls = pkgutil.resolve_name(owner_name), itertools.count(1)
     original = getattr(owner, name)
 
     def counted(*given, **named):
         if next(calls) == count:
-            os.kill(os.getpid(), number)
+            for _ in range(times):
+                os.kill(os.getpid(), number)
         return original(*given, **named)
 
     setattr(owner, name, counted)
@@ -115,6 +132,43 @@ def test_asked_to_stop(train, left_alone, number, status):
     assert "Traceback" not in err
     finish(train("--resume", str(run)))
     assert_same(run, left_alone / "whole")
+
+
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    [
+        ("torch.nn", signal.SIGINT),
+        ("torchmetrics", signal.SIGTERM),
+        *(
+            pytest.param(moment, number, marks=pytest.mark.long)
+            for moment in ("numpy", "torch", "torch._C", "torch.fx", "pytorch_lightning", "rich")
+            for number in (signal.SIGINT, signal.SIGTERM)
+        ),
+    ],
+)
+def test_a_signal_while_starting_is_one_sentence(left_alone, moment, number):
+    data, run = str(left_alone / "graphs.jsonl"), left_alone / "never"
+    words = ["train", "--data", data, "--run", str(run)]
+    process = subprocess.run(
+        [sys.executable, "-c", STARTING, moment, str(int(number)), *words],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")},
+        timeout=1200,
+        check=False,
+    )
+    assert process.returncode == 128 + number
+    assert process.stderr == "grama: interrupted.\n"
+
+
+def test_a_second_signal_ends_a_run_at_once(train, left_alone):
+    data, run = str(left_alone / "graphs.jsonl"), left_alone / "twice"
+    interrupt = (*STEP, 20, int(signal.SIGINT), 2)
+    process = train("--data", data, "--run", str(run), *SETTINGS, interrupt=interrupt)
+    _, err = process.communicate()
+    assert process.returncode == 130
+    assert err.splitlines()[-1] == "grama: interrupted."
+    assert "Lightning" not in err
 
 
 def test_a_run_in_work_cannot_be_resumed_by_another(train, left_alone):

@@ -4,7 +4,8 @@ import random
 import signal
 
 import pytest
-from killed_runs import CASES, assert_same_answer, read_answer, run_in_process
+from damage import Tally
+from killed_runs import CASES, LONG_CASES, assert_same_answer, read_answer, run_in_process
 
 
 @pytest.fixture(scope="module")
@@ -56,11 +57,13 @@ def test_signal_saves_and_resumes_to_the_same_bits(case, send, tmp_path, whole_r
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("case", list(CASES))
+@pytest.mark.parametrize("case", [*CASES, *LONG_CASES])
 def test_twenty_kills(case, tmp_path, whole_runs):
     whole = whole_runs(case)
-    draw = random.Random(case)
+    draw, tally = random.Random(case), Tally(f"kills of {case}")
     for number in range(20):
         moments = [draw.randrange(whole["events"]) for _ in range(1 + number % 3)]
-        answer = resume_until_done(case, tmp_path / str(number), moments)
-        assert_same_answer(answer, whole)
+        with tally.one(f"{case} at {moments}"):
+            answer = resume_until_done(case, tmp_path / str(number), moments)
+            assert_same_answer(answer, whole)
+    tally.close()

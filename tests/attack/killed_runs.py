@@ -9,11 +9,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from torch.nn import Module
 from training_cases import SmallNet, graph_task, node_task
 
+from torch_grama.experiments.models import build_model
 from torch_grama.training import (
     GraphDataModule,
     GraphTask,
@@ -28,27 +30,36 @@ from torch_grama.training.epoch_end import History
 
 # a process with everything imported, from which the runs are forked
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["torch_grama.training", "torch.utils.tensorboard"])
+_CONTEXT.set_forkserver_preload(["torch_grama.experiments", "torch.utils.tensorboard"])
 
 
 @dataclass(frozen=True)
 class Case:
     """A run, and how it comes to an end."""
 
-    level: str
+    level: Literal["node", "graph"]
     schedule: ScheduleSettings
     save_every: float = 0.0
     max_epochs: int = 8
     patience: int | None = 4
+    loader: Literal["auto", "subgraphs"] = "auto"
     num_workers: int = 0
+    model: str = ""
 
 
 CASES = {
-    "graphs-cosine": Case("graph", ScheduleSettings("cosine", warmup_epochs=2)),
+    "graphs-cosine": Case("graph", ScheduleSettings("cosine", warmup_epochs=2), model="gin"),
     "graphs-plateau": Case("graph", ScheduleSettings("plateau", patience=0, min_lr=1e-4)),
-    "graphs-onecycle": Case("graph", ScheduleSettings("onecycle"), patience=None),
-    "graphs-seldom": Case("graph", ScheduleSettings("cosine"), save_every=1e6),
+    "graphs-onecycle": Case("graph", ScheduleSettings("onecycle"), patience=None, model="grama"),
+    "graphs-seldom": Case("graph", ScheduleSettings("cosine"), save_every=1e6, model="gatedgcn"),
     "nodes-plateau": Case("node", ScheduleSettings("plateau", patience=1, min_lr=1e-5)),
+    "subgraphs": Case("node", ScheduleSettings(), loader="subgraphs", model="gcn"),
+}
+LONG_CASES = {
+    "workers": Case("graph", ScheduleSettings("cosine"), num_workers=1, model="gps"),
+    "subgraphs-seldom": Case(
+        "node", ScheduleSettings("onecycle"), 1e6, loader="subgraphs", model="grama-gatedgcn"
+    ),
 }
 
 
@@ -83,13 +94,21 @@ def assert_same_answer(one: dict[str, Any], two: dict[str, Any]) -> None:
     assert torch.equal(one["predictions"], two["predictions"])
 
 
+def find_case(name: str) -> Case:
+    """The case of a name."""
+    return {**CASES, **LONG_CASES}[name]
+
+
 def build(case: str) -> tuple[GraphTask, GraphDataModule]:
     """The task and the data of a case."""
-    chosen = CASES[case]
+    chosen = find_case(case)
     data = graph_task() if chosen.level == "graph" else node_task()
     torch.manual_seed(0)
+    model: Module = SmallNet(4, data.num_outputs, chosen.level)
+    if chosen.model:
+        model = build_model(chosen.model, 4, 8, data.num_outputs, 2, chosen.level, dropout=0.3)
     task = GraphTask.for_data(
-        SmallNet(4, data.num_outputs, chosen.level),
+        model,
         data,
         OptimizerSettings(lr=0.02),
         chosen.schedule,
@@ -102,6 +121,7 @@ def build(case: str) -> tuple[GraphTask, GraphDataModule]:
         gradient_clip=1.0,
         accelerator="cpu",
         num_workers=chosen.num_workers,
+        loader=chosen.loader,
     )
     return task, GraphDataModule(data, 0, settings)
 
@@ -113,7 +133,7 @@ def _run(case: str, folder: Path, kill_at: int | None, send: int) -> None:
     outcome = fit(task, module, folder, resume=True, report="json")
     if not outcome.is_finished:
         sys.exit(outcome.exit_code)
-    data = graph_task() if CASES[case].level == "graph" else node_task()
+    data = graph_task() if find_case(case).level == "graph" else node_task()
     rows = [line.rpartition(",")[0] for line in outcome.metrics_file.read_text().splitlines()]
     last = torch.load(outcome.last_checkpoint, weights_only=True)
     torch.save(
