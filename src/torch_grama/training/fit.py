@@ -180,7 +180,8 @@ def read_best(files: RunFolder) -> tuple[Checkpoint, Path]:
     if files.last.exists():
         last = read_checkpoint(files.last)
         state = _read_state(last)
-        if state is not None and state["run"]["stop_reason"] not in ("", "signal"):
+        is_over = state is not None and state["run"]["stop_reason"] not in ("", "signal")
+        if state is not None and is_over and state["best_epoch"] < 1:
             return {**last, ORIGIN: state.get(ORIGIN)}, files.last
     raise RunError(
         f"'{files.path}' has no weights yet: go on with `grama train --resume {files.path}`"
