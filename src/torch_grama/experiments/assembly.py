@@ -89,6 +89,10 @@ def assemble_model(
     if "num_nodes" in known and facts.num_graphs == 1:
         options["num_nodes"] = round(facts.mean_nodes)
     input_dropout = float(str(options.pop("input_dropout", 0.0)))
+    if not 0 <= input_dropout < 1:
+        raise ConfigError(
+            f"Expected 'model.input_dropout' to be at least 0 and below 1 (got {input_dropout})"
+        )
     num_layers = options.pop("num_layers", None)
     depth = num_layers if num_layers is None else int(str(num_layers))
     try:

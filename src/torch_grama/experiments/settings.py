@@ -230,6 +230,8 @@ def check_settings(*layers: tuple[str, Mapping[str, object]]) -> dict[str, objec
             else:
                 try:
                     checked[name] = read_value(known[name].annotation, value)
+                    if type(checked[name]) is int and abs(int(str(checked[name]))) >= 2**63:
+                        raise ValueError("a whole number below 2^63")
                 except ValueError as error:
                     raise ConfigError(
                         f"Expected '{name}' to be {error} (got {clip(repr(value))}, {source})"
