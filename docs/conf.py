@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
@@ -30,6 +31,7 @@ extensions = [
     "mathml",
 ]
 exclude_patterns = ["_build", "_generated"]
+smartquotes_action = "qe"  # quotes and ellipses; an option keeps its two hyphens
 source_suffix = {".md": "markdown"}
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -58,6 +60,8 @@ html_theme = "furo"
 html_title = f"torch-grama {release}"
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
+if found := find_spec("ziamath"):  # it carries STIX Two Math, the font of the formulas
+    html_static_path += [str(Path(str(found.origin)).parent / "fonts")]
 html_css_files = ["pages.css"]
 html_copy_source = False
 html_show_sphinx = False

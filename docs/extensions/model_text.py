@@ -1,16 +1,17 @@
-"""All models side by side, one table a family."""
+"""All models side by side, one table per family."""
 
 from __future__ import annotations
 
+from equation_text import to_latex, typeset
 from markdown_text import code, plain, table
 from torch_grama.experiments.models import ModelFacts, list_models
 
-HEADER = ["Word", "Update", "Parameters", "A layer costs", "Edge attributes", "Reference"]
+HEADER = ["Name", "Update", "Parameters", "Cost of a layer", "Edge attributes"]
 WIDTH, DEPTH = 64, 8
 
 
 def describe_models() -> str:
-    """Returns a table for each family and, below it, where its models leave their papers."""
+    """Returns a table for each family and, below it, the papers and what differs from them."""
     families: dict[str, list[ModelFacts]] = {}
     for model in list_models(hidden_channels=WIDTH, num_layers=DEPTH):
         families.setdefault(model.family, []).append(model)
@@ -19,28 +20,35 @@ def describe_models() -> str:
         rows = [
             (
                 code(model.name),
-                code(model.equation),
+                typeset(model.equation),
                 "–" if model.parameters is None else f"{model.parameters:,}",
-                code(model.cost),
+                cost_text(model.cost),
                 "yes" if model.takes_edge_attr else "no",
-                plain(model.reference),
             )
             for model in models
         ]
         heading = family.replace("_", "-")
         text = f"## {heading[:1].upper()}{heading[1:]}\n\n{table(HEADER, rows)}"
-        parts.append(text + departures_text(models))
+        papers = shared_lines({model.name: (model.reference,) for model in models})
+        departures = shared_lines({model.name: model.departures for model in models})
+        parts.append(f"{text}\n{papers}\n")
+        if departures:
+            summary = "<details>\n<summary>What differs from the papers</summary>"
+            parts.append(f"{summary}\n\n{departures}\n</details>\n")
     return "\n".join(parts)
 
 
-def departures_text(models: list[ModelFacts]) -> str:
-    """Returns what differs from the papers, once for models that share it."""
+def cost_text(cost: str) -> str:
+    """Typesets a cost; what follows a comma says in words what its letters are."""
+    formula, comma, words = cost.partition(",")
+    latex = to_latex(formula).replace(r"\Vert", r"\vert")  # bars of a cost count a set
+    return f"${latex}${comma}{plain(words)}"
+
+
+def shared_lines(said: dict[str, tuple[str, ...]]) -> str:
+    """Returns a list of what is said of models, once for models that share it."""
     shared: dict[tuple[str, ...], list[str]] = {}
-    for model in models:
-        if model.departures:
-            shared.setdefault(model.departures, []).append(code(model.name))
-    if not shared:
-        return ""
-    lines = [f"- {', '.join(names)}: {plain(' '.join(said))}" for said, names in shared.items()]
-    summary = "<details>\n<summary>Where they leave their papers</summary>\n\n"
-    return f"\n{summary}{chr(10).join(lines)}\n\n</details>\n"
+    for name, sentences in said.items():
+        if sentences:
+            shared.setdefault(sentences, []).append(code(name))
+    return "".join(f"- {', '.join(names)}: {plain(' '.join(s))}\n" for s, names in shared.items())

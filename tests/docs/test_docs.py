@@ -76,6 +76,17 @@ def test_python_blocks_run(page, monkeypatch, tmp_path, one_thread):
         assert names["stretch"]["gated means", 90] < 2 * names["stretch"]["gated means", 4]
 
 
+def test_equations_of_models_are_typeset(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "extensions"))
+    typeset = import_module("equation_text").typeset
+    shown = "x_i' = act(W1 x_i + sum_(k<=2) D^-1/2 x_j / sqrt(d)),  W learned from the labels"
+    assert typeset(shown) == (
+        r"$x_{i}' = \,\mathrm{act}(W_1  x_{i} + \sum _{k\le 2} D^{-1/2} x_{j} / \sqrt{d})$<br>"
+        r"$W \text{ learned from the labels }$"
+    )
+    assert typeset("x += eps W^T A_hat h") == r"$x {+}{=}  \epsilon  W^{\top} \hat{A}  h$"
+
+
 def test_there_are_commands():
     assert len(COMMANDS) >= 30
 
@@ -219,6 +230,7 @@ def test_pages_build_without_warnings(tmp_path):
         text = html.read_text(encoding="utf-8")
         assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?://', text)
         assert len(re.findall("<img [^>]*alt=", text)) == text.count("<img ")
+        assert not re.search(r"[–—](?:data|model|run|out|config|trainer)\b", text), "two hyphens"
         assert "\\math" not in re.sub(r"<annotation.*?</annotation>", "", text, flags=re.DOTALL)
 
     for package in PACKAGES:
