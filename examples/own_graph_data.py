@@ -1,4 +1,4 @@
-"""Your own graphs: one graph a line, one answer a graph.
+"""Your own graphs: one graph per line, one answer per graph.
 
 Each line of a file is a graph in JSON: features of its nodes, pairs of nodes, a label. Here a
 graph is a ring of black and white pearls, half of each, either sorted by colour or mixed.

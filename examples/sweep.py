@@ -1,4 +1,4 @@
-"""Searches learning rate and depth on a small graph, then measures the best settings once on test.
+"""A search for learning rate and depth; the best settings are measured once on test.
 
 Run it with ``python examples/sweep.py``; every core of the machine takes a trial at a time. The
 same search from the command line: write the space below into a file and call ``grama sweep``.

@@ -7,6 +7,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 from command_text import describe_commands, describe_settings
+from example_text import describe_examples
 from model_text import describe_models
 from results_text import describe_results
 from runtime_text import describe_depth, describe_molecules, describe_sizes
@@ -16,6 +17,7 @@ PARTS = {
     "commands.md": describe_commands,
     "settings.md": describe_settings,
     "models.md": describe_models,
+    "examples.md": describe_examples,
     "suites.md": describe_suites,
     "depth32.md": describe_depth,
     "molecules.md": describe_molecules,
