@@ -88,7 +88,7 @@ def length_scene(device: torch.device, quick: bool) -> list[Row]:
 
 
 def size_scene(device: torch.device, quick: bool) -> list[Row]:
-    """Cost against the number of nodes (five edges a node), and of edges (fixed nodes).
+    """Cost against the number of nodes (five edges per node), and of edges (fixed nodes).
 
     On CUDA, beside each time, the share of it that the products with the adjacency matrix would
     need if they did nothing but move their bytes at the speed of a copy: per product every entry

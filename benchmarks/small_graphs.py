@@ -31,7 +31,7 @@ Row = dict[str, str | int | float | None]
 
 @dataclass(frozen=True)
 class Molecules:
-    """A data set like a known one: graphs here and there, nodes a graph, batch sizes."""
+    """A data set like a known one: graphs here and there, nodes per graph, batch sizes."""
 
     name: str
     num_graphs: int
@@ -82,7 +82,7 @@ def together_scene(device: torch.device, quick: bool) -> list[Row]:
             process.join()
         rows.append({"scene": "side by side", "model": "GRAMA(GatedGCN)", "runs": count})
         rows[-1]["steps_a_second"] = total
-        print(f"{count} runs side by side: {total:.0f} steps a second", flush=True)
+        print(f"{count} runs side by side: {total:.0f} steps per second", flush=True)
     return rows
 
 
@@ -288,6 +288,6 @@ def _print(row: Row) -> None:
         text += (
             f" ({row['eager_kernels']:.0f} kernels)  recorded {row['recorded_ms']:6.2f} ms "
             f"({row['recorded_kernels']:.0f} kernels, {row['recorded_device_ms']:.2f} ms of them), "
-            f"{row['recorded_epochs_a_minute']:.0f} epochs a minute"
+            f"{row['recorded_epochs_a_minute']:.0f} epochs per minute"
         )
     print(text + str(row.get("not_recorded", "")), flush=True)

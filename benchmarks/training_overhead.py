@@ -138,7 +138,7 @@ def main() -> None:
         bare += time_bare_loop(data, arguments.width, arguments.epochs, device)[2:]
         through += time_fit(data, arguments.width, arguments.epochs, device)[1:]
     one, two = (1e3 * statistics.median(times) for times in (bare, through))
-    print(f"bare loop {one:.1f} ms an epoch, fit {two:.1f} ms: {two / one:.3f} times")
+    print(f"bare loop {one:.1f} ms per epoch, fit {two:.1f} ms: {two / one:.3f} times")
     if two / one > BOUND:
         raise SystemExit(f"Expected at most {BOUND} times the bare loop")
 

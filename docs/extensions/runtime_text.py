@@ -23,7 +23,7 @@ SHOWN = (
 
 
 def read_rows() -> list[dict[str, object]]:
-    """Returns what was measured, one row a model and size."""
+    """Returns what was measured, one row per model and size."""
     rows: list[dict[str, object]] = json.loads(MEASURED.read_text(encoding="utf-8"))["rows"]
     return rows
 
@@ -85,5 +85,5 @@ def describe_molecules() -> str:
                 f"{row['recorded_epochs_a_minute']:.0f}" if recorded else "-",
             )
         )
-    header = ["Batches like", "Model", "Step, ms", "Recorded, ms", "Kernels", "Epochs a minute"]
+    header = ["Batches like", "Model", "Step, ms", "Recorded, ms", "Kernels", "Epochs per minute"]
     return table(header, lines)

@@ -139,7 +139,7 @@ class TestCompactGraphs:
             )
         with pytest.raises(DatasetError, match="to be a tensor"):
             CompactGraphs.from_data([Data(x=torch.ones(1, 1), y=3)])
-        with pytest.raises(DatasetError, match="one row a node"):
+        with pytest.raises(DatasetError, match="one row per node"):
             CompactGraphs.from_data([Data(x=torch.ones(2, 1), z=torch.ones(3))])
         one = np.ones(1, np.int64)
         with pytest.raises(DatasetError, match="own graph"):

@@ -58,6 +58,6 @@ def test_what_was_not_run_says_so():
     for text in (to_text(lines), to_markdown(lines)):
         assert "not run" in text
         assert "+15.00 ± 5.00" in text
-        assert "0.5 / 0.5" in text  # seconds an epoch
+        assert "0.5 / 0.5" in text  # seconds per epoch
     rows = list(csv.DictReader(io.StringIO(to_csv(lines))))
     assert [float(row["gain"]) for row in rows] == pytest.approx([10.0, 20.0])

@@ -1,4 +1,4 @@
-"""The nodes of a batch of graphs, one by one or as one padded row a graph, and their noise."""
+"""The nodes of a batch of graphs, one by one or as one padded row per graph, and their noise."""
 
 from __future__ import annotations
 

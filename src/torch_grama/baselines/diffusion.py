@@ -183,7 +183,7 @@ class _EdgeAttention(Module):
         self.query_lin = Linear(channels, channels)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        r"""Returns one weight an edge."""
+        r"""Returns one weight per edge."""
         source, target = edge_index
         # [N, F] -> [N, H, F / H]
         key = self.key_lin(x).view(x.size(0), self.heads, -1)

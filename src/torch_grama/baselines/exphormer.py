@@ -53,7 +53,7 @@ class Exphormer(EncodedModel):
     Args:
         dropout (float, optional): Dropout inside the layers.
         expander_degree (int, optional): Half the degree of the expander; zero for none.
-        num_virtual_nodes (int, optional): Virtual nodes a graph.
+        num_virtual_nodes (int, optional): Virtual nodes per graph.
         expander_seed (int, optional): Seed of the expander.
     """
 

@@ -72,7 +72,7 @@ class GMN(EncodedModel):
         "BiMamba(y sorted by degree), h = BN(x + u) + BN(x + gatedgcn(x)), x' = BN(h + MLP(h))",
         reference="Behrouz and Hashemi, Graph Mamba: Towards Learning on Graphs with State Space "
         "Models, 2024",
-        cost="T N F^2 + T S N F + E F, T tokens a node, S states a channel",
+        cost="T N F^2 + T S N F + E F, T tokens per node, S states a channel",
         equivariant=False,
         takes_edge_attr=True,
         departures=(

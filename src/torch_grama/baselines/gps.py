@@ -54,7 +54,7 @@ class GPS(BranchStack):
         equation="h = BN(x + gatedgcn(x)) + BN(x + multihead(x)), x' = BN(h + MLP(h))",
         reference="Rampasek et al., Recipe for a General, Powerful, Scalable Graph Transformer, "
         "2022",
-        cost="N F^2 + n N F + E F, n nodes a graph",
+        cost="N F^2 + n N F + E F, n nodes per graph",
         source="torch_grama, with torch.nn.MultiheadAttention and the PyG operators",
         takes_edge_attr=True,
         departures=(
@@ -99,7 +99,7 @@ class Transformer(BranchStack):
     card = Card(
         equation="h = BN(x + attention(x)), x' = BN(h + MLP(h)), over all nodes of a graph",
         reference="Dwivedi et al., Long Range Graph Benchmark, 2022",
-        cost="N F^2 + n N F, n nodes a graph",
+        cost="N F^2 + n N F, n nodes per graph",
         source="torch.nn.MultiheadAttention",
         departures=(
             "Positional encodings are part of the node features, encoded once for all models "

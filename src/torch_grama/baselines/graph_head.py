@@ -8,7 +8,7 @@ from torch.nn import Module
 from torch_grama.nn.arguments import Activation, choose, resolve_activation
 from torch_grama.nn.readout import POOLINGS, ReadoutMLP, pool_graphs, pooled_channels
 
-READOUTS = {"node": "one output a node", "graph": "one output a graph"}
+READOUTS = {"node": "one output per node", "graph": "one output per graph"}
 
 
 class GraphHead(Module):
@@ -62,7 +62,7 @@ class GraphHead(Module):
     def forward(
         self, x: Tensor, batch: Tensor | None = None, batch_size: int | None = None
     ) -> Tensor:
-        r"""Returns one row a node or a graph."""
+        r"""Returns one row per node or graph."""
         if self.readout == "graph":
             # [N, F] -> [B, F], or [B, 3 F]
             x = pool_graphs(x, batch, batch_size, self.pooling)
@@ -118,7 +118,7 @@ class NodeOutput(Module):
     def forward(
         self, x: Tensor, batch: Tensor | None = None, batch_size: int | None = None
     ) -> Tensor:
-        r"""Returns one row a node or a graph."""
+        r"""Returns one row per node or graph."""
         if self.readout == "node":
             return x
         return pool_graphs(x, batch, batch_size, self.pooling)

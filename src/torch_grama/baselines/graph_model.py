@@ -172,7 +172,7 @@ class GraphModel(Module):
         batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> Tensor:
-        r"""Returns one row a node or a graph.
+        r"""Returns one row per node or graph.
 
         Args:
             x (Tensor): Node features.

@@ -51,7 +51,7 @@ class SAN(EncodedModel):
         equation="a_i = sum_j w_ij v_j / sum_j w_ij, w = exp(q k e) on edges and gamma exp(q' k' "
         "e') elsewhere, h = BN(x + W a), x' = BN(h + MLP(h))",
         reference="Kreuzer et al., Rethinking Graph Transformers with Spectral Attention, 2021",
-        cost="N F^2 + n N F + E F, n nodes a graph",
+        cost="N F^2 + n N F + E F, n nodes per graph",
         takes_edge_attr=True,
         departures=(
             "The learned Laplacian encoding is left out: encodings are those of all models here.",

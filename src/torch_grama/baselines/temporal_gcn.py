@@ -116,7 +116,7 @@ class A3TGCN(TGCN):
         departures=(
             "As in PyTorch Geometric Temporal, which made the quoted numbers: every state starts "
             "from zero (carry_state=true passes it on, as the paper does) and the attention is "
-            "one learned weight a lag, where the paper has a small network.",
+            "one learned weight per lag, where the paper has a small network.",
             "Needs seq_len, the number of lags.",
         ),
     )

@@ -1,4 +1,4 @@
-"""The ``grama`` command: one file a command, which parses, calls and prints."""
+"""The ``grama`` command: one file per command, which parses, calls and prints."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from a folder with nodes.csv and edges.csv to predictions:
   grama train --data my_folder --run runs/first
   grama predict runs/first --out predictions.csv
 
-`grama COMMAND --help` says more.
+Run `grama COMMAND --help` for details.
 """
 
 

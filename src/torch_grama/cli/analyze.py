@@ -26,7 +26,7 @@ def add_to(commands: Commands) -> None:
     """Adds ``analyze`` to a parser."""
     parser = commands.add_parser(
         "analyze",
-        help="look at the dynamics, the reach and the errors of a run",
+        help="analyze the dynamics, range and errors of a run",
         description="Looks at the best weights of a run: coefficients, poles and stability of "
         "every block, how far information travels (before training too, and how far the task "
         "asks where that is known), whether states become alike, and where predictions are "

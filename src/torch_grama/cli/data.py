@@ -30,7 +30,7 @@ def add_to(commands: Commands) -> None:
     data = commands.add_parser("data", help="list, fetch, show, check and audit data sets")
     below = data.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    listing = below.add_parser("list", help="all data sets: size, task, metric, what is here")
+    listing = below.add_parser("list", help="all data sets: size, task, metric, what is downloaded")
     _add_root(listing)
     listing.add_json()
     listing.runs(_list, ValueError)
@@ -51,7 +51,7 @@ def add_to(commands: Commands) -> None:
     show.add_json()
     show.runs(_show, ValueError)
 
-    check = below.add_parser("check", help="say what is understood of your own files")
+    check = below.add_parser("check", help="check how your files are read")
     check.add_argument("path", type=Path, metavar="PATH", help="a file or folder")
     check.add_options()
     check.runs(_check, ValueError)
@@ -77,7 +77,7 @@ def _add_root(parser: CommandParser) -> None:
         "--root",
         type=Path,
         metavar="FOLDER",
-        help="folder for raw files and prepared forms [GRAMA_CACHE, or ~/.cache/torch_grama]",
+        help="folder for downloaded and prepared data [GRAMA_CACHE, or ~/.cache/torch_grama]",
     )
 
 

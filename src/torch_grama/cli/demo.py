@@ -53,21 +53,23 @@ def add_to(commands: Commands) -> None:
     """Adds ``demo`` to a parser."""
     parser = commands.add_parser(
         "demo",
-        help="compare GRAMA with its backbone on a task of many hops, in about a minute",
+        help="compare GRAMA with its backbone on a long-distance task, in about a minute",
         description="Trains GCN, and GRAMA around it, to carry a random value along lines of "
         f"growing length, prints their errors, draws them ({PICTURE}) and writes a page ({PAGE}). "
-        "It may be stopped at any moment; the same command goes on.",
+        "You can stop it at any time; run the same command to continue.",
     )
     add = parser.add_argument
     add("--out", type=Path, default=OUT, metavar="PATH", help=f"picture, page and runs [{OUT}]")
-    add("--all", action="store_true", help="A-DGN and GPS too")
+    add("--all", action="store_true", help="also train A-DGN and GPS")
     add("--seed", type=whole_number(0), default=0, metavar="N", help="seed of all runs [0]")
-    add("--quick", action="store_true", help="two epochs on the smaller distances: a trial of all")
+    add(
+        "--quick", action="store_true", help="two epochs on short distances, to check that it works"
+    )
     add(
         "--jobs",
         type=whole_number(1),
         metavar="N",
-        help=f"runs side by side [the cores, at most {MOST_JOBS}]",
+        help=f"runs in parallel [the cores, at most {MOST_JOBS}]",
     )
     parser.runs(_demo)
 
@@ -164,7 +166,7 @@ def _words(
             + (", all models but GPS, which has 3 layers" if has_gps else ""),
             "GRAMA": "one block, gain starting at 1, coefficients normalised by their l1 norm",
             "training": f"{settings['trainer.max_epochs']} epochs of "
-            f"{settings['trainer.batch_size']} graphs a step, Adam, one cycle up to "
+            f"{settings['trainer.batch_size']} graphs per step, Adam, one cycle up to "
             f"{settings['optimizer.lr']}, gradient norm at most "
             f"{settings['trainer.gradient_clip']}",
             "seed": str(arguments.seed),

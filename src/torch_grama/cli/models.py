@@ -26,7 +26,7 @@ def add_to(commands: Commands) -> None:
         "  grama models --json > models.json",
     )
     add = models.add_argument
-    add("names", nargs="*", metavar="WORD", help="only these, in full")
+    add("names", nargs="*", metavar="WORD", help="show these in full")
     add("--hidden-channels", type=int, default=WIDTH, metavar="N", help=f"width [{WIDTH}]")
     add("--num-layers", type=int, default=DEPTH, metavar="N", help=f"depth [{DEPTH}]")
     models.add_json()

@@ -27,7 +27,7 @@ def add_to(commands: Commands) -> None:
         help="see what GRAMA gains around a backbone on your data",
         description="Trains a graph network alone, and with GRAMA around it: as many parameters, "
         "as many settings tried, the same epochs. Prints the gain with its standard error, and "
-        "draws a picture. It may be stopped at any moment; the same command goes on.",
+        "draws a picture. You can stop it at any time; run the same command to continue.",
         epilog=_EPILOG,
     )
     add = parser.add_argument
@@ -47,7 +47,7 @@ def add_to(commands: Commands) -> None:
     )
     add("--draws", type=whole_number(1), default=4, metavar="N", help="settings to try [4]")
     add("--repeats", type=whole_number(1), default=3, metavar="N", help="runs of each side [3]")
-    add("--jobs", type=whole_number(1), default=1, metavar="N", help="runs side by side [1]")
+    add("--jobs", type=whole_number(1), default=1, metavar="N", help="runs in parallel [1]")
     add("--runs", type=Path, default=RUNS, metavar="DIR", help=f"the run folders [{RUNS}]")
     add("--picture", type=Path, metavar="FILE", help="the picture [DIR/DATA.png]")
     add("--quiet", action="store_true", help="print the table only")

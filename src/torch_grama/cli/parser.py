@@ -35,7 +35,7 @@ class CommandParser(argparse.ArgumentParser):
         """Sets what is called with the parsed arguments; see :func:`guarded`."""
         self.set_defaults(run=guarded(command, *mistakes))
 
-    def add_json(self, help: str = "print JSON in place of a table") -> None:
+    def add_json(self, help: str = "print JSON instead of a table") -> None:
         """Adds ``--json``."""
         self.add_argument("--json", action="store_true", help=help)
 

@@ -75,13 +75,13 @@ def add_to(commands: Commands) -> None:
     add(
         "--format", default="text", metavar="WORD", help="text, markdown, latex, csv or html [text]"
     )
-    add("--jobs", type=whole_number(1), default=1, metavar="N", help="runs side by side [1]")
+    add("--jobs", type=whole_number(1), default=1, metavar="N", help="runs in parallel [1]")
     add("--ray", action="store_true", help="run on Ray on this machine")
     add("--ray-address", metavar="ADDRESS", help="run on this Ray cluster")
     add("--cpus-per-run", type=float, default=1, metavar="X", help="Ray: cores [1]")
     add("--gpus-per-run", type=float, default=0, metavar="X", help="Ray: GPUs [0]")
     add("--runs", type=Path, default=RUNS, metavar="DIR", help=f"the run folders [{RUNS}]")
-    add("--results", metavar="DIR", help="numbers that are kept [./results and the package's]")
+    add("--results", metavar="DIR", help="folder of saved results [./results and the package's]")
     add("--configs", metavar="DIR", help="the configurations [of the package]")
     add("--out", type=Path, metavar="FILE", help="write the table to a file too")
     add("--picture", type=Path, metavar="FILE", help="pairs: draw them, as PNG or SVG")

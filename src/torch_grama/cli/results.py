@@ -25,7 +25,7 @@ def add_to(commands: Commands) -> None:
     """Adds ``results`` to a parser."""
     parser = commands.add_parser(
         "results",
-        help="list every number that is held",
+        help="list saved results",
         description="Lists every number of finished experiments: suite, data, model, metric, mean "
         "and deviation over runs, budget, parameters, hardware, configuration, and the paper's "
         "value.",
@@ -33,11 +33,11 @@ def add_to(commands: Commands) -> None:
     parser.add_json()
     add = parser.add_argument
     add("--runs", type=Path, default=RUNS, metavar="DIR", help=f"the run folders [{RUNS}]")
-    add("--results", metavar="DIR", help="numbers that are kept [./results and the package's]")
+    add("--results", metavar="DIR", help="folder of saved results [./results and the package's]")
     add("--suite", nargs="+", default=[], metavar="NAME", help="only these experiments")
     add("--data", nargs="+", default=[], metavar="NAME", help="only these data sets")
     add("--model", nargs="+", default=[], metavar="NAME", help="only these models")
-    add("--keep", action="store_true", help="copy the results of finished runs to the kept numbers")
+    add("--keep", action="store_true", help="save the results of finished runs")
     add("--readme", type=Path, metavar="FILE", help="renew the table in this file")
     parser.runs(_results, ValueError)
 

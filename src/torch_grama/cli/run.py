@@ -17,7 +17,7 @@ def add_to(commands: Commands) -> None:
     evaluate = _add(
         commands,
         "evaluate",
-        "measure the best weights of a run again",
+        "evaluate the best weights of a run",
         "grama evaluate runs/first\n  grama evaluate runs/first --split val --json",
     )
     evaluate.add_argument(
@@ -52,7 +52,7 @@ def add_to(commands: Commands) -> None:
     predict.add_options(" [those of the run]")
     predict.runs(_predict, ValueError)
 
-    info = _add(commands, "info", "say what a run is and how far it came", "grama info runs/first")
+    info = _add(commands, "info", "show a run's settings and progress", "grama info runs/first")
     info.add_json("print JSON, all settings included")
     info.runs(_info)
 

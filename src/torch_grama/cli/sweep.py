@@ -61,7 +61,7 @@ def add_to(commands: Commands) -> None:
         help="a YAML file, the name of one in the package, or the folder of a sweep to resume",
     )
     add("--out", type=Path, metavar="PATH", help="folder of the sweep [runs/sweep-SPACE]")
-    add("--resume", action="store_true", help="go on with a sweep and run what is missing")
+    add("--resume", action="store_true", help="continue a sweep: run the missing trials")
     add("--retry-failed", action="store_true", help="with --resume: run failed trials again")
     add("--ray-address", metavar="ADDRESS", help="join a Ray cluster [start a local Ray]")
     add("--concurrency", type=int, metavar="N", help="most trials at a time")
@@ -167,7 +167,7 @@ def _print(arguments: argparse.Namespace, result: SweepResult) -> None:
 
 
 def _rows(result: SweepResult) -> list[list[str]]:
-    """The table on the screen: a header, and a row a trial."""
+    """The table on the screen: a header, and a row per trial."""
     from torch_grama.runs.words import clip
     from torch_grama.search.sweep_result import format_value
 

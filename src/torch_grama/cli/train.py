@@ -38,7 +38,7 @@ common settings (all of them: grama train --help-all, for one model: --model WOR
   --task.class_weights balanced
   --seed N
 
-A setting that is left out has a good value for the task. Every setting can stand in a YAML file:
+Settings you leave out get defaults that suit the task. You can also keep settings in a YAML file:
 `grama train --data X --print-config > my.yaml`, then `grama train --config my.yaml`; what the
 command line says wins over the file.
 
@@ -86,7 +86,7 @@ def add_to(commands: Commands) -> None:
         help="without --model: time to choose a model and train it, such as 90s, 10m or 1h [2m]",
     )
     add("--folds", metavar="FOLDS", help="run several folds in turn: all, 0-4 or 0,2,5")
-    add("--no-test", action="store_true", help="leave the test part unread")
+    add("--no-test", action="store_true", help="do not evaluate on the test split")
     add("--quiet", action="store_true", help="print the result only")
     train.add_options()
     train.add_json("print the result as JSON only")

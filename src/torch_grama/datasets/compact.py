@@ -42,7 +42,7 @@ class CompactGraphs(Sequence[Data]):
     r"""A sequence of graphs kept as a handful of arrays.
 
     Node numbers are local to each graph and every array has the smallest type that holds it
-    exactly, so a set of molecules takes about twenty bytes a node. Indexing builds the
+    exactly, so a set of molecules takes about twenty bytes per node. Indexing builds the
     :class:`~torch_geometric.data.Data` on the spot, in the original types and edge order.
 
     Args:
@@ -231,7 +231,7 @@ def _pack_attribute(
         if np.array_equal(rows, expected):
             return column(level, torch.cat(values))
     raise DatasetError(
-        f"Expected the attribute '{name}' to have one row a node, an edge or a graph; graph 0 has "
+        f"Expected the attribute '{name}' to have one row per node, edge or graph; graph 0 has "
         f"{rows[0]} rows, {num_nodes[0]} nodes and {num_edges[0]} edges"
     )
 

@@ -199,7 +199,7 @@ def _read_published(source: Source, paths: list[Path]) -> CompactFile:
     counts = []
     for path in paths:
         part = load_graphs(path)
-        with reading(path, "graphs with two input columns and three targets a node"):
+        with reading(path, "graphs with two input columns and three targets per node"):
             graphs += [_published_graph(graph) for graph in part]
         counts.append(len(part))
     return CompactFile(_pack(graphs), (consecutive_fold(counts),))

@@ -24,7 +24,7 @@ def erdos_renyi(num_nodes: int, random: Random) -> Adjacency:
 
 
 def barabasi_albert(num_nodes: int, random: Random) -> Adjacency:
-    r"""Preferential attachment of :math:`m = \lfloor u (N - 1) \rfloor + 1` edges a node.
+    r"""Preferential attachment of :math:`m = \lfloor u (N - 1) \rfloor + 1` edges per node.
 
     The growth starts from a star of :math:`m + 1` nodes.
     """

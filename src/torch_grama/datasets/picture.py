@@ -134,7 +134,7 @@ def _draw(axes: Axes, task: GraphTaskData, graph: Data) -> str:
 def _colours(
     task: GraphTaskData, graph: Data
 ) -> tuple[NDArray[np.float64] | None, str, dict[int, str] | None]:
-    """One number a node, what it is, and the names of its values where they are categories."""
+    """One number per node, what it is, and the names of its values where they are categories."""
     y, x = graph.get("y"), graph.get("x")
     if task.level == "node" and isinstance(y, Tensor):
         values = y.reshape(len(y), -1)[:, 0].double().numpy()

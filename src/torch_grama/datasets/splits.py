@@ -129,8 +129,8 @@ def mask_folds(masks: Sequence[Array], num_nodes: int, where: str) -> list[Fold]
     shapes = {mask.shape for mask in masks}
     if len(shapes) != 1 or masks[0].ndim != 2 or masks[0].shape[1] != num_nodes:
         raise DatasetError(
-            f"Expected the masks in '{where}' to have {num_nodes} columns and one row a split (got "
-            f"{sorted(shapes)}); fetch the file again"
+            f"Expected the masks in '{where}' to have {num_nodes} columns and one row per split "
+            f"(got {sorted(shapes)}); fetch the file again"
         )
     parts = np.stack([mask.astype(bool) for mask in masks], axis=1)  # [folds, 3, N]
     if bool((parts.sum(axis=1) > 1).any()):

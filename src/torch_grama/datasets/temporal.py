@@ -101,7 +101,7 @@ def _read(path: Path, name: str) -> tuple[Array, Array, Array]:
     )
     if not fits:
         raise DatasetError(
-            f"Expected '{path}' to hold a finite series with one column a node and edges between "
+            f"Expected '{path}' to hold a finite series with one column per node and edges between "
             f"those nodes (got a series of shape {series.shape}, edges of shape {edges.shape} and "
             f"weights of shape {weights.shape}); fetch it again"
         )

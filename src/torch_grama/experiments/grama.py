@@ -94,7 +94,7 @@ def build_grama(
         dropout: Dropout after the embedding, between blocks, in the readout, and in attention.
         gain: Start of the learned gain of each block; auto: one over its recurrences, and less of
             the past; null: none.
-        readout: One output a node, or one a graph.
+        readout: One output per node, or one per graph.
         pooling: What the readout of a graph takes of its nodes.
         readout_layers: Linear layers of the readout.
         edge_dim: Width of the edge attributes; without meaning for the backbone gcn.

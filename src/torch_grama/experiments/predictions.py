@@ -40,7 +40,7 @@ class Predictions:
         columns: Names: where an item stands (``node``, ``graph``), ``label`` and ``split`` if they
             were asked for, ``prediction``, then a probability for each class or label; for
             quantities one column each.
-        rows: One row a node or graph.
+        rows: One row per node or graph.
     """
 
     columns: tuple[str, ...]
@@ -172,7 +172,7 @@ def make_table(
     r"""Turns the outputs of a model into words, probabilities or quantities.
 
     Args:
-        outputs (Tensor): One row a node or graph.
+        outputs (Tensor): One row per node or graph.
         facts (DataFacts): What the model was trained on.
         data (GraphTaskData): What it predicted on.
         labels_of (int, optional): The fold by which each item gets its true label and its split.

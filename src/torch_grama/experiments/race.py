@@ -226,7 +226,7 @@ class _Race:
         }
 
     def _measure(self) -> tuple[dict[str, float], list[str]]:
-        """Seconds an epoch of each model, and those that are too slow. Written down, since a race
+        """Seconds per epoch of each model, and those that are too slow. Written down, since a race
         that goes on must be the same race.
         """
         plan = self.begun | _read(_plan(self.folder))

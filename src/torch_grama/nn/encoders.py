@@ -43,7 +43,7 @@ class CategoricalEncoder(Module):
     def __init__(self, sizes: Sequence[int], channels: int) -> None:
         super().__init__()
         if not sizes or min(sizes) < 1:
-            raise ValueError(f"Expected 'sizes' to be positive, one a column (got {list(sizes)})")
+            raise ValueError(f"Expected 'sizes' to be positive, one per column (got {list(sizes)})")
         self.sizes = tuple(sizes)
         self.channels = channels
         # the tables of all columns, one above the other

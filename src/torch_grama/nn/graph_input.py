@@ -146,7 +146,7 @@ def read_graph_input(
     num_edges = edge_index.size(1)
     if edge_weight is not None and tuple(edge_weight.size()) != (num_edges,):
         raise ValueError(
-            f"Expected 'edge_weight' to have shape [{num_edges}], one weight an edge "
+            f"Expected 'edge_weight' to have shape [{num_edges}], one weight per edge "
             f"(got {list(edge_weight.size())})"
         )
     if edge_type is not None and tuple(edge_type.size()) != (num_edges,):
@@ -156,7 +156,7 @@ def read_graph_input(
         )
     if edge_attr is not None and (edge_attr.dim() != 2 or edge_attr.size(0) != num_edges):
         raise ValueError(
-            f"Expected 'edge_attr' to have shape [{num_edges}, edge_dim], one row an edge "
+            f"Expected 'edge_attr' to have shape [{num_edges}, edge_dim], one row per edge "
             f"(got {list(edge_attr.size())})"
         )
     if batch is not None:
@@ -164,7 +164,7 @@ def read_graph_input(
             raise TypeError(f"Expected 'batch' to hold int64 graph numbers (got {batch.dtype})")
         if tuple(batch.size()) != (num_nodes,):
             raise ValueError(
-                f"Expected 'batch' to have shape [{num_nodes}], one graph number a node "
+                f"Expected 'batch' to have shape [{num_nodes}], one graph number per node "
                 f"(got {list(batch.size())})"
             )
     elif batch_size is not None and batch_size != 1:

@@ -95,7 +95,7 @@ class Row:
 
     label: str  #: what the paper calls it, or our word for it
     model: str  #: our word for it
-    cells: tuple[Cell, ...]  #: one a column
+    cells: tuple[Cell, ...]  #: one per column
 
 
 @dataclass(frozen=True)

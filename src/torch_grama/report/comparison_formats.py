@@ -58,7 +58,7 @@ def to_latex(comparison: Comparison) -> str:
 
 
 def to_csv(comparison: Comparison) -> str:
-    r"""One line a cell: suite, data, model, metric, ours, the paper's, and why ours is missing."""
+    r"""One line per cell: suite, data, model, metric, ours, the paper's, why ours is missing."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(_CSV_COLUMNS)
@@ -120,7 +120,7 @@ FORMATS: dict[str, Callable[[Comparison], str]] = {
 
 
 def _blocks(widths: Sequence[int], limit: int | None) -> list[tuple[int, int]]:
-    """Ranges of columns, three a data set, that fit into lines beside the first column."""
+    """Ranges of columns, three per data set, that fit into lines beside the first column."""
     if limit is None:
         return [(1, len(widths))]
     blocks: list[tuple[int, int]] = []

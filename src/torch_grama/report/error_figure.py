@@ -22,7 +22,7 @@ LEAST_GAP = 0.055
 
 
 def draw_errors(table: ErrorTable, path: Path, title: str, emphasize: str = "") -> None:
-    r"""Draws one line a model and one a trivial predictor, named at their right ends.
+    r"""Draws one line per model and one a trivial predictor, named at their right ends.
 
     Args:
         table (ErrorTable): The errors.

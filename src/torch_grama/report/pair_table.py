@@ -18,7 +18,7 @@ from torch_grama.runs.words import align
 NOT_RUN = "not run"
 HEAD = (
     *("data", "backbone", "alone", "with GRAMA", "gain", "verdict", "runs"),
-    *("parameters", "seconds an epoch"),
+    *("parameters", "seconds per epoch"),
 )
 NOTE = (
     "gain: how much better GRAMA is, with the standard error of the paired differences; win or "

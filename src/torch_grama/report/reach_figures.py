@@ -71,7 +71,7 @@ def reach_rows(runs: Sequence[RunFiles]) -> list[tuple[str, float | None, str, s
     rows = []
     for label, entry in _series(runs, "influence"):
         samples = number(entry.number("num_samples"))
-        method = "exact" if entry.is_true("exact") else f"{samples} sampled nodes a graph"
+        method = "exact" if entry.is_true("exact") else f"{samples} sampled nodes per graph"
         rows.append((label, entry.number("influence_range"), reach_text(entry), method))
     return rows
 

@@ -21,7 +21,7 @@ NOTHING = (
 
 
 def build_readme_table(held: Sequence[HeldNumber]) -> str:
-    r"""One row a data set: GRAMA, the best other model, the paper's GRAMA.
+    r"""One row per data set: GRAMA, the best other model, the paper's GRAMA.
 
     Among our variants of a data set the one with the best validation score is shown, whatever its
     test score; likewise among the other models. Numbers made before a model changed have a mark.

@@ -20,7 +20,7 @@ def progress_board(
     name_model: Callable[[str], str] = str,
     interval: float = 0.5,
 ) -> Iterator[None]:
-    r"""Shows one bar a model, moved by what its runs have written to their ``metrics.csv``.
+    r"""Shows one bar per model, moved by what its runs have written to their ``metrics.csv``.
 
     Nothing passes between the processes: any run whose folder can be read is followed, one that is
     resumed from its last epoch on. On anything but a terminal it prints nothing.

@@ -25,7 +25,7 @@ class SuiteError(ValueError):
 class Budget:
     r"""How much an experiment may cost."""
 
-    runs: int  # runs a cell
+    runs: int  # runs per cell
     # settings under dotted names that replace those of the configuration
     changes: Mapping[str, object] = field(default_factory=dict)
     data: tuple[str, ...] = ()  # the data sets to run; empty: all of the suite

@@ -13,7 +13,7 @@ from torch_grama.runs.safe_files import read_mapping
 
 
 def describe_run(folder: str | Path) -> dict[str, object]:
-    r"""Says what a run is and how far it came, from its files alone.
+    r"""Describes a run's settings and progress from its files alone.
 
     Args:
         folder (str or Path): The folder of the run.

@@ -1,4 +1,4 @@
-"""The table of a run: one row an epoch, written as it grows and read whatever its state."""
+"""The table of a run: one row per epoch, written as it grows and read whatever its state."""
 
 from __future__ import annotations
 

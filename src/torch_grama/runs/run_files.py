@@ -54,7 +54,7 @@ class RunFiles:
     num_epochs: int = 0  #: rows that it has
     #: what ``grama analyze`` wrote; empty if it did not
     analysis: Record = field(default_factory=Record)
-    coefficients: Sequence[Record] = ()  #: the coefficients while training, one entry an epoch
+    coefficients: Sequence[Record] = ()  #: the coefficients while training, one entry per epoch
     files: Sequence[tuple[str, str]] = ()  #: name and size of the files that are there
     notes: Sequence[str] = ()  #: one sentence for everything that was not read
 

@@ -1,4 +1,4 @@
-"""How a space is searched: runs a trial, choice of points, early stopping, resources."""
+"""How a space is searched: runs per trial, choice of points, early stopping, resources."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class GraphDataModule(pl.LightningDataModule):
 
     @property
     def steps_per_epoch(self) -> int:
-        r"""Optimiser steps an epoch."""
+        r"""Optimiser steps per epoch."""
         return len(self._source("train"))
 
     def example(self) -> GraphBatch:

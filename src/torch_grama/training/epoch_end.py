@@ -61,7 +61,7 @@ class EpochEnd(Checkpoint):
     Args:
         folder (RunFolder): Where files go.
         settings (TrainerSettings): How the run is set.
-        steps_per_epoch (int): Optimiser steps an epoch.
+        steps_per_epoch (int): Optimiser steps per epoch.
         metric (str): Name of the metric.
         higher_is_better (bool): Its direction.
         reporter (Reporter): Is told.

@@ -61,7 +61,7 @@ def predict(
         device (torch.device, optional): Where to run. (default: where the model is)
 
     Returns:
-        Tensor: One row a node or graph, on the CPU: logits of classes or labels, or quantities.
+        Tensor: One row per node or graph, on the CPU: logits of classes or labels, or quantities.
     """
     with _evaluating(task, device) as place:
         parts = [out.float().cpu() for out, _, _ in _outputs(task, loader, place)]

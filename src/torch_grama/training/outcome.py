@@ -24,7 +24,7 @@ class FitOutcome:
         seconds: Time spent training, likewise.
         last_checkpoint: The state to resume from.
         best_checkpoint: The weights of the best epoch; the task has them.
-        metrics_file: One row an epoch.
+        metrics_file: One row per epoch.
         signal: Number of the signal that came, if one did: it interrupted the run, or came in the
             last epoch of one that is finished.
         resumed_from: The checkpoint the run went on from, if it did.

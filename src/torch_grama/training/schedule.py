@@ -81,7 +81,7 @@ class LearningRate:
         settings (ScheduleSettings): How.
         optimizer (Optimizer): Whose.
         max_epochs (int): Epochs of the whole run.
-        steps_per_epoch (int): Optimiser steps an epoch.
+        steps_per_epoch (int): Optimiser steps per epoch.
         higher_is_better (bool): The direction of the validation metric.
     """
 

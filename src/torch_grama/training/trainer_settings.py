@@ -41,11 +41,11 @@ class TrainerSettings:
         min_epochs (int, optional): Fewest epochs, whatever validation says. (default: :obj:`1`)
         patience (int, optional): Epochs without a better validation metric after which the run
             stops; :obj:`None` for never. (default: :obj:`100`)
-        batch_size (int, optional): Graphs a step, or starting nodes a step for ``"subgraphs"``,
+        batch_size (int, optional): Graphs per step, or starting nodes per step for ``"subgraphs"``,
             over all devices together. (default: :obj:`32`)
         accelerator (str, optional): ``"auto"`` (a CUDA device where there is one), ``"cpu"``,
             ``"gpu"`` or ``"cuda"``. (default: :obj:`"auto"`)
-        devices (int, optional): Processes, one a device. (default: :obj:`1`)
+        devices (int, optional): Processes, one per device. (default: :obj:`1`)
         precision (str, optional): ``"32"``, ``"bf16"`` or ``"16"`` (mixed). (default: :obj:`"32"`)
         gradient_clip (float, optional): Largest norm of the gradient; :obj:`None` for no limit.
             (default: :obj:`None`)
@@ -130,7 +130,7 @@ class TrainerSettings:
             isinstance(count, bool) or count == 0 or count < -1 for count in self.num_neighbors
         ):
             raise ValueError(
-                "Expected 'trainer.num_neighbors' to be one whole number a hop, each positive or "
+                "Expected 'trainer.num_neighbors' to be one whole number per hop, each positive or "
                 f"-1 for all (got {self.num_neighbors})"
             )
         if self.capture not in (True, False, "auto"):

@@ -34,7 +34,7 @@ def test_one_screen(folder: Path) -> None:
         "task node classification, judged by accuracy (higher is better)",
         "graphs 1 graph of 8 nodes",
         # 6 edges and a loop, of which n0-n1 is listed twice, in both directions
-        "edges 7 undirected (15 entries of edge_index); 0 to 3 neighbours a node, 1.8 on average",
+        "edges 7 undirected (15 entries of edge_index); 0 to 3 neighbours per node, 1.8 on average",
         "node features 4 columns (float): age, always, colour=blue, colour=red",
         "edge features a weight",
         "target 2 classes: a (4), b (4)",

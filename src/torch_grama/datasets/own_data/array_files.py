@@ -64,7 +64,7 @@ def read_npz_file(path: Path, options: Options) -> ParsedGraphs:
     x = arrays["node_features"]
     count = len(x) if x.ndim else 0
     if not count:
-        raise DatasetError(f"'{path}' has no nodes: 'node_features' needs one row a node.")
+        raise DatasetError(f"'{path}' has no nodes: 'node_features' needs one row per node.")
 
     def where(node: int) -> str:
         return f"'{path}', node {node}"
@@ -79,7 +79,7 @@ def read_npz_file(path: Path, options: Options) -> ParsedGraphs:
         if shape[:1] != (count,):
             raise DatasetError(
                 f"'{path}' has {count} rows of 'node_features' but labels of the shape {shape}: "
-                f"store one label a node."
+                f"store one label per node."
             )
         labels = labels_from_numbers(arrays["node_labels"], where, options)
         missing = [name for name in _NPZ_MASKS if name not in arrays]
@@ -131,7 +131,7 @@ def read_torch_file(path: Path, options: Options) -> ParsedGraphs:
     Read are ``x``, ``edge_index`` (as it is: both directions of an undirected edge must be there),
     ``edge_attr``, ``edge_weight`` and ``y``; for one graph also ``train_mask``, ``val_mask`` and
     ``test_mask`` (``[N]`` or ``[N, K]``), for many also ``split`` (train, val or test). Targets
-    belong to the nodes where ``y`` has a row a node, to the graphs otherwise. The file is loaded
+    belong to the nodes where ``y`` has a row per node, to the graphs otherwise. The file is loaded
     with ``weights_only=True``: nothing in it is run.
     """
     stored = [_attributes(path, item) for item in load_graphs(path)]
@@ -323,7 +323,7 @@ def _read_targets(
 
 
 def _one_row_each(arrays: Mapping[int, Array], num_graphs: int, where: Where) -> Array:
-    """One row a graph; those without target get -1 among whole numbers, NaN among others."""
+    """One row per graph; those without target get -1 among whole numbers, NaN among others."""
     rows = {}
     for number, array in arrays.items():
         if array.ndim > 2 or (array.ndim == 2 and len(array) != 1) or not array.size:

@@ -1,4 +1,4 @@
-"""What was understood of a data set, on one screen."""
+"""How a data set was read, on one screen."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _edges_line(facts: _Survey) -> str:
     if not facts.entries:
         return "none"
     low, mean, high = facts.degrees.min(), facts.degrees.mean(), facts.degrees.max()
-    degrees = f"; {low} to {high} neighbours a node, {mean:.1f} on average"
+    degrees = f"; {low} to {high} neighbours per node, {mean:.1f} on average"
     if facts.one_way:
         return f"{facts.entries:,} directed{degrees}"
     pairs = (facts.entries - facts.loops - facts.duplicates) // 2 + facts.loops

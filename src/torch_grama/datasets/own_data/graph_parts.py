@@ -87,7 +87,7 @@ def check_edges(pairs: Array, num_nodes: int, where: Where, source: str) -> NDAr
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
         raise DatasetError(
             f"{source} lists edges as {pairs.dtype} of the shape {tuple(pairs.shape)}: store a "
-            f"pair of node numbers an edge."
+            f"pair of node numbers per edge."
         )
     numbers = pairs.astype(np.int64)
     for edge, end in np.argwhere((numbers < 0) | (numbers >= num_nodes))[:1]:

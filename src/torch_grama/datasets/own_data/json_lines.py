@@ -61,9 +61,9 @@ class _Line:
 def read_json_lines(path: Path, options: Options) -> ParsedGraphs:
     r"""Reads many graphs, each with a target of its own.
 
-    A line is an object with ``nodes`` or ``x`` (one list of numbers a node, or one number a node;
+    A line is an object with ``nodes`` or ``x`` (a list of numbers per node, or one number per node;
     ``num_nodes`` for nodes without features), ``edges`` (pairs of node numbers), optionally
-    ``edge_attr`` (one list of numbers an edge) and ``edge_weight`` (one number an edge), ``label``
+    ``edge_attr`` (a list of numbers per edge) and ``edge_weight`` (one number per edge), ``label``
     or ``y`` (a number, a word, a list of numbers or a list of words; null or nothing for a graph
     without label) and optionally ``split`` (train, val or test).
     """

@@ -251,7 +251,7 @@ def _number(cell: str) -> float | None:
 
 
 def read_json_labels(values: Sequence[object], where: Where, options: Options) -> Labels:
-    r"""Reads one target a graph.
+    r"""Reads one target per graph.
 
     Words and truth values are classes, whole numbers are classes if there are few of them, other
     numbers a quantity (see :func:`labels_from_text`). A list of words is a set of flags, a list of

@@ -124,8 +124,8 @@ def from_frames(
     the seed whenever it is asked for.
 
     Args:
-        nodes (pandas.DataFrame): One row a node.
-        edges (pandas.DataFrame): One row an edge.
+        nodes (pandas.DataFrame): One row per node.
+        edges (pandas.DataFrame): One row per edge.
         form (TableForm, optional): Read the frames as those that a model was trained on.
             (default: found out)
         **options: Those of :func:`load_path`.

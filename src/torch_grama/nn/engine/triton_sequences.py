@@ -235,7 +235,7 @@ def sparse_product(
         HAS_BIAS=bias is not None,
         HAS_STATE=state is not None,
         HAS_BATCH=groups.batch is not None,
-        # few threads a node, so that many nodes wait for their edges at a time
+        # few threads per node, so that many nodes wait for their edges at a time
         num_warps=max(block // 128, 1),
     )
 
