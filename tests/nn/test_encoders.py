@@ -70,7 +70,7 @@ def test_repr(module, expected):
 
 @pytest.mark.parametrize("sizes", [[], [3, 0]])
 def test_bad_sizes(sizes):
-    with pytest.raises(ValueError, match="'sizes' to be positive, one a column"):
+    with pytest.raises(ValueError, match="'sizes' to be positive, one per column"):
         CategoricalEncoder(sizes, 3)
 
 
