@@ -113,15 +113,7 @@ class CPGNN(GraphModel):
         return belief
 
     def auxiliary_loss(
-        self,
-        y: Tensor,
-        mask: Tensor,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
+        self, y: Tensor, mask: Tensor, x: Tensor, *others: Tensor | int | None
     ) -> Tensor:
         r"""Returns the loss of the MLP on its own and the penalty that keeps the matrix centred.
 
@@ -137,9 +129,7 @@ class CPGNN(GraphModel):
         x: Tensor,
         edge_index: Tensor,
         edge_weight: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
+        *others: Tensor | int | None,
     ) -> None:
         r"""Trains the MLP on the training nodes and estimates the compatibility of the classes.
 

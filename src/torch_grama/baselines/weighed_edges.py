@@ -139,9 +139,7 @@ class GBKGNN(GraphModel):
         x: Tensor,
         edge_index: Tensor,
         edge_weight: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
+        *others: Tensor | int | None,
     ) -> Tensor:
         r"""Returns how badly the gates tell edges inside a class from edges between classes.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -121,7 +123,7 @@ class InputStage(Module):
             batch_size (int, optional): Number of graphs. (default: :obj:`None`)
             pe (Tensor, optional): Positional encodings. (default: :obj:`None`)
         """
-        inputs = self.prepare(x, edge_index, edge_weight, edge_attr, pe)
+        inputs = self.prepare(x, edge_index, edge_weight, edge_attr, pe=pe)
         out: Tensor = self.model(*inputs, batch, batch_size)
         return out if self.output_scale is None else self.output_scale.invert(out)
 
@@ -131,6 +133,7 @@ class InputStage(Module):
         edge_index: Tensor,
         edge_weight: Tensor | None = None,
         edge_attr: Tensor | None = None,
+        *,
         pe: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
         r"""Returns node features, edges, weights and attributes as the model gets them; arguments
@@ -159,37 +162,17 @@ class InputStage(Module):
         return x, edge_index, edge_weight, edge_attr
 
     def auxiliary_loss(
-        self,
-        y: Tensor,
-        mask: Tensor,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-        pe: Tensor | None = None,
+        self, y: Tensor, mask: Tensor, *inputs: Any, pe: Tensor | None = None
     ) -> Tensor | None:
         r"""Returns the model's own loss term on the prepared features, or :obj:`None` if it has
         none; see :class:`~torch_grama.training.model_hooks.AddsLoss`.
         """
         if not isinstance(self.model, AddsLoss):
             return None
-        inputs = self.prepare(x, edge_index, edge_weight, edge_attr, pe)
-        return self.model.auxiliary_loss(y, mask, *inputs, batch, batch_size)
+        # nodes and edges are prepared; batch and number of graphs follow as they are
+        return self.model.auxiliary_loss(y, mask, *self.prepare(*inputs[:4], pe=pe), *inputs[4:])
 
-    def fit_labels(
-        self,
-        y: Tensor,
-        mask: Tensor,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_weight: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-        pe: Tensor | None = None,
-    ) -> None:
+    def fit_labels(self, y: Tensor, mask: Tensor, *inputs: Any, pe: Tensor | None = None) -> None:
         r"""Lets the model start from an estimate made of labels, if it can; see
         :class:`~torch_grama.training.model_hooks.FitsLabels`.
         """
@@ -198,9 +181,9 @@ class InputStage(Module):
         was_training = self.training
         self.eval()
         with torch.no_grad():
-            inputs = self.prepare(x, edge_index, edge_weight, edge_attr, pe)
+            prepared = self.prepare(*inputs[:4], pe=pe)
         self.train(was_training)
-        self.model.fit_labels(y, mask, *inputs, batch, batch_size)
+        self.model.fit_labels(y, mask, *prepared, *inputs[4:])
 
     def _encode_positions(self, x: Tensor, pe: Tensor | None) -> Tensor:
         assert self.pe_encoder is not None
