@@ -153,8 +153,8 @@ def test_absent_data_is_said_once_and_nothing_is_fetched_for_a_table(places, tmp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_an_interrupt_stops_all_and_says_how_to_go_on(start_grama, places, tmp_path, jobs):
+@pytest.mark.parametrize(("jobs", "number"), [("1", signal.SIGINT), ("2", signal.SIGTERM)])
+def test_an_interrupt_stops_all_and_says_how_to_go_on(start_grama, places, tmp_path, jobs, number):
     suite = json.loads(json.dumps(TINY))
     suite["budgets"]["smoke"] = {
         "runs": 4,
@@ -164,9 +164,9 @@ def test_an_interrupt_stops_all_and_says_how_to_go_on(start_grama, places, tmp_p
     process = start_grama("reproduce", "tiny", *places, "--jobs", jobs)
     begun = (tmp_path / "runs").rglob
     process.wait_until(lambda: len(list(begun("metrics.csv"))) >= int(jobs))
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, err = process.communicate(timeout=1200)
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     assert err.splitlines()[-1] == "grama: interrupted; the same command goes on."
     assert "Traceback" not in err
     assert len(list(begun("metrics.csv"))) == int(jobs)  # no other was begun

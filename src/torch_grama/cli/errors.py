@@ -64,8 +64,8 @@ def guarded(run: Run, *mistakes: type[Exception]) -> Run:
     def wrapped(arguments: argparse.Namespace) -> int:
         try:
             return run(arguments)
-        except KeyboardInterrupt:
-            return say("interrupted", 130)
+        except KeyboardInterrupt as stop:
+            return say("interrupted", getattr(stop, "exit_code", 130))
         except ModuleNotFoundError as error:
             extra = _EXTRAS.get((error.name or "").partition(".")[0])
             if extra is None:
@@ -128,13 +128,24 @@ def prompt_end() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+class Terminated(KeyboardInterrupt):
+    r"""SIGTERM came, and is obeyed as Ctrl-C is."""
+
+    exit_code = 128 + signal.SIGTERM
+
+
 def raise_interrupts() -> None:
-    r"""Lets Ctrl-C raise :class:`KeyboardInterrupt` from here on, and SIGTERM act as usual, for a
-    command that has processes of its own to end.
+    r"""Lets Ctrl-C raise :class:`KeyboardInterrupt` from here on, and SIGTERM :class:`Terminated`,
+    for a command that has processes of its own to end.
     """
-    for number, usual in _USUAL.items():
+    handlers: dict[int, Any] = {**_USUAL, signal.SIGTERM: _terminate}
+    for number, handler in handlers.items():
         if signal.getsignal(number) is _end:
-            signal.signal(number, usual)
+            signal.signal(number, handler)
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise Terminated
 
 
 def _end(number: int, frame: FrameType | None) -> None:
