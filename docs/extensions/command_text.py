@@ -14,18 +14,18 @@ from torch_grama.cli import build_parser
 from torch_grama.experiments.settings import known_options
 
 SECTIONS = {
-    "data": "What is learned from.",
+    "data": "The data to learn from.",
     "model": "The model; these are the settings of `grama`. Other models have others: "
-    "`grama train --model WORD --help-all`.",
-    "task": "What is minimised.",
-    "optimizer": "How weights move.",
-    "schedule": "How the learning rate moves.",
-    "trainer": "How long, in which pieces and on what.",
+    "`grama train --model NAME --help-all`.",
+    "task": "The loss.",
+    "optimizer": "How weights are updated.",
+    "schedule": "How the learning rate changes.",
+    "trainer": "How long to train, with which batches, on which device.",
 }
 
 
 def describe_commands() -> str:
-    """Returns one section a command, with its help as the command prints it."""
+    """Returns one section per command, with its help as the command prints it."""
     os.environ["COLUMNS"] = "92"
     parts = []
     for name, parser in walk(build_parser()):
