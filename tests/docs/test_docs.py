@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,16 @@ YAML = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 KEEPS_SETTINGS = {"train", "sweep"}
 PACKAGES = ("nn", "analysis", "datasets", "baselines", "training", "experiments", "search")
 NOT_DESCRIBED = {"functional", "CATALOGUE", "MODELS"}  # a module and two tables of their own
+
+
+# What reaches beyond the right edge, and lies in nothing that scrolls.
+CLIPPED = """
+const scrolls = (e) => e && (/auto|scroll/.test(getComputedStyle(e).overflowX) ||
+  scrolls(e.parentElement.closest("article *")));
+return [...document.querySelectorAll("article *")]
+  .filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !scrolls(e))
+  .map((e) => e.outerHTML.slice(0, 200));
+"""
 
 
 def text_of(page: Path) -> str:
@@ -229,14 +240,16 @@ def test_results_in_the_text_are_those_of_the_files():
     assert set(quoted_gains) <= gains
 
 
-@pytest.mark.slow
-def test_pages_build_without_warnings(tmp_path):
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The folder of the built pages; a warning is an error."""
     pytest.importorskip("furo", reason="the pages need Sphinx and furo: pip install '.[docs]'")
     pytest.importorskip("myst_parser", reason="the pages need myst-parser: pip install '.[docs]'")
+    folder = tmp_path_factory.mktemp("pages")
     done = subprocess.run(
         [
             *(sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"),
-            *("-d", str(tmp_path / "trees"), str(DOCS), str(tmp_path / "html")),
+            *("-d", str(folder / "trees"), str(DOCS), str(folder / "html")),
         ],
         capture_output=True,
         text=True,
@@ -244,8 +257,28 @@ def test_pages_build_without_warnings(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    return folder / "html"
+
+
+@pytest.mark.slow
+def test_pages_fit_on_a_phone(built, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tests" / "browser"))
+    with import_module("chromium").open_browser() as chrome:
+        phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+        chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+        for page in PAGES:
+            chrome.get((built / page.relative_to(DOCS)).with_suffix(".html").as_uri())
+            assert chrome.execute_script(CLIPPED) == [], name_of(page)
+        if find_spec("ziamath"):
+            chrome.get((built / "theory.html").as_uri())
+            ready = "await document.fonts.ready; return document.fonts.check('16px Formulas')"
+            assert chrome.execute_script(ready), "the font of formulas is not there"
+
+
+@pytest.mark.slow
+def test_pages_say_what_they_should(built):
     for page in PAGES:
-        html = (tmp_path / "html" / page.relative_to(DOCS)).with_suffix(".html")
+        html = (built / page.relative_to(DOCS)).with_suffix(".html")
         text = html.read_text(encoding="utf-8")
         assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?://', text)
         assert len(re.findall("<img [^>]*alt=", text)) == text.count("<img ")
@@ -253,7 +286,7 @@ def test_pages_build_without_warnings(tmp_path):
         assert "\\math" not in re.sub(r"<annotation.*?</annotation>", "", text, flags=re.DOTALL)
 
     for package in PACKAGES:
-        text = (tmp_path / "html" / "api" / f"{package}.html").read_text(encoding="utf-8")
+        text = (built / "api" / f"{package}.html").read_text(encoding="utf-8")
         # a sign that sets columns apart is no letter of a formula
         assert "<mi>&</mi>" not in text
         names = set(import_module(f"torch_grama.{package}").__all__) - NOT_DESCRIBED
