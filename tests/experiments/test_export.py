@@ -74,6 +74,17 @@ def test_a_program_gives_the_same_numbers_without_the_model(run):
     assert "one graph at a time" in card.read_text()
 
 
+@pytest.mark.parametrize("format", ["pt2", "safetensors"])
+def test_a_full_disk_leaves_no_half_export(run, tmp_path, monkeypatch, format):
+    def fail(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(OSError, match="No space left"):
+        export_run(run, format, tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == []
+
+
 def test_the_card_says_what_the_model_is(run, tmp_path):
     *_, card = export_run(run, "safetensors", tmp_path / "out")
     text = card.read_text()

@@ -115,6 +115,20 @@ def test_every_kind_of_task_learns(tmp_path, data):
     assert outcome.best_epoch == values.index(best) + 1
 
 
+def test_a_disk_too_full_for_events_ends_no_run(tmp_path, monkeypatch):
+    def fail(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("torch.utils.tensorboard.SummaryWriter.add_scalar", fail)
+    listener = Listener()
+    outcome, _ = run(tmp_path / "run", tensorboard=True, report=listener)
+    assert outcome.epochs == 5
+    told = [note for note in listener.notes if "TensorBoard" in note]
+    assert len(told) == 1
+    assert "No space left" in told[0]
+    assert len(read_rows(outcome)) == 5
+
+
 def test_folder_holds_what_is_promised(tmp_path):
     outcome, task = run(tmp_path / "run", tensorboard=True)
     names = {str(p.relative_to(tmp_path / "run")) for p in (tmp_path / "run").rglob("*")}

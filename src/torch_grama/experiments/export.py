@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -71,7 +72,9 @@ def export_run(
         written = [path, target / CONFIG, target / FACTS]
     else:
         path = target / PROGRAM
-        torch.export.save(_trace(model, run.facts), path)
+        program = io.BytesIO()  # torch ends the process where a disk is full
+        torch.export.save(_trace(model, run.facts), program)
+        write_atomically(path, program.getvalue())
         shutil.copyfile(run.folder.path / FACTS, target / FACTS)
         written = [path, target / FACTS]
     card = target / "README.md"

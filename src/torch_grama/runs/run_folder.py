@@ -27,6 +27,10 @@ class RunError(RuntimeError):
     r"""A run folder is missing, occupied, taken by another process, or not what it should be."""
 
 
+class RunBusyError(RunError):
+    r"""Another process works on the run, and may end soon."""
+
+
 class RunFolder:
     r"""The folder of one run.
 
@@ -148,7 +152,7 @@ class RunFolder:
                 yield
         except Timeout as error:
             owner = place.read_text(errors="replace").strip()[:32] or "unknown"
-            raise RunError(
+            raise RunBusyError(
                 f"'{self.path}' is being worked on by another process (number {owner}): wait for "
                 f"it, or end it first"
             ) from error

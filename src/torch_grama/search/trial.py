@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import re
+import shutil
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -193,7 +194,10 @@ class TrialFolder:
 
     def _write(self, name: str, content: object) -> None:
         text = json.dumps(content, indent=2, ensure_ascii=False)
-        write_atomically(self.path / name, f"{text}\n".encode())
+        place = self.path / name
+        if place.is_dir() and not place.is_symlink():
+            shutil.rmtree(place)  # nothing of ours: a file is to be there
+        write_atomically(place, f"{text}\n".encode())
 
     def _read(self, name: str) -> dict[str, object] | None:
         try:

@@ -22,7 +22,7 @@ from torch_grama.experiments.run import run_experiment
 from torch_grama.experiments.settings import check_settings
 from torch_grama.runs.memory import is_out_of_memory
 from torch_grama.runs.result import Result
-from torch_grama.runs.run_folder import RunError, RunFolder
+from torch_grama.runs.run_folder import RunBusyError, RunFolder
 from torch_grama.search.trial import Failure, TrialFolder, load_result
 from torch_grama.training.progress import EpochReport, SilentReporter
 
@@ -142,7 +142,7 @@ def _wait_until_free(run: RunFolder) -> None:
         try:
             with run.lock():
                 return
-        except RunError:
+        except RunBusyError:
             if time.monotonic() > end:
                 raise
             time.sleep(0.5)

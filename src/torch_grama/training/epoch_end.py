@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -199,6 +200,10 @@ class EpochEnd(Checkpoint):
         )
         if trainer.is_global_zero:
             self._report(epoch, measured["train/loss"], value)
+            if self.history.problem:
+                text = f"No more TensorBoard events are written ({self.history.problem})"
+                self._reporter.note(f"{text}; training goes on")
+                self.history.problem = ""
         self._stop(trainer, epoch)
         if self.state.stop_reason or self._agree(trainer, self._is_due()):
             self._save(trainer, final=bool(self.state.stop_reason))
@@ -325,6 +330,7 @@ class History:
     def __init__(self, columns: Sequence[str]) -> None:
         self.columns = list(columns)
         self.rows: list[list[float]] = []
+        self.problem = ""  # why there are no more TensorBoard events
         self._table: MetricsFile | None = None
         self._board: SummaryWriter | None = None
 
@@ -339,10 +345,11 @@ class History:
         if board_folder is not None:
             from torch.utils.tensorboard import SummaryWriter
 
-            # events of epochs that will be run again are hidden
-            self._board = SummaryWriter(
-                str(board_folder), purge_step=len(self.rows) + 1 if self.rows else None
-            )
+            with self._without_board():
+                # events of epochs that will be run again are hidden
+                self._board = SummaryWriter(
+                    str(board_folder), purge_step=len(self.rows) + 1 if self.rows else None
+                )
 
     def add(self, row: Sequence[float]) -> None:
         r"""Adds the numbers of an epoch; NaN where there is none."""
@@ -350,26 +357,36 @@ class History:
         self.rows.append(row)
         if self._table is not None:
             self._table.add(row)
-        if self._board is not None:
+        with self._without_board():
             for name, value in zip(self.columns[1:], row[1:], strict=True):
-                if value == value:
+                if self._board is not None and value == value:
                     self._board.add_scalar(name, value, int(row[0]))
 
     def flush(self) -> None:
         r"""Brings what was written to the disk."""
         if self._table is not None:
             self._table.flush()
-        if self._board is not None:
-            self._board.flush()
+        with self._without_board():
+            if self._board is not None:
+                self._board.flush()
 
     def close(self) -> None:
         r"""Ends writing."""
         if self._table is not None:
             self._table.close()
             self._table = None
-        if self._board is not None:
-            self._board.close()
-            self._board = None
+        with self._without_board():
+            if self._board is not None:
+                self._board.close()
+        self._board = None
+
+    @contextmanager
+    def _without_board(self) -> Iterator[None]:
+        """Goes on without events where they cannot be written, such as on a full disk."""
+        try:
+            yield
+        except OSError as error:
+            self._board, self.problem = None, str(error)
 
     def state_dict(self) -> dict[str, object]:
         r"""All rows."""
