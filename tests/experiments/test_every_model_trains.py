@@ -1,6 +1,7 @@
 """Every model of the catalogue learns a small task in the loop that trains GRAMA."""
 
 import dataclasses
+import sys
 
 import pytest
 import torch
@@ -10,8 +11,9 @@ from torch_geometric.data import Data
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric
 from torch_grama.experiments.assembly import assemble_model, reads_series_alone
 from torch_grama.experiments.catalogue import MODELS
-from torch_grama.experiments.config import DataConfig, ModelConfig, RunConfig
+from torch_grama.experiments.config import ConfigError, DataConfig, ModelConfig, RunConfig
 from torch_grama.experiments.data_facts import DataFacts
+from torch_grama.experiments.finished_run import load_run
 from torch_grama.experiments.run import run_experiment
 from torch_grama.runs import RunError, RunFolder
 from torch_grama.training import (
@@ -111,7 +113,7 @@ def test_it_learns_classes_of_graphs(word, tmp_path):
     assert losses[-1] < 0.95 * losses[0]
 
 
-def test_a_run_that_was_never_validated_is_not_finished(tmp_path):
+def test_a_run_that_was_never_validated_is_not_finished(tmp_path, monkeypatch):
     data = graph_task(series=False)
     for number in data.folds[0].val.tolist():
         data.graphs[number].y = torch.tensor([0])  # one class has no ranking
@@ -120,7 +122,13 @@ def test_a_run_that_was_never_validated_is_not_finished(tmp_path):
     config = RunConfig(DataConfig("graphs"), ModelConfig("gcn", 8, {"num_layers": 2}))
     config = dataclasses.replace(config, trainer=settings)
     folder = RunFolder(tmp_path / "run")
+    with pytest.raises(ConfigError, match="both classes in the validation part"):
+        run_experiment(config, tmp_path / "refused", report="quiet", data=data)
+    # where it could not be known before, the last weights can be used
+    module = sys.modules["torch_grama.training.fit"]  # the function of that name hides it
+    monkeypatch.setattr(module, "_check_metric", lambda task, module: None)
     for resume in (False, True):
         with pytest.raises(RunError, match="never was a number"):
             run_experiment(config, folder.path, resume=resume, report="quiet", data=data)
         assert not folder.is_finished
+        assert load_run(folder.path).task.training is False

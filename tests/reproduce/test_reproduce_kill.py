@@ -51,7 +51,7 @@ def test_killed_in_the_middle_it_ends_with_the_same_table(start_grama, command, 
     assert table == capsys.readouterr().out
     for path in killed.rglob("metrics.csv"):
         epochs = [line.split(",")[0] for line in path.read_text().splitlines()[1:]]
-        assert epochs == [str(epoch) for epoch in range(EPOCHS)]
+        assert epochs == [str(epoch) for epoch in range(1, EPOCHS + 1)]
 
 
 def _is_in_the_middle(runs: Path) -> bool:

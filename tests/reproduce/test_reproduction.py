@@ -95,7 +95,7 @@ def test_more_repeats_than_folds_take_other_seeds(suite, tmp_path):
 
 
 def test_unknown_budget_and_row(suite, tmp_path):
-    with pytest.raises(SuiteError, match=r"one of smoke, short \(got 'paper'\)"):
+    with pytest.raises(SuiteError, match=r"one of smoke, short \(got 'full'\)"):
         plan_runs(suite, "full", tmp_path)
     with pytest.raises(ValueError, match="`grama models`"):
         plan_runs(suite, "smoke", tmp_path, ["gcm"])
