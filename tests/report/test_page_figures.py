@@ -114,7 +114,7 @@ def test_influence_that_is_zero_has_no_point_on_a_logarithmic_axis(tmp_path):
 def test_reach_is_printed_with_its_error(run):
     rows = reach_rows([run, run])
     assert [model for model, *_ in rows] == ["run", "run: gcn", "run", "run: gcn"]
-    assert rows[0][1:] == (0.9, "0.9 ± 0.05", "32 sampled nodes a graph")
+    assert rows[0][1:] == (0.9, "0.9 ± 0.05", "32 sampled nodes per graph")
 
 
 def test_smoothness_follows_the_recurrence(run):
