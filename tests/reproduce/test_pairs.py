@@ -7,6 +7,7 @@ import yaml
 from torch_grama.cli import main
 from torch_grama.experiments.defaults import make_config
 from torch_grama.experiments.run import run_experiment
+from torch_grama.report.metric_scale import scale_of
 from torch_grama.reproduce.pairs import (
     MOST_APART,
     PairedRow,
@@ -182,7 +183,7 @@ def test_the_command_tunes_runs_shows_and_goes_on(configs, tmp_path, capsys):
         ]
         assert len(tests[row]) == 2
     gain = statistics.fmean(tests["gcn"]) - statistics.fmean(tests["grama-gcn"])
-    assert ("+" if gain >= 0 else "-") in line
+    assert f"{'+' if gain >= 0 else ''}{scale_of('mse').text(gain)} ±" in line
     picture = tmp_path / "pairs.png"
     assert main([*command, "--picture", str(picture)]) == 0
     out, err = capsys.readouterr()

@@ -12,8 +12,8 @@ from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.settings import check_settings, flatten, known_options, read_file
 
-# Attention costs the square of a graph's nodes.
-_MOST_ATTENDED_NODES = 1000
+MOST_ATTENDED_NODES = 1000
+"""Nodes of a graph up to which attention, which costs their square, is taken unasked."""
 _DEPTH = ("num_layers", "seq_len", "num_blocks", "num_recurrences")
 
 
@@ -159,7 +159,7 @@ def _of_grama(facts: DataFacts) -> dict[str, object]:
         }
         if facts.edge_encoding.kind == "none" and not facts.has_edge_weight:
             # gates take means over neighbours, which hide how many there are
-            small = facts.mean_nodes <= _MOST_ATTENDED_NODES
+            small = facts.mean_nodes <= MOST_ATTENDED_NODES
             chosen["model.backbone"] = "gps" if small else "gcn"
         return chosen
     return {"model.seq_len": 4, "model.num_blocks": 2}

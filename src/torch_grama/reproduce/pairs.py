@@ -20,7 +20,7 @@ from torch_grama.datasets.catalogue import is_path
 from torch_grama.experiments.assembly import assemble_model
 from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
-from torch_grama.experiments.defaults import resolve_config
+from torch_grama.experiments.defaults import MOST_ATTENDED_NODES, resolve_config
 from torch_grama.experiments.models import count_parameters
 from torch_grama.experiments.settings import check_settings, known_options, mapping_of
 from torch_grama.nn.arguments import choose
@@ -49,8 +49,6 @@ PAIRS = {
     "neighbor-sum": ("tuned-neighbor-sum", "grama-neighbor-sum"),
 }
 """Name of a backbone to its rows: the backbone with norm and residuals, and GRAMA around it."""
-# Attention costs the square of a graph's nodes.
-_MOST_ATTENDED_NODES = 1000
 WIDTH = "model.hidden_channels"
 MOST_APART = 0.05
 """How far the parameters of a row may be from the number that its pair states, as a share."""
@@ -84,7 +82,7 @@ def suite_of(
     data = load_data(config.data)
     facts = DataFacts.of(data)
     if not backbones:
-        small = facts.mean_nodes <= _MOST_ATTENDED_NODES
+        small = facts.mean_nodes <= MOST_ATTENDED_NODES
         backbones = ["gcn", "gatedgcn", *(["gps"] if small else [])]
     pairs = [choose("backbone", word, PAIRS) for word in backbones]
     if facts.edge_encoding.kind != "none":  # attention beside a convolution that reads the edges
