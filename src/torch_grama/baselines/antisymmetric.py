@@ -202,14 +202,7 @@ class SWAN(EncodedModel):
 
 
 class SWANField(Module):
-    r"""The affine map inside the activation of :class:`SWAN`.
-
-    Args:
-        channels (int): Width of the states.
-        aggregation (str): ``"antisymmetric"``, ``"gcn"`` or ``"sum"``.
-        gamma (float): The strength of the diffusion.
-        beta (float): The weight of the third term.
-    """
+    r"""The affine map inside the activation of :class:`SWAN`."""
 
     def __init__(self, channels: int, aggregation: str, gamma: float, beta: float) -> None:
         super().__init__()
@@ -263,10 +256,6 @@ def symmetric_edges(graph: GraphInput, dtype: torch.dtype) -> EdgeWeights:
 
     :math:`\mathbf{S} = (\mathbf{A} + \mathbf{A}^{\top}) / 2`, which is :math:`\mathbf{A}` on an
     undirected graph, without self-loops, and :math:`\mathbf{D}` holds its row sums.
-
-    Args:
-        graph (GraphInput): The graph.
-        dtype (torch.dtype): The type of the weights.
     """
     weight = weigh_without_loops(graph.edge_index, graph.edge_weight, dtype)
     edge_index = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
@@ -281,10 +270,6 @@ def antisymmetric_edges(graph: GraphInput, dtype: torch.dtype) -> EdgeWeights:
 
     :math:`\mathbf{P} = \mathbf{D}^{-1} \mathbf{A}` without self-loops, where :math:`a_{ij}` is the
     weight of the edge from :math:`j` to :math:`i`, and :math:`\mathbf{D}` holds the row sums.
-
-    Args:
-        graph (GraphInput): The graph.
-        dtype (torch.dtype): The type of the weights.
     """
     weight = weigh_without_loops(graph.edge_index, graph.edge_weight, dtype)
     target = graph.edge_index[1]

@@ -40,10 +40,8 @@ class BatchView:
 
     @classmethod
     def of(cls, given: GraphInput) -> BatchView:
-        r"""Reads the view off a batch that was checked at the door.
-
-        Raises:
-            ValueError: If the batch vector is not sorted.
+        r"""Reads the view off a batch that was checked at the door; its batch vector must be
+        sorted.
         """
         num_nodes, batch = given.num_nodes, given.batch
         edges = given.edge_index, given.edge_weight
@@ -108,20 +106,11 @@ class BatchView:
 
 
 def node_noise(place: Tensor, columns: int, training: bool, dtype: torch.dtype) -> Tensor:
-    r"""Returns noise in :math:`[0, 1)` for each node.
+    r"""Returns noise in :math:`[0, 1)` for each node :math:`(N, K)`.
 
-    In training it comes from PyTorch's global generator. At test time it is a hash of the number
-    of the node within its graph: the same at every call, on every device, and for a graph alone
-    as in a batch, but tied to how the nodes are numbered.
-
-    Args:
-        place (Tensor): The number of each node within its graph :math:`(N)`.
-        columns (int): Numbers a node :math:`K`.
-        training (bool): Whether to draw.
-        dtype (torch.dtype): A floating point type.
-
-    Returns:
-        The noise :math:`(N, K)`.
+    In training it comes from PyTorch's global generator. At test time it is a hash of the number of
+    the node within its graph: the same at every call, on every device, and for a graph alone as in
+    a batch, but tied to how the nodes are numbered.
     """
     if training:
         return torch.rand(place.size(0), columns, dtype=dtype, device=place.device)

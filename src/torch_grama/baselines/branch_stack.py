@@ -114,12 +114,7 @@ class BranchSum(Module):
         self.norm = StepwiseBatchNorm(channels)
 
     def forward(self, x: Tensor, branches: Sequence[Tensor]) -> Tensor:
-        r"""Returns the new states.
-
-        Args:
-            x (Tensor): The states :math:`(N, F)` that entered the branches.
-            branches (sequence): What each branch gave, :math:`(N, F)` each.
-        """
+        r"""Returns the new states."""
         hidden = x.new_zeros(())
         for norm, branch in zip(self.branch_norms, branches, strict=True):
             hidden = hidden + norm(x + F.dropout(branch, self.dropout, self.training))
@@ -131,13 +126,7 @@ class BranchSum(Module):
 
 
 class LocalBranch(Module):
-    r"""A convolution of PyG as a branch; hands the edge state on as it came.
-
-    Args:
-        conv (Module): Called with the edge state, if there is one.
-        takes_edge_weight (bool, optional): Whether it reads edge weights instead.
-            (default: :obj:`False`)
-    """
+    r"""A convolution of PyG as a branch; hands the edge state on as it came."""
 
     def __init__(self, conv: Module, takes_edge_weight: bool = False) -> None:
         super().__init__()
@@ -192,18 +181,7 @@ class GatedGCNBranch(Module):
 def build_local_layers(
     local: str, num_layers: int, channels: int, has_edge_attr: bool, dropout: float
 ) -> ModuleList:
-    r"""Makes the local branches of all layers of a model.
-
-    Args:
-        local (str): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gine-multi"`` or ``"gatedgcn"``.
-        num_layers (int): Number of layers.
-        channels (int): Width of the states.
-        has_edge_attr (bool): Whether there are edge attributes.
-        dropout (float): Dropout of the update of the edges.
-
-    Raises:
-        ValueError: If there is no such word.
-    """
+    r"""Makes the local branches of all layers of a model."""
     build = choose("local", local, LOCAL_LAYERS)
     return ModuleList(
         [

@@ -167,15 +167,8 @@ class CPGNN(GraphModel):
 
 
 def balance(matrix: Tensor, max_iterations: int = 3000) -> Tensor:
-    r"""Scales rows and columns until all sum to one (Sinkhorn and Knopp).
-
-    Args:
-        matrix (Tensor): A square matrix without negative entries. A small constant is added, so
-            that the limit exists; a class that was never seen is compatible with all alike.
-        max_iterations (int, optional): When to stop at the latest. (default: :obj:`3000`)
-
-    Returns:
-        Tensor: The doubly stochastic matrix.
+    r"""Scales rows and columns until all sum to one (Sinkhorn and Knopp). A small constant is
+    added, so that the limit exists; a class that was never seen is compatible with all alike.
     """
     mean = matrix.mean()
     matrix = matrix + torch.where(mean > 0, 1e-4 * mean, 1.0)

@@ -124,14 +124,7 @@ class NodeOutput(Module):
         return pool_graphs(x, batch, batch_size, self.pooling)
 
     def set_pooling(self, pooling: str) -> None:
-        r"""Chooses what a graph readout takes of the nodes.
-
-        Args:
-            pooling (str): ``"mean"``, ``"sum"`` or ``"max"``.
-
-        Raises:
-            ValueError: If there is no such pooling, or it would change the width.
-        """
+        r"""Chooses what a graph readout takes of the nodes."""
         if pooled_channels(1, pooling) != 1:
             raise ValueError(
                 f"Expected 'pooling' to be 'mean', 'sum' or 'max', since the outputs of the nodes "

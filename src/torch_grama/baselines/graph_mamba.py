@@ -179,11 +179,7 @@ class NodeScan(Module):
 
 
 class StoredScan(Module):
-    r"""A state-space model over the nodes of each graph in the order in which they are stored.
-
-    Args:
-        block (Module): The state-space model, from :math:`(B, T, F)` to the same.
-    """
+    r"""A state-space model over the nodes of each graph in the order in which they are stored."""
 
     def __init__(self, block: Module) -> None:
         super().__init__()

@@ -48,15 +48,7 @@ class GraphMemo:
         batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> tuple[Tensor, Tensor]:
-        r"""Returns the pairs of all graphs of a batch, numbered as in the batch, and their values.
-
-        Args:
-            edge_index (Tensor): Edges :math:`(2, E)`.
-            edge_weight (Tensor, optional): Edge weights :math:`(E)`.
-            num_nodes (int): Number of nodes of the batch.
-            batch (Tensor, optional): The graph of each node, sorted. (default: :obj:`None`)
-            batch_size (int, optional): Number of graphs. (default: :obj:`None`)
-        """
+        r"""The pairs of all graphs of a batch, numbered as in the batch, and their values."""
         stamps = [*map(_stamp, (edge_index, edge_weight, batch)), (None, num_nodes)]
         if self._last is not None and all(
             tensor is seen and version == seen_version

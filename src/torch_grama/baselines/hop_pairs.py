@@ -18,20 +18,12 @@ DENSE_NODES = 512
 
 
 def hop_pairs(edge_index: Tensor, num_nodes: int, max_hops: int) -> tuple[Tensor, Tensor]:
-    r"""Returns all ordered pairs of distinct nodes that are 1 to :obj:`max_hops` edges apart.
+    r"""Returns all ordered pairs of distinct nodes that are 1 to :obj:`max_hops` edges apart
+    :math:`(2, P)` and their distances :math:`(P)`, in the order of distance, target, source.
 
     The distance of :math:`(j, i)` is the length of the shortest directed walk from :math:`j` to
     :math:`i`. Self-loops and repeated edges play no part. A batch of graphs may be given as one
     graph: its parts are never joined.
-
-    Args:
-        edge_index (Tensor): Edges :math:`(2, E)`, from source to target.
-        num_nodes (int): Number of nodes.
-        max_hops (int): The largest distance.
-
-    Returns:
-        tuple: Pairs :math:`(2, P)`, from source to target, and their distances :math:`(P)`, int64,
-        in the order of distance, target, source.
     """
     if num_nodes <= DENSE_NODES:
         return _walk_dense(edge_index, num_nodes, max_hops)
@@ -57,15 +49,8 @@ def hop_pairs(edge_index: Tensor, num_nodes: int, max_hops: int) -> tuple[Tensor
 
 
 def pairs_within(edge_index: Tensor, num_nodes: int, hops: int) -> tuple[Tensor, Tensor]:
-    r"""Returns all pairs of nodes at a distance of at most :obj:`hops`, each node itself included.
-
-    Args:
-        edge_index (Tensor): Edges :math:`(2, E)`, from source to target.
-        num_nodes (int): Number of nodes.
-        hops (int): The largest distance.
-
-    Returns:
-        tuple: As :func:`hop_pairs`, the nodes themselves first, with distance 0.
+    r"""Returns all pairs at a distance of at most :obj:`hops` as :func:`hop_pairs` does, the nodes
+    themselves first, with distance 0.
     """
     nodes = torch.arange(num_nodes, device=edge_index.device)
     itself = torch.stack([nodes, nodes])

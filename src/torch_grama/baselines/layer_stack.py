@@ -249,11 +249,7 @@ class FeatureEncoder(Module):
     def forward(
         self, x: Tensor, edge_attr: Tensor | None, num_edges: int
     ) -> tuple[Tensor, Tensor | None]:
-        r"""Returns node states and edge states.
-
-        Raises:
-            ValueError: If features are missing or have another width.
-        """
+        r"""Returns node states and edge states."""
         if x.dim() != 2 or x.size(1) != self.in_channels:
             raise ValueError(
                 f"Expected 'x' of shape [num_nodes, in_channels={self.in_channels}] "

@@ -151,14 +151,7 @@ class A3TGCN(TGCN):
 
 
 class TGCNCell(Module):
-    r"""The recurrent layer of :class:`TGCN`, over a whole sequence.
-
-    Args:
-        in_channels (int): Width of one element of the sequence.
-        channels (int): Width of the state.
-        carry_state (bool, optional): Whether the state is passed from one element to the next;
-            otherwise each starts from zero. (default: :obj:`True`)
-    """
+    r"""The recurrent layer of :class:`TGCN`, over a whole sequence."""
 
     def __init__(self, in_channels: int, channels: int, carry_state: bool = True) -> None:
         super().__init__()
@@ -181,12 +174,7 @@ class TGCNCell(Module):
         torch.nn.init.zeros_(self.conv_lin.bias)
 
     def forward(self, x: Tensor, adjacency: Adjacency) -> Tensor:
-        r"""Returns the state after each element :math:`(N, L, F)`.
-
-        Args:
-            x (Tensor): The sequence :math:`(N, L, C)`.
-            adjacency (Adjacency): The normalised adjacency matrix.
-        """
+        r"""Returns the state after each element :math:`(N, L, F)`."""
         # all elements travel over the edges together: [N, L, C] -> [N, L, 3 F]
         smooth = propagate(adjacency, x.flatten(1)).view_as(x)
         inputs = self.conv_lin(smooth).chunk(3, dim=-1)

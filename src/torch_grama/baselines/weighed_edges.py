@@ -184,12 +184,7 @@ class GatedBiKernelConv(Module):
         self.different_lin = Linear(in_channels, out_channels, bias=False)
 
     def forward(self, x: Tensor, mean: Adjacency) -> tuple[Tensor, Tensor]:
-        r"""Returns states :math:`(N, F')` and logits :math:`(E)`.
-
-        Args:
-            x (Tensor): Node states :math:`(N, F)`.
-            mean (Adjacency): The matrix that averages over the neighbours.
-        """
+        r"""Returns states :math:`(N, F')` and logits :math:`(E)`."""
         # [N, F] -> [N, 2]: as the source and as the target of an edge
         sends, receives = self.gate(self.gate_lin(x)).unbind(dim=-1)
         logit = F.leaky_relu(sends[mean.source] + receives[mean.target], 0.2)

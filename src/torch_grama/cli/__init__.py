@@ -38,15 +38,7 @@ Run `grama COMMAND --help` for details.
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the ``grama`` command.
-
-    Args:
-        argv (sequence of str, optional): Arguments without the program's name. (default: those of
-            the process)
-
-    Returns:
-        The exit status.
-    """
+    """Runs the ``grama`` command."""
     # read as torch is loaded: a thread that waits soon leaves its core to whoever has work
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")

@@ -53,12 +53,8 @@ _NOBODY_READS = 128 + 13
 def guarded(run: Run, *mistakes: type[Exception]) -> Run:
     r"""Wraps a command so that an error of the user or the machine becomes one sentence.
 
-    The exit status is 2 for a mistake in the call, the settings or the data, 1 for a failure
-    while running, 130 or 143 for a run that was asked to stop.
-
-    Args:
-        run (callable): The command.
-        mistakes (type, optional): Further errors that are a mistake in the call.
+    The exit status is 2 for a mistake in the call, the settings or the data, 1 for a failure while
+    running, 130 or 143 for a run that was asked to stop.
     """
 
     def wrapped(arguments: argparse.Namespace) -> int:
@@ -80,11 +76,8 @@ def guarded(run: Run, *mistakes: type[Exception]) -> Run:
 
 
 def say(text: object, status: int = 2) -> int:
-    r"""Prints a sentence to standard error, and returns the exit status.
-
-    Args:
-        text (object): The sentence, with or without its full stop.
-        status (int, optional): The exit status. (default: :obj:`2`)
+    r"""Prints a sentence, with or without its full stop, to standard error, and returns the exit
+    status.
     """
     # what came out of a file must not steer the terminal
     sentence = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(text)).rstrip(".")

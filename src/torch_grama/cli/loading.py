@@ -6,11 +6,7 @@ from torch_grama.runs.bars import Bars
 
 
 class LoadingProgress(Bars):
-    r"""A bar for each thing that is done on a terminal; elsewhere one line.
-
-    Args:
-        silent (bool, optional): Show nothing. (default: :obj:`False`)
-    """
+    r"""A bar for each thing that is done on a terminal; elsewhere one line."""
 
     def __init__(self, silent: bool = False) -> None:
         super().__init__(draw=False if silent else None)

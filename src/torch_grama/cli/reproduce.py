@@ -382,13 +382,7 @@ def _check_rows(suite: Suite, models: Sequence[str], held: Sequence[HeldNumber])
 
 
 def gather_numbers(runs: Path, results: str | None) -> list[HeldNumber]:
-    r"""Gathers the numbers of local runs and those that are kept.
-
-    Args:
-        runs (Path): The run folders.
-        results (str, optional): The folder of numbers that are kept. (default: ``results`` in the
-            current folder, if there is one, and that of the package)
-    """
+    r"""Gathers the numbers of local runs and those that are kept."""
     from torch_grama.report.held_results import gather, read_runtime
     from torch_grama.reproduce.config_files import find_results
     from torch_grama.runs.run_folder import RunError

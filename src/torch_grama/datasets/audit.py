@@ -43,13 +43,6 @@ def audit(task: GraphTaskData, fold: int = 0) -> list[Finding]:
     - **labels**: computed anew where their definition is known;
     - **leaks**: how much of the target a table over one single input column explains;
     - **balance**: shares of classes, or the spread of quantities, in every part.
-
-    Args:
-        task (GraphTaskData): The data set.
-        fold (int, optional): Which division is looked at. (default: :obj:`0`)
-
-    Raises:
-        ValueError: If there is no such division.
     """
     if not 0 <= fold < len(task.folds):
         raise ValueError(f"Expected a fold below {len(task.folds)} of '{task.name}' (got {fold})")

@@ -137,18 +137,12 @@ def is_path(name: str | Path) -> bool:
 
 
 def find(name: str) -> Entry:
-    r"""Returns the entry of a name.
+    r"""Returns the entry of a name. Case and underscores do not matter.
 
-    Case and underscores do not matter. Beside the listed names there are
-    ``transfer-<topology>-<distance>[-<variant>]`` for any distance, ``property-<task>[-<labels>]``,
-    ``barbell-<size>``, ``range-<reach>-<topology>-<hops>[-<variant>]``, ``echo-<task>-published``
-    and ``ising-<side>-<kind>``.
-
-    Args:
-        name (str): The word.
-
-    Raises:
-        DatasetError: If there is no such set; the nearest names are listed.
+    Beside the listed names there are ``transfer-<topology>-<distance>[-<variant>]`` for any
+    distance, ``property-<task>[-<labels>]``, ``barbell-<size>``,
+    ``range-<reach>-<topology>-<hops>[-<variant>]``, ``echo-<task>-published`` and
+    ``ising-<side>-<kind>``.
     """
     word = canonical_name(name)
     if word in CATALOGUE:
@@ -167,13 +161,6 @@ def resolve(name: str, options: Mapping[str, object]) -> tuple[Entry, dict[str, 
 
     A variant or label set chosen by an option becomes part of the name, so that
     ``transfer-line-5`` with ``variant="carry"`` is ``transfer-line-5-carry``.
-
-    Args:
-        name (str): The word.
-        options (mapping): Options of the loader.
-
-    Raises:
-        DatasetError: If the set, an option or a value is unknown.
     """
     entry = find(name)
     checked = {key: _check_option(entry, key, value) for key, value in options.items()}

@@ -22,9 +22,6 @@ def known_influence(name: str) -> Matrix | None:
 
     Known are the barbells, the range tasks and the Ising model.
 
-    Args:
-        name (str): The name of the data set, its variant included.
-
     Example:
         >>> barbell = known_influence("barbell-2")
         >>> barbell(torch.zeros(4, 1), torch.tensor([[0, 1, 2], [1, 2, 3]]))[0]

@@ -20,14 +20,8 @@ _NUM_GRAPHS = 100
 
 
 def compare_labels(task: GraphTaskData) -> tuple[float, str] | None:
-    r"""Computes the labels of some graphs anew.
-
-    Args:
-        task (GraphTaskData): The data set.
-
-    Returns:
-        The share that agrees, and what the labels should be; :obj:`None` where their definition
-        is not known here.
+    r"""Computes the labels of some graphs anew: the share that agrees, and what the labels should
+    be; :obj:`None` where their definition is not known here.
     """
     family, _, rest = task.name.partition("-")
     maker = _FAMILIES.get(family)

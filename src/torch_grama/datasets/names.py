@@ -67,14 +67,8 @@ def canonical_name(name: str) -> str:
 
 
 def refuse_missing(name: str | Path) -> None:
-    r"""Raises where a name means neither a data set nor files that are there.
-
-    Args:
-        name (str or Path): As the user gave it.
-
-    Raises:
-        DatasetError: There is no such data set; the nearest names are listed.
-        DatasetMissingError: There is nothing at that path.
+    r"""Raises where a name means neither a data set, with the nearest names, nor files that are
+    there.
     """
     if Path(name).exists():
         return

@@ -57,9 +57,6 @@ def parse_options(words: Iterable[str]) -> dict[str, str | list[str]]:
     r"""Reads ``key=value`` pairs; a key that comes again adds to a list.
 
     What a value means is read where its option is known.
-
-    Raises:
-        ValueError: A word is no such pair.
     """
     options: dict[str, str | list[str]] = {}
     for word in words:
@@ -111,16 +108,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def read_option(value: object, kind: OptionKind, name: str) -> object:
-    r"""Brings a value into the type that an option needs; texts and numbers are read as either.
-
-    Args:
-        value (object): What was given: text, or what YAML or a caller made of it.
-        kind (str): What the option needs.
-        name (str): What the option is called in an error.
-
-    Raises:
-        ValueError: The value cannot be read so.
-    """
+    r"""Brings a value into the type that an option needs; texts and numbers are read as either."""
     if kind in ("words", "numbers"):
         several = isinstance(value, list | tuple)
         if several or kind == "words":

@@ -56,14 +56,7 @@ def reading(path: Path | str, expected: str) -> Iterator[None]:
 
 def check_size(path: Path, held: int = 0) -> None:
     r"""Refuses a file, or a folder of files, that takes more memory than there is or than it has
-    any reason to: a few bytes can say that they stand for many.
-
-    Args:
-        path (Path): The file or folder.
-        held (int, optional): Bytes of what is made of it, as it says itself. (default: :obj:`0`)
-
-    Raises:
-        DatasetError: It takes too much, or is neither a plain file nor a folder.
+    any reason to: a few bytes can say that they stand for many, :obj:`held` if so.
     """
     try:
         files = list(path.iterdir()) if path.is_dir() else [path]

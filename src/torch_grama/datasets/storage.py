@@ -27,10 +27,6 @@ class Storage:
     user's cache; only what is in none of them is fetched. Everything written (downloads, prepared
     forms, transforms) goes to ``root``, or else to the folder named by ``GRAMA_CACHE``, or else to
     ``~/.cache/torch_grama``. The folder of ``GRAMA_DATA`` is never written to.
-
-    Args:
-        root (str or Path, optional): The folder to use. (default: :obj:`None`)
-        report (callable, optional): Told about the progress. (default: :obj:`None`)
     """
 
     def __init__(self, root: str | Path | None = None, report: Report | None = None) -> None:
@@ -52,13 +48,6 @@ class Storage:
         r"""Returns a local copy of a published file, fetching it only where there is none.
 
         A local file is taken as it is; a fetched one goes into ``root``.
-
-        Args:
-            file (DataFile): The file.
-            dataset (str): The name of its data set, for the advice in an error.
-
-        Raises:
-            DatasetMissingError: If the file is not here and cannot be fetched.
         """
         found = self.find(file)
         if found is not None:
@@ -97,14 +86,7 @@ class Storage:
         return None
 
     def obtain(self, entry: Entry) -> tuple[Source, list[Path]]:
-        r"""Returns a source of a data set and its files, fetching them if need be.
-
-        Args:
-            entry (Entry): The data set.
-
-        Raises:
-            DatasetMissingError: If no source is here and none can be fetched.
-        """
+        r"""Returns a source of a data set and its files, fetching them if need be."""
         here = self.find_source(entry.sources)
         if here is not None:
             return here
@@ -130,12 +112,8 @@ class Storage:
     ) -> CompactFile:
         r"""Returns a data set in its compact form, preparing it once.
 
-        The prepared form is used as long as the files it was made from are unchanged, or gone.
-
-        Args:
-            entry (Entry): The data set.
-            version (int): Version of ``build``; another number never serves an old file.
-            build (callable): Makes the compact form from a source and its files.
+        The prepared form is used as long as the files it was made from are unchanged, or gone, and
+        the version of ``build`` is the same.
         """
         from torch_grama.datasets.compact import cached
 
@@ -153,11 +131,8 @@ class Storage:
         return cached(path, None, fetch_and_build)
 
     def generated(self, key: str, build: Callable[[], CompactFile]) -> CompactFile:
-        r"""Returns a generated data set in its compact form, generating it once.
-
-        Args:
-            key (str): A word that holds everything the data depends on.
-            build (callable): Generates it.
+        r"""Returns a generated data set in its compact form, generating it once for a key that
+        holds everything the data depends on.
         """
         from torch_grama.datasets.compact import cached
 

@@ -49,28 +49,13 @@ def analyze_run(
     data_report: Report | None = None,
     out: str | Path | None = None,
 ) -> Analysis:
-    r"""Analyses the best weights of a run on its own data and writes ``analysis.json`` beside them.
+    r"""Analyses the best weights of a run on its own data and writes ``analysis.json`` beside them,
+    or to :obj:`out`.
 
     Of a data set of many graphs those of one part are looked at; of a single graph, the whole
     carries messages and the nodes of the part are judged. Reach and smoothness are set beside those
-    of the model before training, and beside the reach of the task where it is known.
-
-    Args:
-        folder (str or Path): The folder of the run.
-        compare (sequence of str or Path, optional): Other runs on the same data, whose reach and
-            smoothness are set beside. (default: none)
-        split (str, optional): ``"train"``, ``"val"`` or ``"test"``. (default: :obj:`"val"`)
-        settings (AnalysisSettings, optional): How much is looked at. (default: :obj:`None`)
-        report (callable, optional): Told which part begins. (default: :obj:`None`)
-        data_report (callable, optional): Told while data is loaded. (default: :obj:`None`)
-        out (str or Path, optional): Where to write. (default: ``analysis.json`` in the run)
-
-    Returns:
-        What was found.
-
-    Raises:
-        RunError: There is no run, it has no weights, or data or compared runs do not fit.
-        DatasetError: The data is gone.
+    of the model before training and of the runs to compare, and beside the reach of the task where
+    it is known.
     """
     run = load_run(folder)
     others = _load_others(run, compare)

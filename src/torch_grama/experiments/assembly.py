@@ -25,18 +25,8 @@ MOST_PE_CHANNELS = 16
 def assemble_model(
     config: ModelConfig, facts: DataFacts, out_channels: int, *, standardize: bool | str = False
 ) -> InputStage:
-    r"""Builds a model by word for a data set.
-
-    Args:
-        config (ModelConfig): Which model, and its options.
-        facts (DataFacts): What the data set is like.
-        out_channels (int): Width of the output.
-        standardize (bool or str, optional): Whether features and quantities are brought to a
-            common scale, which :func:`measure_scales` then measures; ``"rows"`` brings the
-            features of each node to length 1. (default: :obj:`False`)
-
-    Raises:
-        ConfigError: An option has a value that it cannot have, or the data has no features.
+    r"""Builds a model by word for a data set. Where it is standardised, :func:`measure_scales` then
+    measures the scales; ``"rows"`` brings the features of each node to length 1.
     """
     entry = find_model(config.name)
     known = options_of(entry.build)
@@ -128,23 +118,13 @@ def assemble_model(
 
 
 def reads_series_alone(name: str) -> bool:
-    r"""Whether a model is made for series of features and reads nothing else.
-
-    Args:
-        name (str): The word of the model.
-    """
+    r"""Whether a model is made for series of features and reads nothing else."""
     entry = find_model(name)
     return entry.takes_sequence and entry.family != find_model(DEFAULT_MODEL).family
 
 
 def measure_scales(stage: InputStage, data: GraphTaskData, fold: int) -> None:
-    r"""Measures the scales of features and targets on the training part of a fold.
-
-    Args:
-        stage (InputStage): The model, assembled with ``standardize=True``.
-        data (GraphTaskData): The data set.
-        fold (int): Which fold.
-    """
+    r"""Measures the scales of features and targets on the training part of a fold."""
     part = data.folds[fold].train
     if part.dtype == torch.bool:
         graph = data.graphs[0]

@@ -303,22 +303,13 @@ MODELS: dict[str, ModelEntry] = {
 
 
 def canonical_name(name: str) -> str:
-    r"""Returns the form in which a word stands in the catalogue.
-
-    Args:
-        name (str): The word.
-    """
+    r"""Returns the form in which a word stands in the catalogue."""
     return name.strip().lower().replace("_", "-")
 
 
 def find_model(name: str) -> ModelEntry:
-    r"""Returns the entry of a word; case and underscores do not matter.
-
-    Args:
-        name (str): The word.
-
-    Raises:
-        ValueError: There is no such model; the nearest are listed first.
+    r"""Returns the entry of a word, whatever its case and underscores; raises where there is none,
+    with the nearest.
     """
     word = canonical_name(name)
     if word in MODELS:

@@ -26,10 +26,6 @@ class CoefficientCallback(pl.Callback):
     The file has one object a line: ``epoch``, and ``blocks`` with the entries of
     :class:`~torch_grama.analysis.CoefficientSummary`. Of a run of more than 200 epochs every
     second, third and so on is written. A resumed run drops the lines of epochs that it runs again.
-
-    Args:
-        folder (Path): The folder of the run.
-        max_epochs (int): Number of epochs that it may have.
     """
 
     def __init__(self, folder: Path, max_epochs: int) -> None:

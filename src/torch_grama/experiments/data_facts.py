@@ -71,11 +71,7 @@ class DataFacts:
 
     @classmethod
     def of(cls, data: GraphTaskData) -> DataFacts:
-        r"""Reads the facts off a data set.
-
-        Args:
-            data (GraphTaskData): The data set.
-        """
+        r"""Reads the facts off a data set."""
         graph = data.graphs[0]
         encodings = (graph.get("rwse"), graph.get("lap_vectors"))
         return cls(
@@ -122,11 +118,7 @@ class DataFacts:
             raise ValueError("a value is of another kind")
 
     def save(self, path: Path) -> None:
-        r"""Writes them as JSON.
-
-        Args:
-            path (Path): The file.
-        """
+        r"""Writes them as JSON."""
         content = asdict(self)
         if self.form is not None:
             content["form"] = {
@@ -138,14 +130,7 @@ class DataFacts:
 
     @classmethod
     def load(cls, path: Path) -> DataFacts:
-        r"""Reads them back.
-
-        Args:
-            path (Path): The file.
-
-        Raises:
-            RunError: The file is missing or damaged.
-        """
+        r"""Reads them back."""
         try:
             content = json.loads(read_plain(path, LIMITS[FACTS]))
             content["metric"] = Metric(**content["metric"])
@@ -180,17 +165,8 @@ _LARGEST = 1_000_000
 def load_data(
     config: DataConfig, report: Report | None = None, *, form: TableForm | None = None
 ) -> GraphTaskData:
-    r"""Loads the data set of a configuration, with its encodings.
-
-    Args:
-        config (DataConfig): Which data.
-        report (callable, optional): Told about the progress. (default: :obj:`None`)
-        form (TableForm, optional): Read for predictions, as the data that a model was trained on;
-            no fold is needed then. (default: :obj:`None`)
-
-    Raises:
-        DatasetError: The data is not there or cannot be used.
-        ConfigError: There is no such fold, or an option has a value that it cannot have.
+    r"""Loads the data set of a configuration, with its encodings; with a form as the data that a
+    model was trained on, for predictions, which need no fold.
     """
     transforms: list[Transform] = []
     if config.local_degrees:
@@ -244,11 +220,7 @@ def _column(stated: dict[str, Any]) -> Column:
 
 
 def mean_nodes(data: GraphTaskData) -> float:
-    r"""Returns the number of nodes of a graph, on average.
-
-    Args:
-        data (GraphTaskData): The data set.
-    """
+    r"""Returns the number of nodes of a graph, on average."""
     if isinstance(data.graphs, CompactGraphs):
         return float(data.graphs.num_nodes.mean())
     counts = [int(graph.num_nodes or 0) for graph in data.graphs]

@@ -54,15 +54,8 @@ def make_config(
 
 
 def resolve_config(settings: Mapping[str, object], facts: DataFacts) -> RunConfig:
-    r"""Completes what a user set with good settings for the task.
-
-    Args:
-        settings (mapping): Checked settings, as
-            :func:`~torch_grama.experiments.settings.check_settings` returns them.
-        facts (DataFacts): What the data set is like.
-
-    Returns:
-        A configuration in which every option of the model is stated.
+    r"""Completes checked settings with good ones for the task, every option of the model among
+    them.
     """
     model = canonical_name(str(settings.get("model.name", DEFAULT_MODEL)))
     stated = {
@@ -92,12 +85,7 @@ def resolve_config(settings: Mapping[str, object], facts: DataFacts) -> RunConfi
 
 
 def default_settings(facts: DataFacts, model: str = DEFAULT_MODEL) -> dict[str, object]:
-    r"""Returns settings that suit a task and a model.
-
-    Args:
-        facts (DataFacts): What the data set is like.
-        model (str, optional): The word of the model. (default: :obj:`"grama"`)
-    """
+    r"""Returns settings that suit a task and a model."""
     chosen = dict(_of_task(facts))
     family = find_model(model).family
     known = known_options(model)

@@ -56,12 +56,7 @@ def describe_environment() -> Environment:
 
 
 def is_older(version: str, other: str) -> bool:
-    r"""Whether a version of this package comes before another.
-
-    Args:
-        version (str): Such as ``0.1.0``.
-        other (str): The other.
-    """
+    r"""Whether a version of this package comes before another."""
 
     def numbers(text: str) -> list[int]:
         return [int(part) for part in re.findall(r"\d+", text)[:3]]
@@ -73,9 +68,6 @@ def find_revision(package: Path) -> str | None:
     r"""Returns the revision of the repository that a package's folder belongs to, if any.
 
     A package that is installed inside somebody else's repository does not belong to it.
-
-    Args:
-        package (Path): Folder of the package.
     """
     project = package.parents[1] if len(package.parents) > 1 else package
     if package.parent.name != "src" or not (project / ".git").exists():

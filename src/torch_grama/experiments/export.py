@@ -102,11 +102,7 @@ def load_exported(folder: str | Path) -> Module:
 
 
 def example_inputs(facts: DataFacts) -> dict[str, Tensor]:
-    r"""Returns a small graph of the form that a model takes, by the names of the arguments.
-
-    Args:
-        facts (DataFacts): What the model was trained on.
-    """
+    r"""Returns a small graph of the form that a model takes, by the names of the arguments."""
     generator = torch.Generator().manual_seed(0)
     inputs = {
         "x": _features(

@@ -67,14 +67,8 @@ def load_run(folder: str | Path) -> LoadedRun:
 
 
 def load_exported_weights(task: GraphTask, path: Path) -> None:
-    r"""Loads weights that were exported as safetensors.
-
-    Args:
-        task (GraphTask): The model they belong to.
-        path (Path): The file.
-
-    Raises:
-        RunError: The file is missing or damaged, or belongs to another model.
+    r"""Loads weights that were exported as safetensors; raises a :class:`RunError` where they are
+    damaged or of another model.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file

@@ -48,15 +48,7 @@ class Summary:
 
 
 def parse_folds(text: str, available: int) -> list[int]:
-    r"""Reads which folds are asked for: ``all``, ``3``, ``0,2,5`` or ``0-4``.
-
-    Args:
-        text (str): As written.
-        available (int): Number of folds that there are.
-
-    Raises:
-        ConfigError: It cannot be read, or there is no such fold.
-    """
+    r"""Reads which of the available folds are asked for: ``all``, ``3``, ``0,2,5`` or ``0-4``."""
     if text.strip().lower() == "all":
         return list(range(available))
     folds: list[int] = []
@@ -131,20 +123,12 @@ def resume_folds(folder: str | Path, *, report: ReportName | Reporter = "auto") 
 
 
 def is_folds_folder(folder: str | Path) -> bool:
-    r"""Whether a folder holds the runs of several folds.
-
-    Args:
-        folder (str or Path): The folder.
-    """
+    r"""Whether a folder holds the runs of several folds."""
     return (Path(folder) / FOLDS).is_file()
 
 
 def summarize(results: Sequence[Result]) -> Summary:
-    r"""Takes mean and sample deviation over runs.
-
-    Args:
-        results (sequence of Result): At least one.
-    """
+    r"""Takes mean and sample deviation over runs."""
     val = [result.val for result in results]
     test = [result.test for result in results if result.test is not None]
     complete = len(test) == len(results)

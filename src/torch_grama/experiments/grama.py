@@ -170,10 +170,6 @@ _OLD_BACKBONES = {
 def explain_old(option: str, value: object = None) -> str | None:
     r"""Returns a sentence on what to write in place of an option or backbone of version 0.1, or
     :obj:`None` for one of this version.
-
-    Args:
-        option (str): The name of the option.
-        value (object, optional): Its value. (default: :obj:`None`)
     """
     if option in _OLD_OPTIONS:
         return f"Expected no option '{option}', which was of version 0.1; {_OLD_OPTIONS[option]}"
@@ -191,22 +187,11 @@ def divide_depth(
     num_blocks: int | None = None,
     num_recurrences: int | None = None,
 ) -> tuple[int, int, int]:
-    r"""Divides a depth into blocks and recurrences.
+    r"""Divides a depth into the length of the sequence, blocks, and recurrences of a block; raises
+    where the numbers contradict each other.
 
     A depth alone becomes two blocks, or one if it is odd; the sequence is as long as a block has
     recurrences unless its length is given.
-
-    Args:
-        num_layers (int, optional): The depth, blocks times recurrences.
-        seq_len (int, optional): Length of the sequence. (default: :obj:`None`)
-        num_blocks (int, optional): Number of blocks. (default: :obj:`None`)
-        num_recurrences (int, optional): Recurrences of a block. (default: :obj:`None`)
-
-    Returns:
-        Length of the sequence, number of blocks and recurrences of a block.
-
-    Raises:
-        ValueError: The numbers contradict each other, or one is below 1.
     """
     given = {
         "num_layers": num_layers,
@@ -246,18 +231,8 @@ def build_variant(
     has_edge_attr: bool,
     dropout: float,
 ) -> Callable[[int], Module]:
-    r"""Returns what makes a backbone with options: a callable from the width to a module.
-
-    Args:
-        backbone (str): Its name.
-        options (mapping): Options of its class.
-        num_recurrences (int): How many recurrences share the backbone.
-        has_edge_attr (bool): Whether edge attributes of the hidden width come along.
-        dropout (float): Dropout where it has a place for it and :obj:`options` do not say.
-
-    Raises:
-        ValueError: The backbone has no such option (its options are listed, the nearest first), or
-            a value cannot be.
+    r"""Returns what makes a backbone with options, a callable from the width to a module; raises
+    where an option is unknown or cannot be. The dropout is taken where the options do not say.
     """
     build = choose("backbone", backbone, VARIANTS)
     known = variant_options(backbone)
@@ -281,32 +256,19 @@ def build_variant(
 
 
 def variant_options(backbone: str) -> dict[str, object]:
-    r"""Returns the options of a backbone, and the type of each.
-
-    Args:
-        backbone (str): Its name.
-    """
+    r"""Returns the options of a backbone, and the type of each."""
     options = options_of(VARIANTS[backbone], ["channels", "num_recurrences", "has_edge_attr"])
     return {name: option.annotation for name, option in options.items()}
 
 
 def reads_edge_attr(backbone: str) -> bool:
-    r"""Whether a backbone has a place for edge attributes.
-
-    Args:
-        backbone (str): Its name.
-    """
+    r"""Whether a backbone has a place for edge attributes."""
     return backbone != "gcn"
 
 
 def reads_edge_weights(backbone: str, options: Mapping[str, object], has_edge_attr: bool) -> bool:
     r"""Whether a backbone has a place for edge weights: those around a graph convolution have,
     which GPS gives up for edge attributes.
-
-    Args:
-        backbone (str): Its name.
-        options (mapping): Its options.
-        has_edge_attr (bool): Whether edges have attributes.
     """
     if backbone == "gps":
         return _local_of_gps(options.get("local"), has_edge_attr) == "gcn"

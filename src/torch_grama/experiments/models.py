@@ -24,14 +24,7 @@ _NODES = 1000
 
 
 def model_options(name: str) -> dict[str, Option]:
-    r"""Returns the options that a model takes, with their types and defaults.
-
-    Args:
-        name (str): The word.
-
-    Raises:
-        ValueError: There is no such model; the nearest are listed first.
-    """
+    r"""Returns the options that a model takes, with their types and defaults."""
     entry = find_model(name)
     shared = options_of(apply_shared_options, skip=["model"])
     own = options_of(entry.build, GIVEN_BY_DATA)
@@ -116,11 +109,7 @@ def apply_shared_options(
 
 
 def count_parameters(model: Module) -> int:
-    r"""Returns the number of learnable parameters.
-
-    Args:
-        model (Module): The model.
-    """
+    r"""Returns the number of learnable parameters."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 

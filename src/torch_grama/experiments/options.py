@@ -45,17 +45,10 @@ class Option:
 
 
 def options_of(build: Callable[..., object], skip: Sequence[str] = ()) -> dict[str, Option]:
-    r"""Reads the options of a class or function off its signature and docstring.
+    r"""Reads the options of a class or function off its signature and docstring, in their order.
 
     An argument whose type cannot be written as data (a module, a callable) is left out; of a type
     such as ``str | Callable`` the part that can remains.
-
-    Args:
-        build (callable): A class or function.
-        skip (sequence of str, optional): Arguments to leave out. (default: none)
-
-    Returns:
-        Name to option, in the order of the signature.
     """
     texts = parse(inspect.getdoc(build) or "", DocstringStyle.GOOGLE).params
     helps = {text.arg_name: _plain(text.description or "") for text in texts}
@@ -70,11 +63,7 @@ def options_of(build: Callable[..., object], skip: Sequence[str] = ()) -> dict[s
 
 
 def reduce_to_data(annotation: object) -> object | None:
-    r"""Returns the part of a type that can be written as data, or :obj:`None` if there is none.
-
-    Args:
-        annotation (type): The type.
-    """
+    r"""Returns the part of a type that can be written as data, or :obj:`None` if there is none."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if annotation in _IN_WORDS or origin is Literal:
         return annotation
@@ -89,13 +78,7 @@ def reduce_to_data(annotation: object) -> object | None:
 
 def read_value(annotation: object, value: object) -> object:
     r"""Returns a value as the type of its option has it; text, as on a command line, is read.
-
-    Args:
-        annotation (type): The type.
-        value (object): What was given.
-
-    Raises:
-        ValueError: It cannot be; the message says what can, the nearest choices first.
+    Raises a :class:`ValueError` that says what can be, the nearest choices first.
     """
     if type(value) is annotation and not isinstance(value, str):
         return value
@@ -121,12 +104,7 @@ def _build_parser(annotation: object, _order: str) -> ArgumentParser:
 
 
 def describe_type(annotation: object, value: object = "") -> str:
-    r"""Says in words what a type allows, the choices nearest to a value first.
-
-    Args:
-        annotation (type): The type.
-        value (object, optional): What was given. (default: nothing)
-    """
+    r"""Says in words what a type allows, the choices nearest to a value first."""
     origin = get_origin(annotation)
     if origin is Literal:
         return f"one of {list_nearest_first(str(value), map(str, get_args(annotation)))}"

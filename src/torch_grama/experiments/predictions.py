@@ -80,14 +80,7 @@ class Predictions:
 
 
 def check_suffix(path: str | Path) -> None:
-    r"""Refuses a file whose ending names no known form.
-
-    Args:
-        path (str or Path): The file.
-
-    Raises:
-        ConfigError: The ending is another one, or what writes it is not installed.
-    """
+    r"""Refuses a file whose ending names no known form, or one whose writer is not installed."""
     suffix = Path(path).suffix
     if suffix not in SUFFIXES:
         raise ConfigError(
@@ -169,17 +162,8 @@ def predict_run(
 def make_table(
     outputs: Tensor, facts: DataFacts, data: GraphTaskData, labels_of: int | None = None
 ) -> Predictions:
-    r"""Turns the outputs of a model into words, probabilities or quantities.
-
-    Args:
-        outputs (Tensor): One row per node or graph.
-        facts (DataFacts): What the model was trained on.
-        data (GraphTaskData): What it predicted on.
-        labels_of (int, optional): The fold by which each item gets its true label and its split.
-            (default: neither is given)
-
-    Raises:
-        RunError: Labels were asked for, and the data has none.
+    r"""Turns the outputs of a model into words, probabilities or quantities; with a fold in
+    :obj:`labels_of` also says the true label and the split of each item.
     """
     places, where = _places(data, outputs.size(0))
     if labels_of is not None:

@@ -80,22 +80,10 @@ def run_race(
 
     Two epochs tell how fast each model is; one that could not be trained in the time is left out.
     In the first heat all run, each with a few ways to regularise it; in the second the best of
-    them, for longer and, where time allows, from several seeds. A heat is an ordinary run below
-    ``race/``: a race that was stopped goes on with the times that it measured, and ends as it would
-    have ended. Then ``race.json`` holds what came of it.
-
-    Args:
-        settings (mapping): Checked settings of the user; the race changes none of them.
-        data (GraphTaskData): The data set.
-        folder (str or Path): The folder of the run that follows.
-        budget (float): Seconds for the race and the training after it, roughly.
-        folds (str, optional): The folds that were asked for, which a resumed race must know.
-            (default: :obj:`None`)
-        report (callable, optional): Told what runs. (default: nobody is)
-
-    Raises:
-        ConfigError: No model can be trained with these settings.
-        RunInterrupted: The race was asked to stop.
+    them, for longer and, where time allows, from several seeds. The budget, in seconds, is for the
+    race and the training after it, roughly; settings of the user are not changed. A heat is an
+    ordinary run below ``race/``: a race that was stopped goes on with the times that it measured,
+    and ends as it would have ended. Then ``race.json`` holds what came of it.
     """
     run = RunFolder(folder)
     run.path.mkdir(parents=True, exist_ok=True)
@@ -116,11 +104,7 @@ def is_racing(folder: str | Path) -> bool:
 
 
 def read_race(folder: str | Path) -> dict[str, Any]:
-    r"""Reads what a race was started with: ``settings``, ``budget`` and ``folds``.
-
-    Raises:
-        RunError: The file is damaged.
-    """
+    r"""Reads what a race was started with: ``settings``, ``budget`` and ``folds``."""
     run = RunFolder(folder)
     content = _read(run.race) or _read(_plan(run.path))
     if not {"settings", "budget", "folds"} <= set(content):
@@ -129,11 +113,7 @@ def read_race(folder: str | Path) -> dict[str, Any]:
 
 
 def ways_to_regularise(data: GraphTaskData) -> list[dict[str, object]]:
-    r"""Returns a few sets of settings against overfitting that suit a data set, the usual first.
-
-    Args:
-        data (GraphTaskData): The data set.
-    """
+    r"""Returns a few sets of settings against overfitting that suit a data set, the usual first."""
     if data.kind == "forecast":
         return [{}, {"model.dropout": 0.2, "optimizer.weight_decay": 1e-3}]
     if data.level == "graph" or len(data.graphs) > 1:

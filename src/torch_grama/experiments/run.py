@@ -175,16 +175,8 @@ def run_experiment(
 
 
 def build_task(config: RunConfig, facts: DataFacts, data: GraphTaskData | None = None) -> GraphTask:
-    r"""Builds the model of a configuration with its loss and metric, from the seed.
-
-    Args:
-        config (RunConfig): All settings.
-        facts (DataFacts): What the data set is like.
-        data (GraphTaskData, optional): The data set, which balanced class weights are counted on.
-            (default: :obj:`None`)
-
-    Raises:
-        ConfigError: A setting cannot be.
+    r"""Builds the model of a configuration with its loss and metric, from the seed; scales and
+    balanced class weights are measured on the data.
     """
     torch.manual_seed(config.seed)
     model = assemble_model(
@@ -213,23 +205,14 @@ def build_task(config: RunConfig, facts: DataFacts, data: GraphTaskData | None =
 
 
 def save_config(config: RunConfig, path: Path) -> None:
-    r"""Writes a configuration, and where it runs, as YAML.
-
-    Args:
-        config (RunConfig): All settings.
-        path (Path): The file.
-    """
+    r"""Writes a configuration, and where it runs, as YAML."""
     where = {ENVIRONMENT: dataclasses.asdict(describe_environment())}
     text = format_config(config) + yaml.safe_dump(where, sort_keys=False, allow_unicode=True)
     write_atomically(path, text.encode())
 
 
 def format_config(config: RunConfig) -> str:
-    r"""Returns a configuration as the text of a YAML file.
-
-    Args:
-        config (RunConfig): All settings.
-    """
+    r"""Returns a configuration as the text of a YAML file."""
     text: str = yaml.safe_dump(config.to_dict(), sort_keys=False, allow_unicode=True)
     return text
 
@@ -331,10 +314,6 @@ def _has_test_part(data: GraphTaskData, fold: int) -> bool:
 def threads_for(num_nodes: int, channels: int) -> Iterator[None]:
     r"""Computes with one thread where layers are small, unless ``OMP_NUM_THREADS`` or
     ``torch.set_num_threads`` has said how many; afterwards with as many as before.
-
-    Args:
-        num_nodes (int): Nodes of a batch.
-        channels (int): Width of the layers.
     """
     before = torch.get_num_threads()
     is_free = before == _THREADS_AT_START and "OMP_NUM_THREADS" not in os.environ

@@ -45,14 +45,7 @@ _OTHER_WORDS = {
 
 
 def known_options(model: str = DEFAULT_MODEL) -> dict[str, Option]:
-    r"""Returns every option of a run with the given model, by its dotted name.
-
-    Args:
-        model (str, optional): The word of the model. (default: :obj:`"grama"`)
-
-    Raises:
-        ConfigError: There is no such model.
-    """
+    r"""Returns every option of a run with the given model, by its dotted name."""
     try:
         of_model = model_options(model)
     except ValueError as error:
@@ -82,11 +75,7 @@ def known_options(model: str = DEFAULT_MODEL) -> dict[str, Option]:
 
 
 def option_parser(model: str = DEFAULT_MODEL) -> ArgumentParser:
-    r"""Builds the parser of all options of a run with the given model.
-
-    Args:
-        model (str, optional): The word of the model. (default: :obj:`"grama"`)
-    """
+    r"""Builds the parser of all options of a run with the given model."""
     parser = ArgumentParser(prog="grama train", exit_on_error=False, add_help=False)
     groups = {}
     for name, option in known_options(model).items():
@@ -104,18 +93,10 @@ def option_parser(model: str = DEFAULT_MODEL) -> ArgumentParser:
 
 
 def read_arguments(words: Sequence[str]) -> dict[str, str]:
-    r"""Reads options off a command line: ``--optimizer.lr 0.01`` or ``--optimizer.lr=0.01``.
+    r"""Reads options off a command line, ``--optimizer.lr 0.01`` or ``--optimizer.lr=0.01``, as
+    dotted names and values as written.
 
     ``--data`` and ``--model`` are short for their names. An option without value is a switch.
-
-    Args:
-        words (sequence of str): The words of the command line.
-
-    Returns:
-        Dotted names and values as written.
-
-    Raises:
-        ConfigError: A word belongs to no option.
     """
     settings: dict[str, str] = {}
     name: str | None = None
@@ -136,17 +117,7 @@ def read_arguments(words: Sequence[str]) -> dict[str, str]:
 
 
 def read_file(path: str | Path) -> dict[str, object]:
-    r"""Reads settings from a YAML file.
-
-    Args:
-        path (str or Path): The file.
-
-    Returns:
-        Dotted names and values.
-
-    Raises:
-        ConfigError: The file cannot be read, or holds something other than data.
-    """
+    r"""Reads settings from a YAML file as dotted names and values."""
     return flatten(read_sections(path))
 
 
@@ -177,11 +148,7 @@ def read_sections(path: str | Path) -> dict[str, object]:
 
 
 def flatten(content: Mapping[str, object]) -> dict[str, object]:
-    r"""Turns nested settings, dotted ones, or a mixture into dotted ones.
-
-    Args:
-        content (mapping): The settings.
-    """
+    r"""Turns nested settings, dotted ones, or a mixture into dotted ones."""
     settings: dict[str, object] = {}
     for key, value in content.items():
         name = str(key)
@@ -195,17 +162,11 @@ def flatten(content: Mapping[str, object]) -> dict[str, object]:
 
 
 def check_settings(*layers: tuple[str, Mapping[str, object]]) -> dict[str, object]:
-    r"""Joins layers of settings, later ones over earlier ones, and checks every value.
+    r"""Joins layers of settings, later ones over earlier ones, and checks every value: text, as on
+    a command line, is read as its option's type.
 
-    Args:
-        *layers (tuple): What to call the layer in an error, and its settings. A value written as
-            text, as on a command line, is read as its option's type.
-
-    Returns:
-        Dotted names and values of their options' types.
-
-    Raises:
-        ConfigError: A name is unknown (the nearest is named), or a value cannot be.
+    A layer is what to call it in an error, and its settings. Raises a :class:`ConfigError` where a
+    name is unknown (the nearest is named), or a value cannot be.
     """
     words = [settings["model.name"] for _, settings in layers if "model.name" in settings]
     model = canonical_name(str(words[-1])) if words else DEFAULT_MODEL
@@ -244,9 +205,6 @@ def check_settings(*layers: tuple[str, Mapping[str, object]]) -> dict[str, objec
 def mapping_of(name: str) -> str | None:
     r"""Returns the setting that an entry of a mapping belongs to, such as ``data.options`` for
     ``data.options.variant``, or :obj:`None` for any other name.
-
-    Args:
-        name (str): A dotted name.
     """
     return next((mapping for mapping in _MAPPINGS if name.startswith(f"{mapping}.")), None)
 

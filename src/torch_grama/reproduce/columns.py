@@ -26,13 +26,8 @@ class ColumnFacts:
 
 
 def look_at_column(suite: Suite, entry: SuiteData, may_fetch: bool) -> ColumnFacts:
-    r"""Loads the data of a column once and takes from it what runs and tables need.
-
-    Args:
-        suite (Suite): The experiment.
-        entry (SuiteData): Its column.
-        may_fetch (bool): Whether files that are not here may be fetched. Without, data of which
-            files are missing counts as absent.
+    r"""Loads the data of a column once and takes from it what runs and tables need. Data of which
+    files are missing counts as absent unless they may be fetched.
     """
     if not suite.budgets and not entry.suite:
         return ColumnFacts()  # measured on graphs made for it

@@ -18,10 +18,8 @@ class FolderMissingError(ValueError):
 
 
 def find_config(name: str | Path) -> Path:
-    r"""Finds a file of settings or a space: as it is named, or among those of the package.
-
-    Args:
-        name (str or Path): A path, or a name such as ``hetero/minesweeper-gcn``.
+    r"""Finds a file of settings or a space: as it is named, or, such as ``hetero/minesweeper-gcn``,
+    among those of the package.
     """
     path = Path(name)
     own = CONFIGS / f"{str(name).removeprefix('configs/').removesuffix('.yaml')}.yaml"
@@ -29,20 +27,13 @@ def find_config(name: str | Path) -> Path:
 
 
 def find_configs(given: str | Path | None = None) -> Path:
-    r"""Finds the folder of the configurations: that of the package, unless the caller names one.
-
-    Raises:
-        FolderMissingError: If it is not there.
-    """
+    r"""Finds the folder of the configurations: that of the package, unless the caller names one."""
     return _check_folder(Path(given) if given else CONFIGS, "configs")
 
 
 def find_results(given: str | Path | None = None) -> Path:
     r"""Finds the folder of the numbers that are kept: that of the package, unless the caller names
     one.
-
-    Raises:
-        FolderMissingError: If it is not there.
     """
     return _check_folder(Path(given) if given else RESULTS, "results")
 

@@ -25,18 +25,8 @@ LABELS = {
 def plan_demo(
     root: Path, quick: bool = False, seed: int = 0, all_models: bool = False
 ) -> list[PlannedRun]:
-    r"""Lists the runs of the demo, the farthest first, since they take longest.
-
-    Args:
-        root (Path): Where the run folders lie.
-        quick (bool, optional): A few epochs on the smaller distances, to see that all works.
-            (default: :obj:`False`)
-        seed (int, optional): The seed of all runs. (default: :obj:`0`)
-        all_models (bool, optional): All of the suite, not GRAMA and its backbone alone.
-            (default: :obj:`False`)
-
-    Raises:
-        RunError: If one was begun with other settings, such as those of an earlier version.
+    r"""Lists the runs of the demo, the farthest first, since they take longest; quick, a few epochs
+    on the smaller distances.
     """
     suite = read_suite(FOLDER)
     models = suite.models if all_models else ()
@@ -63,11 +53,7 @@ def distance_of(data: str) -> int:
 
 
 def demo_references(data: Sequence[str]) -> dict[str, dict[str, float]]:
-    r"""Scores the predictors that look at no graph: name to error by data set.
-
-    Args:
-        data (sequence of str): The data sets.
-    """
+    r"""Scores the predictors that look at no graph: name to error by data set."""
     suite = read_suite(FOLDER)
     return gather_references(
         {label: look_at_column(suite, suite.find_data(label), may_fetch=True) for label in data}

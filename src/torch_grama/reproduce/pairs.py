@@ -62,21 +62,8 @@ def suite_of(
     draws: int = 4,
     repeats: int = 3,
 ) -> tuple[Suite, int]:
-    r"""Makes a suite of pairs for one data set, such as a user's own.
-
-    Args:
-        settings (mapping): Settings of both sides, under dotted names, with ``data.name``.
-        backbones (sequence of str, optional): Keys of :data:`PAIRS`. (default: :obj:`"gcn"`,
-            :obj:`"gatedgcn"`, and :obj:`"gps"` for small graphs)
-        parameters (int, optional): The size of every model. (default: :obj:`50_000`)
-        draws (int, optional): Settings that each side is tuned with. (default: :obj:`4`)
-        repeats (int, optional): Runs of each side: folds, then seeds. (default: :obj:`3`)
-
-    Returns:
-        The suite, with one budget, :data:`OWN`, and the number of folds.
-
-    Raises:
-        ValueError: If there is no such backbone.
+    r"""Makes a suite of pairs for one data set, such as a user's own, with one budget, :data:`OWN`;
+    also returns its number of folds.
     """
     config = RunConfig.from_settings(check_settings(("in the settings", settings)))
     data = load_data(config.data)
@@ -119,12 +106,8 @@ def suite_of(
 
 
 def draw_settings(tuning: Tuning, side: int) -> list[dict[str, object]]:
-    r"""Draws the settings that a side of a pair is tried with, always the same ones: what both
-    sides have is equal on both.
-
-    Args:
-        tuning (Tuning): How many, and from what.
-        side (int): 0 for the backbone, 1 for GRAMA.
+    r"""Draws the settings that a side of a pair (0 the backbone, 1 GRAMA) is tried with, always the
+    same ones: what both sides have is equal on both.
     """
     shared, own = random.Random(0), random.Random(1 + side)
     drawn: list[dict[str, object]] = []
@@ -139,11 +122,7 @@ def draw_settings(tuning: Tuning, side: int) -> list[dict[str, object]]:
 
 
 def keep_known(settings: Mapping[str, object]) -> dict[str, object]:
-    r"""Leaves out settings of a model that the model does not have, such as a norm.
-
-    Args:
-        settings (mapping): Settings under dotted names, with ``model.name``.
-    """
+    r"""Leaves out settings of a model that the model does not have, such as a norm."""
     known = known_options(str(settings["model.name"]))
     return {
         name: value
@@ -153,15 +132,8 @@ def keep_known(settings: Mapping[str, object]) -> dict[str, object]:
 
 
 def match_width(settings: Mapping[str, object], parameters: int, facts: DataFacts) -> int:
-    r"""Finds the width at which a model has as many parameters as asked for, or nearly.
-
-    Args:
-        settings (mapping): Settings under dotted names.
-        parameters (int): The number of parameters.
-        facts (DataFacts): What the data set is like.
-
-    Raises:
-        ValueError: If no width comes within :data:`MOST_APART`.
+    r"""Finds the width at which a model has as many parameters as asked for, or nearly; raises
+    where none comes within :data:`MOST_APART`.
     """
     model = resolve_config(check_settings(("in the settings", settings)), facts).model
 
@@ -218,15 +190,6 @@ def match_rows(
 ) -> list[PairedRow]:
     r"""Lists the sides of all pairs, each with the settings to try; one that has a configuration of
     its own in the folder of the suite is tried with that alone.
-
-    Args:
-        suite (Suite): The experiment.
-        budget (str): The name of a budget.
-        root (Path): The folder of all reproductions.
-        models (sequence of str, optional): Only these rows. (default: all of the pairs)
-        data (sequence of str, optional): Only these columns. (default: all)
-        absent (collection of str, optional): Columns whose data is not here. (default: none)
-        num_folds (mapping, optional): Number of folds of a column. (default: :obj:`None`)
     """
     limits = suite.budgets[budget]
     rows = []
@@ -259,11 +222,7 @@ def facts_of(settings: Mapping[str, object]) -> DataFacts:
 
 
 def plan_search(row: PairedRow) -> list[PlannedRun]:
-    r"""Lists the runs that tune one side of a pair; none of them reads the test part.
-
-    Args:
-        row (PairedRow): The side.
-    """
+    r"""Lists the runs that tune one side of a pair; none of them reads the test part."""
     return [
         PlannedRun(
             row.column.label,
@@ -280,13 +239,8 @@ def plan_search(row: PairedRow) -> list[PlannedRun]:
 
 def choose_best(row: PairedRow) -> Path:
     r"""Writes the settings of the best candidate, by the mean of its validation scores, as
-    ``best.yaml``, from where all runs of the row take them.
-
-    Args:
-        row (PairedRow): One side of a pair.
-
-    Raises:
-        RunError: No candidate has all of its runs.
+    ``best.yaml``, from where all runs of the row take them; raises where no candidate has all of
+    its runs.
     """
     path = row.place / BEST
     if path.is_file():

@@ -24,12 +24,6 @@ def progress_board(
 
     Nothing passes between the processes: any run whose folder can be read is followed, one that is
     resumed from its last epoch on. On anything but a terminal it prints nothing.
-
-    Args:
-        runs (sequence of PlannedRun): The runs to follow, finished ones among them.
-        stream (TextIO): The terminal.
-        name_model (callable, optional): What a row is called. (default: its own name)
-        interval (float, optional): Seconds between two looks. (default: :obj:`0.5`)
     """
     models = {run.model: [r for r in runs if r.model == run.model] for run in runs}
     over = threading.Event()

@@ -54,29 +54,13 @@ def plan_runs(
     absent: Collection[str] = (),
     num_folds: Mapping[str, int] | None = None,
 ) -> list[PlannedRun]:
-    r"""Lists the runs of an experiment.
+    r"""Lists the runs of an experiment, but for columns whose data is absent.
 
     A row takes its settings from ``<data>-<model>.yaml`` in the folder of the suite; one without
     such a file from the defaults of the suite, what the data and the suite's ``rows`` set, and its
     own name. The budget replaces what it names, but for the sizes of a model that has a file.
-    Settings that a sweep chose for the row, ``best.yaml`` beside its runs, win over all of these.
-
-    Args:
-        suite (Suite): The experiment.
-        budget (str): ``"smoke"``, ``"short"`` or ``"full"``.
-        root (Path): The folder of all reproductions.
-        models (sequence of str, optional): The rows. (default: those of budget or suite)
-        data (sequence of str, optional): The columns. (default: likewise)
-        repeats (sequence of int, optional): The folds or seeds. (default: as many as the budget
-            says, from 0)
-        absent (collection of str, optional): Columns whose data is not here; they are left out.
-            (default: none)
-        num_folds (mapping, optional): Number of folds of a column, where it has fewer than the
-            repeats; further repeats take other seeds. (default: :obj:`None`)
-
-    Raises:
-        SuiteError: If there is no such budget or column.
-        ValueError: If a row names no model.
+    Settings that a sweep chose for the row, ``best.yaml`` beside its runs, win over all of these. A
+    column with fewer folds than repeats takes other seeds for the rest.
     """
     suite.check_budget(budget)
     limits = suite.budgets[budget]
@@ -103,11 +87,6 @@ def repeats_of(
 ) -> list[tuple[int, int]]:
     r"""Returns the fold and seed of each repeat: folds come first, and further repeats than there
     are folds take other seeds.
-
-    Args:
-        suite (Suite): The experiment.
-        indices (sequence of int): Numbers of the repeats.
-        num_folds (int, optional): How many folds there are. (default: :obj:`None`)
     """
     if suite.repeat == "seed":
         return [(0, index) for index in indices]
@@ -145,10 +124,6 @@ def run_planned(run: PlannedRun, report: ReportName = "quiet") -> Result:
 
     A run that fails leaves a file ``failure.json`` that says why; the next attempt starts anew. One
     that was asked to stop leaves none.
-
-    Args:
-        run (PlannedRun): The run.
-        report (str, optional): How progress is shown. (default: :obj:`"quiet"`)
     """
     folder = RunFolder(run.folder)
     failure = run.folder.with_name(f"{run.folder.name}.{FAILURE}")

@@ -44,16 +44,6 @@ def settings_of_row(row: str, words: Collection[str]) -> dict[str, object]:
     ``grama-gcn-l16s4``, ``gcn-width64`` and ``gcn-depth8``, and encodings after a plus, as in
     ``gps+rwse``.
 
-    Args:
-        row (str): The name.
-        words (collection of str): The words of the catalogue.
-
-    Returns:
-        Settings under dotted names.
-
-    Raises:
-        ValueError: If it names no model or no encoding that is known here.
-
     Example:
         >>> settings_of_row("grama-gcn+rwse", {"grama"})
         {'model.name': 'grama', 'model.backbone': 'gcn', 'data.rwse': 20}

@@ -17,38 +17,20 @@ Outcome = tuple[PlannedRun, Result | Exception]
 
 
 def run_one_by_one(runs: Sequence[PlannedRun], report: ReportName) -> Iterator[Outcome]:
-    r"""Does the runs in this process, in their order.
-
-    Args:
-        runs (sequence of PlannedRun): The runs.
-        report (str): How the progress of each is shown.
-
-    Yields:
-        Each run with its result, or with what it failed of.
-
-    Raises:
-        RunInterrupted: If a run was asked to stop; the others are not begun.
+    r"""Does the runs in this process, in their order; yields each with its result, or with what it
+    failed of. If one was asked to stop, the others are not begun.
     """
     for run in runs:
         yield run, _attempt(run, report)
 
 
 def run_in_processes(runs: Sequence[PlannedRun], jobs: int) -> Iterator[Outcome]:
-    r"""Does the runs in several processes, as they become free.
+    r"""Does the runs in several processes, as they become free; yields each with its result, or
+    with what it failed of.
 
     A process that dies, such as one without memory, takes its own run with it and no other: those
-    that were under way beside it are begun again, one at a time.
-
-    Args:
-        runs (sequence of PlannedRun): The runs.
-        jobs (int): Number of processes.
-
-    Yields:
-        Each run with its result, or with what it failed of.
-
-    Raises:
-        RunInterrupted: If a run was asked to stop. Then, as on an interrupt of this process, the
-            others save their state and stop, and none is begun.
+    that were under way beside it are begun again, one at a time. If a run is asked to stop, or this
+    process is, the others save their state and stop, and none is begun.
     """
     waiting = list(runs)
     together = True

@@ -82,14 +82,8 @@ class Suite:
     folder: Path  # where the configurations of its rows lie
 
     def columns(self, data: Sequence[str] = (), budget: str | None = None) -> list[SuiteData]:
-        r"""Returns the columns that are asked for: those named, else those of a budget, else all.
-
-        Args:
-            data (sequence of str, optional): Labels. (default: none)
-            budget (str, optional): The name of a budget. (default: :obj:`None`)
-
-        Raises:
-            SuiteError: If there is none of such a label.
+        r"""Returns the columns that are asked for: those with these labels, else those of a budget,
+        else all.
         """
         limits = self.budgets.get(budget) if budget else None
         labels = data or (limits.data if limits else ())
@@ -98,22 +92,13 @@ class Suite:
     def rows_of(self, entry: SuiteData, budget: str, models: Sequence[str] = ()) -> tuple[str, ...]:
         r"""Returns the rows to run in a column: those named, else those of the budget, else those
         of the column's pairs, else all of the suite. A column of pairs has no other rows.
-
-        Args:
-            entry (SuiteData): The column.
-            budget (str): The name of a budget.
-            models (sequence of str, optional): Names of rows. (default: none)
         """
         paired = tuple(dict.fromkeys(row for pair in entry.pairs for row in pair))
         rows = tuple(models) or self.budgets[budget].models or paired or self.models
         return tuple(row for row in rows if row in paired) if paired else rows
 
     def check_budget(self, budget: str) -> None:
-        r"""Refuses a budget that the suite does not have; one without budgets takes any word.
-
-        Raises:
-            SuiteError: If there is none of that name.
-        """
+        r"""Refuses a budget that the suite does not have; one without budgets takes any word."""
         if self.budgets and budget not in self.budgets:
             raise SuiteError(
                 f"Expected '--budget' of '{self.name}' to be one of {', '.join(self.budgets)} "
@@ -131,20 +116,12 @@ class Suite:
         return any(entry.pairs for entry in self.data)
 
     def count_runs(self, entry: SuiteData) -> dict[str, int]:
-        r"""Returns how many runs each budget asks for in a column.
-
-        Args:
-            entry (SuiteData): The column, which may belong to another experiment.
-        """
+        r"""Returns how many runs each budget asks for in a column."""
         owner = find_suite(entry.suite, self.folder.parent) if entry.suite else self
         return {name: budget.runs for name, budget in owner.budgets.items()}
 
     def find_data(self, label: str) -> SuiteData:
-        r"""Returns a column by its label.
-
-        Raises:
-            SuiteError: If there is none of that label.
-        """
+        r"""Returns a column by its label."""
         for entry in self.data:
             if entry.label == label:
                 return entry
@@ -161,14 +138,7 @@ KEYS = (
 
 
 def read_suite(folder: Path) -> Suite:
-    r"""Reads the suite that a folder of configurations describes.
-
-    Args:
-        folder (Path): ``configs/<suite>``, with a file ``suite.yaml``.
-
-    Raises:
-        SuiteError: If the file is missing or something in it cannot be used.
-    """
+    r"""Reads the suite that ``suite.yaml`` in a folder of configurations describes."""
     path = folder / SUITE_FILE
     try:
         values = _mapping(yaml.safe_load(path.read_text(encoding="utf-8")), "the file", KEYS)
@@ -209,11 +179,7 @@ def list_suites(configs: Path) -> list[Suite]:
 
 
 def find_suite(name: str, configs: Path) -> Suite:
-    r"""Reads a suite by name.
-
-    Raises:
-        SuiteError: If there is none of that name.
-    """
+    r"""Reads a suite by name."""
     folder = configs / name
     if not (folder / SUITE_FILE).is_file():
         names = [path.parent.name for path in configs.glob(f"*/{SUITE_FILE}")]

@@ -9,14 +9,8 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    r"""Writes a file under a temporary name and renames it, so that no reader sees half of it.
-
-    Args:
-        path (Path): The file to write or replace; its folder must exist.
-        content (bytes): All of it.
-
-    Raises:
-        OSError: The folder cannot be written to; the old file is untouched.
+    r"""Writes a file under a temporary name and renames it, so that no reader sees half of it and
+    an older one stays where that fails.
     """
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     temporary = Path(name)
@@ -32,11 +26,8 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def publish(temporary: Path, path: Path) -> None:
-    r"""Flushes a finished temporary file to the disk and gives it its final name.
-
-    Args:
-        temporary (Path): The finished file, in the same folder as :obj:`path`.
-        path (Path): The final name; an older file of that name is replaced.
+    r"""Flushes a finished temporary file to the disk and gives it its final name, in the same
+    folder.
     """
     with temporary.open("rb+") as stream:
         os.fsync(stream.fileno())

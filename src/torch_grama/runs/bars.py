@@ -72,14 +72,7 @@ class Bars:
             self._progress.stop()
 
     def show(self, name: str, done: float, total: float | None, text: str = "") -> None:
-        r"""Moves the bar of that name, which appears if there is none.
-
-        Args:
-            name (str): Its name.
-            done (float): How much is done.
-            total (float, optional): Of how much, if that is known.
-            text (str, optional): What stands beside it. (default: none)
-        """
+        r"""Moves the bar of that name, which appears if there is none."""
         if self._progress is None:
             return
         if name not in self._tasks:

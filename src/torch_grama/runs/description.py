@@ -62,11 +62,6 @@ def describe_run(folder: str | Path) -> dict[str, object]:
 
 
 def name_model(name: str, options: object) -> str:
-    r"""Names a model in a word or two: GRAMA together with its backbone.
-
-    Args:
-        name (str): The word of the model.
-        options (mapping): Its options, the backbone among them if it has one.
-    """
+    r"""Names a model in a word or two: GRAMA together with its backbone."""
     backbone = options.get("backbone") if isinstance(options, Mapping) else None
     return name if backbone is None or str(backbone) in name else f"{name} ({backbone})"

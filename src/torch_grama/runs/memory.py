@@ -19,11 +19,7 @@ def free_memory() -> int | None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    r"""Whether memory ran out, of a device or of the machine: torch says it in words alone.
-
-    Args:
-        error (BaseException): What was raised.
-    """
+    r"""Whether memory ran out, of a device or of the machine: torch says it in words alone."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in _WORDS)

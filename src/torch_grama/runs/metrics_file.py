@@ -61,9 +61,6 @@ class MetricsFile:
 def read_metrics(path: Path) -> list[dict[str, str]]:
     r"""Returns the rows of a table by column, without one that is being written; none if there is
     no table yet.
-
-    Args:
-        path (Path): The file.
     """
     try:
         with open_plain(path, LIMITS[METRICS]) as stream:
@@ -74,16 +71,9 @@ def read_metrics(path: Path) -> list[dict[str, str]]:
 
 
 def parse_metrics(stream: IO[bytes], most: int | None = None) -> tuple[list[str], list[list[str]]]:
-    r"""Returns the head of a table and the rows that are as long as it: one that is being written
-    may be short. Epochs count from 1, also where the file has them from 0.
-
-    Args:
-        stream (binary file): The table, which anyone may have written.
-        most (int, optional): Of a table with more rows, every second, fourth and so on is
-            returned. (default: all)
-
-    Raises:
-        csv.Error: It is no table.
+    r"""Returns the head of a table, which anyone may have written, and the rows that are as long as
+    it: one that is being written may be short. Epochs count from 1, also where the file has them
+    from 0. Of a table with more rows than :obj:`most`, every second, fourth and so on is returned.
     """
     with io.TextIOWrapper(stream, "utf-8", "replace", newline="") as text:
         reader = csv.reader(_lines(text))

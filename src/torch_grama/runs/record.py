@@ -79,10 +79,6 @@ class Record:
 def count_from_one(content: dict[str, Any], name: str) -> dict[str, Any]:
     r"""Returns what a file says with an epoch that counts from 1; in versions before 0.2 the first
     epoch was 0, and files had no mark.
-
-    Args:
-        content (dict): The content of the file.
-        name (str): Where the epoch stands.
     """
     epoch = as_number(content.get(name))
     if epoch is None or content.get(FIRST_EPOCH) == 1:

@@ -103,21 +103,13 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 def to_json(value: object, indent: int | None = None) -> str:
-    r"""Returns plain data as JSON, which knows no NaN and no infinity: they are written as words.
-
-    Args:
-        value (object): Mappings, lists, texts and numbers.
-        indent (int, optional): Spaces a level; all in one line without. (default: :obj:`None`)
-    """
+    r"""Returns plain data as JSON, which knows no NaN and no infinity: they become words."""
     return json.dumps(_without_nan(value), indent=indent, ensure_ascii=False)
 
 
 def deviation(values: Sequence[float]) -> float | None:
     r"""Returns the sample deviation; :obj:`None` for fewer than two values, NaN if one is no
     finite number.
-
-    Args:
-        values (sequence of float): The values.
     """
     if len(values) < 2:
         return None

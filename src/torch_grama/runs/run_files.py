@@ -73,15 +73,8 @@ class RunFiles:
 
 
 def read_run_files(folder: str | Path, *, brief: bool = False) -> RunFiles:
-    r"""Reads whatever of a run is there and can be trusted to be data.
-
-    Args:
-        folder (str or Path): The folder of the run.
-        brief (bool, optional): Whether to leave out the analysis and the coefficients, which are
-            large. (default: :obj:`False`)
-
-    Raises:
-        RunError: There is no folder, or no file of a run in it.
+    r"""Reads whatever of a run is there and can be trusted to be data; briefly without the analysis
+    and the coefficients, which are large.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -131,20 +124,14 @@ def is_run(folder: Path) -> bool:
 
 
 def find_runs(folder: Path) -> list[Path]:
-    r"""All folders below that hold a run, newest first; links are not followed.
-
-    Args:
-        folder (Path): Where to look; it may be a run itself.
+    r"""All folders below, or the folder itself, that hold a run, newest first; links are not
+    followed.
     """
     return sorted(islice(_walk(folder, 0), _MAX_RUNS), key=_changed, reverse=True)
 
 
 def expand_folders(folders: Sequence[Path]) -> list[Path]:
-    r"""Runs stay as they are; a folder of runs, such as one of folds, becomes its runs.
-
-    Args:
-        folders (sequence of Path): As named by the user.
-    """
+    r"""Runs stay as they are; a folder of runs, such as one of folds, becomes its runs."""
     expanded: list[Path] = []
     for folder in folders:
         inside = [] if is_run(folder) else sorted(find_runs(folder))
@@ -155,9 +142,6 @@ def expand_folders(folders: Sequence[Path]) -> list[Path]:
 def name_apart(runs: Sequence[RunFiles]) -> list[RunFiles]:
     r"""Puts as many outer folders before a name as it takes to tell the runs apart, as in
     ``gcn/fold0-seed0`` and ``grama-gcn/fold0-seed0``; a name that is alone stays as it is.
-
-    Args:
-        runs (sequence of RunFiles): The runs of one page.
     """
     groups: dict[str, set[tuple[str, ...]]] = {}
     for run in runs:

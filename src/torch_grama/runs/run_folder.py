@@ -166,11 +166,7 @@ class RunFolder:
 
 
 def is_leftover(path: Path) -> bool:
-    r"""Whether something is half of a file, whose writer was killed.
-
-    Args:
-        path (Path): What was found.
-    """
+    r"""Whether something is half of a file, whose writer was killed."""
     return path.name.startswith(".") and path.suffix == ".tmp" and path.is_file()
 
 

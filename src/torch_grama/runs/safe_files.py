@@ -14,16 +14,9 @@ from torch_grama.runs.words import clip, format_bytes
 
 
 def open_inside(folder: Path, name: str, limit: int | None) -> IO[bytes]:
-    r"""Opens a regular file whose true place is inside a folder.
-
-    Args:
-        folder (Path): The folder.
-        name (str): The file, relative to it.
-        limit (int, optional): The largest size in bytes; :obj:`None` for any.
-
-    Raises:
-        FileNotFoundError: It is not there.
-        RunError: It lies elsewhere, is no plain file, is too large or cannot be opened.
+    r"""Opens a regular file whose true place is inside a folder; raises :class:`FileNotFoundError`
+    where it is not there, a :class:`RunError` where it lies elsewhere, is no plain file, is larger
+    than the limit or cannot be opened.
     """
     folder = folder.resolve()
     try:
@@ -45,17 +38,7 @@ class PlainFileError(OSError):
 
 
 def open_plain(path: Path, limit: int | None = None, flags: int = 0) -> IO[bytes]:
-    r"""Opens a regular file: not a pipe or a device, which may never end.
-
-    Args:
-        path (Path): The file.
-        limit (int, optional): The largest size in bytes. (default: :obj:`None`)
-        flags (int, optional): Further flags of :func:`os.open`. (default: :obj:`0`)
-
-    Raises:
-        PlainFileError: It is something else, or too large.
-        OSError: It cannot be opened.
-    """
+    r"""Opens a regular file up to a size: not a pipe or a device, which may never end."""
     # without waiting for the writer of a pipe
     flags |= os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(path, flags)
@@ -79,16 +62,9 @@ def read_plain(path: Path, limit: int | None = None) -> bytes:
 
 
 def read_mapping(folder: Path, name: str) -> dict[str, object]:
-    r"""Reads a JSON object or, from a ``.yaml`` file, a mapping of plain data; what is no UTF-8
-    becomes a sign of replacement.
-
-    Args:
-        folder (Path): The folder.
-        name (str): One of :obj:`LIMITS`.
-
-    Raises:
-        FileNotFoundError: It is not there.
-        RunError: It is not read, or holds something else.
+    r"""Reads one of :obj:`LIMITS`, a JSON object or, from a ``.yaml`` file, a mapping of plain
+    data; what is no UTF-8 becomes a sign of replacement. Raises :class:`FileNotFoundError` or
+    :class:`RunError`.
     """
     with open_inside(folder, name, LIMITS[name]) as stream:
         text = stream.read(LIMITS[name] + 1).decode("utf-8", errors="replace")
@@ -106,14 +82,8 @@ def read_mapping(folder: Path, name: str) -> dict[str, object]:
 
 
 def load_yaml(text: str) -> Any:
-    r"""Reads YAML as plain data without aliases, which could grow without end.
-
-    Args:
-        text (str): The text of a file.
-
-    Raises:
-        ValueError: It is something else.
-        RecursionError: It is nested beyond all use.
+    r"""Reads YAML as plain data without aliases, which could grow without end; raises
+    :class:`ValueError`, or :class:`RecursionError` where it is nested beyond all use.
     """
     import yaml
 

@@ -47,10 +47,6 @@ def clip(text: object, length: int = 300) -> str:
 def align(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
     r"""Lines of a table whose columns are as wide as their widest cell.
 
-    Args:
-        rows (sequence of sequence of str): The rows, a header among them.
-        right (collection of int, optional): Columns that are set to the right. (default: none)
-
     Example:
         >>> align([["model", "error"], ["GCN", "0.1"]], right=[1])
         ['model  error', 'GCN      0.1']

@@ -27,15 +27,7 @@ class Domain:
 
     @classmethod
     def parse(cls, name: str, content: object) -> Domain:
-        r"""Reads a domain as a space file writes it, such as ``{grid: [1, 2]}``.
-
-        Args:
-            name (str): The setting, for the error.
-            content (object): What was written.
-
-        Raises:
-            ConfigError: It cannot be read.
-        """
+        r"""Reads a domain as a space file writes it, such as ``{grid: [1, 2]}``."""
         if not isinstance(content, Mapping) or len(content) != 1:
             raise ConfigError(
                 f"Expected '{name}' in the space to be one of {{grid: [...]}}, {{choice: [...]}}, "

@@ -29,14 +29,8 @@ def build_scheduler(
     higher_is_better: bool,
     histories: Iterable[tuple[str, list[tuple[int, float]]]] = (),
 ) -> TrialScheduler:
-    r"""Builds the scheduler of Ray Tune.
-
-    Args:
-        settings (SchedulerSettings): Which one.
-        last_step (int): Epochs of a trial, over all its runs.
-        higher_is_better (bool): The direction in which the metric improves.
-        histories (iterable of tuple): Name and steps of trials of an earlier session, which new
-            ones are judged against. (default: none)
+    r"""Builds the scheduler of Ray Tune; new trials are judged against the steps of those of an
+    earlier session too.
     """
     milestones = list_milestones(settings, last_step)
     if not milestones:

@@ -53,16 +53,9 @@ def count_cores() -> int:
 @contextlib.contextmanager
 def ray_session(address: str | None = None) -> Iterator[Mapping[str, float]]:
     r"""Starts a local Ray with the cores that are there, or joins a cluster, as long as a ``with``
-    block runs. A Ray that is running already in this process is used and left as it is.
+    block runs, and says what there is: ``"CPU"``, ``"GPU"`` and others to their number.
 
-    Args:
-        address (str, optional): Address of a cluster. (default: :obj:`None`)
-
-    Returns:
-        What there is: ``"CPU"``, ``"GPU"`` and others to their number.
-
-    Raises:
-        RayAddressError: There is no cluster at the address.
+    A Ray that is running already in this process is used and left as it is.
     """
     set_environment(address)
     import ray
@@ -160,13 +153,8 @@ def run_on_ray(
 
 
 def check_address(address: str) -> None:
-    r"""Makes sure that something answers at an address, where Ray itself would end the process.
-
-    Args:
-        address (str): ``HOST:PORT``; other forms are left to Ray.
-
-    Raises:
-        RayAddressError: Nothing does.
+    r"""Makes sure that something answers at ``HOST:PORT``, where Ray itself would end the process;
+    other forms are left to Ray.
     """
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit() or "/" in host:
@@ -178,16 +166,7 @@ def check_address(address: str) -> None:
 
 
 def check_room(resources: Mapping[str, float], cpus: float, gpus: float) -> None:
-    r"""Makes sure that there is as much as one trial or call takes.
-
-    Args:
-        resources (mapping): What there is.
-        cpus (float): Cores that it takes.
-        gpus (float): GPUs that it takes.
-
-    Raises:
-        ValueError: There is less.
-    """
+    r"""Makes sure that there is as much as one trial or call takes."""
     for word, option, wanted in (("CPU", "cpus", cpus), ("GPU", "gpus", gpus)):
         there = resources.get(word, 0.0)
         if wanted > there:

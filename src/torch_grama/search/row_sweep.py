@@ -36,23 +36,8 @@ def tune_row(
     Trials are compared on the mean of their validation scores; the test part is not read. The
     settings chosen are written beside the runs as ``best.yaml``, from where all runs of the row
     take them; the sweep lies in ``sweep/``. A row that has its ``best.yaml`` is left as it is, and
-    a sweep that was interrupted goes on.
-
-    Args:
-        folder (Path): Where the runs of the row will lie.
-        settings (mapping): The settings of the row, under dotted names.
-        repeat (Repeat): The folds and seeds.
-        space (Space): What to search; see :func:`narrow_space`.
-        address (str, optional): Address of a Ray cluster; left out, a local Ray is started.
-            (default: :obj:`None`)
-        report (str, optional): ``"auto"``, ``"rich"``, ``"plain"`` or ``"quiet"``.
-            (default: :obj:`"auto"`)
-
-    Returns:
-        The file; :obj:`None` where nothing of the space applies to the model.
-
-    Raises:
-        RunError: The row was run with other settings already, or no trial came to its end.
+    a sweep that was interrupted goes on. :obj:`None` where nothing of the space applies to the
+    model.
     """
     if (folder / BEST).is_file():
         return folder / BEST
@@ -87,10 +72,6 @@ def narrow_space(space: Space, settings: Mapping[str, object]) -> Space:
     The settings of the row win over the base of the space, and what the space searches over both;
     but the row keeps its data, model and backbone, and what its model does not have is not
     searched.
-
-    Args:
-        space (Space): A space made for several models.
-        settings (mapping): The settings of the row, under dotted names.
     """
     known = known_options(str(settings["model.name"]))
     domains = {

@@ -114,16 +114,7 @@ Part = TypeVar("Part", Repeat, SearcherSettings, SchedulerSettings, ResourceSett
 
 
 def read_part(kind: type[Part], word: str, content: object) -> Part:
-    r"""Reads one section of a space file.
-
-    Args:
-        kind (type): What it describes.
-        word (str): The key of the section.
-        content (object): A section, a word for its name, or :obj:`None`.
-
-    Raises:
-        ConfigError: It cannot be read.
-    """
+    r"""Reads one section of a space file: a section, a word for its name, or nothing."""
     known = [item.name for item in fields(kind)]
     content = {"name": content} if isinstance(content, str) and "name" in known else content
     if not isinstance(content, Mapping | None):

@@ -202,11 +202,7 @@ def read_space(path: str | Path) -> Space:
 
 
 def format_space(space: Space) -> str:
-    r"""Returns a space as the text of a YAML file.
-
-    Args:
-        space (Space): The space.
-    """
+    r"""Returns a space as the text of a YAML file."""
     text: str = yaml.safe_dump(space.to_dict(), sort_keys=False, allow_unicode=True)
     return text
 

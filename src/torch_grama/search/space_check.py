@@ -35,14 +35,6 @@ def check_space(space: Space, report: Report | None = None) -> CheckedSpace:
     with it.
 
     Combinations are not tried: one that cannot be is a failed trial.
-
-    Args:
-        space (Space): The space.
-        report (callable, optional): Told while data is loaded. (default: :obj:`None`)
-
-    Raises:
-        ConfigError: A name is unknown (the nearest is named), or a value cannot be.
-        DatasetError: The data is not there or cannot be used.
     """
     space = _check_values(space)
     if space.searcher_name == "grid":

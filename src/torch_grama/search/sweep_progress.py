@@ -34,12 +34,7 @@ class SweepReporter:
 
 
 class SweepProgress(SweepReporter):
-    r"""A line for every trial that ends; on a terminal also bars, for the sweep and each trial.
-
-    Args:
-        stream (TextIO): Where to.
-        draw (bool, optional): Whether there are bars. (default: whether it is a terminal)
-    """
+    r"""A line for every trial that ends; on a terminal also bars, for the sweep and each trial."""
 
     def __init__(self, stream: TextIO, draw: bool | None = None) -> None:
         self._bars = Bars(stream, draw=draw)

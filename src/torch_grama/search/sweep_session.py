@@ -37,13 +37,7 @@ _WORKER_DEATHS = 3
 
 
 class SweepSession:
-    r"""One session of a sweep: what is missing is found, run and noted.
-
-    Args:
-        checked (CheckedSpace): What is searched.
-        folder (Path): Where the sweep lies.
-        reporter (SweepReporter): Told how it goes.
-    """
+    r"""One session of a sweep: what is missing is found, run and noted."""
 
     def __init__(self, checked: CheckedSpace, folder: Path, reporter: SweepReporter) -> None:
         self.checked = checked
@@ -82,14 +76,8 @@ class SweepSession:
         return len(self.points)
 
     def run(self, there: Mapping[str, float], obey: Callable[[], None]) -> None:
-        r"""Runs what is missing.
-
-        Args:
-            there (mapping): What Ray has: ``"CPU"``, ``"GPU"`` and others to their number.
-            obey (callable): Called again and again; raises where the sweep is to stop.
-
-        Raises:
-            ConfigError: There is less than a trial takes.
+        r"""Runs what is missing with what Ray has; :obj:`obey` is called again and again, and
+        raises where the sweep is to stop.
         """
         resources = self._resources(there)
         missing = self.find_missing()
@@ -122,10 +110,6 @@ class SweepSession:
 
         Ray gives a trial up at once if its worker dies while it is handed from one trial to the
         next; such a trial is run again when the others are done.
-
-        Args:
-            name (str): The name of the trial.
-            given_up (bool): Whether Ray will not run it again by itself.
         """
         self._deaths[name] += 1
         forgiven = self._deaths[name] <= _WORKER_DEATHS
@@ -221,12 +205,7 @@ class SweepSession:
 
 
 class SweepCallback(ray.tune.Callback):
-    r"""Keeps the folders of trials and the screen up to date.
-
-    Args:
-        sweep (SweepSession): The sweep.
-        obey (callable): Called between two steps; raises where the sweep is to stop.
-    """
+    r"""Keeps the folders of trials and the screen up to date."""
 
     def __init__(self, sweep: SweepSession, obey: Callable[[], None]) -> None:
         self._sweep = sweep

@@ -32,9 +32,6 @@ _FAILURE_PARTS = ("kind", "message", "run", "traceback")
 def name_trial(point: Mapping[str, object]) -> str:
     r"""Names a trial after its settings: a readable part and a hash, always the same.
 
-    Args:
-        point (mapping): Dotted names and values.
-
     Example:
         >>> name_trial({"optimizer.lr": 0.01, "model.seq_len": 4})
         'lr=0.01,seq_len=4-5c740dea'
@@ -122,10 +119,6 @@ class TrialOutcome:
 class TrialFolder:
     r"""The folder of one trial: ``trial.json`` with its settings, one folder a run, and
     ``stopped.json`` or ``failure.json`` if it did not come to its end.
-
-    Args:
-        path (str or Path): The folder.
-        runs (sequence of str): The names of its runs.
     """
 
     def __init__(self, path: str | Path, runs: Sequence[str]) -> None:
@@ -172,12 +165,8 @@ class TrialFolder:
         return TrialOutcome(self.path.name, point, state, results, value, epochs, failure)
 
     def history(self, metric: str, higher_is_better: bool, span: int) -> list[tuple[int, float]]:
-        r"""Returns what the trial had reached after each of its epochs, over all its runs.
-
-        Args:
-            metric (str): Name of the metric.
-            higher_is_better (bool): The direction in which it improves.
-            span (int): Most epochs of a run: the steps of the second run begin there.
+        r"""Returns what the trial had reached after each of its epochs, over all its runs: the
+        steps of the second run begin at :obj:`span`.
         """
         best_of = max if higher_is_better else min
         steps: list[tuple[int, float]] = []

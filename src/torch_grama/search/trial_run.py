@@ -49,12 +49,6 @@ def run_trial(plan: TrialPlan, name: str, point: Mapping[str, object], report: R
     r"""Runs what is missing of a trial.
 
     An error is a result too: it is noted in the folder and nothing is raised.
-
-    Args:
-        plan (TrialPlan): What all trials share.
-        name (str): Name of the trial.
-        point (mapping): Its settings, under dotted names.
-        report (callable): Told how far it is.
     """
     torch.set_num_threads(plan.threads)
     trial = TrialFolder(plan.folder / name, list(plan.runs))

@@ -112,15 +112,7 @@ def run_sweep(
 
 
 def check_folder(folder: Path, resume: bool) -> None:
-    r"""Makes sure that a sweep can begin in a folder, or go on there.
-
-    Args:
-        folder (Path): The folder.
-        resume (bool): Whether it is to go on.
-
-    Raises:
-        RunError: It cannot.
-    """
+    r"""Makes sure that a sweep can begin in a folder, or go on there."""
     if resume:
         if not (folder / SPACE).is_file():
             raise RunError(

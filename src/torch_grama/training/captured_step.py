@@ -118,11 +118,7 @@ class CapturedTraining:
         self._unchecked: list[PlannedBatch | GraphBatch] = []
 
     def run(self, batch: PlannedBatch | GraphBatch) -> None:
-        r"""Runs one step.
-
-        Args:
-            batch (PlannedBatch or GraphBatch): The batch; without a source, the same every time.
-        """
+        r"""Runs one step."""
         self._unchecked.append(batch)
         if isinstance(batch, GraphBatch):
             self._recording(None, lambda: self._step(batch, None))()
@@ -143,10 +139,8 @@ class CapturedTraining:
 
     def find_failure(self) -> tuple[int, GraphBatch, Tensor] | None:
         r"""Looks, with a wait for the device, whether a loss was no finite number since the last
-        look; from that step on, weights did not move.
-
-        Returns:
-            tuple, optional: How many steps ago it was, its batch, and the loss.
+        look; from that step on, weights did not move. Returns how many steps ago it was, its batch,
+        and the loss.
         """
         steps, self._unchecked = self._unchecked, []
         failed_at = int(self._failed_at)
@@ -187,13 +181,7 @@ class CapturedTraining:
 
 
 class CapturedForward:
-    r"""Forward passes in CUDA graphs, for validation, tests and predictions.
-
-    Args:
-        task (GraphTask): Whose.
-        source (PlannedBatches): Where batches come from.
-        precision (str, optional): ``"32"`` or ``"bf16"``. (default: :obj:`"32"`)
-    """
+    r"""Forward passes in CUDA graphs, for validation, tests and predictions."""
 
     def __init__(self, task: GraphTask, source: PlannedBatches, precision: str = "32") -> None:
         self.source = source
@@ -235,29 +223,16 @@ class CapturedForward:
 
 
 def try_whole_graph(task: GraphTask, batch: GraphBatch) -> None:
-    r"""Tries a training step on a batch that never changes.
-
-    Args:
-        task (GraphTask): The model, on its device.
-        batch (GraphBatch): The batch, likewise.
-
-    Raises:
-        PaddingError: If the step cannot be recorded.
+    r"""Tries a training step on a batch that never changes; raises a :class:`PaddingError` if it
+    cannot be recorded.
     """
     with _trial(task) as learn:
         _try(task, [batch], lambda batch: learn(batch, None), lambda batch: learn(batch, None))
 
 
 def plan_training(task: GraphTask, graphs: GraphBatches) -> PlannedBatches:
-    r"""Plans the batches of training steps that will be recorded, after a trial that padding and
-    recording change no number.
-
-    Args:
-        task (GraphTask): The model, on its device.
-        graphs (GraphBatches): The graphs, in the memory of that device.
-
-    Raises:
-        PaddingError: If a step cannot be recorded, or would give other numbers.
+    r"""Plans the batches of training steps that will be recorded; raises a :class:`PaddingError`
+    where a trial shows that padding or recording would change a number.
     """
     source = _plan(graphs)
     cursor, (bucket, examples) = _Cursor(source), _examples(source)
@@ -274,17 +249,7 @@ def plan_training(task: GraphTask, graphs: GraphBatches) -> PlannedBatches:
 
 
 def plan_forward(task: GraphTask, graphs: GraphBatches, precision: str = "32") -> CapturedForward:
-    r"""Plans forward passes that will be recorded, after a trial that padding and recording change
-    no number.
-
-    Args:
-        task (GraphTask): The model, on its device, in evaluation.
-        graphs (GraphBatches): The graphs, in the memory of that device.
-        precision (str, optional): ``"32"`` or ``"bf16"``. (default: :obj:`"32"`)
-
-    Raises:
-        PaddingError: If a forward pass cannot be recorded, or would give other numbers.
-    """
+    r"""Plans forward passes that will be recorded, after the trial of :func:`plan_training`."""
     captured = CapturedForward(task, _plan(graphs))
     with torch.no_grad():
         _try(

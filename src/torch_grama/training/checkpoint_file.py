@@ -26,15 +26,7 @@ class CheckpointError(RuntimeError):
 
 
 def write_checkpoint(path: Path, content: Mapping[str, object]) -> None:
-    r"""Writes a checkpoint so that it appears whole or not at all.
-
-    Args:
-        path (Path): The file to write or replace.
-        content (mapping): Tensors and plain Python values, as ``weights_only=True`` loads them.
-
-    Raises:
-        OSError: If it cannot be written; an older file of that name is untouched.
-    """
+    r"""Writes tensors and plain values so that they appear whole or not at all."""
     buffer = io.BytesIO()
     torch.save(dict(content), buffer)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,15 +78,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def replace_checkpoint(path: Path, content: Mapping[str, object]) -> None:
-    r"""Writes a checkpoint and keeps the one before under the name of :func:`previous_path`.
-
-    Args:
-        path (Path): The file to write or replace.
-        content (mapping): As in :func:`write_checkpoint`.
-
-    Raises:
-        OSError: If it cannot be written; both older files are untouched.
-    """
+    r"""Writes a checkpoint and keeps the one before under the name of :func:`previous_path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.new")
     try:
@@ -113,19 +97,10 @@ def previous_path(path: Path) -> Path:
 
 
 def read_latest(path: Path) -> tuple[Checkpoint, Path, str]:
-    r"""Reads the newest good one of a checkpoint and the one kept before it.
+    r"""Reads the newest good one of a checkpoint and the one kept before it; also returns the file
+    it comes from and a sentence on what was refused, if anything was.
 
     A file that is refused is renamed, so that it is never kept in place of a good one.
-
-    Args:
-        path (Path): The file.
-
-    Returns:
-        tuple: The content, the file it comes from, and one sentence on what was refused, or an
-        empty string.
-
-    Raises:
-        CheckpointError: If neither is good.
     """
     previous = previous_path(path)
     refused: list[str] = []

@@ -189,15 +189,7 @@ def prediction_loader(data: GraphTaskData, settings: TrainerSettings | None = No
 def choose_loader(
     data: GraphTaskData, settings: TrainerSettings
 ) -> Literal["full", "graphs", "subgraphs"]:
-    r"""Which loader a data set gets.
-
-    Args:
-        data (GraphTaskData): The data set.
-        settings (TrainerSettings): What was asked for.
-
-    Raises:
-        ValueError: If it does not fit.
-    """
+    r"""Which loader a data set gets; raises where the one asked for does not fit."""
     one_graph = _is_masked(data.folds[0])
     if settings.loader == "auto":
         return "full" if one_graph else "graphs"
@@ -275,13 +267,6 @@ def without_test(data: GraphTaskData, fold: int) -> GraphTaskData:
 
     Graphs that are neither for training nor for validation are left out. Of a single graph, the
     nodes stay, for they carry messages, and their targets are overwritten.
-
-    Args:
-        data (GraphTaskData): The data set; it is not changed.
-        fold (int): Which division.
-
-    Raises:
-        ValueError: If there is no such division, or one of the two parts is empty.
     """
     division = choose_fold(data, fold)
     for name in ("train", "val"):
@@ -304,12 +289,7 @@ def without_test(data: GraphTaskData, fold: int) -> GraphTaskData:
 
 
 class GraphSelection(Sequence[Data]):
-    r"""Some graphs of a sequence, looked up when asked for.
-
-    Args:
-        graphs (sequence of Data): All of them.
-        numbers (Tensor): Which ones ``[G]``.
-    """
+    r"""Some graphs of a sequence, looked up when asked for."""
 
     def __init__(self, graphs: Sequence[Data], numbers: Tensor) -> None:
         self._graphs = graphs
@@ -330,15 +310,7 @@ class GraphSelection(Sequence[Data]):
 
 
 def choose_fold(data: GraphTaskData, fold: int) -> Fold:
-    r"""One division of a data set.
-
-    Args:
-        data (GraphTaskData): The data set.
-        fold (int): From 0 on.
-
-    Raises:
-        ValueError: If there is no such division.
-    """
+    r"""One division of a data set."""
     if not 0 <= fold < len(data.folds):
         raise ValueError(
             f"Expected 'fold' to lie from 0 to {len(data.folds) - 1}, '{data.name}' has "

@@ -87,10 +87,6 @@ def diagnose(forward: Callable[[], object], model: Module) -> Diagnosis:
 
     A part of the model whose ``forward`` takes ``return_coefficients`` is asked for its
     :class:`~torch_grama.nn.coefficients.ARMACoefficients`; any model may offer this.
-
-    Args:
-        forward (callable): The forward pass.
-        model (Module): The model it runs.
     """
     bad = [name for name, value in model.named_parameters() if not bool(value.isfinite().all())]
     first: list[str] = []

@@ -58,16 +58,6 @@ class EpochEnd(Checkpoint):
 
     It is a :class:`~pytorch_lightning.callbacks.Checkpoint` because Lightning calls those last. All
     of its state is in each checkpoint, the best weights included: one file is the whole truth.
-
-    Args:
-        folder (RunFolder): Where files go.
-        settings (TrainerSettings): How the run is set.
-        steps_per_epoch (int): Optimiser steps per epoch.
-        metric (str): Name of the metric.
-        higher_is_better (bool): Its direction.
-        reporter (Reporter): Is told.
-        tensorboard (bool): Whether to write TensorBoard events.
-        origin (Origin): What the run is made of.
     """
 
     def __init__(
@@ -322,9 +312,6 @@ class History:
 
     The rows are part of every checkpoint. A resumed run writes the file anew from them, so that it
     has every epoch once, whatever was written after the checkpoint.
-
-    Args:
-        columns (sequence of str): Their names; the first is ``epoch``.
     """
 
     def __init__(self, columns: Sequence[str]) -> None:
@@ -335,12 +322,7 @@ class History:
         self._board: SummaryWriter | None = None
 
     def open(self, csv_path: Path, board_folder: Path | None) -> None:
-        r"""Begins to write; rows that are there already are written first.
-
-        Args:
-            csv_path (Path): The table.
-            board_folder (Path, optional): Folder of the TensorBoard events.
-        """
+        r"""Begins to write; rows that are there already are written first."""
         self._table = MetricsFile(csv_path, self.columns, self.rows)
         if board_folder is not None:
             from torch.utils.tensorboard import SummaryWriter
@@ -404,9 +386,6 @@ class History:
 def count_from_one(state: dict[str, Any]) -> dict[str, Any]:
     r"""Returns the state of a checkpoint with epochs that count from 1, as versions before 0.2 did
     not.
-
-    Args:
-        state (dict): The state of :class:`EpochEnd`.
     """
     rows = state["history"]["rows"]
     if len(rows) == 0 or rows[0, 0] != 0:
@@ -418,11 +397,7 @@ def count_from_one(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_state(state: Mapping[str, object]) -> bool:
-    r"""Whether what a checkpoint holds has the form of the state of :class:`EpochEnd`.
-
-    Args:
-        state (mapping): What was read.
-    """
+    r"""Whether what a checkpoint holds has the form of the state of :class:`EpochEnd`."""
     run, start = state.get("run"), vars(RunState())
     kinds: dict[str, type] = {"best_value": float, "best_epoch": int} | dict.fromkeys(
         ("best_weights", "history", "learning_rate", "random"), dict
@@ -438,12 +413,7 @@ def is_state(state: Mapping[str, object]) -> bool:
 
 
 def best_checkpoint(metric: str, state: Mapping[str, Any]) -> dict[str, object]:
-    r"""What the file of the best weights holds.
-
-    Args:
-        metric (str): Name of the metric.
-        state (mapping): The state of :class:`EpochEnd`.
-    """
+    r"""What the file of the best weights holds."""
     return {
         "state_dict": state["best_weights"],
         "epoch": state["best_epoch"],

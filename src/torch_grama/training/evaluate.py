@@ -128,12 +128,7 @@ def choose_device(settings: TrainerSettings) -> torch.device:
 
 
 def initialize_lazily(task: GraphTask, batch: GraphBatch) -> None:
-    r"""Runs a model once if parameters take their size from the first input.
-
-    Args:
-        task (GraphTask): The model.
-        batch (GraphBatch): A batch of its data.
-    """
+    r"""Runs a model once if parameters take their size from the first input."""
     if any(is_lazy(parameter) for parameter in task.model.parameters()):
         with _evaluating(task, None) as place:
             task(batch.to(place))

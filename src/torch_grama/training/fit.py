@@ -164,16 +164,6 @@ def fit(
 def read_best(files: RunFolder) -> tuple[Checkpoint, Path]:
     r"""Reads the weights that a run selected, or the last ones of a run that came to its end and
     could select none.
-
-    Args:
-        files (RunFolder): The run.
-
-    Returns:
-        The checkpoint and its file.
-
-    Raises:
-        RunError: There are none yet.
-        CheckpointError: They are damaged.
     """
     if files.best.exists():
         return read_checkpoint(files.best), files.best

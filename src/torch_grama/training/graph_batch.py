@@ -78,12 +78,7 @@ class GraphBatch:
 
 
 def batch_of_one(data: Data, mask: Tensor | None) -> GraphBatch:
-    r"""A single graph with targets on some of its nodes.
-
-    Args:
-        data (Data): The graph.
-        mask (Tensor, optional): Boolean ``[N]``, the nodes that count; :obj:`None` for no targets.
-    """
+    r"""A single graph with targets on the nodes of a mask ``[N]``, or with none."""
     y, rows = None, None
     if mask is not None:
         label_mask = data.get("label_mask")
@@ -102,17 +97,11 @@ def batch_of_one(data: Data, mask: Tensor | None) -> GraphBatch:
 
 
 def collect_positions(batch: GraphBatch, *, random_signs: bool) -> Tensor | None:
-    r"""Random-walk encodings and Laplacian eigenvectors side by side.
+    r"""Random-walk encodings and Laplacian eigenvectors side by side ``[N, K]``, where there are
+    any.
 
     An eigenvector is known up to its sign, so that in training each one of each graph gets a random
     sign. What is missing of them (NaN, in graphs of few nodes) becomes 0.
-
-    Args:
-        batch (GraphBatch): The graphs.
-        random_signs (bool): Whether signs are drawn.
-
-    Returns:
-        Tensor, optional: ``[N, K]``; :obj:`None` where there are no encodings.
     """
     parts = [] if batch.rwse is None else [batch.rwse]
     if batch.lap_vectors is not None:

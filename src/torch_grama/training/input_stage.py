@@ -112,17 +112,7 @@ class InputStage(Module):
         batch_size: int | None = None,
         pe: Tensor | None = None,
     ) -> Tensor:
-        r"""Prepares the features and calls the model.
-
-        Args:
-            x (Tensor): Node features, or a sequence of them.
-            edge_index (Tensor): Edges, from source to target.
-            edge_weight (Tensor, optional): Edge weights. (default: :obj:`None`)
-            edge_attr (Tensor, optional): Edge attributes. (default: :obj:`None`)
-            batch (Tensor, optional): The graph of each node. (default: :obj:`None`, one graph)
-            batch_size (int, optional): Number of graphs. (default: :obj:`None`)
-            pe (Tensor, optional): Positional encodings. (default: :obj:`None`)
-        """
+        r"""Prepares the features and calls the model."""
         inputs = self.prepare(x, edge_index, edge_weight, edge_attr, pe=pe)
         out: Tensor = self.model(*inputs, batch, batch_size)
         return out if self.output_scale is None else self.output_scale.invert(out)
@@ -261,11 +251,7 @@ class Standardize(Module):
         return z * self.scale + self.mean
 
     def fit(self, x: Tensor) -> None:
-        r"""Measures mean and deviation of columns; rows with NaN are left out.
-
-        Args:
-            x (Tensor): Rows :math:`(N, F)`.
-        """
+        r"""Measures mean and deviation of columns; rows with NaN are left out."""
         x = x.double().reshape(-1, self.channels)
         x = x[x.isfinite().all(dim=1)]
         if len(x) == 0:

@@ -32,12 +32,7 @@ class BatchSource(Protocol):
 
 
 class EpochLoader:
-    r"""An iterable over the batches of the current epoch, which can start in the middle of one.
-
-    Args:
-        source (BatchSource): Where they come from.
-        current_epoch (callable, optional): Tells the epoch; always 0 if not given.
-    """
+    r"""An iterable over the batches of the current epoch, which can start in the middle of one."""
 
     def __init__(self, source: BatchSource, current_epoch: Callable[[], int] = lambda: 0) -> None:
         self.source = source
@@ -72,11 +67,7 @@ class EpochLoader:
 
 
 class FixedBatches:
-    r"""The same batches every epoch, made once: a whole graph, or what is validated on.
-
-    Args:
-        batches (sequence of GraphBatch): The batches; they stay where they are moved to.
-    """
+    r"""The same batches every epoch, made once: a whole graph, or what is validated on."""
 
     def __init__(self, batches: Sequence[GraphBatch]) -> None:
         self._batches = list(batches)
@@ -176,9 +167,6 @@ class GraphBatches:
     def place(self, device: torch.device) -> None:
         r"""Says where batches are needed. Graphs that take little of a CUDA device's memory lie
         there from the next batch on; others stay on the CPU, as they do for worker processes.
-
-        Args:
-            device (torch.device): The device of the model.
         """
         if device == self._place:
             return

@@ -30,10 +30,6 @@ class MeanMetric(TorchMetric):
     r"""A weighted mean over all targets: accuracy, absolute or squared error, and its log10.
 
     Missing targets (NaN) count nothing. With no target at all the value is NaN.
-
-    Args:
-        name (str): ``"accuracy"``, ``"mae"``, ``"mse"`` or ``"log10_mse"``.
-        kind (str): Kind of the targets.
     """
 
     full_state_update = False
@@ -79,10 +75,6 @@ class RankingMetric(TorchMetric):
     single class in the split skipped, as in the peptide and molecule benchmarks; with no label
     left the value is NaN. Two classes are ranked by the score of class 1 over that of class 0,
     more by each class against the rest.
-
-    Args:
-        name (str): ``"roc_auc"`` or ``"average_precision"``.
-        kind (str): Kind of the targets.
     """
 
     full_state_update = False

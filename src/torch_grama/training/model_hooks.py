@@ -24,12 +24,9 @@ class AddsLoss(Protocol):
     def auxiliary_loss(
         self, y: Tensor, mask: Tensor, *inputs: Tensor | int | None
     ) -> Tensor | None:
-        r"""Returns the weighted term, a scalar; :obj:`None` for none.
-
-        Args:
-            y (Tensor): Node classes :math:`(N)`. Only the entries under the mask are read.
-            mask (Tensor): The training nodes :math:`(N)`, boolean.
-            *inputs: The arguments of :meth:`forward`, in its order.
+        r"""Returns the weighted term, a scalar, or :obj:`None` for none. Of the node classes
+        :obj:`y` only those under the mask, the training nodes, are read; the arguments of
+        :meth:`forward` follow.
         """
         ...
 
@@ -52,9 +49,6 @@ def adds_loss(model: Module) -> bool:
 
     A wrapper has the method in any case; it says by the attribute ``adds_loss`` whether there is
     something behind it.
-
-    Args:
-        model (Module): Any model.
     """
     return isinstance(model, AddsLoss) and getattr(model, "adds_loss", True) is True
 
@@ -62,23 +56,13 @@ def adds_loss(model: Module) -> bool:
 def fits_labels(model: Module) -> bool:
     r"""Whether a model starts from an estimate made of labels; a wrapper says so by the attribute
     ``fits_labels``.
-
-    Args:
-        model (Module): Any model.
     """
     return isinstance(model, FitsLabels) and getattr(model, "fits_labels", True) is True
 
 
 def own_loss(model: Module, batch: GraphBatch, **keywords: Tensor) -> Tensor | None:
-    r"""The loss term that a model adds to that of the task.
-
-    Args:
-        model (Module): Any model; see :class:`~torch_grama.training.model_hooks.AddsLoss`.
-        batch (GraphBatch): The batch of the step.
-        **keywords (Tensor): What else the model is called with.
-
-    Returns:
-        Tensor, optional: :obj:`None` if it adds none, or the targets are no classes of nodes.
+    r"""The loss term that a model adds to that of the task; :obj:`None` if it adds none, or the
+    targets are no classes of nodes.
     """
     classes = node_classes(batch)
     if classes is None or not isinstance(model, AddsLoss):
@@ -88,13 +72,7 @@ def own_loss(model: Module, batch: GraphBatch, **keywords: Tensor) -> Tensor | N
 
 
 def fit_labels(model: Module, batch: GraphBatch, **keywords: Tensor) -> None:
-    r"""Lets a model start from an estimate made of the training labels, if it does.
-
-    Args:
-        model (Module): Any model; see :class:`~torch_grama.training.model_hooks.FitsLabels`.
-        batch (GraphBatch): A training batch; the whole graph, where there is one.
-        **keywords (Tensor): What else the model is called with.
-    """
+    r"""Lets a model start from an estimate made of the labels of a training batch, if it does."""
     classes = node_classes(batch)
     if classes is not None and isinstance(model, FitsLabels):
         hook: Callable[..., None] = model.fit_labels
@@ -102,14 +80,8 @@ def fit_labels(model: Module, batch: GraphBatch, **keywords: Tensor) -> None:
 
 
 def node_classes(batch: GraphBatch) -> tuple[Tensor, Tensor] | None:
-    r"""The class of every node and whether it may be read, zero where it may not.
-
-    Args:
-        batch (GraphBatch): The batch.
-
-    Returns:
-        tuple of Tensor, optional: Classes ``[N]`` and a boolean mask ``[N]``; :obj:`None` if the
-        targets are quantities, several labels each, or those of graphs.
+    r"""The class of every node ``[N]`` and whether it may be read ``[N]``; :obj:`None` if the
+    targets are quantities, several labels each, or those of graphs.
     """
     y, rows = batch.y, batch.rows
     if y is None or y.is_floating_point() or y.dim() != 1:

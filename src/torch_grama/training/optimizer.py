@@ -58,16 +58,8 @@ class OptimizerSettings:
 def build_optimizer(
     settings: OptimizerSettings, model: Module, *, capturable: bool = False
 ) -> Optimizer:
-    r"""Makes the optimiser of a model's parameters.
-
-    Args:
-        settings (OptimizerSettings): How it is set.
-        model (Module): The model; parameters without gradient are left out.
-        capturable (bool, optional): Whether its step can be recorded in a CUDA graph, with the
-            learning rate in a tensor. (default: :obj:`False`)
-
-    Raises:
-        ValueError: If the model has no parameter to train.
+    r"""Makes the optimiser of those parameters of a model that have a gradient; a capturable one
+    can be recorded in a CUDA graph, with the learning rate in a tensor.
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not parameters:
@@ -89,9 +81,6 @@ def build_optimizer(
 def keep_form(optimizer: Optimizer) -> None:
     r"""Gives an optimiser back the form that it was built in, after it has loaded the state of one
     that may have been built to be recorded, or not to be.
-
-    Args:
-        optimizer (Optimizer): What :func:`build_optimizer` made.
     """
     built = optimizer.defaults
     is_tensor = isinstance(built["lr"], Tensor)

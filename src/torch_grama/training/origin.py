@@ -46,19 +46,11 @@ class Origin:
     changes: tuple[str, ...] = ()
 
     def follow(self, checkpoint: Mapping[str, object], run: object, epochs: int = 0) -> Origin:
-        r"""Makes sure that a run goes on with what it was started with.
+        r"""Makes sure that a run goes on with what it was started with, and returns this origin
+        with the changes so far.
 
-        Args:
-            checkpoint (mapping): What holds the origin of the run; one of an earlier version may
-                hold none, and is followed as it is.
-            run (object): The folder, for messages.
-            epochs (int, optional): How far the run came. (default: :obj:`0`)
-
-        Returns:
-            This origin with the changes so far.
-
-        Raises:
-            RunError: A setting or the data is another.
+        A checkpoint of an earlier version may hold no origin, and is followed as it is;
+        :obj:`epochs` tells how far the run came.
         """
         before = checkpoint.get(ORIGIN)
         if before is None:
@@ -86,18 +78,8 @@ class Origin:
 def compare_settings(
     before: Mapping[str, object], now: Mapping[str, object], run: object
 ) -> list[str]:
-    r"""Compares the settings that a run was started with, as far as they are known, with others.
-
-    Args:
-        before (mapping): Dotted names and values.
-        now (mapping): Likewise.
-        run (object): The folder, for messages.
-
-    Returns:
-        The changes that may be, in words.
-
-    Raises:
-        RunError: There are others.
+    r"""Returns in words what has changed of the settings that a run was started with, as far as
+    they are known; raises a :class:`RunError` where that may not change.
     """
     texts = {name: (_word(before[name]), _word(now.get(name))) for name in sorted(before)}
     differ = {
@@ -119,10 +101,6 @@ def compare_settings(
 def hash_data(data: GraphTaskData, fold: int) -> str:
     r"""Returns a hash of all values of a data set and one of its divisions, but for encodings of
     structure, which follow from them.
-
-    Args:
-        data (GraphTaskData): The data set.
-        fold (int): Which division.
     """
     return fingerprint(_parts(data, fold))
 

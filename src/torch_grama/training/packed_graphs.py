@@ -125,14 +125,7 @@ class PackedGraphs:
         return moved
 
     def batch(self, numbers: Tensor) -> GraphBatch:
-        r"""Lays some of the graphs side by side.
-
-        Args:
-            numbers (Tensor): Which ones, in order, on the CPU ``[B]``; one at least.
-
-        Raises:
-            ValueError: If there are none.
-        """
+        r"""Lays some of the graphs side by side, by their numbers on the CPU ``[B]``."""
         if numbers.numel() == 0:
             raise ValueError("Expected one graph or more to lay side by side (got none)")
         # B graphs, N nodes, E edges, T targets
@@ -173,11 +166,7 @@ class PackedGraphs:
         )
 
     def sizes(self, parts: Tensor) -> list[BatchSize]:
-        r"""The sizes of batches.
-
-        Args:
-            parts (Tensor): The graphs of each batch, on the CPU ``[M, B]``.
-        """
+        r"""The sizes of batches, by the graphs of each ``[M, B]``."""
         counts = {name: ranges.counts[parts] for name, ranges in self._ranges().items()}
         totals = [counts[name].sum(dim=1).tolist() for name in ("node", "edge")]
         targets = counts["target"].sum(dim=1) if "target" in counts else torch.zeros(len(parts))
@@ -189,10 +178,6 @@ class PackedGraphs:
 
         The last graph takes the rest: nodes like the first of the pack on a ring, whose targets
         count nothing.
-
-        Args:
-            numbers (Tensor): Which graphs, in order, on the device of the pack ``[B]``.
-            bucket (BatchSize): What the tensors have room for.
         """
         nodes = self._fill("node", numbers, bucket.nodes)
         edges = self._fill("edge", numbers, bucket.edges)

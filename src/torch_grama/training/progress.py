@@ -126,11 +126,7 @@ def _standard_error() -> _Screen:
 
 
 class SilentReporter:
-    r"""Says nothing, or notes alone.
-
-    Args:
-        notes (TextIO, optional): Where notes go. (default: :obj:`None`)
-    """
+    r"""Says nothing, or notes alone."""
 
     def __init__(self, notes: TextIO | None = None) -> None:
         self._notes = None if notes is None else _Screen(notes)
@@ -150,12 +146,7 @@ class SilentReporter:
 
 
 class PlainReporter:
-    r"""A line at the start, at the end and now and then.
-
-    Args:
-        stream (TextIO): Where lines go.
-        interval (float, optional): Least seconds between two lines. (default: :obj:`5.0`)
-    """
+    r"""A line at the start, at the end and now and then."""
 
     def __init__(self, stream: TextIO, interval: float = 5.0) -> None:
         self._screen = _Screen(stream)
@@ -186,11 +177,7 @@ class PlainReporter:
 
 
 class RichReporter:
-    r"""A progress bar with epoch, loss, validation metric, best so far and time left.
-
-    Args:
-        stream (TextIO): The terminal.
-    """
+    r"""A progress bar with epoch, loss, validation metric, best so far and time left."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -244,13 +231,8 @@ class RichReporter:
 def build_reporter(
     report: ReportName | Reporter, stream: TextIO | None = None, several: bool = False
 ) -> Reporter:
-    r"""Makes a reporter from a word; anything else is taken as one.
-
-    Args:
-        report (str or Reporter): ``"auto"``, ``"rich"``, ``"plain"``, ``"quiet"`` or ``"json"``.
-        stream (TextIO, optional): Where progress goes. (default: standard error)
-        several (bool, optional): Whether several processes train, none of which can draw a bar on
-            the screen of this one. (default: :obj:`False`)
+    r"""Makes a reporter from a word; anything else is taken as one. None of several processes can
+    draw a bar on the screen of this one.
     """
     if not isinstance(report, str):
         return report

@@ -75,15 +75,7 @@ class ScheduleSettings:
 
 
 class LearningRate:
-    r"""Moves the learning rate of an optimiser; its state goes into a checkpoint.
-
-    Args:
-        settings (ScheduleSettings): How.
-        optimizer (Optimizer): Whose.
-        max_epochs (int): Epochs of the whole run.
-        steps_per_epoch (int): Optimiser steps per epoch.
-        higher_is_better (bool): The direction of the validation metric.
-    """
+    r"""Moves the learning rate of an optimiser; its state goes into a checkpoint."""
 
     def __init__(
         self,
@@ -151,12 +143,7 @@ class LearningRate:
             scheduler.step()
 
     def end_epoch(self, loss: float | None, metric: float | None) -> None:
-        r"""Moves a schedule that goes by epochs.
-
-        Args:
-            loss (float, optional): Validation loss, if the epoch was validated.
-            metric (float, optional): Validation metric, likewise.
-        """
+        r"""Moves a schedule that goes by epochs, by what validation said if there was one."""
         if isinstance(self._scheduler, LambdaLR):
             self._scheduler.step()
         elif isinstance(self._scheduler, ReduceLROnPlateau):
@@ -203,12 +190,8 @@ class LearningRate:
 
 
 def learning_rate_factor(settings: ScheduleSettings, epoch: int, max_epochs: int) -> float:
-    r"""The factor of ``"constant"`` and ``"cosine"`` in an epoch, see :class:`ScheduleSettings`.
-
-    Args:
-        settings (ScheduleSettings): The schedule.
-        epoch (int): From 0 on.
-        max_epochs (int): Epochs of the whole run.
+    r"""The factor of ``"constant"`` and ``"cosine"`` in an epoch from 0 on, see
+    :class:`ScheduleSettings`.
     """
     warmup = settings.warmup_epochs
     if epoch < warmup:

@@ -8,17 +8,7 @@ import math
 def check_number(
     name: str, value: float, *, above: float | None = None, least: float = 0.0
 ) -> None:
-    r"""Raises unless a number is finite and large enough.
-
-    Args:
-        name (str): What the caller calls it.
-        value (float): What was given.
-        above (float, optional): A bound that it must exceed. (default: :obj:`None`)
-        least (float, optional): A bound that it may reach. (default: :obj:`0.0`)
-
-    Raises:
-        ValueError: If it is not.
-    """
+    r"""Raises unless a number is finite and above or at least a bound."""
     if isinstance(value, bool) or not math.isfinite(value):
         raise ValueError(f"Expected '{name}' to be a finite number (got {value!r})")
     if above is not None and value <= above:

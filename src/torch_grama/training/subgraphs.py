@@ -34,16 +34,9 @@ class NeighborTable:
     def draw(
         self, nodes: Tensor, count: int, generator: torch.Generator
     ) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Draws incoming edges without replacement.
-
-        Args:
-            nodes (Tensor): Whose ``[M]``.
-            count (int): How many a node at most; -1 for all.
-            generator (Generator): Random numbers.
-
-        Returns:
-            tuple of Tensor: The position in :obj:`nodes` of each edge's target ``[K]``, its source
-            node ``[K]`` and its number in ``edge_index`` ``[K]``.
+        r"""Draws up to so many incoming edges of each node without replacement, all with -1: the
+        position in :obj:`nodes` of each edge's target, its source node and its number in
+        ``edge_index``, each ``[K]``.
         """
         start = self.start[nodes]
         degree = self.start[nodes + 1] - start

@@ -290,9 +290,6 @@ class LateFlag:
 
     Reading it waits for what the device was given before the flag, not for what came after: with
     enough work queued in between, the device never runs dry.
-
-    Args:
-        flag (Tensor): A boolean of no dimension.
     """
 
     def __init__(self, flag: Tensor) -> None:
