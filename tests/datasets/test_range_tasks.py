@@ -61,6 +61,17 @@ def test_range_targets_are_the_sums_of_the_formula(reach, topology, variant) -> 
         assert float(graph.y[node]) == pytest.approx(float(weight @ pair), abs=1e-5)
 
 
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_few_nodes_have_nothing_at_ten_hops(topology) -> None:
+    graphs = generate_range("shell", topology, 10, counts=(40, 0, 0))
+    assert float((graphs.columns["y"].values == 0).mean()) < 0.02
+    drawn = to_networkx(graphs[0], to_undirected=True)
+    if topology in ("er", "ba"):
+        assert nx.is_connected(drawn)
+        assert nx.is_tree(drawn) == (topology == "ba")
+    assert nx.number_of_selfloops(drawn) == 0
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_influence_of_a_task_is_its_derivative(variant) -> None:
     x = np.random.RandomState(0).standard_normal((1, 8))

@@ -213,6 +213,12 @@ def test_own_features_and_quantities_are_standardised(tmp_path):
     torch.testing.assert_close(stage.node_scale.mean[0], features[:, 0].mean())
     assert (stage.node_scale.mean[1], stage.node_scale.scale[1]) == (0, 1)  # a flag
     assert not resolve_config({"data.name": "cora"}, NODES).data.standardize
+    config = dataclasses.replace(
+        config, data=dataclasses.replace(config.data, standardize="largest")
+    )
+    stage = build_task(config, facts, data).model
+    assert stage.node_scale is None
+    assert (stage.output_scale.mean, stage.output_scale.scale) == (0, targets.max())
 
 
 def test_graphs_without_edge_features_get_a_backbone_that_sees_degrees():

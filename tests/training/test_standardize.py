@@ -26,6 +26,14 @@ def test_flags_constants_and_missing_rows():
     assert standardize.mean[2] == 2
 
 
+def test_by_the_largest_nothing_is_shifted_and_no_size_passes_one():
+    x = torch.tensor([[-8.0, 1.0], [4.0, 0.0]])
+    divide = Standardize(2, by_largest=True)
+    divide.fit(x)
+    assert divide(x).tolist() == [[-1.0, 1.0], [0.5, 0.0]]
+    torch.testing.assert_close(divide.invert(divide(x)), x)
+
+
 def test_a_sequence_is_measured_over_all_its_elements():
     x = torch.arange(12.0).reshape(2, 3, 2)
     standardize = Standardize(2)

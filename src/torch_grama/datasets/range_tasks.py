@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Literal
 
 import numpy as np
@@ -26,6 +27,11 @@ VARIANTS: tuple[Variant, ...] = ("square", "copy")
 COUNTS = (300, 100, 100)
 MOST_HOPS = 10
 SEED = 1234
+_LONGER = {  # graphs of ten hops, where the published ones end before
+    "er": "a uniform random tree, and 0.1 % of all other pairs as further edges",
+    "ba": "a tree of 34 nodes by preferential attachment, each edge stretched to three hops",
+    "sbm": "20 blocks of 5 in a row, joined with 0.9 inside, 0.25 to the next and 0 beyond",
+}
 _GRID_SIDE = 16
 _NUM_NODES = 100
 
@@ -51,9 +57,15 @@ def generate_range(
     <https://arxiv.org/abs/2506.05971>`_.
 
     The topologies are a ``line`` of 100 nodes, a ``grid`` of 16 x 16, and random graphs of 100
-    nodes: ``er`` with a probability of 0.02 for each pair, ``ba``, a tree by preferential
-    attachment, and ``sbm`` with two blocks of 50 and probabilities 0.05 inside and 0.005 between.
-    These are sparser than the published ones, whose diameter is too small for ten hops.
+    nodes, longer than the published ones, which end before ten hops:
+
+    - ``er``: a uniform random tree, as an Erdos-Renyi graph this sparse is once it is connected,
+      and an edge for every other pair with a probability of 0.001;
+    - ``ba``: a tree of 34 nodes by preferential attachment, each edge stretched to three hops;
+    - ``sbm``: 20 blocks of five nodes in a row, with probabilities 0.9 inside a block, 0.25
+      between one and the next, and 0 beyond.
+
+    At ten hops, fewer than one shell in a hundred is empty.
 
     Args:
         reach (str): ``power``, ``shell`` or ``ball``.
@@ -122,6 +134,7 @@ def load_range(
         generate_range(reach, topology, hops, variant, seed),
         [consecutive_fold(COUNTS)],
         FeatureEncoding("float", 1),
+        notes=(f"Longer than published: {_LONGER[topology]}.",) if topology in _LONGER else (),
         source=f"torch_grama.datasets.generate_range({call})",
     )
 
@@ -151,7 +164,7 @@ def range_entry(name: str) -> Entry:
             num_features=1,
             split=COUNTS,
             edges="undirected",
-            source="the construction of Bamberger et al., 2025, on sparser random graphs",
+            source="the construction of Bamberger et al., 2025, on longer random graphs",
         ),
         options={
             "variant": (variant, *(word for word in VARIANTS if word != variant)),
@@ -186,19 +199,48 @@ def _draw(topology: Topology, total: int, random: np.random.RandomState) -> NDAr
         row, line = np.divmod(np.arange(_GRID_SIDE**2), _GRID_SIDE)
         apart = np.abs(row[:, None] - row) + np.abs(line[:, None] - line)
         return np.asarray(apart[None] == 1)
-    upper = np.zeros((total, _NUM_NODES, _NUM_NODES), dtype=bool)
+    shape = (total, _NUM_NODES, _NUM_NODES)
+    apart = np.abs(place[:, None] // 5 - place // 5)  # of blocks
+    chance = 0.001 if topology == "er" else np.select([apart == 0, apart == 1], [0.9, 0.25], 0.0)
     if topology == "ba":
-        ends = np.zeros((total, 2 * _NUM_NODES), dtype=np.int64)  # ends of all edges so far
-        graph = np.arange(total)
-        for new in range(1, _NUM_NODES):
-            old = ends[graph, random.randint(0, max(2 * (new - 1), 1), size=total)]
-            ends[:, 2 * new - 2], ends[:, 2 * new - 1] = old, new
-            upper[graph, old, new] = True
+        joined = _stretched_trees(shape, random)
     else:
-        same = place[:, None] * 2 // _NUM_NODES == place * 2 // _NUM_NODES
-        chance = 0.02 if topology == "er" else np.where(same, 0.05, 0.005)
-        upper = np.triu(random.random_sample(upper.shape) < chance, k=1)
-    return upper | upper.transpose(0, 2, 1)
+        joined = np.triu(random.random_sample(shape) < chance, k=1)
+    if topology == "er":
+        joined |= _uniform_trees(shape, random)
+    return joined | joined.transpose(0, 2, 1)
+
+
+def _uniform_trees(shape: tuple[int, int, int], random: np.random.RandomState) -> NDArray[np.bool_]:
+    """Uniform random trees, read off the words of Pruefer."""
+    total, size, _ = shape
+    joined, graph = np.zeros(shape, dtype=bool), np.arange(total)
+    word = random.randint(0, size, size=(total, size - 2))
+    left = 1 + np.stack([np.bincount(letters, minlength=size) for letters in word])
+    for node in word.T:
+        leaf = (left == 1).argmax(axis=1)
+        joined[graph, leaf, node] = True
+        left[graph, leaf] = 0
+        left[graph, node] -= 1
+    ends = np.nonzero(left)[1].reshape(total, 2)
+    joined[graph, ends[:, 0], ends[:, 1]] = True
+    return joined
+
+
+def _stretched_trees(
+    shape: tuple[int, int, int], random: np.random.RandomState
+) -> NDArray[np.bool_]:
+    """Trees by preferential attachment, each edge stretched to three hops."""
+    total, size, _ = shape
+    joined, graph = np.zeros(shape, dtype=bool), np.arange(total)
+    ends = np.zeros((total, 2 * (size // 3)), dtype=np.int64)  # ends of all edges so far
+    for edge in range(size // 3):
+        old = ends[graph, random.randint(0, max(2 * edge, 1), size=total)]
+        path = [old, *np.arange(3 * edge + 1, 3 * edge + 4)]
+        for one, next_one in itertools.pairwise(path):
+            joined[graph, one, next_one] = True
+        ends[:, 2 * edge], ends[:, 2 * edge + 1] = old, path[-1]
+    return joined
 
 
 def _pack(adjacency: NDArray[np.bool_], x: Floats, y: Floats) -> CompactGraphs:

@@ -26,7 +26,8 @@ def assemble_model(
     config: ModelConfig, facts: DataFacts, out_channels: int, *, standardize: bool | str = False
 ) -> InputStage:
     r"""Builds a model by word for a data set. Where it is standardised, :func:`measure_scales` then
-    measures the scales; ``"rows"`` brings the features of each node to length 1.
+    measures the scales; ``"rows"`` brings the features of each node to length 1, ``"largest"``
+    divides quantities by the largest and leaves features alone.
     """
     entry = find_model(config.name)
     known = options_of(entry.build)
@@ -110,7 +111,7 @@ def assemble_model(
         input_dropout=input_dropout,
         node_scale=_scale(facts.node_encoding.num_columns, node_encoder is None and standardize),
         output_scale=(
-            Standardize(out_channels)
+            Standardize(out_channels, by_largest=standardize == "largest")
             if standardize and facts.kind in ("regression", "forecast")
             else None
         ),
@@ -141,7 +142,7 @@ def measure_scales(stage: InputStage, data: GraphTaskData, fold: int) -> None:
 def _scale(channels: int, wanted: bool | str) -> Standardize | UnitRows | None:
     if wanted == "rows":
         return UnitRows()
-    return Standardize(channels) if wanted else None
+    return Standardize(channels) if wanted and wanted != "largest" else None
 
 
 def _encode(

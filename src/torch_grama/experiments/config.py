@@ -38,7 +38,8 @@ class DataConfig:
         local_degrees: Append the degrees of each node and its neighbours to the features.
         standardize: Bring features and quantities to be predicted to mean 0 and deviation 1, by
             the training part; predictions are in the units of the data all the same. ``rows``
-            divides the features of each node by their length instead, which suits many sparse ones.
+            divides the features of each node by their length instead, which suits many sparse ones;
+            ``largest`` divides quantities by the largest of the training part, and nothing else.
         options: Options of the data set, such as the variant; ``--data.options.variant carry``.
     """
 
@@ -48,7 +49,7 @@ class DataConfig:
     rwse: int = 0
     lap_pe: int = 0
     local_degrees: bool = False
-    standardize: bool | Literal["rows"] = False
+    standardize: bool | Literal["rows", "largest"] = False
     options: dict[str, OptionValue] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -218,6 +218,8 @@ class Standardize(Module):
 
     Args:
         channels (int): Number of columns.
+        by_largest (bool, optional): Divide by the largest absolute value instead, and shift
+            nothing. (default: :obj:`False`)
 
     Shapes:
         - **input:** :math:`(*, F)`
@@ -233,9 +235,10 @@ class Standardize(Module):
     mean: Tensor
     scale: Tensor
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, by_largest: bool = False) -> None:
         super().__init__()
         self.channels = channels
+        self.by_largest = by_largest
         self.register_buffer("mean", torch.zeros(channels))
         self.register_buffer("scale", torch.ones(channels))
 
@@ -251,12 +254,14 @@ class Standardize(Module):
         return z * self.scale + self.mean
 
     def fit(self, x: Tensor) -> None:
-        r"""Measures mean and deviation of columns; rows with NaN are left out."""
+        r"""Measures shift and scale of columns; rows with NaN are left out."""
         x = x.double().reshape(-1, self.channels)
         x = x[x.isfinite().all(dim=1)]
         if len(x) == 0:
             return
         mean, scale = x.mean(dim=0), x.std(dim=0, correction=0)
+        if self.by_largest:
+            mean, scale = torch.zeros_like(mean), x.abs().amax(dim=0)
         kept = ((x == 0) | (x == 1)).all(dim=0) | (scale < 1e-12 * (1 + mean.abs()))
         self.mean.copy_(torch.where(kept, 0.0, mean))
         self.scale.copy_(torch.where(kept, 1.0, scale))
