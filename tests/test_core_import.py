@@ -25,7 +25,6 @@ HIDDEN = {
     "ogb",
     "optuna",
     "pandas",
-    "plotly",
     "pytorch_lightning",
     "ray",
     "rdkit",

@@ -169,6 +169,8 @@ def test_loops_doubles_and_lonely_nodes():
     found = draw_example(grama(), inputs)
     assert found.edges == [[0, 1]]
     assert len(found.nodes) == 4
+    # of a graph that is too large for a drawing, what has no path to the rest is left out
+    assert sorted(draw_example(grama(), inputs, max_nodes=3).nodes) == [0, 1]
     with pytest.raises(ValueError, match="at least one node"):
         draw_example(grama(), ModelInput(torch.zeros(0, 3), edge_index[:, :0]))
 

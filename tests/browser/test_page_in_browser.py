@@ -1,11 +1,12 @@
 """The page as a reader meets it: in a real browser, with its figures drawn."""
 
+import json
 import threading
 import time
 
 import pytest
 from chromium import open_browser, read_console, read_requests
-from run_folders import write_run
+from run_folders import make_analysis, write_run
 
 from torch_grama.report.page import write_page
 from torch_grama.report.watch_server import WatchServer
@@ -55,7 +56,7 @@ def show(chrome, name):
     chrome.execute_script(
         "document.getElementById(arguments[0]).scrollIntoView({behavior: 'instant'})", name
     )
-    wait_for(chrome, "return document.getElementById(arguments[0]).data", name)
+    wait_for(chrome, "return document.querySelector(`#${arguments[0]} svg *`)", name)
 
 
 def set_slider(chrome, selector, value):
@@ -92,19 +93,27 @@ def test_every_figure_is_drawn_without_a_word_of_complaint_or_a_request(page):
     assert requests[0].endswith("report.html")
 
 
+def places(page, name):
+    """Where the marks of a figure are, in pixels of its drawing."""
+    return page.execute_script(
+        "return [...document.querySelectorAll(`#${arguments[0]} .open, #${arguments[0]} .mark`)]"
+        ".map((mark) => { const {e, f} = mark.transform.baseVal[0].matrix; return [e, f]; })",
+        name,
+    )
+
+
 def test_the_slider_moves_the_poles(page):
     show(page, "poles-0")
-    script = "return document.getElementById('poles-0').data[1].x"
-    final = page.execute_script(script)
+    final = places(page, "poles-0")
     set_slider(page, "[data-views='poles-0']", 0)
-    first = wait_for(page, f"const x = (() => {{ {script} }})(); return x.length === 2 && x")
-    assert first == pytest.approx([0.8 * 0.9950041653] * 2, abs=1e-3)
-    assert first != final
+    first = places(page, "poles-0")
+    # two blocks with the same pair of poles: on each other, and one above the other
+    assert [x for x, _ in first] == [first[0][0]] * 4
+    assert [y for _, y in first[:2]] == [y for _, y in first[2:]]
+    assert first[0][1] < first[1][1]
+    assert len(final) == 8
     label = page.execute_script("return document.querySelector('[data-label=poles-0]').textContent")
     assert label == "epoch 1"
-    # the marks on the screen moved too
-    marks = "return document.querySelectorAll('#poles-0 .scatterlayer .points path').length"
-    assert page.execute_script(marks) == 4
 
 
 def test_the_slider_is_moved_by_the_keyboard(page):
@@ -129,17 +138,20 @@ def test_play_runs_to_the_end(page):
 
 def test_the_list_changes_the_heat_map(page):
     show(page, "coefficients-0")
-    rows = "return document.getElementById('coefficients-0').data[0].y"
-    assert page.execute_script(rows) == ["block 1", "block 2"]
+    cells = "return document.querySelectorAll('#coefficients-0 g rect').length"
+    assert page.execute_script(cells) == 2 * 4  # blocks and coefficients
     set_slider(page, "select[data-views='coefficients-0']", 3)
-    wait_for(page, f"return (() => {{ {rows} }})().length === 10")
+    assert page.execute_script(cells) == 10 * 4  # epochs
 
 
 def test_a_click_on_a_node_shows_its_influence(page):
     from selenium.webdriver.common.action_chains import ActionChains
 
     show(page, "example-0")
-    levels = "return document.getElementById('example-0').data[1].marker.color"
+    levels = (
+        "return [...document.querySelectorAll('#example-0 .node')]"
+        ".map((node) => node.getAttribute('fill'))"
+    )
     words = (
         "return document.querySelector('[data-example=example-0] [data-role=words]').textContent"
     )
@@ -148,7 +160,7 @@ def test_a_click_on_a_node_shows_its_influence(page):
     point = page.execute_script(
         "const plot = document.getElementById('example-0');"
         "plot.scrollIntoView({behavior: 'instant', block: 'center'});"
-        "const marks = plot.querySelectorAll('.scatterlayer .points path');"
+        "const marks = plot.querySelectorAll('.node');"
         "const box = marks[marks.length - 1].getBoundingClientRect();"
         "return [box.x + box.width / 2, box.y + box.height / 2]"
     )
@@ -219,7 +231,7 @@ def test_the_table_sorts(page):
 def test_the_theme_is_switched_and_the_figures_with_it(page):
     show(page, "losses")
     page.execute_script("document.getElementById('losses').scrollIntoView({behavior: 'instant'})")
-    ink = "return document.getElementById('losses').layout.font.color"
+    ink = "return getComputedStyle(document.querySelector('#losses text')).fill"
     paper = "return getComputedStyle(document.body).backgroundColor"
     seen = set()
     for _ in range(3):
@@ -236,7 +248,8 @@ def test_dark_follows_the_system(page):
     dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
     try:
-        wait_for(page, "return document.getElementById('losses').layout.font.color === '#e8ecf1'")
+        stroke = "return getComputedStyle(document.querySelector('#losses .curve')).stroke"
+        assert page.execute_script(stroke) == "rgb(86, 180, 233)"
     finally:
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
@@ -254,14 +267,81 @@ def test_nothing_sticks_out_on_a_small_screen(page, width):
         page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-def test_all_figures_are_drawn_for_print(page):
+def test_a_wide_table_says_that_it_scrolls(page):
+    told = "return getComputedStyle(arguments[0], '::before').content"
+    table = page.find_element("css selector", "#dynamics .scroll")
+    assert page.execute_script(told, table) == "none"
+    screen = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    try:
+        wait_for(page, "return arguments[0].classList.contains('wide')", table)
+        assert "Scroll sideways" in page.execute_script(told, table)
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_pointer_names_a_value_and_a_frame_zooms(page):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    show(page, "metric-0")
+    page.execute_script(
+        "document.getElementById('metric-0').scrollIntoView({behavior: 'instant', block: 'center'})"
+    )
+    plot = page.find_element("css selector", "#metric-0 svg")
+    best = page.find_element("css selector", "#metric-0 .mark")
+    ActionChains(page).move_to_element(best).perform()
+    tip = page.find_element("css selector", "#metric-0 .tip").text
+    assert "epoch 10: 86" in tip
+    labels = "return [...document.querySelectorAll('#metric-0 text')].map((t) => t.textContent)"
+    whole = page.execute_script(labels)
+    actions = ActionChains(page).move_to_element(plot).click_and_hold()
+    actions.move_by_offset(120, 60).release().perform()
+    assert page.execute_script(labels) != whole
+    ActionChains(page).double_click(page.find_element("css selector", "#metric-0 svg")).perform()
+    assert page.execute_script(labels) == whole
+
+
+def test_a_name_below_a_figure_hides_its_curve(page):
+    show(page, "losses")
+    curves = "return document.querySelectorAll('#losses .curve').length"
+    assert page.execute_script(curves) == 4
+    press(page, "[data-figure=losses] .legend button")
+    assert page.execute_script(curves) == 3
+    button = page.find_element("css selector", "[data-figure=losses] .legend button")
+    assert button.get_attribute("aria-pressed") == "false"
+
+
+def test_an_error_bar_on_a_logarithmic_axis_does_not_plunge(chrome, tmp_path):
+    folder = write_run(tmp_path / "run")
+    analysis = make_analysis()
+    analysis["influence"] = {
+        "model": analysis["influence"]["model"] | {"total_error": [0.0, 0.0, 0.0, 0.0, 0.2]}
+    }
+    (folder / "analysis.json").write_text(json.dumps(analysis))
+    chrome.get(write_page([read_run_files(folder)], tmp_path / "report.html").as_uri())
+    show(chrome, "influence-total")
+    sizes = chrome.execute_script(
+        "const bar = document.querySelector('#influence-total .error').getBBox();"
+        "const mark = [...document.querySelectorAll('#influence-total .mark')].at(-1);"
+        "return [bar.y, mark.transform.baseVal[0].matrix.f, bar.y + bar.height]"
+    )
+    top, middle, bottom = sizes
+    # an error larger than the value reaches as far down as up
+    assert bottom - middle == pytest.approx(middle - top, abs=1)
+
+
+def test_all_is_open_and_light_in_print(page):
+    dark = {"media": "print", "features": [{"name": "prefers-color-scheme", "value": "dark"}]}
     page.execute_script("window.dispatchEvent(new Event('beforeprint'))")
-    undrawn = "return [...document.querySelectorAll('.plot')].filter((plot) => !plot.data).length"
-    wait_for(page, f"return (() => {{ {undrawn} }})() === 0")
     assert page.execute_script(
         "return [...document.querySelectorAll('details')].every((item) => item.open)"
     )
-    page.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
+    try:
+        stroke = "return getComputedStyle(document.querySelector('#losses .curve')).stroke"
+        assert page.execute_script(stroke) == "rgb(0, 114, 178)"
+    finally:
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
 
 
 def test_the_server_shows_its_list_and_renews_it(chrome, tmp_path):

@@ -42,6 +42,7 @@ def test_a_node_task_is_analysed_with_another_run_beside_it(node_runs):
     assert len(found.blocks) == 1
     assert "predictions" in said
     assert "influence of gcn" in said
+    assert found.example.names == [f"n{node}" for node in found.example.nodes]  # as in the file
     assert read_analysis(grama / "analysis.json") == found
 
 

@@ -21,12 +21,6 @@ EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{7*7}}"
 
 
 @pytest.fixture
-def short(monkeypatch):
-    """The drawing library left out, for pages whose scripts do not matter."""
-    monkeypatch.setattr("torch_grama.report.page.plotly_script", lambda: "")
-
-
-@pytest.fixture
 def page(tmp_path):
     runs = [read_run_files(write_run(tmp_path / name)) for name in ("first", "second")]
     return Reader(build_page(runs).html)
@@ -57,6 +51,9 @@ def test_every_figure_says_in_words_what_it_shows(page):
     images = page.find("div", role="img")
     assert len(images) == len(page.data["figures"]) + len(page.data["examples"])
     assert all(len(image["aria-label"]) > 40 for image in images)
+    # and those who see it read in a line what it is
+    seen = [image["aria-label"] for image in images if image["id"] in page.data["figures"]]
+    assert all(label[:40] in page.text for label in seen)
 
 
 def test_every_control_has_a_name(page):
@@ -92,11 +89,11 @@ def test_the_policy_allows_exactly_the_scripts_of_the_page(page):
 def test_the_page_is_below_its_limit(tmp_path):
     runs = [read_run_files(write_run(tmp_path / f"run{i}")) for i in range(20)]
     page = build_page(runs).html
-    assert len(page.encode()) < MAX_BYTES
+    assert len(page.encode()) < MAX_BYTES <= 2_000_000
     assert "The dynamics of 8 runs are left out" in page
 
 
-def test_detail_gives_way_where_the_page_would_be_too_large(tmp_path, short, monkeypatch):
+def test_detail_gives_way_where_the_page_would_be_too_large(tmp_path, monkeypatch):
     runs = [read_run_files(write_run(tmp_path / f"run{i}")) for i in range(6)]
     size = len(build_page(runs).html.encode())
     monkeypatch.setattr("torch_grama.report.page.MAX_BYTES", size - 1)
@@ -113,7 +110,7 @@ def test_no_run_no_page():
         build_page([])
 
 
-def test_without_an_analysis_the_page_says_how_to_make_one(tmp_path, short):
+def test_without_an_analysis_the_page_says_how_to_make_one(tmp_path):
     run = read_run_files(write_run(tmp_path / "run", analysis=False))
     page = Reader(build_page([run]).html)
     sections = {element["id"] for element in page.find("section")}
@@ -123,7 +120,7 @@ def test_without_an_analysis_the_page_says_how_to_make_one(tmp_path, short):
     assert f"grama analyze {run.folder}" in page.text
 
 
-def test_an_empty_folder_of_a_run_still_makes_a_page(tmp_path, short):
+def test_an_empty_folder_of_a_run_still_makes_a_page(tmp_path):
     for name in ("config.yaml", "result.json", "metrics.csv", "analysis.json"):
         (tmp_path / name).write_text("")
     text = Reader(build_page([read_run_files(tmp_path)]).html).text
@@ -155,10 +152,6 @@ def test_no_string_of_a_file_becomes_markup(tmp_path):
     assert not [name for _, found in page.elements for name in found if name.startswith("on")]
     assert "49" not in page.text.replace("{{7*7}}", "")
     assert EVIL in page.text
-    # what the drawing library is given is escaped for its own mark-up
-    names = [trace.get("name", "") for trace in page.data["figures"]["influence-total"]["data"]]
-    assert names
-    assert not any("<" in name for name in names)
 
 
 @pytest.mark.parametrize("text", ["</script>", "<!--", "a & b", "\u2028", 'quote"', "é"])
@@ -172,7 +165,7 @@ WRONG = [None, 1, "text", [], {}, [[]], [None], [{}], {"model": 1}, [[1], [2, 3]
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
-def test_an_analysis_of_any_form_makes_a_page(tmp_path, short, wrong):
+def test_an_analysis_of_any_form_makes_a_page(tmp_path, wrong):
     folder = write_run(tmp_path / "run")
     for part in make_analysis():
         broken = make_analysis() | {part: wrong}
@@ -182,7 +175,7 @@ def test_an_analysis_of_any_form_makes_a_page(tmp_path, short, wrong):
 
 @pytest.mark.parametrize("part", ["blocks", "example", "errors", "influence"])
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
-def test_a_part_of_any_form_makes_a_page(tmp_path, short, part, wrong):
+def test_a_part_of_any_form_makes_a_page(tmp_path, part, wrong):
     folder = write_run(tmp_path / "run")
     whole = make_analysis()
     inner = whole[part][0] if isinstance(whole[part], list) else whole[part]
@@ -193,7 +186,7 @@ def test_a_part_of_any_form_makes_a_page(tmp_path, short, part, wrong):
         inner[key] = kept
 
 
-def test_links_lead_from_the_page_to_the_files(tmp_path, short):
+def test_links_lead_from_the_page_to_the_files(tmp_path):
     run = read_run_files(write_run(tmp_path / "runs" / "a run & more"))
     path = write_page([run], tmp_path / "out" / "report.html")
     page = Reader(path.read_text(encoding="utf-8"))

@@ -7,10 +7,10 @@ import pytest
 from run_folders import make_analysis, write_run
 
 from torch_grama.report.dynamics_figures import dynamics_figures
-from torch_grama.report.figure_parts import number, plain, scale_for
+from torch_grama.report.figure_parts import number, scale_for
 from torch_grama.report.learning_figures import learning_figures
 from torch_grama.report.mistake_figures import error_figures
-from torch_grama.report.page_cards import block_rows, summarize_run
+from torch_grama.report.page_cards import MEANINGS, block_rows, summarize_run
 from torch_grama.report.page_tables import compare_runs, setting_rows
 from torch_grama.report.paper_numbers import read_paper_numbers
 from torch_grama.report.reach_figures import (
@@ -83,15 +83,15 @@ def test_heat_maps_over_blocks_graphs_and_training(run):
     assert means["x"] == ["φ₁", "φ₂", "θ₁", "θ₂"]
     assert means["z"][0] == pytest.approx([0.55, 0.45, 0.45, 0.55])
     # zero is in the middle of the colours
-    assert means["zmin"] == -means["zmax"]
+    assert means["bounds"][0] == -means["bounds"][1]
 
 
 def test_impulse_responses_have_their_mean_within_their_span(run):
     _, _, figure = dynamics_figures(run, "0")
-    low, high, mean = figure.data[:3]
+    band, mean = figure.data[:2]
     assert mean["y"] == pytest.approx([1, 1.0, 0.8])
-    assert (low["y"], high["y"]) == ([1, 0.8, 0.7], [1, 1.2, 0.9])
-    assert "never forgets" in figure.text
+    assert (band["y"], band["top"]) == ([1, 0.8, 0.7], [1, 1.2, 0.9])
+    assert "never forgets" in figure.words
 
 
 def test_influence_is_a_share_of_all(run):
@@ -121,12 +121,12 @@ def test_smoothness_follows_the_recurrence(run):
     figure = smoothness_figure([run])
     assert figure.data[0]["y"] == [0.9, 0.5, 0.4]
     assert figure.data[0]["text"][1] == "block 1, step 1"
-    assert "from 0.9 to 0.4" in figure.text
+    assert "from 0.9 to 0.4" in figure.words
 
 
 def test_errors_of_every_kind(run):
     confusion, against, labels, distance = error_figures(run, "0")
-    assert confusion.data[0]["z"] == [[0.8, 0.2], [0.1, 0.9]]
+    assert confusion.data[0]["z"] == [[80, 20], [10, 90]]
     assert confusion.data[0]["y"] == ["free", "mine"]
     assert against.data[0]["x"] == [0.0, 1.0]
     assert [trace["name"] for trace in labels.data] == ["found", "missed", "false alarm"]
@@ -136,8 +136,14 @@ def test_errors_of_every_kind(run):
 
 def test_the_example_is_handed_on_as_it_is(run):
     picture = example_picture(run)
-    assert picture["nodes"] == [4, 5, 6, 7]
+    assert picture["nodes"] == ["4", "5", "6", "7"]
     assert picture["spread"][0][1] == [1, 0.1, 0, 0]
+
+
+def test_nodes_have_the_names_of_the_data(tmp_path):
+    example = make_analysis()["example"] | {"names": ["ann", "bob", "cleo", "dan"]}
+    picture = example_picture(with_analysis(tmp_path, example=example))
+    assert picture["nodes"] == ["ann", "bob", "cleo", "dan"]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +172,8 @@ def test_edges_to_nowhere_are_left_out(tmp_path):
 def test_a_card_says_the_numbers_that_matter(run):
     card = summarize_run(run)
     assert (card.headline, card.caption) == ("90.00 %", "test AUC")
-    facts = dict(card.facts)
+    facts = {name: value for name, value, _ in card.facts}
+    assert all(meaning for _, _, meaning in card.facts)
     assert facts["validation AUC"] == "91.00 %"
     assert facts["best epoch"] == "10 of 10"
     assert facts["parameters"] == "12,345"
@@ -180,7 +187,7 @@ def test_a_card_of_a_run_under_way(tmp_path):
     card = summarize_run(read_run_files(write_run(tmp_path / "run", finished=False)))
     assert card.state == "unfinished"
     assert (card.headline, card.caption) == ("86.00 %", "validation AUC")
-    assert dict(card.facts)["epochs so far"] == "10 of at most 20"
+    assert ("epochs so far", "10 of at most 20") in [fact[:2] for fact in card.facts]
 
 
 def test_instability_is_said(tmp_path):
@@ -194,6 +201,7 @@ def test_instability_is_said(tmp_path):
 
 def test_the_table_of_blocks_has_the_worst_of_all_graphs(run):
     first, _ = block_rows(run)
+    assert set(first) - {"block", "backbone"} == set(MEANINGS)
     assert list(first.values()) == [
         *("block 1", "GCNConv", "1"),
         "0",  # rounding is no instability
@@ -217,10 +225,12 @@ def test_runs_stand_among_the_numbers_of_the_paper(tmp_path):
     assert f"ahead of {better} of the" in table.sentence
 
 
-def test_data_that_the_paper_does_not_have(tmp_path):
-    (table,) = compare_runs([read_run_files(write_run(tmp_path / "run", data="mine"))])
-    assert [row.source for row in table.rows] == ["run"]
-    assert "prints no number" in table.sentence
+def test_own_data_is_not_compared_with_the_paper(tmp_path):
+    runs = [read_run_files(write_run(tmp_path / name, data="mine")) for name in ("a", "b")]
+    assert compare_runs(runs[:1]) == []  # nothing to compare with
+    (table,) = compare_runs(runs)
+    assert {row.source for row in table.rows} == {"a", "b", "mean of 2 runs here"}
+    assert (table.sentence, table.origin) == ("", "")
     (table,) = compare_runs([read_run_files(write_run(tmp_path / "other", test=None))])
     assert "read its test part" in table.sentence
 
@@ -250,11 +260,5 @@ def test_numbers_for_people(value, text):
 
 
 def test_only_a_wide_span_of_positive_values_is_logarithmic():
-    assert scale_for([1e-4, 1.0])["type"] == "log"
-    assert scale_for([0.5, 1.0]) == {}
-    assert scale_for([0.0, 1.0]) == {}
-    assert scale_for([]) == {}
-
-
-def test_mark_up_for_the_drawing_library_is_escaped():
-    assert plain("<b>&") == "&lt;b&gt;&amp;"
+    assert scale_for([1e-4, 1.0])["log"]
+    assert not any(scale_for(values)["log"] for values in ([0.5, 1.0], [0.0, 1.0], []))

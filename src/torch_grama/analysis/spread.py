@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -51,6 +51,7 @@ class ExampleGraph:
     #: random directions behind the estimate; None for the default of :func:`influence_spread`,
     #: which is exact for up to 32 input channels
     num_probes: int | None
+    names: list[str] = field(default_factory=list)  #: what the data calls the nodes, where known
 
 
 def influence_spread(
@@ -132,8 +133,9 @@ def draw_example(
 ) -> ExampleGraph:
     r"""Prepares a graph for a drawing in which a click on a node shows its influence.
 
-    Of a large graph the node with the most edges and those nearest to it are shown; the model runs
-    on the whole. The influence is exact and given for every node while that is affordable.
+    Of a large graph the node with the most edges and those nearest to it are shown, as far as paths
+    lead; the model runs on the whole. The influence is exact and given for every node while that is
+    affordable.
 
     Args:
         model (Module): A GRAMA model, or a module that holds one and is called alike.
@@ -150,9 +152,10 @@ def draw_example(
     start = torch.zeros(num_nodes, dtype=torch.bool, device=both.device)
     start[torch.bincount(both[0], minlength=num_nodes).argmax()] = True
     distance = hop_distance(both, num_nodes, start)
-    # the nearest first, and last what has no path
+    # the nearest first, and last what has no path: that is shown if the graph is small
     far = torch.where(distance == UNREACHABLE, num_nodes, distance)
-    nodes = far.argsort(stable=True)[:max_nodes]
+    reached = num_nodes if num_nodes <= max_nodes else int((distance != UNREACHABLE).sum())
+    nodes = far.argsort(stable=True)[: min(max_nodes, reached)]
 
     labels = step_labels(model)
     count = min(len(nodes), max(1, _MAX_NUMBERS // (len(labels) * len(nodes))))

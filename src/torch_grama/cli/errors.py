@@ -32,7 +32,6 @@ _EXTRAS = {
     "pandas": "tables",
     "pyarrow": "tables",
     "jinja2": "report",
-    "plotly": "report",
     "rdkit": "molecules",
     "ogb": "molecules",
 }

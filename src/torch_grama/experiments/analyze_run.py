@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -86,6 +87,9 @@ def analyze_run(
         )
     except ValueError as error:
         raise RunError(f"The run '{run.folder.path}' cannot be analysed: {error}") from error
+    if data.node_names and found.example is not None:
+        names = [str(data.node_names[node]) for node in found.example.nodes]
+        found = replace(found, example=replace(found.example, names=names))
     write_analysis(found, run.folder.path / ANALYSIS if out is None else out)
     return found
 

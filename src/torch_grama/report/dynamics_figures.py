@@ -60,11 +60,6 @@ def _poles(run: RunFiles, blocks: Sequence[Block], key: str) -> Figure | None:
         views.append(("best weights, every graph", final))
     if not views:
         return None
-    # every view has as many series, those that it lacks without a point
-    count = max(len(data) for _, data in views)
-    for _, data in views:
-        for index in range(len(data), count):
-            data.append(_pole_marks([], index, f"block {index + 1}") | {"showlegend": False})
     reach = max([1.0, *(abs(v) for _, data in views for trace in data for v in _values(trace))])
     span = [-1.15 * min(reach, 4), 1.15 * min(reach, 4)]
     angles = [2 * math.pi * i / 128 for i in range(129)]
@@ -72,14 +67,12 @@ def _poles(run: RunFiles, blocks: Sequence[Block], key: str) -> Figure | None:
     return Figure(
         f"poles-{key}",
         "Poles",
-        "Poles of the blocks on the complex plane with the unit circle; inside it a block forgets, "
-        "on it it remembers, outside it grows. "
-        + (f"Largest modulus: {', '.join(largest[:12])}." if largest else ""),
+        "How a block treats its own past: inside the circle it forgets, on it it remembers, "
+        "outside it grows.",
         [draw.guide("unit circle", *circle), *views[-1][1]],
-        {
-            "xaxis": draw.axis("real part", range=span, zeroline=True, constrain="domain"),
-            "yaxis": draw.axis("imaginary part", range=span, scaleanchor="x", zeroline=True),
-        },
+        draw.axis("real part", span=span, equal=True),
+        draw.axis("imaginary part", span=span),
+        f"Largest modulus: {', '.join(largest[:12])}." if largest else "",
         views=views if len(views) > 1 else (),
         control="slider" if len(views) > 1 else "",
         height=420,
@@ -110,14 +103,11 @@ def _coefficients(run: RunFiles, blocks: Sequence[Block], key: str) -> Figure | 
     return Figure(
         f"coefficients-{key}",
         "Coefficients",
-        "Autoregressive coefficients phi and moving-average coefficients theta, newest lag first. "
-        + "; ".join(words[:8]),
+        "Weights of the past states (φ) and of past outputs of the backbone (θ), newest first.",
         views[0][1],
-        {
-            "xaxis": draw.axis("", type="category", side="bottom"),
-            "yaxis": draw.axis("", type="category", autorange="reversed", automargin=True),
-            "margin": {"l": 80},
-        },
+        draw.axis(""),
+        draw.axis(""),
+        "; ".join(words[:8]),
         views=views if len(views) > 1 else (),
         control="list" if len(views) > 1 else "",
         height=420,
@@ -135,12 +125,9 @@ def _impulse(blocks: Sequence[Block], key: str) -> Figure | None:
         mean = draw.means_of(response)
         if len(response) > 1:
             lags = [known(lag) for lag in zip(*response, strict=True)]
-            edge: Trace = {"line": {"width": 0, "color": draw.color(index)}}
-            edge |= {"showlegend": False, "hoverinfo": "skip"}
-            fill = {"fill": "tonexty", "fillcolor": f"{draw.color(index)}/0.18"}
             low, high = ([choose(lag, default=None) for lag in lags] for choose in (min, max))
-            traces.append(draw.line("", range(len(mean)), low, index) | edge)
-            traces.append(draw.line("", range(len(mean)), high, index) | edge | fill)
+            band = {"kind": "band", "top": high}
+            traces.append(draw.line(name, range(len(mean)), low, index) | band)
         traces.append(draw.line(name, range(len(mean)), mean, index))
         memory = known(block.row("memory_length"))
         lasting = len(memory) < len(response)
@@ -150,10 +137,12 @@ def _impulse(blocks: Sequence[Block], key: str) -> Figure | None:
     return Figure(
         f"impulse-{key}",
         "Impulse response",
-        "Response of each block to a unit input, without the backbone's feedback, mean over "
-        f"graphs with their span. Memory: {', '.join(words[:12])}.",
+        "What is left of an input of 1 after so many steps, without the backbone; bands span "
+        "the graphs.",
         traces,
-        {"xaxis": draw.axis("lag"), "yaxis": draw.axis("response", zeroline=True)},
+        draw.axis("lag", whole=True),
+        draw.axis("response", zero=True),
+        f"Memory: {', '.join(words[:12])}.",
         height=420,
     )
 
@@ -187,29 +176,18 @@ def _heat_map(rows: Sequence[Coefficients]) -> Trace:
     low = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
     values = [[*phi, *[None] * (p - len(phi)), *theta] for _, phi, theta in rows]
     bound = max([abs(v) for row in values for v in known(row)] or [1.0]) or 1.0
-    trace = draw.heat_map(
+    return draw.heat_map(
         [name.translate(low) for name in names],
         [name for name, _, _ in rows],
         values,
         (-bound, bound),
-        colorscale=draw.DIVERGING,
-        hovertemplate="%{y}, %{x}: %{z:.4g}<extra></extra>",
     )
-    if len(rows) > 40:
-        trace["ygap"] = 0
-    if len(rows) <= 12 and p + q <= 12:
-        trace["texttemplate"] = "%{z:.2f}"
-    return trace
 
 
 def _pole_marks(points: Matrix, index: int, name: str) -> Trace:
-    # open signs: those of two blocks often lie on each other
-    style = draw.sign(
-        index, 12, symbol=f"{draw.SIGNS[index % len(draw.SIGNS)]}-open", line={"width": 2.2}
-    )
     x, y = ([point[place] for point in points] for place in (0, 1))
-    hover = "%{x:.4f} %{y:+.4f} i<extra>%{fullData.name}</extra>"
-    return draw.marks(name, x, y, style, hovertemplate=hover)
+    # open signs: those of two blocks often lie on each other
+    return draw.marks(name, x, y, index, 6, open=True)
 
 
 def _are_pairs(points: Matrix) -> bool:

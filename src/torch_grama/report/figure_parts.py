@@ -1,12 +1,11 @@
 """What all figures of the page have in common: a specification that the browser draws.
 
-Colours are tokens, such as ``@0`` for the first of the palette, which the page replaces by those of
-the theme; every series has a dash or a sign of its own besides.
+Colours are numbers of the palette, which the page replaces by those of the theme; every series has
+a dash or a sign of its own besides.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,9 +14,10 @@ from torch_grama.runs.record import Matrix, Row, round_off
 Trace = dict[str, object]
 View = tuple[str, list[Trace]]
 
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-SIGNS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
-DIVERGING, SEQUENTIAL = "@diverging", "@sequential"
+# Lengths of strokes and gaps.
+DASHES = ("", "7 4", "2 3", "8 3 2 3", "13 4", "13 3 2 3")
+SIGNS = ("circle", "square", "diamond", "up", "plus", "x", "star", "down")
+_COLORS = 7
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,11 @@ class Figure:
 
     name: str  #: its identifier in the page, made by this program alone
     title: str  #: its heading
-    text: str  #: what it shows, in words, for those who do not see it
+    text: str  #: what it shows, in a line
     data: Sequence[Trace]  #: the traces
-    layout: Mapping[str, object] = field(default_factory=dict)  #: the layout
+    x: Mapping[str, object] = field(default_factory=dict)  #: the horizontal axis
+    y: Mapping[str, object] = field(default_factory=dict)  #: the vertical axis
+    words: str = ""  #: its main numbers, for those who do not see it
     #: other contents of the same figure, each with a label, for a slider or a list
     views: Sequence[View] = ()
     control: str = ""  #: how a view is chosen: ``"slider"`` or ``"list"``; empty without views
@@ -36,16 +38,8 @@ class Figure:
 
     def to_dict(self) -> dict[str, object]:
         r"""What the browser is given."""
-        return {
-            "data": list(self.data),
-            "layout": self.layout,
-            "views": [{"label": label, "data": list(data)} for label, data in self.views],
-        }
-
-
-def color(index: int) -> str:
-    r"""The token of a colour of the palette."""
-    return f"@{index % 7}"
+        views = [{"label": label, "data": list(data)} for label, data in self.views]
+        return {"data": list(self.data), "x": self.x, "y": self.y, "views": views}
 
 
 def line(
@@ -56,62 +50,51 @@ def line(
     dash: str | None = None,
     **options: object,
 ) -> Trace:
-    r"""A curve in the colour and with the dash of a series."""
+    r"""A curve in the colour and with the dash of a series; with a ``sign`` at every point, if one
+    is named, ``errors`` above and below, and ``text`` for the pointer.
+    """
     dash = DASHES[index % len(DASHES)] if dash is None else dash
-    style = {"color": color(index), "width": 2.2, "dash": dash}
-    curve = {"name": plain(name), "x": list(x), "y": list(y), "line": style}
-    return {"type": "scatter", "mode": "lines", **curve, **options}
+    curve = {"name": name, "x": list(x), "y": list(y), "color": index % _COLORS, "dash": dash}
+    return {"kind": "line", **curve, **options}
 
 
 def marks(
-    name: str, x: Sequence[object], y: Sequence[object], marker: object, **options: object
+    name: str, x: Sequence[object], y: Sequence[object], index: int, size: int, **options: object
 ) -> Trace:
-    r"""Points with the sign of a series."""
-    points = {"name": plain(name), "x": list(x), "y": list(y), "marker": marker}
-    return {"type": "scatter", "mode": "markers", **points, **options}
+    r"""Points with the sign and the colour of a series."""
+    style = {"color": index % _COLORS, "sign": sign(index), "size": size}
+    return {"kind": "marks", "name": name, "x": list(x), "y": list(y), **style, **options}
 
 
-def sign(index: int, size: int, **options: object) -> dict[str, object]:
-    r"""The sign of a series in its colour."""
-    return {"symbol": SIGNS[index % len(SIGNS)], "size": size, "color": color(index), **options}
+def sign(index: int) -> str:
+    r"""The sign of a series."""
+    return SIGNS[index % len(SIGNS)]
 
 
 def guide(name: str, x: Sequence[float], y: Sequence[float]) -> Trace:
     r"""A line that belongs to no series, to compare with."""
-    style = {"line": {"color": "@muted", "width": 1.5}, "hoverinfo": "skip", "showlegend": False}
-    return {"type": "scatter", "mode": "lines", "name": name, "x": list(x), "y": list(y), **style}
+    return {"kind": "guide", "name": name, "x": list(x), "y": list(y)}
 
 
 def heat_map(
     x: Sequence[str], y: Sequence[str], z: Matrix, bounds: tuple[float, float], **options: object
 ) -> Trace:
-    r"""Numbers as colours."""
-    bar = {"thickness": 12, "outlinewidth": 0}
-    cells = {"x": list(x), "y": list(y), "z": z, "zmin": bounds[0], "zmax": bounds[1]}
-    return {"type": "heatmap", **cells, "xgap": 1, "ygap": 1, "colorbar": bar, **options}
+    r"""Numbers as colours; around zero if the bounds are, else from nothing to all. ``text`` is
+    what stands in the cells, and ``unit`` what the numbers are counted in.
+    """
+    return {"kind": "cells", "x": list(x), "y": list(y), "z": z, "bounds": bounds, **options}
 
 
 def axis(title: str, **options: object) -> dict[str, object]:
-    r"""An axis with a title."""
-    return {"title": {"text": plain(title), "standoff": 6}, **options}
-
-
-def log_scale(values: Sequence[float]) -> dict[str, object]:
-    r"""A logarithmic axis with a tick at every power of ten, or every second of many."""
-    decades = math.log10(max(values) / min(values)) if values else 0
-    return {"type": "log", "exponentformat": "power", "dtick": 1 if decades < 8 else 2}
+    r"""An axis with a title. ``log`` makes it logarithmic, ``whole`` has no tick between whole
+    numbers, ``zero`` includes it, and ``span`` says from where to where it goes.
+    """
+    return {"title": title, **options}
 
 
 def scale_for(values: Sequence[float]) -> dict[str, object]:
     r"""A logarithmic axis for positive values that span more than two powers of ten."""
-    if values and min(values) > 0 and max(values) / min(values) > 100:
-        return log_scale(values)
-    return {}
-
-
-def plain(text: str) -> str:
-    r"""A text in which the drawing library sees no mark-up."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return {"log": bool(values) and min(values) > 0 and max(values) / min(values) > 100}
 
 
 def number(value: float | None, digits: int = 3) -> str:

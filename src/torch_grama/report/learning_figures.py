@@ -24,16 +24,24 @@ def _loss_figure(runs: Sequence[RunFiles]) -> Figure:
     traces: list[Trace] = []
     words, drawn = [], []
     for index, run in enumerate(runs):
-        for column, dash, what in ((TRAIN, "dot", "training"), (VAL, "solid", "validation")):
+        for column, dash, what in ((TRAIN, "2 3", "training"), (VAL, "", "validation")):
             values = run.columns.get(column, ())
             if known(values):
                 label = f"{run.name}, {what}" if len(runs) > 1 else what
                 traces.append(_curve(label, run, values, index, dash))
                 words.append(f"{label} {draw.span(values)}")
                 drawn += known(values)
-    text = f"Loss against epoch: {'; '.join(words[:12])}."
-    layout = {"xaxis": draw.axis("epoch"), "yaxis": draw.axis("loss", **draw.scale_for(drawn))}
-    return Figure("losses", "Loss", text, traces, layout)
+    text = "What training reduces, after each epoch: dotted on training data, solid on validation."
+    y = draw.axis("loss", **draw.scale_for(drawn))
+    return Figure(
+        "losses",
+        "Loss",
+        text,
+        traces,
+        draw.axis("epoch", whole=True),
+        y,
+        f"{'; '.join(words[:12])}.",
+    )
 
 
 def _metric_figure(runs: Sequence[RunFiles], column: str, place: int) -> Figure:
@@ -55,18 +63,16 @@ def _metric_figure(runs: Sequence[RunFiles], column: str, place: int) -> Figure:
         best = next((v for e, v in zip(epochs, values, strict=False) if e == kept), None)
         if kept is not None and best is not None:
             point = float(f"{best:.5g}")
-            mark = draw.marks(f"{run.name}, best epoch", [kept], [point], draw.sign(index, 11))
-            traces.append(mark | {"showlegend": False})
+            traces.append(draw.marks("best epoch", [kept], [point], index, 6, legend=False))
             words[-1] += f", best epoch {kept:.0f} with {number(best)}"
     return Figure(
         f"metric-{place}",
         f"Validation {label}, {'higher' if scale.higher_is_better else 'lower'} is better",
-        f"Validation {name} against epoch: {'; '.join(words[:12])}.",
+        "The score on validation data; the mark is the best epoch, whose weights were kept.",
         traces,
-        {
-            "xaxis": draw.axis("epoch"),
-            "yaxis": draw.axis(f"validation {label}", **draw.scale_for(drawn)),
-        },
+        draw.axis("epoch", whole=True),
+        draw.axis(f"validation {label}", **draw.scale_for(drawn)),
+        f"{'; '.join(words[:12])}.",
     )
 
 
@@ -78,5 +84,5 @@ def _curve(
         for epoch, value in zip(run.columns.get("epoch", ()), values, strict=False)
         if epoch is not None and value is not None
     ]
-    trace = draw.line(name, [e for e, _ in pairs], [v for _, v in pairs], index, dash)
-    return trace | {"mode": "markers"} if len(pairs) == 1 else trace
+    mark = {"sign": draw.sign(index)} if len(pairs) == 1 else {}
+    return draw.line(name, [e for e, _ in pairs], [v for _, v in pairs], index, dash, **mark)

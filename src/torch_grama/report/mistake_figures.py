@@ -23,7 +23,7 @@ def error_figures(run: RunFiles, key: str, many: bool = False) -> list[Figure]:
         many (bool, optional): Whether the titles name the run. (default: :obj:`False`)
     """
     errors = run.analysis.part("errors")
-    names = [draw.plain(clip(name, 40)) for name in run.facts.items("class_names")]
+    names = [clip(name, 40) for name in run.facts.items("class_names")]
     found = [
         _confusion(errors.part("classes"), names, key),
         _against(errors.part("regression"), key),
@@ -46,28 +46,22 @@ def _confusion(facts: Record, names: Sequence[str], key: str) -> Figure | None:
         labels,
         labels,
         [
-            [round_off(v / whole) if whole and v is not None else 0.0 for v in row]
+            [round_off(100 * v / whole) if whole and v is not None else 0.0 for v in row]
             for row, whole in zip(counts, wholes, strict=True)
         ],
-        (0, 1),
+        (0, 100),
         text=[[number(v, 4) for v in row] for row in counts],
-        colorscale=draw.SEQUENTIAL,
-        hovertemplate="true %{y}, predicted %{x}: %{text} (%{z:.1%})<extra></extra>",
+        unit="%",
     )
-    shown["colorbar"] = {"thickness": 12, "outlinewidth": 0, "tickformat": ".0%"}
-    if len(counts) <= 12:
-        shown["texttemplate"] = "%{text}"
     return Figure(
         f"confusion-{key}",
         "Confusion matrix",
-        f"True class by row, predicted class by column, share of each true class. Accuracy "
-        f"{number(facts.number('accuracy'))}, balanced "
-        f"{number(facts.number('balanced_accuracy'))}.",
+        "How many of each true class (row) were predicted as which class (column).",
         [shown],
-        {
-            "xaxis": draw.axis("predicted", type="category", automargin=True),
-            "yaxis": draw.axis("true", type="category", autorange="reversed", automargin=True),
-        },
+        draw.axis("predicted"),
+        draw.axis("true"),
+        f"Accuracy {number(facts.number('accuracy'))}, balanced "
+        f"{number(facts.number('balanced_accuracy'))}.",
         height=380,
     )
 
@@ -79,44 +73,42 @@ def _against(facts: Record, key: str) -> Figure | None:
     traces: list[Trace] = []
     for place in range(min(len(true[0]), 7)):
         x, y = ([row[place] for row in rows] for rows in (true, predicted))
-        traces.append(draw.marks(f"target {place + 1}", x, y, draw.sign(place, 6, opacity=0.6)))
+        traces.append(draw.marks(f"target {place + 1}", x, y, place, 3))
     targets = [value for row in true for value in known(row)] or [0.0]
     ends = [min(targets), max(targets)]
     return Figure(
         f"against-{key}",
         "Predicted against true",
-        f"Predictions against targets, with the line where they are equal. Mean absolute error "
-        f"{draw.numbers(facts.row('mae'))}; share of variance explained "
-        f"{draw.numbers(facts.row('r2'))}.",
+        "Each point is a prediction; on the line it equals the true value.",
         [*traces, draw.guide("equal", ends, ends)],
-        {"xaxis": draw.axis("true"), "yaxis": draw.axis("predicted")},
+        draw.axis("true"),
+        draw.axis("predicted"),
+        f"Mean absolute error {draw.numbers(facts.row('mae'))}; share of variance explained "
+        f"{draw.numbers(facts.row('r2'))}.",
     )
 
 
 def _labels(facts: Record, names: Sequence[str], key: str) -> Figure | None:
     parts = [
-        ("found", facts.row("true_positive"), 2, ""),
-        ("missed", facts.row("false_negative"), 4, "/"),
-        ("false alarm", facts.row("false_positive"), 1, "x"),
+        ("found", facts.row("true_positive"), 2),
+        ("missed", facts.row("false_negative"), 4),
+        ("false alarm", facts.row("false_positive"), 1),
     ]
     size = len(parts[0][1])
-    if not size or any(len(values) != size for _, values, _, _ in parts):
+    if not size or any(len(values) != size for _, values, _ in parts):
         return None
     labels = _name(names, size)
-    traces: list[Trace] = []
-    for name, values, index, shape in parts:
-        style = {"color": draw.color(index), "pattern": {"shape": shape}}
-        traces.append({"type": "bar", "name": name, "x": labels, "y": values, "marker": style})
+    traces: list[Trace] = [
+        {"kind": "bars", "name": name, "x": labels, "y": values, "color": index}
+        for name, values, index in parts
+    ]
     return Figure(
         f"labels-{key}",
         "Answers of each label",
-        "For each label how often yes was found, missed, or said wrongly.",
+        "How often a yes of each label was found, missed, or predicted where the truth is no.",
         traces,
-        {
-            "xaxis": draw.axis("label", type="category", automargin=True),
-            "yaxis": draw.axis("count"),
-            "barmode": "group",
-        },
+        draw.axis("label"),
+        draw.axis("count", zero=True),
     )
 
 
@@ -124,15 +116,17 @@ def _by_distance(facts: Record, key: str) -> Figure | None:
     error, count = facts.row("error"), facts.row("num_nodes")
     if not known(error) or len(error) != len(count):
         return None
-    style: Trace = {"mode": "lines+markers", "marker": {"size": 8, "color": draw.color(0)}}
-    style |= {"text": [f"{number(n)} nodes" for n in count], "connectgaps": True}
+    far = [k for k, value in enumerate(error) if value is not None]
+    texts = [f"{number(count[k])} nodes" for k in far]
     words = [f"{k} hops {number(v)}" for k, v in enumerate(error[:12]) if v is not None]
     return Figure(
         f"distance-{key}",
         "Error by distance from the training nodes",
-        f"Mean error of nodes by hops from the nearest training node: {'; '.join(words)}.",
-        [draw.line("error", range(len(error)), error, 0) | style],
-        {"xaxis": draw.axis("hops", dtick=1), "yaxis": draw.axis("mean error", rangemode="tozero")},
+        "Mean error of nodes that are so many edges away from the nearest training node.",
+        [draw.line("error", far, known(error), 0, sign="circle", text=texts)],
+        draw.axis("hops", whole=True),
+        draw.axis("mean error", zero=True),
+        f"{'; '.join(words)}.",
     )
 
 

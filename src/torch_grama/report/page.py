@@ -9,7 +9,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,7 +16,7 @@ from torch_grama.report.dynamics_figures import dynamics_figures
 from torch_grama.report.figure_parts import Figure
 from torch_grama.report.learning_figures import learning_figures
 from torch_grama.report.mistake_figures import error_figures
-from torch_grama.report.page_cards import block_rows, summarize_run
+from torch_grama.report.page_cards import MEANINGS, block_rows, summarize_run
 from torch_grama.report.page_tables import compare_runs, setting_rows
 from torch_grama.report.reach_figures import (
     example_picture,
@@ -30,7 +29,7 @@ from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.run_files import RunFiles, name_apart
 from torch_grama.runs.run_folder import RunError
 
-MAX_BYTES = 8_000_000
+MAX_BYTES = 2_000_000
 # Runs whose dynamics are drawn one by one; the others stand in cards, curves and tables.
 _MAX_DETAILED = 12
 
@@ -115,13 +114,6 @@ def embed_json(value: object) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-@lru_cache(maxsize=1)
-def plotly_script() -> str:
-    r"""The drawing library, as the installed package brings it."""
-    path = files("plotly") / "package_data" / "plotly.min.js"
-    return path.read_text(encoding="utf-8").replace("\r\n", "\n")
-
-
 def _build(
     runs: Sequence[RunFiles],
     title: str,
@@ -140,7 +132,7 @@ def _build(
         "figures": {figure.name: figure.to_dict() for figure in figures},
         "examples": {f"example-{p.key}": p.example for p in panels if p.example is not None},
     }
-    scripts = [plotly_script(), read_asset("page.js"), read_asset("example.js")]
+    scripts = [read_asset(name) for name in ("chart.js", "page.js", "example.js")]
     policy = make_policy(scripts)
     html = render(
         "page.html.jinja",
@@ -159,6 +151,7 @@ def _build(
         reach=reach_rows(runs),
         smoothness=smoothness,
         panels=panels,
+        meanings=MEANINGS,
         settings=setting_rows(runs, "settings"),
         environment=setting_rows(runs, "environment"),
         left_out=max(0, len(runs) - detailed),

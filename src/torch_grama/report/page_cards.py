@@ -14,6 +14,17 @@ from torch_grama.runs.record import Row
 from torch_grama.runs.run_files import RunFiles
 from torch_grama.runs.words import format_seconds
 
+MEANINGS = {
+    "largest pole": "the factor per step by which a state fades or grows, without the backbone",
+    "margin": "how far this is below 1",
+    "Σ|φ| ≤ 1": "whether the coefficients alone prove stability",
+    "stable": "whether no pole lies outside the circle",
+    "memory": "steps until less than 0.001 of an input is left",
+    "closed-loop radius": "the measured factor per step, with the backbone",
+    "closed-loop bound": "an upper limit of the closed-loop radius",
+}
+"""What the columns of the table of blocks mean."""
+
 
 @dataclass(frozen=True)
 class Card:
@@ -24,7 +35,7 @@ class Card:
     state: str  #: ``"finished"`` or how far it came
     headline: str  #: the largest number, with its unit
     caption: str  #: what that number is
-    facts: Sequence[tuple[str, str]]  #: further numbers, with their names
+    facts: Sequence[tuple[str, str, str]]  #: further numbers: name, value and what it means
     verdicts: Sequence[str]  #: sentences about learning, reach and stability
 
 
@@ -38,23 +49,26 @@ def summarize_run(run: RunFiles) -> Card:
     if val is None:
         val = scale.best(history)
     shown, part = (test, "test") if test is not None else (val, "validation")
-    facts: list[tuple[str, str]] = []
+    facts: list[tuple[str, str, str]] = []
     if test is not None and val is not None:
-        facts.append((f"validation {scale.label}", scale.text(scale.factor * val) + unit))
+        text = scale.text(scale.factor * val) + unit
+        facts.append((f"validation {scale.label}", text, "the score that chose the best epoch"))
     best, epochs = run.number("best_epoch"), run.number("epochs")
     if best is not None and epochs is not None:
-        facts.append(("best epoch", f"{best:.0f} of {epochs:.0f}"))
+        text = f"{best:.0f} of {epochs:.0f}"
+        facts.append(("best epoch", text, "all numbers here are of its weights"))
     elif run.num_epochs:
         most = run.settings.get("trainer.max_epochs", "?")
-        facts.append(("epochs so far", f"{run.num_epochs} of at most {most}"))
+        facts.append(("epochs so far", f"{run.num_epochs} of at most {most}", "it is not done"))
     parameters, seconds = run.number("parameters"), run.number("seconds")
     if parameters is not None:
-        facts.append(("parameters", f"{parameters:,.0f}"))
+        facts.append(("parameters", f"{parameters:,.0f}", "numbers that training sets"))
     if seconds is not None:
-        facts.append(("time", format_seconds(seconds)))
+        facts.append(("time", format_seconds(seconds), "training and evaluation"))
     influence = run.analysis.part("influence").part("model")
     if influence.number("influence_range") is not None:
-        facts.append(("influence range", f"{reach_text(influence)} hops"))
+        text = f"{reach_text(influence)} hops"
+        facts.append(("influence range", text, "how far away the nodes are that count, on average"))
     return Card(
         name=run.name,
         what=", ".join(filter(None, [run.word("data", "data unknown"), name_model(run)])),

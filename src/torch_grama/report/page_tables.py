@@ -40,17 +40,18 @@ class PageTable:
     data: str  #: the data set
     scale: MetricScale  #: how its metric is printed
     rows: Sequence[PageRow]  #: the rows, best first
-    sentence: str  #: how the best run stands beside the paper
+    sentence: str  #: how the best run stands beside the paper; empty if that has no number
     origin: str  #: the tables of the paper that its numbers come from
 
 
 def compare_runs(runs: Sequence[RunFiles]) -> list[PageTable]:
-    r"""One table for each data set and metric of finished runs."""
+    r"""One table for each data set and metric of finished runs that can be compared."""
     groups: dict[tuple[str, str], list[RunFiles]] = {}
     for run in runs:
         if run.is_finished:
             groups.setdefault((run.word("data"), run.word("metric")), []).append(run)
-    return [_table(data, metric, found) for (data, metric), found in groups.items()]
+    tables = [_table(data, metric, found) for (data, metric), found in groups.items()]
+    return [table for table in tables if len(table.rows) > 1]
 
 
 def setting_rows(
@@ -139,7 +140,7 @@ def _sentence(ours: Sequence[PageRow], paper: Sequence[PageRow], scale: MetricSc
     theirs = [row.value for row in paper if row.value is not None]
     best = scale.best(row.value for row in ours if row.value is not None)
     if not theirs:
-        return "The paper prints no number for this data set and metric."
+        return ""
     if best is None:
         return "No run here has read its test part yet."
     beaten = sum((best > value) == scale.higher_is_better for value in theirs if value != best)

@@ -22,7 +22,7 @@ def influence_figures(runs: Sequence[RunFiles]) -> list[Figure]:
     r"""Share of the output's sensitivity that comes from each distance, of all models together."""
     shares: list[Trace] = []
     nodes: list[Trace] = []
-    words, drawn, far = [], [], 0
+    ranges: list[str] = []
     for label, entry in _series(runs, "influence"):
         total, mean = entry.row("total"), entry.row("mean")
         whole = sum(known(total)) + (entry.number("beyond") or 0)
@@ -30,36 +30,35 @@ def influence_figures(runs: Sequence[RunFiles]) -> list[Figure]:
             continue
         index = len(shares)
         share, one = ([_over(v, whole, _FLOOR) for v in values] for values in (total, mean))
-        style = {"mode": "lines+markers", "marker": draw.sign(index, 7)}
         bars = [_over(v, whole) for v in entry.row("total_error")]
-        error = {"error_y": {"type": "data", "array": bars, "thickness": 1, "width": 2}}
-        shares.append(
-            draw.line(label, range(len(share)), share, index) | style | (error if bars else {})
-        )
+        style = {"sign": draw.sign(index)}
+        shares.append(draw.line(label, range(len(share)), share, index, errors=bars) | style)
         nodes.append(draw.line(label, range(len(one)), one, index) | style)
-        drawn += known(share)
-        far = max(far, len(share))
         reach = number(entry.number("influence_range"))
-        words.append(f"{label}: influence range {reach} hops")
+        ranges.append(f"{label}: influence range {reach} hops")
     if not shares:
         return []
-    scale = draw.log_scale(drawn)
-    hops = draw.axis("distance in hops", **({"dtick": 1} if far <= 16 else {}))
-    text = "; ".join(words[:12])
+    distance = draw.axis("distance in hops", whole=True)
+    words = f"{'; '.join(ranges[:12])}."
     return [
         Figure(
             "influence-total",
             "From all nodes at a distance together",
-            f"Share of the influence on a node's output by distance in hops. {text}.",
+            "The share of the influence on a node's output that comes from all nodes at this "
+            "distance; bars are 95 % intervals.",
             shares,
-            {"xaxis": hops, "yaxis": draw.axis("share of influence", **scale)},
+            distance,
+            draw.axis("share of influence", log=True),
+            words,
         ),
         Figure(
             "influence-node",
             "From one node at a distance",
-            f"Influence of a single node by distance in hops, on the same scale. {text}.",
+            "The same share divided by the number of nodes at this distance.",
             nodes,
-            {"xaxis": hops, "yaxis": draw.axis("influence of one node", **scale)},
+            distance,
+            draw.axis("influence of one node", log=True),
+            words,
         ),
     ]
 
@@ -91,9 +90,8 @@ def smoothness_figure(runs: Sequence[RunFiles]) -> Figure | None:
         if not known(energy) or len(traces) >= _MAX_SERIES:
             continue
         index = len(traces)
-        texts = [draw.plain(clip(item, 40)) for item in entry.items("labels")]
-        style = {"mode": "lines+markers", "marker": draw.sign(index, 7), "text": texts}
-        traces.append(draw.line(label, range(len(energy)), energy, index) | style)
+        curve = draw.line(label, range(len(energy)), energy, index, sign=draw.sign(index))
+        traces.append(curve | {"text": [clip(item, 40) for item in entry.items("labels")]})
         drawn += known(energy)
         words.append(f"{label} {draw.span(energy)}")
     if not traces:
@@ -101,14 +99,12 @@ def smoothness_figure(runs: Sequence[RunFiles]) -> Figure | None:
     return Figure(
         "smoothness",
         "Dirichlet energy",
-        "Normalised Dirichlet energy of the states after each recurrence or layer; towards 0 the "
-        "states of neighbours become alike, 1 knows nothing of the edges. "
-        f"{'; '.join(words[:12])}.",
+        "How much the states of neighbours differ: 0 if they are the same, about 1 if they have "
+        "nothing to do with each other.",
         traces,
-        {
-            "xaxis": draw.axis("recurrence or layer", dtick=1 if len(drawn) < 24 else None),
-            "yaxis": draw.axis("Dirichlet energy", rangemode="tozero", **draw.scale_for(drawn)),
-        },
+        draw.axis("recurrence or layer", whole=True),
+        draw.axis("Dirichlet energy", zero=True, **draw.scale_for(drawn)),
+        f"{'; '.join(words[:12])}.",
     )
 
 
@@ -128,7 +124,7 @@ def example_picture(run: RunFiles) -> dict[str, object] | None:
     count = len(positions)
     if not 0 < count <= _MAX_NODES or len(positions[0]) != 2 or not spread:
         return None
-    nodes = [0 if node is None else int(node) for node in example.row("nodes")]
+    nodes = [clip(name, 40) for name in example.items("names") or example.items("nodes")]
     sources = _places(example.items("sources"), count)
     pairs = [_places(item, count) for item in example.items("edges")]
     labels = [clip(label, 60) for label in example.items("labels")][:_MAX_STEPS]

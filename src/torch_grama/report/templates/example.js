@@ -1,7 +1,12 @@
 "use strict";
 // The example graph: a chosen node's influence on all others, step by step.
 (() => {
-  const LOWEST = -4; // powers of ten below the strongest influence that still have a colour
+  const DECADES = 4; // powers of ten below the strongest influence that still have a colour
+  const STOPS = ["var(--middle)", "#56b4e9", "#e69f00", "#d55e00"];
+  function heat(level) {
+    const place = Math.min(2.999, level * 3), low = Math.floor(place);
+    return `color-mix(in srgb, ${STOPS[low + 1]} ${Math.round(100 * (place - low))}%, ${STOPS[low]})`;
+  }
 
   function setUp(figure) {
     const id = figure.dataset.example;
@@ -11,11 +16,10 @@
     graph.sources.forEach((place, index) => {
       const option = document.createElement("option");
       option.value = String(index);
-      option.textContent = String(graph.nodes[place]);
+      option.textContent = graph.nodes[place];
       node.append(option);
     });
     const hops = graph.sources.map((place) => distances(graph, place));
-    let clickable = false;
 
     function draw() {
       const chosen = Number(node.value);
@@ -24,50 +28,39 @@
       const strongest = Math.max(...influence);
       // colours share one scale over all steps of a node, so that growth and decay are seen
       const scale = Math.max(...graph.spread[chosen].map((row) => Math.max(...row))) || 1;
-      const colors = grama.theme();
-      const level = influence.map((v) => (v > 0 ? Math.max(LOWEST, Math.log10(v / scale)) : LOWEST));
       const source = graph.sources[chosen];
       const able = new Set(graph.sources);
-      const xy = (places, axis) => places.map((place) => graph.positions[place][axis]);
-      const all = graph.positions.map((_, place) => place);
-      const ends = (axis) => graph.edges.flatMap(([a, b]) => [graph.positions[a][axis], graph.positions[b][axis], null]);
-      const data = [
-        { type: "scatter", mode: "lines", x: ends(0), y: ends(1), line: { color: colors.muted, width: 1 }, opacity: 0.6, hoverinfo: "skip" },
-        {
-          type: "scatter", mode: "markers", x: xy(all, 0), y: xy(all, 1),
-          text: all.map((place) => `node ${graph.nodes[place]}, ${far(hops[chosen][place])}<br>influence ${influence[place].toExponential(2)}`),
-          hovertemplate: "%{text}<extra></extra>",
-          marker: {
-            size: all.map((place) => (place === source ? 20 : 14)), color: level, opacity: 1, cmin: LOWEST, cmax: 0,
-            symbol: all.map((place) => (place === source ? "star" : "circle")),
-            colorscale: [[0, colors.middle], [0.35, "#56B4E9"], [0.7, "#E69F00"], [1, "#D55E00"]],
-            line: { color: all.map((place) => (able.has(place) ? colors.ink : colors.muted)), width: all.map((place) => (able.has(place) ? 1.6 : 0.6)) },
-            colorbar: { thickness: 12, outlinewidth: 0, title: { text: "influence", side: "right" }, tickvals: [-4, -3, -2, -1, 0], ticktext: ["≤ 0.01 %", "0.1 %", "1 %", "10 %", "100 %"] },
-          },
-        },
-      ];
-      const layout = grama.layout({ xaxis: { visible: false, fixedrange: true, range: [-1.12, 1.12] }, yaxis: { visible: false, fixedrange: true, range: [-1.12, 1.12], scaleanchor: "x" } });
-      layout.margin = { l: 4, r: 4, t: 4, b: 4 };
-      layout.showlegend = false;
-      layout.dragmode = false;
+      const place = document.getElementById(id);
+      const width = Math.max(260, place.clientWidth), height = Number(place.dataset.height);
+      const room = 26, bar = 88, side = Math.min(width - bar, height) - 2 * room;
+      const at = ([x, y]) => [room + (side * (1 + x)) / 2 + (width - bar - 2 * room - side) / 2, room + (side * (1 - y)) / 2];
+      const spots = graph.positions.map(at);
+      const svg = chart.canvas(place, width, height);
+      for (const [a, b] of graph.edges) chart.add(svg, "path", { class: "edge", d: `M${spots[a]}L${spots[b]}` });
+      spots.forEach(([x, y], node_) => {
+        const level = influence[node_] > 0 ? Math.max(0, 1 + Math.log10(influence[node_] / scale) / DECADES) : 0;
+        const sign = node_ === source ? "star" : "circle";
+        const dot = chart.mark(svg, sign, x, y, node_ === source ? 11 : 7, { class: able.has(node_) ? "node able" : "node", fill: heat(level) });
+        chart.add(dot, "title", {}, `node ${graph.nodes[node_]}, ${far(hops[chosen][node_])}, influence ${influence[node_].toExponential(2)}`);
+        const index = graph.sources.indexOf(node_);
+        if (index >= 0) dot.addEventListener("click", () => { node.value = String(index); draw(); });
+      });
+      const named = []; // where names stand already: of those that would overlap the first is shown
+      for (const node_ of [source, ...graph.sources, ...(spots.length > 25 ? [] : spots.keys())]) {
+        const [x, y] = spots[node_], text = graph.nodes[node_], name = text.length > 14 ? `${text.slice(0, 13)}…` : text;
+        if (named.some(([a, b]) => Math.abs(a - x) < 7.5 * name.length && Math.abs(b - y) < 14)) continue;
+        named.push([x, y]);
+        chart.add(svg, "text", { class: "name", x, y: y - 12, "text-anchor": "middle" }, name);
+      }
+      for (let i = 0; i < 24; i += 1) {
+        chart.add(svg, "rect", { x: width - bar + 12, y: room + side * (1 - (i + 1) / 24), width: 11, height: side / 24 + 0.5, fill: heat((i + 0.5) / 24) });
+      }
+      ["≤ 0.01 %", "0.1 %", "1 %", "10 %", "100 %"].forEach((text, i) => chart.add(svg, "text", { x: width - bar + 28, y: room + 9 + (side - 10) * (1 - i / DECADES) }, text));
       label.textContent = graph.labels[now];
       step.setAttribute("aria-valuetext", graph.labels[now]);
       const reached = influence.map((v, place) => [v, hops[chosen][place]]).filter(([v]) => v > 0 && v >= strongest / 100);
       const furthest = Math.max(0, ...reached.map(([, hop]) => hop).filter(Number.isFinite));
       words.textContent = `Node ${graph.nodes[source]}, ${graph.labels[now]}: ${reached.length} of ${influence.length} nodes feel at least 1 % of the strongest influence, the furthest ${furthest} hop${furthest === 1 ? "" : "s"} away.`;
-      const place = document.getElementById(id);
-      const done = Plotly.react(place, data, layout, { ...grama.settings, displayModeBar: false });
-      if (!clickable) {
-        clickable = true;
-        place.on("plotly_click", (event) => {
-          const point = event.points.find((candidate) => candidate.curveNumber === 1);
-          const index = point ? graph.sources.indexOf(point.pointIndex) : -1;
-          if (index < 0) return;
-          node.value = String(index);
-          node.dispatchEvent(new Event("input"));
-        });
-      }
-      return done;
     }
     node.addEventListener("input", draw);
     step.addEventListener("input", draw);

@@ -2,73 +2,20 @@
 // Draws the figures, switches the theme, sorts the tables. The data is in the element "data".
 const grama = (() => {
   const content = JSON.parse(document.getElementById("data").textContent);
-  // Okabe and Ito's colours, in an order that stands out from the paper of each theme
-  const themes = {
-    light: {
-      palette: ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"],
-      ink: "#1c2430", muted: "#7b8797", grid: "#e8ebef", panel: "#ffffff", middle: "#f7f7f7",
-    },
-    dark: {
-      palette: ["#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#D55E00", "#e8ecf1"],
-      ink: "#e8ecf1", muted: "#93a0b1", grid: "#2a323e", panel: "#1a2029", middle: "#262d38",
-    },
-  };
-  const settings = { displaylogo: false, responsive: true, modeBarButtons: [["toImage", "resetScale2d"]] };
-  const drawn = new Map(); // identifier of a figure -> function that draws it again
-  let printing = false;
-
-  function name() {
-    if (printing) return "light";
-    const chosen = document.documentElement.dataset.theme;
-    if (chosen === "light" || chosen === "dark") return chosen;
-    return matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-  }
-  const theme = () => themes[name()];
-
-  function paint(value) { // tokens to colours
-    if (Array.isArray(value)) return value.map(paint);
-    if (value && typeof value === "object") {
-      return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, paint(item)]));
-    }
-    if (typeof value !== "string" || value[0] !== "@") return value;
-    const colors = theme();
-    if (value === "@muted") return colors.muted;
-    if (value === "@diverging") return [[0, "#0072B2"], [0.5, colors.middle], [1, "#D55E00"]];
-    if (value === "@sequential") return name() === "dark" ? "Cividis" : [[0, "#fdfdfb"], [0.5, "#7db5d8"], [1, "#004a80"]];
-    const [token, alpha] = value.split("/");
-    const color = colors.palette[Number(token.slice(1))];
-    if (color === undefined) return value;
-    return alpha ? color + Math.round(Number(alpha) * 255).toString(16).padStart(2, "0") : color;
-  }
-
-  function layout(extra) {
-    const colors = theme();
-    const axis = { gridcolor: colors.grid, zerolinecolor: colors.muted, linecolor: colors.muted, zeroline: false, automargin: true };
-    const full = {
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", autosize: true,
-      font: { color: colors.ink, size: 12.5, family: "system-ui, -apple-system, Segoe UI, Roboto, DejaVu Sans, sans-serif" },
-      hovermode: "closest",
-      legend: { orientation: "h", y: -0.2, yanchor: "top", x: 0, traceorder: "normal", bgcolor: "rgba(0,0,0,0)" },
-      hoverlabel: { bgcolor: colors.panel, bordercolor: colors.muted, font: { color: colors.ink } },
-      modebar: { bgcolor: "rgba(0,0,0,0)", color: colors.muted, activecolor: colors.ink },
-      ...paint(extra),
-    };
-    full.margin = { l: 58, r: 14, t: 28, b: 46, ...extra.margin };
-    full.xaxis = { ...axis, ...full.xaxis };
-    full.yaxis = { ...axis, ...full.yaxis };
-    return full;
+  const drawing = new Map(); // place of a figure -> function that draws it
+  const sizes = new ResizeObserver((entries) => { for (const entry of entries) drawing.get(entry.target)(); });
+  function register(id, draw) {
+    const place = document.getElementById(id);
+    drawing.set(place, draw);
+    sizes.observe(place); // which tells the first size too
   }
 
   function drawFigure(id) {
     const figure = content.figures[id];
-    const place = document.getElementById(id);
     const chooser = document.querySelector(`[data-views="${id}"]`);
-    const fixed = figure.views.length && chooser && chooser.type === "range" ? figure.data.slice(0, 1) : [];
-    const view = figure.views.length && chooser ? figure.views[Number(chooser.value)] : null;
-    const data = view ? [...fixed, ...view.data] : figure.data;
-    const whole = layout(figure.layout);
-    if (data.filter((trace) => trace.showlegend !== false).length < 2) whole.showlegend = false;
-    return Plotly.react(place, paint(data), whole, settings);
+    const view = chooser ? figure.views[Number(chooser.value)].data : figure.data;
+    const guides = chooser ? figure.data.filter((trace) => trace.kind === "guide") : [];
+    chart.draw(document.getElementById(id), [...guides, ...view], figure);
   }
 
   function watchViews(id) {
@@ -103,24 +50,6 @@ const grama = (() => {
     });
   }
 
-  // figures are drawn when they come near the window, and all of them before printing
-  const waiting = new Map();
-  const observer = new IntersectionObserver((entries) => {
-    for (const entry of entries) if (entry.isIntersecting) drawNow(entry.target.id);
-  }, { rootMargin: "600px" });
-  function drawNow(id) {
-    const draw = waiting.get(id);
-    if (!draw) return;
-    waiting.delete(id);
-    observer.unobserve(document.getElementById(id));
-    drawn.set(id, draw);
-    draw();
-  }
-  function register(id, draw) {
-    waiting.set(id, draw);
-    observer.observe(document.getElementById(id));
-  }
-
   function sortable(table) {
     const heads = [...table.tHead.rows[0].cells];
     const body = table.tBodies[0];
@@ -147,8 +76,6 @@ const grama = (() => {
     return cell.dataset.value === "" || Number.isNaN(number) ? null : number;
   }
 
-  function redraw() { for (const draw of drawn.values()) draw(); }
-
   function themeSwitch() {
     const button = document.getElementById("theme");
     const words = ["system", "light", "dark"];
@@ -165,9 +92,7 @@ const grama = (() => {
       chosen = words[(words.indexOf(chosen) + 1) % words.length];
       try { localStorage.setItem("grama-theme", chosen); } catch { /* likewise */ }
       apply();
-      redraw();
     });
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   }
 
   themeSwitch();
@@ -176,17 +101,17 @@ const grama = (() => {
     watchViews(id);
   }
   document.querySelectorAll("table.sortable").forEach(sortable);
+  const widths = new ResizeObserver((entries) => {
+    for (const { target } of entries) target.classList.toggle("wide", target.scrollWidth > target.clientWidth);
+  });
+  document.querySelectorAll(".scroll").forEach((box) => widths.observe(box));
   // a long table opens where the runs of this page stand
   document.querySelectorAll(".scroll.tall").forEach((box) => {
     const own = box.querySelector("tr.ours");
     if (own) box.scrollTop = own.offsetTop - box.clientHeight / 2;
   });
   addEventListener("beforeprint", () => {
-    printing = true;
     document.querySelectorAll("details").forEach((item) => { item.open = true; });
-    redraw();  // first: what is drawn below has the printed colours already
-    [...waiting.keys()].forEach(drawNow);
   });
-  addEventListener("afterprint", () => { printing = false; redraw(); });
-  return { content, register, layout, paint, theme, play, settings };
+  return { content, register, play };
 })();
