@@ -130,7 +130,7 @@ def test_errors_of_every_kind(run):
     assert confusion.data[0]["y"] == ["free", "mine"]
     assert against.data[0]["x"] == [0.0, 1.0]
     assert [trace["name"] for trace in labels.data] == ["found", "missed", "false alarm"]
-    assert distance.data[0]["y"] == [0.1, None, 0.3]
+    assert (distance.data[0]["x"], distance.data[0]["y"]) == ([0, 2], [0.1, 0.3])
     assert error_figures(run, "0", many=True)[0].title == "run: confusion matrix"
 
 
