@@ -15,6 +15,7 @@ from torch_grama.baselines.goat import GOAT
 from torch_grama.baselines.gps import GPS, GT, Transformer
 from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.graph_mamba import GPSMamba, GraphMamba
+from torch_grama.baselines.grit import GRIT
 from torch_grama.baselines.mamba_block import BidirectionalMamba, MambaBlock
 from torch_grama.baselines.message_passing import ARMA, GAT, GCN, GIN, GINE, GatedGCN, GraphSAGE
 from torch_grama.baselines.mlp import MLP, ResNet
@@ -24,6 +25,7 @@ from torch_grama.baselines.nagphormer import NAGphormer
 from torch_grama.baselines.polynomial import GPRGNN, SGC, JacobiConv
 from torch_grama.baselines.san import SAN
 from torch_grama.baselines.selective_scan import selective_scan, selective_scan_reference
+from torch_grama.baselines.sonar import SONAR
 from torch_grama.baselines.temporal_gcn import A3TGCN, TGCN
 from torch_grama.baselines.tuned import (
     TunedGAT,
@@ -54,12 +56,14 @@ __all__ = [
     "GPRGNN",
     "GPS",
     "GRAND",
+    "GRIT",
     "GT",
     "H2GCN",
     "MLP",
     "MPSSM",
     "SAN",
     "SGC",
+    "SONAR",
     "SWAN",
     "TGCN",
     "BidirectionalMamba",

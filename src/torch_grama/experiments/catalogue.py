@@ -199,6 +199,7 @@ FAMILIES: dict[str, dict[str, ModelEntry]] = {
             aggregation="gcn",
         ),
         "swan": _word(models.SWAN),
+        "sonar": _word(models.SONAR),
     },
     "heterophily": {
         "cpgnn": _word(models.CPGNN),
@@ -272,6 +273,7 @@ FAMILIES: dict[str, dict[str, ModelEntry]] = {
         "exphormer": _word(models.Exphormer),
         "nagphormer": _word(models.NAGphormer),
         "goat": _word(models.GOAT),
+        "grit": _word(models.GRIT),
     },
     "multi-hop": {
         "digl": _word(models.DIGL),

@@ -66,8 +66,29 @@ def _norm_first(
     eps: float,
     count: Tensor,
 ) -> Tensor:
+    real = torch.arange(x.size(0), device=x.device) < count
+    return norm_marked_rows(x, running_mean, running_var, weight, bias, momentum, eps, real, count)
+
+
+def norm_marked_rows(
+    x: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    momentum: float,
+    eps: float,
+    real: Tensor,
+    count: Tensor,
+) -> Tensor:
+    r"""As :func:`batch_norm`, by the rows that are marked, wherever they lie.
+
+    Args:
+        real (Tensor): Which rows count :math:`(N)`.
+        count (Tensor): How many these are, as for :func:`batch_norm`.
+    """
     dtype = torch.promote_types(x.dtype, torch.float32)
-    real = (torch.arange(x.size(0), device=x.device) < count).unsqueeze(1)
+    real = real.unsqueeze(1)
     # by choice, not by products with zero: padding may hold anything
     values = torch.where(real, x.to(dtype), 0.0)
     mean = values.sum(dim=0) / count
