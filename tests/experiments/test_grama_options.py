@@ -103,6 +103,8 @@ def test_every_value_arrives():
     assert float(block.gain.detach()) == pytest.approx(0.3)
     assert model.readout == Readout("graph", "sum", 1)
     assert model.running == Running("scan", recompute=True)
+    wave = {"gain": "wave", "constraint": "none", "backbone_options": {"root": True}}
+    assert build_grama(3, 8, 2, **wave).blocks[0].retention.item() == 4
     assert build_grama(3, 8, 2, coefficient_channels=5).blocks[0].coefficients.width == 5
 
 
@@ -110,6 +112,7 @@ def test_every_value_arrives():
     ("backbone", "options", "has_edge_attr", "check"),
     [
         ("gcn", {"root": True}, False, lambda m: isinstance(m, RootedGCNConv)),
+        ("gcn", {"root": True, "loops": False}, False, lambda m: not m.add_self_loops),
         ("gcn", {"root": False}, False, lambda m: type(m) is GCNConv),
         ("gatedgcn", {"norm": None}, True, lambda m: m.norm is None and m.normalize_gates),
         ("gatedgcn", {"normalize_gates": False}, False, lambda m: not m.normalize_gates),

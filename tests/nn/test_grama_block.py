@@ -4,7 +4,13 @@ import written_out
 from backbone_cases import CHANNELS, SendTanh, draw_keys
 from torch_geometric.nn import GCNConv, GINConv
 
-from torch_grama.nn import Coefficients, GatedGCNConv, GRAMABlock, SequenceEmbedding
+from torch_grama.nn import (
+    Coefficients,
+    GatedGCNConv,
+    GRAMABlock,
+    RootedGCNConv,
+    SequenceEmbedding,
+)
 from torch_grama.nn.coefficients import CONSTRAINTS
 from torch_grama.nn.engine.sequence import NodeSequence
 from torch_grama.nn.functional import graph_mean
@@ -194,6 +200,70 @@ class TestGain:
 
         assert module.gain.grad.abs() > 0
         assert module.retention.grad.abs() > 0
+
+
+WAVE = {
+    "gain": "wave",
+    "backbone": lambda channels: RootedGCNConv(channels, loops=False),
+    "coefficients": Coefficients(constraint="none"),
+}
+
+
+class TestWave:
+    @pytest.mark.parametrize("kind", ["selective", "naive"])
+    def test_a_fresh_block_is_a_wave_equation(self, kind, sequence, batch):
+        torch.manual_seed(5)
+        options = {**WAVE, "coefficients": Coefficients(kind, constraint="none")}
+        module = GRAMABlock(CHANNELS, seq_len=LENGTH, act=None, **options).double()
+        speeds = torch.linspace(0, 2, CHANNELS, dtype=torch.float64)
+        adjacency = torch.zeros(12, 12, dtype=torch.float64)
+        adjacency[batch.edge_index[1], batch.edge_index[0]] = 1
+        scale = adjacency.sum(1).clamp(min=1).rsqrt()
+        laplacian = torch.eye(12, dtype=torch.float64) - scale[:, None] * adjacency * scale
+        before, now = sequence[0, -2:]
+
+        states, _ = run(module, sequence, batch)
+
+        for state in states:
+            before, now = now, 2 * now - before - laplacian @ now * speeds
+            torch.testing.assert_close(state, now, rtol=1e-5, atol=1e-5)
+
+    def test_sees_ten_hops_away_and_keeps_its_scale(self):
+        nodes = torch.arange(60)
+        ring = torch.stack([nodes, (nodes + 1) % 60])
+        ring = torch.cat([ring, ring.flip(0)], dim=1)
+        x = torch.zeros(2, 60, 16, dtype=torch.float64)
+        x[:, 0] = 1
+        shares = {}
+        for gain in ("wave", 1.0):
+            torch.manual_seed(0)
+            options = {**WAVE, "gain": gain}
+            module = GRAMABlock(16, seq_len=2, num_recurrences=10, act=None, **options).double()
+            reached = module(x, torch.zeros_like(x), ring)[0][-1].square().sum(1)
+            shares[gain] = (reached[10] / reached.sum()).item()
+        assert shares["wave"] > 1e-3 > 1e3 * shares[1.0]
+        module = GRAMABlock(16, seq_len=2, num_recurrences=200, act=None, **WAVE).double()
+        # the fastest channel grows with the steps, in one of sixty modes; no other does
+        assert module(x, torch.zeros_like(x), ring)[0].abs().max() < 2 * 200 / 60 + 1
+
+    def test_a_reset_starts_it_anew(self):
+        module = block(**WAVE)
+        fresh = GRAMABlock(CHANNELS, seq_len=LENGTH, **WAVE).double().state_dict()
+        module.reset_parameters()
+        for name in ("backbone.lin.weight", "backbone.root.weight", "retention"):
+            assert torch.equal(module.state_dict()[name], fresh[name])
+
+    @pytest.mark.parametrize(
+        ("changed", "message"),
+        [
+            ({"backbone": "gcn"}, r"such as RootedGCNConv \(got GCNConv\)"),
+            ({"coefficients": "naive"}, "Expected the constraint 'none'"),
+            ({"seq_len": 1}, "'ar_order' of at least 2"),
+        ],
+    )
+    def test_what_it_takes_is_said(self, changed, message):
+        with pytest.raises(ValueError, match=message):
+            GRAMABlock(**{"channels": CHANNELS, "seq_len": 2, **WAVE, **changed})
 
 
 def test_bind_is_the_backbone_times_the_gain(path):

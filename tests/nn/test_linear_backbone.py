@@ -54,6 +54,7 @@ WEIGHTED = [
     GCNConv(CHANNELS, CHANNELS, bias=False),
     RootedGCNConv(CHANNELS),
     RootedGCNConv(CHANNELS, bias=False),
+    RootedGCNConv(CHANNELS, loops=False),
     GraphConv(CHANNELS, CHANNELS),
     GraphConv(CHANNELS, CHANNELS, aggr="mean"),
     GraphConv(CHANNELS, CHANNELS, bias=False),

@@ -60,7 +60,7 @@ def build_grama(
     act: str = _MODEL["act"],
     norm: Literal["batch_norm", "layer_norm"] | None = _MODEL["norm"],
     dropout: float = _MODEL["dropout"],
-    gain: float | Literal["auto"] | None = _MODEL["gain"],
+    gain: float | Literal["auto", "wave"] | None = _MODEL["gain"],
     readout: Literal["node", "graph"] = _READOUT.level,
     pooling: Pooling = _READOUT.pooling,
     readout_layers: int = _READOUT.num_layers,
@@ -93,7 +93,8 @@ def build_grama(
         norm: Norm between blocks.
         dropout: Dropout after the embedding, between blocks, in the readout, and in attention.
         gain: Start of the learned gain of each block; auto: one over its recurrences, and less of
-            the past; null: none.
+            the past; wave: blocks start as a wave equation, for the backbone gcn with
+            {root: true, loops: false} and the constraint none; null: none.
         readout: One output per node, or one per graph.
         pooling: What the readout of a graph takes of its nodes.
         readout_layers: Linear layers of the readout.
@@ -275,11 +276,19 @@ def reads_edge_weights(backbone: str, options: Mapping[str, object], has_edge_at
     return backbone not in ("gatedgcn", "gin", "neighbor-sum")
 
 
-def _gcn(channels: int, num_recurrences: int, has_edge_attr: bool, root: bool = False) -> Module:
+def _gcn(
+    channels: int,
+    num_recurrences: int,
+    has_edge_attr: bool,
+    root: bool = False,
+    loops: bool = True,
+) -> Module:
     del num_recurrences
     if has_edge_attr:
         raise ValueError("Expected no edge attributes with the backbone 'gcn' (got some)")
-    return RootedGCNConv(channels) if root else GCNConv(channels, channels)  # type: ignore[abstract]
+    if root:
+        return RootedGCNConv(channels, loops=loops)  # type: ignore[abstract]
+    return GCNConv(channels, channels, add_self_loops=loops)  # type: ignore[abstract]
 
 
 def _gated_gcn(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -33,6 +33,8 @@ PACE = 5.0
 # The share of sum|c| below which the sum of the scores no longer divides them, and the sum|c| that
 # scores are taken to have at least.
 GUARD = 1 / 3
+# What the coefficients (2, -1) of a wave are divided by, so that a tanh can reach and move them.
+WAVE_RETENTION = 4.0
 SMALLEST_TOTAL = 0.1
 
 
@@ -66,7 +68,8 @@ class Coefficients:
             the stability theorem), ``"softmax"`` (positive, and add up to one) or ``"none"``.
             (default: :obj:`"sum"`)
         poles (float, optional): Radius of the poles at initialisation; see
-            :func:`coefficients_with_poles`. (default: :obj:`None`)
+            :func:`coefficients_with_poles`. A block of ``gain="wave"`` sets its own.
+            (default: :obj:`None`)
         update (str, optional): ``"block"``: once, so that the block is linear given its
             coefficients; ``"step"``: again at every recurrence, from the last :math:`L` elements.
             (default: :obj:`"block"`)
@@ -81,7 +84,7 @@ class Coefficients:
     ma_order: int | None = None
     channels: int = 16
     constraint: str = "sum"
-    poles: float | None = None
+    poles: float | Literal["wave"] | None = None
     update: str = "block"
 
     def __post_init__(self) -> None:
@@ -150,7 +153,7 @@ class NaiveCoefficients(Module):
         ar_order: int,
         ma_order: int,
         constraint: str = "sum",
-        poles: float | None = None,
+        poles: float | Literal["wave"] | None = None,
         learned: bool = True,
     ) -> None:
         super().__init__()
@@ -163,7 +166,7 @@ class NaiveCoefficients(Module):
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
-        start = (_initial_phi(self.ar_order, self.poles, self.constraint), _one_hot(self.ma_order))
+        start = _initial(self.ar_order, self.ma_order, self.poles, self.constraint)
         with torch.no_grad():
             self.weight.copy_(torch.cat(start) / PACE)
 
@@ -237,7 +240,7 @@ class SelectiveCoefficients(Module):
         ma_order: int,
         width: int = 16,
         constraint: str = "sum",
-        poles: float | None = None,
+        poles: float | Literal["wave"] | None = None,
     ) -> None:
         super().__init__()
         check_positive(channels=channels, ar_order=ar_order, ma_order=ma_order, width=width)
@@ -258,10 +261,10 @@ class SelectiveCoefficients(Module):
         torch.nn.init.normal_(self.query_weight, std=1 / math.sqrt(self.channels))
         torch.nn.init.normal_(self.query_bias)
         torch.nn.init.zeros_(self.key_weight)
-        phi = _initial_phi(self.ar_order, self.poles, self.constraint)
+        starts = _initial(self.ar_order, self.ma_order, self.poles, self.constraint)
         with torch.no_grad():
             self.lag_bias.zero_()
-            for bias, start in zip(self.lag_bias, (phi, _one_hot(self.ma_order)), strict=True):
+            for bias, start in zip(self.lag_bias, starts, strict=True):
                 if self.constraint != "none":
                     start = start * (math.tanh(_INITIAL_SCORE) / start.abs().max())
                 # tanh must be able to produce it: at most 0.999 in absolute value
@@ -519,8 +522,23 @@ def _no_freedom(radius: float, constraint: str, reason: str) -> ValueError:
     )
 
 
-def _initial_phi(order: int, poles: float | None, constraint: str) -> Tensor:
-    return _one_hot(order) if poles is None else coefficients_with_poles(order, poles, constraint)
+def _initial(
+    ar_order: int, ma_order: int, poles: float | Literal["wave"] | None, constraint: str
+) -> tuple[Tensor, Tensor]:
+    """What both sets of coefficients start as."""
+    theta = _one_hot(ma_order)
+    if poles is None:
+        return _one_hot(ar_order), theta
+    if poles != "wave":
+        return coefficients_with_poles(ar_order, poles, constraint), theta
+    if constraint != "none" or ar_order < 2:
+        raise ValueError(
+            f"Expected the constraint 'none' and an 'ar_order' of at least 2 for gain='wave' (got "
+            f"constraint='{constraint}', ar_order={ar_order})"
+        )
+    phi = torch.zeros(ar_order, dtype=torch.float64)
+    phi[:2] = torch.tensor([2.0, -1.0]) / WAVE_RETENTION
+    return phi, torch.zeros_like(theta)
 
 
 def _one_hot(order: int) -> Tensor:

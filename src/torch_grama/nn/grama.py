@@ -26,7 +26,7 @@ from torch_grama.nn.backbone import BackboneLike
 from torch_grama.nn.coefficients import ARMACoefficients, Coefficients
 from torch_grama.nn.engine.recurrence import ENGINES
 from torch_grama.nn.engine.sequence import NodeSequence
-from torch_grama.nn.grama_block import OLD_COEFFICIENTS, GRAMABlock, backbone_name
+from torch_grama.nn.grama_block import OLD_COEFFICIENTS, Gain, GRAMABlock, backbone_name
 from torch_grama.nn.graph_input import (
     GraphInput,
     check_cached_size,
@@ -146,7 +146,8 @@ class GRAMA(Module):
         edge_dim (int, optional): Width of edge attributes, if any. (default: :obj:`None`)
         gain (float or str, optional): Where the learned gain :math:`\gamma` of each block starts:
             ``"auto"`` for :math:`1 / R` (and the retention at :math:`1 - \gamma`), a number
-            (and the retention at one), or :obj:`None` for the paper's form without either.
+            (and the retention at one), ``"wave"`` for blocks that start as a wave equation (see
+            :class:`GRAMABlock`), or :obj:`None` for the paper's form without either.
             (default: :obj:`"auto"`)
         share_weights (bool, optional): If :obj:`False`, each recurrence of a block has a backbone
             of its own. (default: :obj:`True`)
@@ -184,7 +185,7 @@ class GRAMA(Module):
         dropout: float = 0.0,
         readout: str | Readout = "node",
         edge_dim: int | None = None,
-        gain: float | Literal["auto"] | None = "auto",
+        gain: Gain = "auto",
         share_weights: bool = True,
         running: Running | None = None,
     ) -> None:

@@ -26,13 +26,14 @@ from torch_grama.nn.backbone import (
     build_backbone,
     reset_backbone,
 )
-from torch_grama.nn.coefficients import ARMACoefficients, Coefficients
+from torch_grama.nn.coefficients import WAVE_RETENTION, ARMACoefficients, Coefficients
 from torch_grama.nn.engine.adjacency import LinearMap
 from torch_grama.nn.engine.recurrence import ENGINES, Recurrence
 from torch_grama.nn.engine.sequence import PURE_ACTIVATIONS, Groups, NodeSequence, graph_mean
 from torch_grama.nn.graph_input import GraphInput, read_graph_input
 from torch_grama.nn.norms import NormLike, SequenceNorm
 
+Gain = float | Literal["auto", "wave"] | None
 OLD_COEFFICIENTS = {
     "normalization": "write coefficients=Coefficients(constraint=...)",
     "coefficient_update": "write coefficients=Coefficients(update=...)",
@@ -67,6 +68,21 @@ class GRAMABlock(Module):
         :math:`\alpha = 1 - \gamma`, so that each step of a fresh block trades a share of its past
         for what the backbone says.
 
+    .. note::
+        Such a start averages: on a path, what lies ten hops away has a share of :math:`10^{-8}` or
+        less in the output, and a task that asks for it gives hardly a gradient. With
+        ``gain="wave"`` a block starts as a wave equation in steps,
+
+        .. math::
+            \mathbf{f}^{(t)} = 2 \mathbf{f}^{(t-1)} - \mathbf{f}^{(t-2)} - (\mathbf{I} -
+            \hat{\mathbf{A}}) \mathbf{f}^{(t-1)} \, \mathrm{diag}(w_1, \ldots, w_F),
+
+        where the squared speeds :math:`w` run from 0 to 2 over the channels: each step carries the
+        input one hop on, and states neither fade nor explode. All of it is learned from there. It
+        takes :class:`RootedGCNConv`, best without self-loops (the fastest channel then is the
+        Chebyshev polynomial of the normalised adjacency matrix and loses nothing), at least two
+        elements, and coefficients of the constraint ``"none"``.
+
     Args:
         channels (int): Width :math:`F` of states and residuals.
         backbone (str, Module or callable, optional): A name that :class:`~torch_grama.nn.GRAMA`
@@ -100,7 +116,7 @@ class GRAMABlock(Module):
         act: str | Activation | None = "relu",
         norm: NormLike = None,
         dropout: float = 0.0,
-        gain: float | Literal["auto"] | None = "auto",
+        gain: Gain = "auto",
         has_edge_attr: bool = False,
         share_weights: bool = True,
         engine: str = "auto",
@@ -110,6 +126,8 @@ class GRAMABlock(Module):
         coefficients = Coefficients.of(coefficients)
         check_positive(channels=channels, seq_len=seq_len, num_recurrences=num_recurrences)
         coefficients.check_orders(seq_len)
+        if gain == "wave":
+            coefficients = dataclasses.replace(coefficients, poles="wave")
         choose("engine", engine, ENGINES)
         self.channels = channels
         self.seq_len = seq_len
@@ -136,6 +154,12 @@ class GRAMABlock(Module):
                 _ask(module, "drop_initial_edge")
         if not self._call.edges_leave:
             self._drop_last_edge_update()
+        self._makes_waves = gain == "wave"
+        if self._makes_waves and not hasattr(self._backbones()[0], "start_wave"):
+            raise ValueError(
+                f"Expected a backbone that can start as a wave for gain='wave', such as "
+                f"RootedGCNConv (got {backbone_name(self.backbone)})"
+            )
         self._start = _gain_and_retention(gain, num_recurrences)
         self.gain = None if self._start is None else Parameter(torch.empty(()))
         self.retention = None if self._start is None else Parameter(torch.empty(()))
@@ -154,6 +178,8 @@ class GRAMABlock(Module):
         self._reset_gain()
 
     def _reset_gain(self) -> None:
+        for module in self._backbones() if self._makes_waves else ():
+            _ask(module, "start_wave")
         if self._start is not None and self.gain is not None and self.retention is not None:
             torch.nn.init.constant_(self.gain, self._start[0])
             torch.nn.init.constant_(self.retention, self._start[1])
@@ -381,6 +407,10 @@ def _gain_and_retention(
     if gain == "auto":
         start = 1 / max(num_recurrences, 2)
         return start, 1 - start
+    if gain == "wave":
+        return 1.0, WAVE_RETENTION
     if isinstance(gain, str) or not math.isfinite(gain):
-        raise ValueError(f"Expected 'gain' to be 'auto', a finite number or None (got {gain!r})")
+        raise ValueError(
+            f"Expected 'gain' to be 'auto', 'wave', a finite number or None (got {gain!r})"
+        )
     return float(gain), 1.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 from torch.nn import Module
@@ -13,7 +13,7 @@ from torch_grama.nn.arguments import Activation, check_positive
 from torch_grama.nn.backbone import BackboneLike
 from torch_grama.nn.coefficients import Coefficients
 from torch_grama.nn.grama import Running, is_traced
-from torch_grama.nn.grama_block import GRAMABlock, backbone_name
+from torch_grama.nn.grama_block import Gain, GRAMABlock, backbone_name
 from torch_grama.nn.graph_input import check_values, count_nodes, read_graph_input
 from torch_grama.nn.norms import NormLike
 from torch_grama.nn.sequence_embedding import SequenceEmbedding
@@ -81,7 +81,7 @@ class GRAMAConv(MessagePassing):
         act: str | Activation | None = "relu",
         norm: NormLike = None,
         dropout: float = 0.0,
-        gain: float | Literal["auto"] | None = "auto",
+        gain: Gain = "auto",
         has_edge_attr: bool = False,
         running: Running | None = None,
     ) -> None:

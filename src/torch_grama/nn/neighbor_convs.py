@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 from torch.nn import Linear, Module, ReLU, Sequential
 from torch_geometric.nn import GCNConv, GINConv, GINEConv, MessagePassing
@@ -32,6 +33,8 @@ class RootedGCNConv(GCNConv):
         channels (int): Width of the states.
         bias (bool, optional): If :obj:`False`, there is no :math:`\mathbf{b}`.
             (default: :obj:`True`)
+        loops (bool, optional): If :obj:`False`, :math:`\hat{\mathbf{A}}` has no self-loops.
+            (default: :obj:`True`)
 
     Shapes:
         - **input:** node states :math:`(N, F)`, edges :math:`(2, E)`, edge weights :math:`(E)`
@@ -39,8 +42,8 @@ class RootedGCNConv(GCNConv):
         - **output:** node states :math:`(N, F)`
     """
 
-    def __init__(self, channels: int, bias: bool = True) -> None:
-        super().__init__(channels, channels, bias=bias)
+    def __init__(self, channels: int, bias: bool = True, loops: bool = True) -> None:
+        super().__init__(channels, channels, add_self_loops=loops, bias=bias)
         self.root = Linear(channels, channels, bias=False)
 
     def reset_parameters(self) -> None:
@@ -49,6 +52,15 @@ class RootedGCNConv(GCNConv):
         # the constructor above calls this before there is a root
         if hasattr(self, "root"):
             self.root.reset_parameters()
+
+    def start_wave(self) -> None:
+        r"""Makes it :math:`-(\mathbf{I} - \hat{\mathbf{A}}) \mathbf{X} \, \mathrm{diag}(w)`, the
+        force of a wave whose squared speeds :math:`w` run from 0 to 2, the largest that is stable
+        on every graph, over the channels."""
+        speeds = torch.linspace(0, 2, self.out_channels).diag()
+        with torch.no_grad():
+            self.lin.weight.copy_(speeds)
+            self.root.weight.copy_(-speeds)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         out: Tensor = super().forward(x, edge_index, edge_weight) + self.root(x)
