@@ -14,6 +14,7 @@ from torch_grama.cli.tables import print_table
 
 if TYPE_CHECKING:
     from torch_grama.datasets.task_data import GraphTaskData
+    from torch_grama.experiments.config import RunConfig
     from torch_grama.experiments.folds import Summary
     from torch_grama.runs.result import Result
 
@@ -137,18 +138,18 @@ def _refuse_missing(arguments: argparse.Namespace) -> None:
 
 def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int:
     from torch_grama.cli.loading import LoadingProgress
-    from torch_grama.experiments.config import RunConfig
+    from torch_grama.experiments.config import DataConfig
     from torch_grama.experiments.data_facts import DataFacts, load_data
     from torch_grama.experiments.defaults import resolve_config
     from torch_grama.experiments.folds import parse_folds
     from torch_grama.experiments.run import format_config
     from torch_grama.runs.run_folder import RunFolder, propose_folder
 
-    first = RunConfig.from_settings(settings)
+    wanted = DataConfig.from_settings(settings)
     if arguments.folder is not None and not arguments.print_config:
         RunFolder(arguments.folder).make()  # a folder that is taken is told before data is read
     with LoadingProgress(silent=arguments.quiet or arguments.json) as progress:
-        data = load_data(first.data, progress.report)
+        data = load_data(wanted, progress.report)
     config = resolve_config(settings, DataFacts.of(data))
     if arguments.print_config:
         print(format_config(config), end="")
@@ -158,7 +159,7 @@ def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int
     _say_notes(arguments, data)
     if any(name.startswith("model.") for name in settings):
         folder = arguments.folder or propose_folder(config.data.name, config.model.name)
-        return _run(arguments, settings, data, folder, arguments.folds)
+        return _run(arguments, config, data, folder, arguments.folds)
     folder = arguments.folder or propose_folder(config.data.name, "race")
     return _race(arguments, settings, data, folder, arguments.time_budget, arguments.folds)
 
@@ -172,6 +173,8 @@ def _race(
     folds: str | None,
 ) -> int:
     """Chooses a model, since none was named, and trains it."""
+    from torch_grama.experiments.data_facts import DataFacts
+    from torch_grama.experiments.defaults import resolve_config
     from torch_grama.experiments.folds import parse_folds
     from torch_grama.experiments.race import run_race
 
@@ -189,22 +192,20 @@ def _race(
     )
     if speaks:
         print("\n".join(outcome.lines), file=sys.stderr, flush=True)
-    return _run(arguments, outcome.settings, data, folder, folds)
+    config = resolve_config(outcome.settings, DataFacts.of(data))
+    return _run(arguments, config, data, folder, folds)
 
 
 def _run(
     arguments: argparse.Namespace,
-    settings: Mapping[str, object],
+    config: RunConfig,
     data: GraphTaskData,
     folder: Path,
     folds: str | None,
 ) -> int:
-    from torch_grama.experiments.data_facts import DataFacts
-    from torch_grama.experiments.defaults import resolve_config
     from torch_grama.experiments.folds import parse_folds, run_folds
     from torch_grama.experiments.run import run_experiment
 
-    config = resolve_config(settings, DataFacts.of(data))
     if folds is not None:
         chosen = parse_folds(folds, len(data.folds))
         summary = run_folds(config, folder, chosen, report=_report(arguments), data=data)
@@ -217,7 +218,7 @@ def _run(
 
 def _resume(arguments: argparse.Namespace, given: Mapping[str, object]) -> int:
     from torch_grama.cli.loading import LoadingProgress
-    from torch_grama.experiments.config import ConfigError, RunConfig
+    from torch_grama.experiments.config import ConfigError, DataConfig
     from torch_grama.experiments.data_facts import load_data
     from torch_grama.experiments.folds import is_folds_folder, resume_folds
     from torch_grama.experiments.race import is_racing, read_race
@@ -237,7 +238,7 @@ def _resume(arguments: argparse.Namespace, given: Mapping[str, object]) -> int:
     if is_racing(folder) and not is_folds_folder(folder):
         begun = read_race(folder)
         with LoadingProgress(silent=arguments.quiet or arguments.json) as progress:
-            data = load_data(RunConfig.from_settings(begun["settings"]).data, progress.report)
+            data = load_data(DataConfig.from_settings(begun["settings"]), progress.report)
         return _race(arguments, begun["settings"], data, folder, begun["budget"], begun["folds"])
     if is_folds_folder(folder):
         _print_summary(arguments, resume_folds(folder, report=_report(arguments)), folder)

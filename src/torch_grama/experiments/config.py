@@ -59,6 +59,23 @@ class DataConfig:
                     f"Expected 'data.{name}' to be at least 0 (got {getattr(self, name)})"
                 )
 
+    @classmethod
+    def from_settings(cls, settings: Settings) -> DataConfig:
+        r"""Takes what concerns the data from checked values under dotted names.
+
+        Args:
+            settings (mapping): As in :meth:`RunConfig.from_settings`.
+
+        Raises:
+            ConfigError: There is no data set.
+        """
+        if not settings.get("data.name"):
+            raise ConfigError(
+                "Expected a data set: give `--data` a name that `grama data list` prints or the "
+                "path of your own files"
+            )
+        return _make(cls, settings, "data")
+
 
 @dataclass(frozen=True)
 class ModelConfig:
@@ -127,15 +144,10 @@ class RunConfig:
         Raises:
             ConfigError: There is no data set.
         """
-        if not settings.get("data.name"):
-            raise ConfigError(
-                "Expected a data set: give `--data` a name that `grama data list` prints or the "
-                "path of your own files"
-            )
         model = _section(settings, "model")
         name, width = model.pop("name", "grama"), model.pop("hidden_channels", 64)
         return cls(
-            data=_make(DataConfig, settings, "data"),
+            data=DataConfig.from_settings(settings),
             model=ModelConfig(str(name), int(str(width)), model),  # type: ignore[arg-type]
             task=_make(TaskConfig, settings, "task"),
             optimizer=_make(OptimizerSettings, settings, "optimizer"),

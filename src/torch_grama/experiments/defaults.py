@@ -8,7 +8,7 @@ from pathlib import Path
 from torch_grama.datasets import GraphTaskData
 from torch_grama.datasets.catalogue import is_path
 from torch_grama.experiments.catalogue import DEFAULT_MODEL, canonical_name, find_model
-from torch_grama.experiments.config import RunConfig
+from torch_grama.experiments.config import DataConfig, RunConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.settings import check_settings, flatten, known_options, read_file
 
@@ -49,7 +49,7 @@ def make_config(
     layers.append(("in the overrides", flatten(overrides or {})))
     checked = check_settings(*layers)
     if data is None:
-        data = load_data(RunConfig.from_settings(checked).data)
+        data = load_data(DataConfig.from_settings(checked))
     return resolve_config(checked, DataFacts.of(data))
 
 

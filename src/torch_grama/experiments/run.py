@@ -38,7 +38,7 @@ from torch_grama.training import (
 )
 from torch_grama.training.evaluate import choose_device
 from torch_grama.training.origin import Origin, compare_settings, hash_data
-from torch_grama.training.progress import FitStart, ReportName, build_reporter
+from torch_grama.training.progress import ReportName
 
 # Numbers in the output of a layer up to which a second thread wins next to nothing, and loses much
 # where the cores have other work.
@@ -144,12 +144,8 @@ def run_experiment(
                 task,
                 module,
                 run.path,
-                settings,
                 resume=resume,
-                report=_NamedReporter(
-                    build_reporter(report, several=settings.devices > 1),
-                    name_model(config.model.name, config.model.options),
-                ),
+                report=report,
                 callbacks=watchers,
                 origin=Origin(
                     config.to_settings(), hash_data(data, config.data.fold), facts.fingerprint()
@@ -190,7 +186,7 @@ def build_task(config: RunConfig, facts: DataFacts, data: GraphTaskData | None =
             counted = None if data is None else balanced_class_weights(data, config.data.fold)
         else:
             counted = None if weights is None else torch.tensor(weights)
-        return GraphTask(
+        task = GraphTask(
             model,
             facts.kind,
             facts.metric,
@@ -202,6 +198,8 @@ def build_task(config: RunConfig, facts: DataFacts, data: GraphTaskData | None =
         )
     except ValueError as error:
         raise ConfigError(str(error)) from error
+    task.title = name_model(config.model.name, config.model.options)
+    return task
 
 
 def save_config(config: RunConfig, path: Path) -> None:
@@ -257,17 +255,6 @@ def _refuse_old(path: Path, environment: Mapping[str, object], model: str) -> No
             f"'{path}' was made by version {version}, whose model '{model}' was another: train it "
             f"again, or install torch-grama {version}"
         )
-
-
-class _NamedReporter:
-    """Passes everything on to another reporter, and says the model's word for its class."""
-
-    def __init__(self, reporter: Reporter, model: str) -> None:
-        self.epoch, self.note, self.end = reporter.epoch, reporter.note, reporter.end
-        self._begin, self._model = reporter.begin, model
-
-    def begin(self, start: FitStart) -> None:
-        self._begin(dataclasses.replace(start, model=self._model))
 
 
 def _conclude(

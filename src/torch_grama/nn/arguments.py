@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Mapping
 from difflib import SequenceMatcher
 from typing import ParamSpec, TypeVar
@@ -59,6 +60,24 @@ def check_positive(**sizes: int | None) -> None:
     for name, size in sizes.items():
         if size is not None and size < 1:
             raise ValueError(f"Expected '{name}' to be at least 1 (got {size})")
+
+
+def check_number(
+    name: str, value: float, *, above: float | None = None, least: float = 0.0
+) -> None:
+    r"""Raises unless a number is finite and above or at least a bound."""
+    if isinstance(value, bool) or not math.isfinite(value):
+        raise ValueError(f"Expected '{name}' to be a finite number (got {value!r})")
+    if above is not None and value <= above:
+        raise ValueError(f"Expected '{name}' to be greater than {above:g} (got {value!r})")
+    if above is None and value < least:
+        raise ValueError(f"Expected '{name}' to be at least {least:g} (got {value!r})")
+
+
+def check_count(name: str, value: int, least: int = 1) -> None:
+    r"""Raises a :class:`ValueError` unless a whole number is at least :obj:`least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"Expected '{name}' to be a whole number from {least} on (got {value!r})")
 
 
 def check_input_sizes(in_channels: int, dropout: float) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from torch_grama.datasets import GraphTaskData
-from torch_grama.experiments.config import RunConfig
+from torch_grama.experiments.config import DataConfig
 from torch_grama.experiments.data_facts import load_data
 from torch_grama.experiments.defaults import make_config
 from torch_grama.experiments.run import run_experiment
@@ -120,7 +120,7 @@ _cached: dict[str, GraphTaskData] = {}
 
 def _load(settings: Mapping[str, object]) -> GraphTaskData:
     """The data of the settings; a worker keeps the last it loaded, for its next trial."""
-    config = RunConfig.from_settings(check_settings(("in the sweep", settings))).data
+    config = DataConfig.from_settings(check_settings(("in the sweep", settings)))
     key = json.dumps({**asdict(config), "fold": 0}, sort_keys=True)
     if key not in _cached:
         _cached.clear()

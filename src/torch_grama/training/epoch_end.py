@@ -16,6 +16,7 @@ from pytorch_lightning.callbacks import Checkpoint
 from torch import Tensor
 
 import torch_grama
+from torch_grama.datasets.task_data import Metric
 from torch_grama.runs.metrics_file import MetricsFile
 from torch_grama.runs.run_folder import RunFolder
 from torch_grama.training.checkpoint_file import VERSION, CheckpointError, write_checkpoint
@@ -65,8 +66,7 @@ class EpochEnd(Checkpoint):
         folder: RunFolder,
         settings: TrainerSettings,
         steps_per_epoch: int,
-        metric: str,
-        higher_is_better: bool,
+        metric: Metric,
         reporter: Reporter,
         tensorboard: bool,
         origin: Origin,
@@ -74,13 +74,13 @@ class EpochEnd(Checkpoint):
         self.folder = folder
         self.settings = settings
         self.state = RunState()
-        self.selection = Selection(higher_is_better)
+        self.selection = Selection(metric.higher_is_better)
         self.history = History(
-            ["epoch", "step", "train/loss", "val/loss", f"val/{metric}", "lr", "seconds"]
+            ["epoch", "step", "train/loss", "val/loss", f"val/{metric.name}", "lr", "seconds"]
         )
         self.watch = SignalWatch()
         self._steps_per_epoch = steps_per_epoch
-        self._metric = metric
+        self._metric = metric.name
         self._reporter = reporter
         self._tensorboard = tensorboard
         self._origin = origin

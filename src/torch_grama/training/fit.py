@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.strategies import Strategy
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
 from torch_grama.nn.padding import PaddingError
@@ -68,7 +67,6 @@ def fit(
     task: GraphTask,
     data_module: GraphDataModule,
     folder: str | Path,
-    settings: TrainerSettings | None = None,
     *,
     resume: bool = False,
     report: ReportName | Reporter = "auto",
@@ -87,8 +85,6 @@ def fit(
         task (GraphTask): Model, loss and metric.
         data_module (GraphDataModule): Training and validation batches.
         folder (str or Path): The run folder.
-        settings (TrainerSettings, optional): Must be those of the data module.
-            (default: those of the data module)
         resume (bool, optional): Whether to go on with the run in the folder; where there is none
             yet, it begins. (default: :obj:`False`)
         report (str or Reporter, optional): ``"auto"``, ``"rich"``, ``"plain"``, ``"quiet"``,
@@ -111,9 +107,7 @@ def fit(
         CheckpointError: If there is a run to resume but no good checkpoint of it, or the last one
             could not be written.
     """
-    settings = data_module.settings if settings is None else settings
-    if settings != data_module.settings:
-        raise ValueError("Expected the settings of the data module (got others); pass one of them")
+    settings = data_module.settings
     device = choose_device(settings)
     files = RunFolder(Path(folder))
     reporter = build_reporter(report, several=settings.devices > 1)
@@ -143,12 +137,19 @@ def fit(
         reporter.begin(_describe(task, data_module, device, state))
         if found is None and fits_labels(task.model):
             _fit_labels(task, data_module, device)
-        line = _capture(task, data_module, settings, device)
+        line = _capture(task, data_module, device)
         if line is not None:
             reporter.note(line)
-        received = _train(
-            task, data_module, files, settings, source, reporter, tensorboard, callbacks, origin
+        ending = EpochEnd(
+            files,
+            settings,
+            data_module.steps_per_epoch,
+            task.metric,
+            reporter,
+            tensorboard,
+            origin,
         )
+        received = _train(task, data_module, device, source, ending, callbacks)
     finally:
         reporter.end()
     last = read_checkpoint(files.last)
@@ -257,24 +258,22 @@ def _take_best(
         write_checkpoint(files.best, best)
 
 
-def _capture(
-    task: GraphTask, data_module: GraphDataModule, settings: TrainerSettings, device: torch.device
-) -> str | None:
+def _capture(task: GraphTask, data_module: GraphDataModule, device: torch.device) -> str | None:
     r"""Has steps recorded where that was asked for, or is possible and pays; says so in a line."""
+    settings = data_module.settings
     steps = settings.max_epochs * data_module.steps_per_epoch
     if settings.capture is False or (settings.capture == "auto" and not pays(device, steps)):
         return None
     try:
-        return _record(task, data_module, settings, device)
+        return _record(task, data_module, device)
     except PaddingError as error:
         if settings.capture is True:
             raise ValueError(f"{error}; set trainer.capture to 'auto' or false") from error
         return f"Steps are not recorded as CUDA graphs: {error}"
 
 
-def _record(
-    task: GraphTask, data_module: GraphDataModule, settings: TrainerSettings, device: torch.device
-) -> str:
+def _record(task: GraphTask, data_module: GraphDataModule, device: torch.device) -> str:
+    settings = data_module.settings
     if not records_on(device) or settings.devices > 1 or settings.precision == "16":
         raise PaddingError(
             "Expected one CUDA device and precision '32' or 'bf16' with 'trainer.capture' (got "
@@ -342,7 +341,7 @@ def _describe(
     settings = data_module.settings
     return FitStart(
         data=data_module.data.name,
-        model=type(task.model).__name__,
+        model=task.title,
         num_parameters=sum(p.numel() for p in task.model.parameters() if p.requires_grad),
         parameter_budget=data_module.data.parameter_budget,
         device=str(device) if settings.devices == 1 else f"{settings.devices} x {device.type}",
@@ -354,45 +353,53 @@ def _describe(
 def _train(
     task: GraphTask,
     data_module: GraphDataModule,
-    files: RunFolder,
-    settings: TrainerSettings,
+    device: torch.device,
     source: Path | None,
-    reporter: Reporter,
-    tensorboard: bool,
+    ending: EpochEnd,
     callbacks: Sequence[pl.Callback],
-    origin: Origin,
 ) -> int | None:
     r"""Trains, and returns the signal that came meanwhile, if one did."""
+    settings, files = data_module.settings, ending.folder
     several = settings.devices > 1
-    callback = EpochEnd(
-        files,
-        settings,
-        data_module.steps_per_epoch,
-        task.metric.name,
-        task.metric.higher_is_better,
-        reporter,
-        tensorboard,
-        origin,
-    )
     task.last_good_checkpoint = files.describe_last
     checks = InputChecks(task.model)
     was_deterministic = torch.are_deterministic_algorithms_enabled()
     try:
         with quiet_lightning(), SignalWatch(forward=several) as watch:
             if not several:
-                callback.watch = watch
-            watchers = [*callbacks, checks, callback]
-            # a recorded step limits its gradient itself
-            gradient_clip = settings.gradient_clip if task.automatic_optimization else None
-            device = choose_device(settings)
-            _build_trainer(files, settings, watchers, device, gradient_clip).fit(
+                ending.watch = watch
+            trainer = pl.Trainer(
+                accelerator=device.type,
+                devices=settings.devices,
+                # processes are spawned, so that the caller's code runs once
+                strategy=QuietDDPStrategy(start_method="spawn") if several else "auto",
+                precision=cast(Any, PRECISIONS[settings.precision]),
+                max_epochs=settings.max_epochs,
+                check_val_every_n_epoch=settings.check_val_every,
+                # a recorded step limits its gradient itself
+                gradient_clip_val=settings.gradient_clip if task.automatic_optimization else None,
+                deterministic=settings.deterministic,
+                callbacks=[*callbacks, checks, ending],
+                plugins=[SafeCheckpointIO()],
+                default_root_dir=str(files.path),
+                logger=False,
+                enable_progress_bar=False,
+                enable_model_summary=False,
+                num_sanity_val_steps=0,
+                use_distributed_sampler=False,
+                # torch has no such norm for CPUs: there, each process normalises its own share
+                sync_batchnorm=several and device.type == "cuda",
+                # what a model caches in validation must be fit for gradients
+                inference_mode=False,
+            )
+            trainer.fit(
                 task, datamodule=data_module, ckpt_path=None if source is None else str(source)
             )
     except TrainingInterruptedError:
         pass  # saved, and said in the outcome
     except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         ours = isinstance(error, CheckpointError | RunError | torch.OutOfMemoryError)
-        if source is None or callback.has_begun or ours:
+        if source is None or ending.has_begun or ours:
             raise
         raise CheckpointError(
             f"Expected the state of this run in '{source}' (got one that it cannot go on from: "
@@ -411,41 +418,6 @@ def _train(
         checks.restore()
         torch.use_deterministic_algorithms(was_deterministic)
     return watch.received
-
-
-def _build_trainer(
-    files: RunFolder,
-    settings: TrainerSettings,
-    callbacks: list[pl.Callback],
-    device: torch.device,
-    gradient_clip: float | None,
-) -> pl.Trainer:
-    strategy: str | Strategy = "auto"
-    if settings.devices > 1:
-        # processes are spawned, so that the caller's code runs once
-        strategy = QuietDDPStrategy(start_method="spawn")
-    return pl.Trainer(
-        accelerator=device.type,
-        devices=settings.devices,
-        strategy=strategy,
-        precision=cast(Any, PRECISIONS[settings.precision]),
-        max_epochs=settings.max_epochs,
-        check_val_every_n_epoch=settings.check_val_every,
-        gradient_clip_val=gradient_clip,
-        deterministic=settings.deterministic,
-        callbacks=callbacks,
-        plugins=[SafeCheckpointIO()],
-        default_root_dir=str(files.path),
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        num_sanity_val_steps=0,
-        use_distributed_sampler=False,
-        # torch has no such norm for CPUs: there, each process normalises its share of a batch
-        sync_batchnorm=settings.devices > 1 and device.type == "cuda",
-        # what a model caches in validation must be fit for gradients
-        inference_mode=False,
-    )
 
 
 def _outcome(

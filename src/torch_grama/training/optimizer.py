@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from torch_grama.nn.arguments import choose
-from torch_grama.training.setting_checks import check_number
+from torch_grama.nn.arguments import check_number, choose
 
 OptimizerName = Literal["adam", "adamw", "sgd"]
 OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "adamw": AdamW, "sgd": SGD}

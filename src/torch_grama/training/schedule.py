@@ -12,8 +12,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, OneCycleLR, ReduceLROnPlateau
 
-from torch_grama.nn.arguments import choose
-from torch_grama.training.setting_checks import check_count, check_number
+from torch_grama.nn.arguments import check_count, check_number, choose
 
 ScheduleName = Literal["constant", "cosine", "onecycle", "plateau"]
 SCHEDULES = {

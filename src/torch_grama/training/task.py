@@ -63,6 +63,7 @@ class GraphTask(pl.LightningModule):
     ) -> None:
         super().__init__()
         self.model = model
+        self.title = type(model).__name__  #: what the user is told
         self.kind = kind
         self.metric = metric
         self.num_outputs = num_outputs

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from torch_grama.nn.arguments import choose
-from torch_grama.training.setting_checks import check_count, check_number
+from torch_grama.nn.arguments import check_count, check_number, choose
 
 ACCELERATORS = {
     "auto": "a CUDA device where there is one, otherwise the CPU",
