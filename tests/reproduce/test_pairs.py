@@ -196,9 +196,9 @@ def test_the_command_tunes_runs_shows_and_goes_on(configs, tmp_path, capsys):
 
 def test_pairs_of_one_data_set_leave_alone_what_is_set():
     settings = {"data.name": "transfer-ring-3", "model.dropout": 0.1, "trainer.max_epochs": 5}
-    suite, num_folds = suite_of(settings, ["gcn"], parameters=2000, draws=2, repeats=2)
+    suite, facts, num_folds = suite_of(settings, ["gcn"], parameters=2000, draws=2, repeats=2)
     column = suite.data[0]
-    assert num_folds == 1
+    assert (num_folds, facts.num_outputs) == (1, 1)
     assert column.pairs == (("gcn", "grama-gcn"),)
     assert column.changes["trainer.max_epochs"] == 5
     assert "model.dropout" not in column.tuning.space

@@ -22,8 +22,9 @@ from torch_grama.experiments.run import run_experiment
 from torch_grama.experiments.settings import read_file
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError
+from torch_grama.runs.safe_files import to_yaml
 from torch_grama.search.ray_session import ray_session, run_on_ray, set_environment
-from torch_grama.search.space import Space, format_space
+from torch_grama.search.space import Space
 from torch_grama.search.sweep_result import SweepResult
 from torch_grama.search.trial import TrialFolder, name_trial
 from torch_grama.search.trial_run import TrialPlan, run_trial
@@ -178,7 +179,7 @@ def test_optuna_goes_on_where_it_was(tmp_path, numbers):
     # an earlier session: one trial is finished, of another only the settings are known
     folder = tmp_path / "optuna"
     folder.mkdir()
-    (folder / "space.yaml").write_text(format_space(space))
+    (folder / "space.yaml").write_text(to_yaml(space.to_dict()))
     points = list(space.draw(2))
     plan = TrialPlan(folder / "trials", space.base, space.repeat.runs(), span=3)
     run_trial(plan, name_trial(points[0]), points[0], lambda result: None)

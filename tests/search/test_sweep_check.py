@@ -7,7 +7,8 @@ import yaml
 from sweep_cases import small_base, write_communities
 
 from torch_grama.experiments.config import ConfigError
-from torch_grama.search.space import Space, format_space
+from torch_grama.runs.safe_files import to_yaml
+from torch_grama.search.space import Space
 from torch_grama.search.space_check import check_space
 from torch_grama.search.trial import name_trial
 
@@ -39,7 +40,7 @@ def test_values_become_those_of_their_settings(data):
     assert name_trial(points[0]).startswith("lr=0.001,num_neighbors=5x5-")
     assert (checked.metric, checked.higher_is_better, checked.span) == ("accuracy", True, 3)
     # written and read again, it is the same: a sweep is resumed from its file
-    stored = Space.from_dict(yaml.safe_load(format_space(checked.space)))
+    stored = Space.from_dict(yaml.safe_load(to_yaml(checked.space.to_dict())))
     assert check_space(stored) == checked
 
 

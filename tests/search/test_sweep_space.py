@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from torch_grama.experiments.config import ConfigError
 from torch_grama.reproduce.config_files import CONFIGS
+from torch_grama.runs.safe_files import to_yaml
 from torch_grama.search.domain import Domain
-from torch_grama.search.space import Space, format_space, read_space
+from torch_grama.search.space import Space, read_space
 
 SPACES = CONFIGS / "spaces"
 
@@ -50,7 +51,7 @@ def test_everything_that_a_file_may_say():
 def test_a_space_survives_its_file(tmp_path):
     space = Space.from_dict(FULL)
     path = tmp_path / "space.yaml"
-    path.write_text(format_space(space))
+    path.write_text(to_yaml(space.to_dict()))
     assert read_space(path) == space
 
 

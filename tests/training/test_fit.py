@@ -37,7 +37,6 @@ from torch_grama.training import (
     load_weights,
     read_checkpoint,
 )
-from torch_grama.training import fit as fit_function
 from torch_grama.training.checkpoint_file import previous_path, write_checkpoint
 from torch_grama.training.signals import SignalWatch
 
@@ -512,13 +511,6 @@ def test_missing_device_is_named(tmp_path):
         run(tmp_path, accelerator="auto", capture=True)
     with pytest.raises(ValueError, match="'bf16' on a CPU"):
         run(tmp_path, accelerator="auto", precision="16")
-
-
-def test_settings_must_be_those_of_the_data(tmp_path):
-    module = GraphDataModule(node_task(), 0, TrainerSettings(max_epochs=3))
-    task = GraphTask.for_data(SmallNet(4, 3), node_task())
-    with pytest.raises(ValueError, match="settings of the data module"):
-        fit_function(task, module, tmp_path, TrainerSettings(max_epochs=4))
 
 
 class LostLater(SmallNet):

@@ -51,18 +51,20 @@ def add_to(commands: Commands) -> None:
     add("--runs", type=Path, default=RUNS, metavar="DIR", help=f"the run folders [{RUNS}]")
     add("--picture", type=Path, metavar="FILE", help="the picture [DIR/DATA.png]")
     add("--quiet", action="store_true", help="print the table only")
-    parser.set_defaults(keep_unknown=True)
+    # what `grama reproduce` can be asked for beside these
+    parser.set_defaults(budget="own", format="text", models=[], data=[], seeds=[])
+    parser.set_defaults(plan=False, ray=False, ray_address=None, out=None, keep_unknown=True)
     parser.runs(_pairs, ValueError)
 
 
 def _pairs(arguments: argparse.Namespace) -> int:
     from torch_grama.experiments.settings import check_settings, read_arguments
-    from torch_grama.reproduce.pairs import OWN, suite_of
+    from torch_grama.reproduce.pairs import suite_of
 
     settings = check_settings(("on the command line", read_arguments(arguments.settings)))
     if "data.name" not in settings:
         raise ValueError("Expected a data set or a path (got none); name it with `--data`")
-    suite, num_folds = suite_of(
+    suite, facts, num_folds = suite_of(
         settings,
         arguments.backbones,
         parameters=arguments.parameters,
@@ -70,10 +72,7 @@ def _pairs(arguments: argparse.Namespace) -> int:
         repeats=arguments.repeats,
     )
     label = suite.data[0].label
-    # what `grama reproduce` would ask for
-    arguments.budget, arguments.results, arguments.format = OWN, str(arguments.runs), "text"
-    arguments.models = arguments.data = arguments.seeds = []
-    arguments.plan = arguments.ray = arguments.ray_address = arguments.out = None
+    arguments.results = str(arguments.runs)
     arguments.picture = arguments.picture or arguments.runs / f"{label}.png"
-    status = run_pairs(suite, arguments, (), {label: num_folds})
+    status = run_pairs(suite, arguments, (), {label: num_folds}, {label: facts})
     return show_pairs(suite, arguments) or status if status < 2 else status

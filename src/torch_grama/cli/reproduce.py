@@ -16,6 +16,7 @@ from torch_grama.cli.parser import Commands, whole_number
 from torch_grama.cli.tables import output_width
 
 if TYPE_CHECKING:
+    from torch_grama.experiments.data_facts import DataFacts
     from torch_grama.report.comparison import Comparison
     from torch_grama.report.held_results import HeldNumber
     from torch_grama.reproduce.columns import ColumnFacts
@@ -132,16 +133,18 @@ def _reproduce(arguments: argparse.Namespace) -> int:
         return show_pairs(suite, arguments) or status
     table = _table(suite, arguments, columns, facts)
     text = FORMATS[arguments.format](table)
-    if arguments.out:
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        arguments.out.write_text(text, encoding="utf-8")
+    shown = to_text(table, output_width()) if arguments.format == "text" else text
     if arguments.format == "html" and arguments.out:
-        print(arguments.out)
-    elif arguments.format == "text":
-        print(to_text(table, output_width()), end="")
-    else:
-        print(text, end="")
+        shown = f"{arguments.out}\n"
+    _print(shown, text, arguments.out)
     return status
+
+
+def _print(shown: str, text: str, out: Path | None) -> None:
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(text, encoding="utf-8")
+    print(shown, end="")
 
 
 def _list(suites: Sequence[Suite], as_json: bool) -> int:
@@ -201,6 +204,7 @@ def run_pairs(
     arguments: argparse.Namespace,
     absent: Collection[str],
     folds: Mapping[str, int],
+    known: Mapping[str, DataFacts] | None = None,
 ) -> int:
     """Tunes both sides of every pair with as many settings each, then runs what they chose."""
     from torch_grama.reproduce.pairs import choose_best, match_rows, plan_search
@@ -209,7 +213,7 @@ def run_pairs(
 
     budget = arguments.budget or "smoke"
     chosen = (suite, budget, arguments.runs, arguments.models, arguments.data)
-    rows = match_rows(*chosen, absent, folds)
+    rows = match_rows(*chosen, absent, folds, known)
     searches = [run for row in rows for run in plan_search(row)]
     status = _run_missing(f"{suite.title}, tuning", searches, arguments) if searches else 0
     if status > 1 or arguments.plan:
@@ -358,10 +362,7 @@ def show_pairs(suite: Suite, arguments: argparse.Namespace) -> int:
     if arguments.models:
         lines = [line for line in lines if {line.backbone, line.grama} & set(arguments.models)]
     text = FORMATS[arguments.format](lines)
-    if arguments.out:
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        arguments.out.write_text(text, encoding="utf-8")
-    print(text, end="")
+    _print(text, text, arguments.out)
     if arguments.picture and any(line.runs for line in lines):
         draw_pairs(lines, arguments.picture)
         say(f"drawn in '{arguments.picture}'", 0)

@@ -142,8 +142,8 @@ def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int
     from torch_grama.experiments.data_facts import DataFacts, load_data
     from torch_grama.experiments.defaults import resolve_config
     from torch_grama.experiments.folds import parse_folds
-    from torch_grama.experiments.run import format_config
     from torch_grama.runs.run_folder import RunFolder, propose_folder
+    from torch_grama.runs.safe_files import to_yaml
 
     wanted = DataConfig.from_settings(settings)
     if arguments.folder is not None and not arguments.print_config:
@@ -152,7 +152,7 @@ def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int
         data = load_data(wanted, progress.report)
     config = resolve_config(settings, DataFacts.of(data))
     if arguments.print_config:
-        print(format_config(config), end="")
+        print(to_yaml(config.to_dict()), end="")
         return 0
     if arguments.folds is not None:
         parse_folds(arguments.folds, len(data.folds))  # a mistake is told before a race

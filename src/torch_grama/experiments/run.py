@@ -9,7 +9,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import torch
-import yaml
 
 from torch_grama.datasets import GraphTaskData
 from torch_grama.datasets.storage import Report
@@ -26,6 +25,7 @@ from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.description import name_model
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError, RunFolder
+from torch_grama.runs.safe_files import to_yaml
 from torch_grama.training import (
     FitOutcome,
     GraphDataModule,
@@ -205,14 +205,7 @@ def build_task(config: RunConfig, facts: DataFacts, data: GraphTaskData | None =
 def save_config(config: RunConfig, path: Path) -> None:
     r"""Writes a configuration, and where it runs, as YAML."""
     where = {ENVIRONMENT: dataclasses.asdict(describe_environment())}
-    text = format_config(config) + yaml.safe_dump(where, sort_keys=False, allow_unicode=True)
-    write_atomically(path, text.encode())
-
-
-def format_config(config: RunConfig) -> str:
-    r"""Returns a configuration as the text of a YAML file."""
-    text: str = yaml.safe_dump(config.to_dict(), sort_keys=False, allow_unicode=True)
-    return text
+    write_atomically(path, to_yaml(config.to_dict() | where).encode())
 
 
 def load_config(folder: str | Path, changes: Mapping[str, object] | None = None) -> RunConfig:

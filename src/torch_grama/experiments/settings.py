@@ -15,8 +15,7 @@ from torch_grama.experiments.catalogue import DEFAULT_MODEL, canonical_name, fin
 from torch_grama.experiments.config import ConfigError, DataConfig, TaskConfig
 from torch_grama.experiments.models import model_options
 from torch_grama.experiments.options import Option, options_of, read_value
-from torch_grama.runs.run_folder import CONFIG, LIMITS
-from torch_grama.runs.safe_files import load_yaml, read_plain
+from torch_grama.runs.safe_files import YamlFileError, read_yaml
 from torch_grama.runs.words import clip
 from torch_grama.training.optimizer import OptimizerSettings
 from torch_grama.training.schedule import ScheduleSettings
@@ -122,29 +121,11 @@ def read_file(path: str | Path) -> dict[str, object]:
 
 
 def read_sections(path: str | Path) -> dict[str, object]:
-    r"""Reads a YAML file of settings as it stands; arguments and errors as in :func:`read_file`."""
+    r"""Reads a YAML file of settings as it stands."""
     try:
-        content = load_yaml(read_plain(Path(path), LIMITS[CONFIG]).decode())
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ConfigError(f"'{path}' cannot be read ({reason}): give a YAML file") from error
-    except (ValueError, RecursionError) as error:
-        cause = error.__cause__
-        if isinstance(cause, yaml.constructor.ConstructorError):
-            raise ConfigError(
-                f"'{path}' asks for an object to be made ({cause.problem}): a configuration holds "
-                f"data only, write numbers, words and lists"
-            ) from error
-        where = getattr(cause, "problem_mark", None)
-        line = f", line {where.line + 1}" if where is not None else ""
-        reason = " ".join(str(error).split()) if isinstance(error, ValueError) else "too deep"
-        why = "" if line else f" ({clip(reason, 100)})"
-        raise ConfigError(f"'{path}'{line} is no valid YAML{why}: correct it") from error
-    if not isinstance(content, dict | None):
-        raise ConfigError(
-            f"'{path}' holds no settings: write sections such as 'data:' and 'model:'"
-        )
-    return content or {}
+        return read_yaml(Path(path))
+    except YamlFileError as error:
+        raise ConfigError(str(error)) from error
 
 
 def flatten(content: Mapping[str, object]) -> dict[str, object]:

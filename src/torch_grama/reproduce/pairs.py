@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-import yaml
-
+from torch_grama.datasets import GraphTaskData
 from torch_grama.datasets.catalogue import is_path
 from torch_grama.experiments.assembly import assemble_model
-from torch_grama.experiments.config import RunConfig
+from torch_grama.experiments.config import DataConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.defaults import MOST_ATTENDED_NODES, resolve_config
 from torch_grama.experiments.models import count_parameters
@@ -36,6 +35,7 @@ from torch_grama.reproduce.suite import Budget, Suite, SuiteData, Tuning, find_s
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError, RunFolder
+from torch_grama.runs.safe_files import to_yaml
 
 SEARCH = "search"
 OWN = "own"
@@ -61,12 +61,11 @@ def suite_of(
     parameters: int = 50_000,
     draws: int = 4,
     repeats: int = 3,
-) -> tuple[Suite, int]:
+) -> tuple[Suite, DataFacts, int]:
     r"""Makes a suite of pairs for one data set, such as a user's own, with one budget, :data:`OWN`;
-    also returns its number of folds.
+    also returns what the data is like, and its number of folds.
     """
-    config = RunConfig.from_settings(check_settings(("in the settings", settings)))
-    data = load_data(config.data)
+    data = _load(settings)
     facts = DataFacts.of(data)
     if not backbones:
         small = facts.mean_nodes <= MOST_ATTENDED_NODES
@@ -86,7 +85,7 @@ def suite_of(
             shapes,
         )
     ]
-    name = config.data.name
+    name = str(settings["data.name"])
     column = SuiteData(
         Path(name).name if is_path(name) else name,
         name,
@@ -102,7 +101,7 @@ def suite_of(
         data=(column,),
         budgets={OWN: Budget(repeats)},
     )
-    return suite, len(data.folds)
+    return suite, facts, len(data.folds)
 
 
 def draw_settings(tuning: Tuning, side: int) -> list[dict[str, object]]:
@@ -187,16 +186,18 @@ def match_rows(
     data: Sequence[str] = (),
     absent: Collection[str] = (),
     num_folds: Mapping[str, int] | None = None,
+    known: Mapping[str, DataFacts] | None = None,
 ) -> list[PairedRow]:
     r"""Lists the sides of all pairs, each with the settings to try; one that has a configuration of
-    its own in the folder of the suite is tried with that alone.
+    its own in the folder of the suite is tried with that alone. A column whose facts are not known
+    is read.
     """
     limits = suite.budgets[budget]
     rows = []
     for column in suite.columns(data, budget):
         if not column.pairs or column.label in absent:
             continue
-        facts: DataFacts | None = None
+        facts = (known or {}).get(column.label)
         for row in suite.rows_of(column, budget, models):
             place = root / suite.name / budget / column.label / row
             side = int(any(row == grama for _, grama in column.pairs))
@@ -207,7 +208,7 @@ def match_rows(
             candidates = [] if points else [keep_known(settings)]
             for point in [] if (place / BEST).is_file() else points:
                 tried = keep_known(settings | point)
-                facts = facts or facts_of(tried)
+                facts = facts or DataFacts.of(_load(tried))
                 tried[WIDTH] = match_width(tried, column.parameters, facts)
                 candidates.append(tried)
             repeats = repeats_of(suite, range(limits.runs), (num_folds or {}).get(column.label))
@@ -215,10 +216,8 @@ def match_rows(
     return rows
 
 
-def facts_of(settings: Mapping[str, object]) -> DataFacts:
-    r"""Loads the data of settings, with its encodings, and says what it is like."""
-    config = RunConfig.from_settings(check_settings(("in the settings", settings)))
-    return DataFacts.of(load_data(config.data))
+def _load(settings: Mapping[str, object]) -> GraphTaskData:
+    return load_data(DataConfig.from_settings(check_settings(("in the settings", settings))))
 
 
 def plan_search(row: PairedRow) -> list[PlannedRun]:
@@ -258,7 +257,6 @@ def choose_best(row: PairedRow) -> Path:
             f"'failure.json'"
         )
     settings = row.candidates[max(scores, key=lambda number: scores[number])]
-    text = yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True)
     row.place.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, text.encode())
+    write_atomically(path, to_yaml(settings).encode())
     return path

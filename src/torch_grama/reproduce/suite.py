@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import yaml
-
+from torch_grama.runs.safe_files import YamlFileError, read_yaml
 from torch_grama.runs.words import name_budget
 
 SUITE_FILE = "suite.yaml"
@@ -141,7 +140,7 @@ def read_suite(folder: Path) -> Suite:
     r"""Reads the suite that ``suite.yaml`` in a folder of configurations describes."""
     path = folder / SUITE_FILE
     try:
-        values = _mapping(yaml.safe_load(path.read_text(encoding="utf-8")), "the file", KEYS)
+        values = _mapping(read_yaml(path, aliases=True), "the file", KEYS)
         repeat = str(values.get("repeat", "seed"))
         if repeat not in REPEATS:
             raise ValueError(f"expected 'repeat' to be one of {_nearest(repeat, REPEATS)}")
@@ -167,8 +166,8 @@ def read_suite(folder: Path) -> Suite:
             notes=_words(values, "notes"),
             folder=folder,
         )
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise SuiteError(f"{path}: cannot be read ({error})") from error
+    except YamlFileError as error:
+        raise SuiteError(str(error)) from error
     except ValueError as error:
         raise SuiteError(f"{path}: {error}") from error
 

@@ -6,10 +6,11 @@ import errno
 import json
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from torch_grama.runs.run_folder import LIMITS, RunError
+from torch_grama.runs.run_folder import CONFIG, LIMITS, RunError
 from torch_grama.runs.words import clip, format_bytes
 
 
@@ -81,15 +82,53 @@ def read_mapping(folder: Path, name: str) -> dict[str, object]:
     return value
 
 
-def load_yaml(text: str) -> Any:
-    r"""Reads YAML as plain data without aliases, which could grow without end; raises
-    :class:`ValueError`, or :class:`RecursionError` where it is nested beyond all use.
+class YamlFileError(ValueError):
+    r"""A YAML file that cannot be used; the message names it and says why."""
+
+
+def read_yaml(path: Path, *, aliases: bool = False) -> dict[str, object]:
+    r"""Reads a YAML file of sections as it stands; raises a :class:`YamlFileError`."""
+    try:
+        content = load_yaml(read_plain(path, LIMITS[CONFIG]).decode(), aliases=aliases)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise YamlFileError(f"'{path}' cannot be read ({reason}): give a YAML file") from error
+    except (ValueError, RecursionError) as error:
+        mark = getattr(error.__cause__, "problem_mark", None)
+        problem = str(getattr(error.__cause__, "problem", ""))
+        if problem.startswith("could not determine a constructor"):
+            raise YamlFileError(
+                f"'{path}' asks for an object to be made ({problem}): a configuration holds data "
+                f"only, write numbers, words and lists"
+            ) from error
+        line = f", line {mark.line + 1}" if mark is not None else ""
+        reason = " ".join(str(error).split()) if isinstance(error, ValueError) else "too deep"
+        why = "" if line else f" ({clip(reason, 100)})"
+        raise YamlFileError(f"'{path}'{line} is no valid YAML{why}: correct it") from error
+    if not isinstance(content, dict | None):
+        raise YamlFileError(
+            f"'{path}' holds no settings: write sections such as 'data:' and 'model:'"
+        )
+    return content or {}
+
+
+def to_yaml(content: Mapping[str, object]) -> str:
+    r"""Returns plain data as the text of a YAML file."""
+    import yaml
+
+    return str(yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True))
+
+
+def load_yaml(text: str, *, aliases: bool = False) -> Any:
+    r"""Reads YAML as plain data, without aliases unless its writer is trusted: they could grow
+    without end. Raises :class:`ValueError`, or :class:`RecursionError` where it is nested beyond
+    all use.
     """
     import yaml
 
     class PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
         def compose_node(self, parent: Any, index: Any) -> Any:
-            if self.check_event(yaml.AliasEvent):
+            if not aliases and self.check_event(yaml.AliasEvent):
                 raise yaml.YAMLError("aliases are not read, write the values out")
             return super().compose_node(parent, index)
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import yaml
-
 from torch_grama.experiments.config import ConfigError
 from torch_grama.experiments.settings import flatten, read_sections
 from torch_grama.nn.arguments import list_nearest_first
@@ -199,12 +197,6 @@ def read_space(path: str | Path) -> Space:
         return Space.from_dict(content)
     except ConfigError as error:
         raise ConfigError(f"{error} (in '{path}')") from error
-
-
-def format_space(space: Space) -> str:
-    r"""Returns a space as the text of a YAML file."""
-    text: str = yaml.safe_dump(space.to_dict(), sort_keys=False, allow_unicode=True)
-    return text
 
 
 def _flatten_domains(content: Mapping[str, object], prefix: str = "") -> dict[str, object]:

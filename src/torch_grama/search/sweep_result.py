@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torch_grama.experiments.run import format_config, load_config
+from torch_grama.experiments.run import load_config
 from torch_grama.runs.atomic_file import write_atomically
+from torch_grama.runs.safe_files import to_yaml
 from torch_grama.search.trial import TrialOutcome
 
 TRIALS = "trials"
@@ -127,7 +128,7 @@ def write_best(result: SweepResult) -> Path | None:
         f"and `--seed`.\n"
     )
     path = result.folder / BEST
-    write_atomically(path, (about + format_config(config)).encode())
+    write_atomically(path, (about + to_yaml(config.to_dict())).encode())
     return path
 
 

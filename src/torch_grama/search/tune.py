@@ -9,13 +9,14 @@ from torch_grama.experiments.config import ConfigError
 from torch_grama.experiments.run import RunInterrupted
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.run_folder import RunError, RunFolder
+from torch_grama.runs.safe_files import to_yaml
 from torch_grama.search.ray_session import (
     check_address,
     count_cores,
     ray_session,
     set_environment,
 )
-from torch_grama.search.space import Space, format_space, read_space
+from torch_grama.search.space import Space, read_space
 from torch_grama.search.space_check import check_space
 from torch_grama.search.sweep_progress import SweepReport, SweepReporter, build_sweep_reporter
 from torch_grama.search.sweep_result import SweepResult
@@ -95,7 +96,7 @@ def run_sweep(
     folder.mkdir(parents=True, exist_ok=True)
     reporter = build_sweep_reporter(report)
     with RunFolder(folder).lock():
-        write_atomically(folder / SPACE, format_space(checked.space).encode())
+        write_atomically(folder / SPACE, to_yaml(checked.space.to_dict()).encode())
         sweep = SweepSession(checked, folder, reporter)
         if retry_failed:
             sweep.forget_failures()
