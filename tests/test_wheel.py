@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from torch_grama.reproduce.config_files import CONFIGS
+from torch_grama.reproduce.suite import CONFIGS
 
 PROJECT = Path(__file__).parents[1]
 PIP = [sys.executable, "-m", "pip"]

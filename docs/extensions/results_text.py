@@ -5,7 +5,7 @@ from __future__ import annotations
 from markdown_text import code, table
 from torch_grama.report.held_results import HeldNumber, explain_old, gather
 from torch_grama.report.paper_numbers import find_paper_number
-from torch_grama.reproduce.config_files import RESULTS
+from torch_grama.reproduce.suite import RESULTS
 
 HEADER = ["Data", "Model", "Metric", "Validation", "Test", "Runs", "Paper", "Hardware"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from markdown_text import plain, table
-from torch_grama.reproduce.config_files import RESULTS
+from torch_grama.reproduce.suite import RESULTS
 
 MEASURED = RESULTS / "runtime" / "nvidia-h200.json"
 BASELINE = "PyG GCN, cached"

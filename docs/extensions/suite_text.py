@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from markdown_text import code, plain, table
-from torch_grama.reproduce.config_files import CONFIGS
-from torch_grama.reproduce.suite import Budget, Suite, list_suites
+from torch_grama.reproduce.suite import CONFIGS, Budget, Suite, list_suites
 
 
 def describe_suites() -> str:

@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from figures.ink import Ink
-from torch_grama.reproduce.config_files import RESULTS
+from torch_grama.reproduce.suite import RESULTS
 
 ROOT = Path(__file__).resolve().parents[2]
 MEASURED = RESULTS / "runtime" / "nvidia-h200.json"

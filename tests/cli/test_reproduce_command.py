@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from result_files import write_result
 
 from torch_grama.cli import main
-from torch_grama.reproduce import columns
+from torch_grama.reproduce import reproduction
 from torch_grama.reproduce.suite import find_suite
 
 TINY = {
@@ -130,13 +130,13 @@ def test_a_page_goes_to_its_file_and_not_to_the_terminal(places, tmp_path, capsy
 @pytest.mark.slow
 def test_data_is_looked_at_once(places, monkeypatch):
     loads = []
-    load = columns.load_with
+    load = reproduction.load_with
 
     def count(name, *arguments):
         loads.append(name)
         return load(name, *arguments)
 
-    monkeypatch.setattr(columns, "load_with", count)
+    monkeypatch.setattr(reproduction, "load_with", count)
     assert main(["reproduce", "tiny", *places, "--models", "gcn", "--seeds", "0", "--quiet"]) == 0
     before = len(loads)
     assert main(["reproduce", "tiny", *places, "--models", "gcn", "--seeds", "0", "--quiet"]) == 0
@@ -147,7 +147,7 @@ def test_absent_data_is_said_once_and_nothing_is_fetched_for_a_table(places, tmp
     suite = {**TINY, "data": [{"name": "malnet-tiny", "metric": "accuracy"}]}
     (tmp_path / "configs" / "tiny" / "suite.yaml").write_text(yaml.safe_dump(suite))
     suite = find_suite("tiny", tmp_path / "configs")
-    facts = columns.look_at_column(suite, suite.data[0], may_fetch=False)
+    facts = reproduction.look_at_column(suite, suite.data[0], may_fetch=False)
     assert (facts.absent, facts.references) == ("data not here", {})
     assert capsys.readouterr().err == ""
 

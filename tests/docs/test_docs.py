@@ -20,7 +20,7 @@ from torch_geometric import seed_everything
 
 from torch_grama.cli import build_parser, main
 from torch_grama.experiments.settings import check_settings, read_arguments
-from torch_grama.reproduce.config_files import CONFIGS, find_config
+from torch_grama.reproduce.suite import CONFIGS, find_config
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -218,8 +218,7 @@ def test_results_in_the_text_are_those_of_the_files():
     from torch_grama.report.held_results import gather
     from torch_grama.report.metric_scale import scale_of
     from torch_grama.report.pair_table import pair_up
-    from torch_grama.reproduce.config_files import CONFIGS
-    from torch_grama.reproduce.suite import find_suite
+    from torch_grama.reproduce.suite import CONFIGS, find_suite
 
     held, _ = gather([ROOT / "src" / "torch_grama" / "results"])
     numbers = {

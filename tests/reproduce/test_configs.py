@@ -7,7 +7,7 @@ import pytest
 from torch_grama.cli import main
 from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.settings import check_settings, read_file
-from torch_grama.reproduce.config_files import CONFIGS, RESULTS, find_config
+from torch_grama.reproduce.suite import CONFIGS, RESULTS, find_config
 
 KEPT = sorted(RESULTS.glob("*/*/*/*/config.yaml"))
 # Which run of the row, and where and how it is computed: of no effect on its numbers.

@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from torch_grama.reproduce.progress_board import count_epochs, epochs_done, progress_board
+from torch_grama.reproduce.demo_runs import count_epochs, epochs_done, progress_board
 from torch_grama.reproduce.reproduction import PlannedRun
 
 

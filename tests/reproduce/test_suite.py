@@ -9,9 +9,8 @@ from torch_grama.experiments.defaults import make_config
 from torch_grama.experiments.settings import check_settings
 from torch_grama.report.metric_scale import SCALES
 from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
-from torch_grama.reproduce.config_files import CONFIGS
 from torch_grama.reproduce.reproduction import plan_runs, resolve_row
-from torch_grama.reproduce.suite import SuiteError, find_suite, list_suites, read_suite
+from torch_grama.reproduce.suite import CONFIGS, SuiteError, find_suite, list_suites, read_suite
 
 SUITES = list_suites(CONFIGS)
 EXPERIMENTS = {

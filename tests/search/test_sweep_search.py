@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from torch_grama.cli import sweep
-from torch_grama.search.early_stopping import build_scheduler, list_milestones
 from torch_grama.search.search_settings import SchedulerSettings
 from torch_grama.search.space import Space
 from torch_grama.search.sweep_result import SweepResult, sort_outcomes, write_best, write_table
+from torch_grama.search.sweep_session import build_scheduler, list_milestones
 from torch_grama.search.trial import Failure, TrialOutcome, name_trial
 
 ASHA = SchedulerSettings("asha", grace_epochs=2, reduction=2)

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torch_grama.experiments.config import ConfigError
-from torch_grama.reproduce.config_files import CONFIGS
+from torch_grama.reproduce.suite import CONFIGS
 from torch_grama.runs.safe_files import to_yaml
-from torch_grama.search.domain import Domain
-from torch_grama.search.space import Space, read_space
+from torch_grama.search.space import Domain, Space, read_space
 
 SPACES = CONFIGS / "spaces"
 

@@ -55,7 +55,7 @@ def _analyze(arguments: argparse.Namespace) -> int:
     for folder in (arguments.folder, *arguments.compare):
         RunFolder(folder).check()  # told before torch is loaded
     from torch_grama.analysis import AnalysisSettings
-    from torch_grama.cli.loading import LoadingProgress
+    from torch_grama.cli.screen import LoadingProgress
     from torch_grama.experiments.analyze_run import analyze_run
     from torch_grama.experiments.config import ConfigError
 

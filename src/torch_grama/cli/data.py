@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torch_grama.cli.parser import CommandParser, Commands
-from torch_grama.cli.tables import print_table
+from torch_grama.cli.screen import print_table
 
 if TYPE_CHECKING:
     from torch_grama.datasets.entry import Entry
@@ -119,7 +119,7 @@ def _get(arguments: argparse.Namespace) -> int:
 
     for name in arguments.names:
         refuse_missing(name)
-    from torch_grama.cli.loading import LoadingProgress
+    from torch_grama.cli.screen import LoadingProgress
     from torch_grama.datasets.catalogue import resolve
     from torch_grama.datasets.options import parse_options
     from torch_grama.datasets.storage import Storage
@@ -143,7 +143,7 @@ def _show(arguments: argparse.Namespace) -> int:
     from torch_grama.datasets.names import refuse_missing
 
     refuse_missing(arguments.name)
-    from torch_grama.cli.loading import LoadingProgress
+    from torch_grama.cli.screen import LoadingProgress
     from torch_grama.datasets.catalogue import find, is_path, load_with
     from torch_grama.datasets.errors import escaped
     from torch_grama.datasets.options import parse_options
@@ -200,7 +200,7 @@ def _audit(arguments: argparse.Namespace) -> int:
     from torch_grama.datasets.names import refuse_missing
 
     refuse_missing(arguments.name)
-    from torch_grama.cli.loading import LoadingProgress
+    from torch_grama.cli.screen import LoadingProgress
     from torch_grama.datasets.audit import audit
     from torch_grama.datasets.catalogue import load_with
     from torch_grama.datasets.options import parse_options

@@ -112,7 +112,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 def _train(runs: Sequence[PlannedRun], labels: dict[str, str], jobs: int) -> int:
     """Does what is missing, with progress bars on a terminal and lines elsewhere."""
-    from torch_grama.reproduce.progress_board import progress_board
+    from torch_grama.reproduce.demo_runs import progress_board
     from torch_grama.reproduce.run_many import run_in_processes, run_one_by_one
 
     missing = [run for run in runs if not run.is_finished]

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 from torch_grama.cli.errors import raise_interrupts, say
 from torch_grama.cli.parser import Commands, whole_number
-from torch_grama.cli.tables import output_width
+from torch_grama.cli.screen import output_width
 
 if TYPE_CHECKING:
     from torch_grama.experiments.data_facts import DataFacts
     from torch_grama.report.comparison import Comparison
     from torch_grama.report.held_results import HeldNumber
-    from torch_grama.reproduce.columns import ColumnFacts
-    from torch_grama.reproduce.reproduction import PlannedRun
+    from torch_grama.reproduce.reproduction import ColumnFacts, PlannedRun
     from torch_grama.reproduce.run_many import Outcome
     from torch_grama.reproduce.suite import Suite, SuiteData
     from torch_grama.search.sweep_progress import SweepReport
@@ -92,15 +91,14 @@ def add_to(commands: Commands) -> None:
 
 
 def _reproduce(arguments: argparse.Namespace) -> int:
-    from torch_grama.reproduce.config_files import find_configs, find_results
-    from torch_grama.reproduce.suite import find_suite, list_suites
+    from torch_grama.reproduce.suite import find_configs, find_results, find_suite, list_suites
 
     configs = find_configs(arguments.configs)
     if arguments.name == "list":
         return _list(list_suites(configs), arguments.json)
     from torch_grama.report import pair_table
     from torch_grama.report.comparison_formats import FORMATS, to_text
-    from torch_grama.reproduce.columns import look_at_column
+    from torch_grama.reproduce.reproduction import look_at_column
 
     suite = find_suite(arguments.name, configs)
     formats = pair_table.FORMATS if suite.has_pairs else FORMATS
@@ -303,7 +301,7 @@ def _run_other(suite: Suite, results: Path) -> int:
     if suite.is_summary:
         names = sorted({entry.suite for entry in suite.data})
         return say(f"taken from {', '.join(names)}; reproduce these", 0)
-    from torch_grama.reproduce.config_files import CHECKOUT
+    from torch_grama.reproduce.suite import CHECKOUT
 
     if not (CHECKOUT / "benchmarks" / "runtime.py").is_file():
         return say(
@@ -320,7 +318,7 @@ def _table(
     facts: Mapping[str, ColumnFacts],
 ) -> Comparison:
     from torch_grama.report.comparison import Column, compare
-    from torch_grama.reproduce.columns import gather_references
+    from torch_grama.reproduce.reproduction import gather_references
 
     held = gather_numbers(arguments.runs, arguments.results)
     columns = [
@@ -385,7 +383,7 @@ def _check_rows(suite: Suite, models: Sequence[str], held: Sequence[HeldNumber])
 def gather_numbers(runs: Path, results: str | None) -> list[HeldNumber]:
     r"""Gathers the numbers of local runs and those that are kept."""
     from torch_grama.report.held_results import gather, read_runtime
-    from torch_grama.reproduce.config_files import find_results
+    from torch_grama.reproduce.suite import find_results
     from torch_grama.runs.run_folder import RunError
 
     own = [Path(KEPT)] if Path(KEPT).is_dir() else []

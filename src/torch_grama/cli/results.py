@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import torch_grama
 from torch_grama.cli.parser import Commands
 from torch_grama.cli.reproduce import KEPT, RUNS, gather_numbers
-from torch_grama.cli.tables import output_width, print_table
+from torch_grama.cli.screen import output_width, print_table
 from torch_grama.runs.words import nearest_first
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _keep(runs: Path, results: Path) -> None:
 def _renew(readme: Path, results: str | None) -> int:
     from torch_grama.report.held_results import gather
     from torch_grama.report.readme_table import renew_table
-    from torch_grama.reproduce.config_files import find_results
+    from torch_grama.reproduce.suite import find_results
 
     held, _ = gather([find_results(results)])
     text = readme.read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from warnings import catch_warnings, simplefilter
 
 from torch_grama.cli.errors import say
 from torch_grama.cli.parser import CommandParser, Commands
-from torch_grama.cli.tables import print_table
+from torch_grama.cli.screen import print_table
 from torch_grama.runs.run_folder import RunFolder
 
 
@@ -88,7 +88,7 @@ def _add(commands: Commands, name: str, summary: str, examples: str) -> CommandP
 
 def _evaluate(arguments: argparse.Namespace) -> int:
     RunFolder(arguments.folder).check()  # told before torch is loaded
-    from torch_grama.cli.loading import LoadingProgress
+    from torch_grama.cli.screen import LoadingProgress
     from torch_grama.experiments.finished_run import evaluate_run
 
     with LoadingProgress(silent=arguments.json) as progress:
@@ -109,7 +109,7 @@ def _predict(arguments: argparse.Namespace) -> int:
     RunFolder(arguments.folder).check()
     if arguments.data is not None:
         refuse_missing(arguments.data)
-    from torch_grama.cli.loading import LoadingProgress
+    from torch_grama.cli.screen import LoadingProgress
     from torch_grama.datasets.options import parse_options
     from torch_grama.experiments.predictions import predict_run
 

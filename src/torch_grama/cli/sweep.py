@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torch_grama.cli.errors import say
 from torch_grama.cli.parser import Commands
-from torch_grama.cli.tables import print_table
+from torch_grama.cli.screen import print_table
 
 if TYPE_CHECKING:
     from torch_grama.search.space import Space
@@ -79,7 +79,7 @@ def add_to(commands: Commands) -> None:
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
-    from torch_grama.cli.loading import LoadingProgress
+    from torch_grama.cli.screen import LoadingProgress
     from torch_grama.runs.run_folder import RunError
     from torch_grama.search.tune import check_folder, run_sweep
 
@@ -119,7 +119,7 @@ def _read(arguments: argparse.Namespace) -> Space:
     from dataclasses import replace
 
     from torch_grama.experiments.settings import read_arguments
-    from torch_grama.reproduce.config_files import find_config
+    from torch_grama.reproduce.suite import find_config
     from torch_grama.search.space import read_space
     from torch_grama.search.tune import SPACE
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from torch_grama.cli.parser import Commands, duration
-from torch_grama.cli.tables import print_table
+from torch_grama.cli.screen import print_table
 
 if TYPE_CHECKING:
     from torch_grama.datasets.task_data import GraphTaskData
@@ -105,7 +105,7 @@ def _train(arguments: argparse.Namespace) -> int:
     from torch_grama.datasets.options import parse_options
     from torch_grama.experiments.settings import check_settings, option_parser, read_arguments
     from torch_grama.experiments.settings import read_file as read
-    from torch_grama.reproduce.config_files import find_config
+    from torch_grama.reproduce.suite import find_config
 
     given: dict[str, object] = {
         f"data.options.{name}": value for name, value in parse_options(arguments.option).items()
@@ -137,7 +137,7 @@ def _refuse_missing(arguments: argparse.Namespace) -> None:
 
 
 def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int:
-    from torch_grama.cli.loading import LoadingProgress
+    from torch_grama.cli.screen import LoadingProgress
     from torch_grama.experiments.config import DataConfig
     from torch_grama.experiments.data_facts import DataFacts, load_data
     from torch_grama.experiments.defaults import resolve_config
@@ -217,7 +217,7 @@ def _run(
 
 
 def _resume(arguments: argparse.Namespace, given: Mapping[str, object]) -> int:
-    from torch_grama.cli.loading import LoadingProgress
+    from torch_grama.cli.screen import LoadingProgress
     from torch_grama.experiments.config import ConfigError, DataConfig
     from torch_grama.experiments.data_facts import load_data
     from torch_grama.experiments.folds import is_folds_folder, resume_folds

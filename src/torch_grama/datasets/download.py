@@ -16,8 +16,7 @@ from typing import IO
 
 from torch_grama.datasets.entry import DataFile
 from torch_grama.datasets.errors import DatasetError, DownloadError
-from torch_grama.datasets.file_lock import file_lock
-from torch_grama.runs.atomic_file import publish
+from torch_grama.runs.atomic_file import file_lock, publish
 
 Progress = Callable[[int, int | None], None]
 

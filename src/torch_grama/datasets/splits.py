@@ -11,10 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.file_lock import file_lock
 from torch_grama.datasets.raw_arrays import Array
 from torch_grama.datasets.task_data import Fold
-from torch_grama.runs.atomic_file import write_atomically
+from torch_grama.runs.atomic_file import file_lock, write_atomically
 from torch_grama.runs.safe_files import read_plain
 
 Fractions = tuple[float, float, float]

@@ -22,23 +22,18 @@ _SHOWN = 5
 
 @dataclass(frozen=True, kw_only=True)
 class ModelEntry(Card):
-    r"""One model that can be built by word: its card, and how it is built.
+    r"""One model that can be built by word: its card, and how it is built."""
 
-    Attributes:
-        build: The class, or a function, that makes it. Called as ``build(in_channels,
-            hidden_channels, out_channels, num_layers, readout=..., **options)``; the module is
-            called as ``model(x, edge_index, edge_weight, edge_attr, batch, batch_size)``.
-        family: The heading under which it is listed.
-        defaults: Options that this word sets, such as the variant it stands for.
-        changed_in: The version in which its weights or settings changed last, if they did.
-        explain_old: Says in a sentence what to write in place of an option, or of its value, that
-            was valid in an earlier version; :obj:`None` for any other.
-    """
-
+    # the class, or a function, that makes it. Called as `build(in_channels, hidden_channels,
+    # out_channels, num_layers, readout=..., **options)`; the module is called as `model(x,
+    # edge_index, edge_weight, edge_attr, batch, batch_size)`
     build: Callable[..., Module]
-    family: str = ""
+    family: str = ""  # the heading under which it is listed
+    # options that this word sets, such as the variant it stands for
     defaults: Mapping[str, object] = field(default_factory=dict)
-    changed_in: str = ""
+    changed_in: str = ""  # the version in which its weights or settings changed last, if they did
+    # says in a sentence what to write in place of an option, or of its value, that was valid in an
+    # earlier version; None for any other
     explain_old: Callable[[str, object], str | None] = lambda option, value: None
 
 

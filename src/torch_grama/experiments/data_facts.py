@@ -32,41 +32,24 @@ from torch_grama.runs.safe_files import read_plain
 
 @dataclass(frozen=True)
 class DataFacts:
-    r"""What decides the shape of a model.
+    r"""What decides the shape of a model."""
 
-    Attributes:
-        level: Whether nodes or graphs carry the target.
-        kind: The kind of target.
-        metric: The metric.
-        num_outputs: Number of classes, labels or targets.
-        node_encoding: How node features are to be read.
-        edge_encoding: How edge features are to be read.
-        num_graphs: Number of graphs.
-        mean_nodes: Nodes of a graph, on average.
-        seq_len: Length of the sequence of node features; 0 if there is none.
-        has_edge_weight: Whether edges have weights.
-        pe_channels: Columns of positional encodings.
-        parameter_budget: Largest number of parameters that the benchmark allows.
-        class_names: What the classes or labels are called.
-        feature_names: What the columns of the node features are called.
-        form: How tables became features: what the training part put into missing cells, and the
-            words that it knew.
-    """
-
-    level: Level
-    kind: Kind
-    metric: Metric
-    num_outputs: int
-    node_encoding: FeatureEncoding
-    edge_encoding: FeatureEncoding
-    num_graphs: int
-    mean_nodes: float = 0.0
-    seq_len: int = 0
-    has_edge_weight: bool = False
-    pe_channels: int = 0
-    parameter_budget: int | None = None
-    class_names: tuple[str, ...] = ()
-    feature_names: tuple[str, ...] = ()
+    level: Level  # whether nodes or graphs carry the target
+    kind: Kind  # the kind of target
+    metric: Metric  # the metric
+    num_outputs: int  # number of classes, labels or targets
+    node_encoding: FeatureEncoding  # how node features are to be read
+    edge_encoding: FeatureEncoding  # how edge features are to be read
+    num_graphs: int  # number of graphs
+    mean_nodes: float = 0.0  # nodes of a graph, on average
+    seq_len: int = 0  # length of the sequence of node features; 0 if there is none
+    has_edge_weight: bool = False  # whether edges have weights
+    pe_channels: int = 0  # columns of positional encodings
+    parameter_budget: int | None = None  # largest number of parameters that the benchmark allows
+    class_names: tuple[str, ...] = ()  # what the classes or labels are called
+    feature_names: tuple[str, ...] = ()  # what the columns of the node features are called
+    # how tables became features: what the training part put into missing cells, and the words that
+    # it knew
     form: TableForm | None = None
 
     @classmethod

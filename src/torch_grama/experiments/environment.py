@@ -21,17 +21,11 @@ LIBRARIES = ("torch", "torch_geometric", "pytorch_lightning", "torchmetrics", "n
 
 @dataclass(frozen=True)
 class Environment:
-    r"""What a run depended on besides its configuration.
+    r"""What a run depended on besides its configuration."""
 
-    Attributes:
-        versions: Library to version.
-        hardware: Processor, cores, and graphics cards in words.
-        revision: The revision of the code, if it runs from a repository.
-    """
-
-    versions: Mapping[str, str]
-    hardware: Mapping[str, str]
-    revision: str | None
+    versions: Mapping[str, str]  # library to version
+    hardware: Mapping[str, str]  # processor, cores, and graphics cards in words
+    revision: str | None  # the revision of the code, if it runs from a repository
 
 
 def describe_environment() -> Environment:

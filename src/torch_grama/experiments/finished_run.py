@@ -22,21 +22,13 @@ WEIGHTS = "model.safetensors"
 
 @dataclass(frozen=True)
 class LoadedRun:
-    r"""A run with its best weights.
+    r"""A run with its best weights."""
 
-    Attributes:
-        folder: The run.
-        config: Its settings.
-        facts: What its data is like.
-        task: The model with the weights of the best epoch.
-        values: A hash of the data it was trained on; empty if that is not known.
-    """
-
-    folder: RunFolder
-    config: RunConfig
-    facts: DataFacts
-    task: GraphTask
-    values: str = ""
+    folder: RunFolder  # the run
+    config: RunConfig  # its settings
+    facts: DataFacts  # what its data is like
+    task: GraphTask  # the model with the weights of the best epoch
+    values: str = ""  # A hash of the data it was trained on; empty if that is not known
 
 
 def load_run(folder: str | Path) -> LoadedRun:

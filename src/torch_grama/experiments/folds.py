@@ -26,21 +26,13 @@ SUMMARY = "summary.json"
 
 @dataclass(frozen=True)
 class Summary:
-    r"""What several runs found together.
+    r"""What several runs found together."""
 
-    Attributes:
-        results: The runs, in the order of their folds.
-        val: Mean over the validation parts.
-        val_deviation: Sample deviation; :obj:`None` for a single run.
-        test: Mean over the test parts; :obj:`None` if one was not looked at.
-        test_deviation: Likewise.
-    """
-
-    results: tuple[Result, ...]
-    val: float
-    val_deviation: float | None
-    test: float | None
-    test_deviation: float | None
+    results: tuple[Result, ...]  # the runs, in the order of their folds
+    val: float  # mean over the validation parts
+    val_deviation: float | None  # sample deviation; None for a single run
+    test: float | None  # mean over the test parts; None if one was not looked at
+    test_deviation: float | None  # likewise
 
     def to_dict(self) -> dict[str, object]:
         r"""Returns it as plain data."""

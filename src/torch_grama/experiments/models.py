@@ -115,17 +115,12 @@ def count_parameters(model: Module) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFacts(Card):
-    r"""One line of the list of models: its card and its size.
+    r"""One line of the list of models: its card and its size."""
 
-    Attributes:
-        name: The word.
-        family: The heading.
-        parameters: Learnable parameters at the width and depth asked for; :obj:`None` if the
-            model does not exist at these.
-    """
-
-    name: str
-    family: str
+    name: str  # the word
+    family: str  # the heading
+    # learnable parameters at the width and depth asked for; None if the model does not exist at
+    # these
     parameters: int | None
 
 

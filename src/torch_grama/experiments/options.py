@@ -31,17 +31,11 @@ _IN_WORDS = {
 
 @dataclass(frozen=True)
 class Option:
-    r"""One option of a class or function.
+    r"""One option of a class or function."""
 
-    Attributes:
-        annotation: Its type, reduced to what can be written as data.
-        default: Its default value; :obj:`inspect.Parameter.empty` where there is none.
-        help: What the docstring says about it.
-    """
-
-    annotation: object
-    default: object
-    help: str
+    annotation: object  # its type, reduced to what can be written as data
+    default: object  # its default value; empty where there is none
+    help: str  # what the docstring says about it
 
 
 def options_of(build: Callable[..., object], skip: Sequence[str] = ()) -> dict[str, Option]:

@@ -23,7 +23,6 @@ from torch_grama.experiments.defaults import MOST_ATTENDED_NODES, resolve_config
 from torch_grama.experiments.models import count_parameters
 from torch_grama.experiments.settings import check_settings, known_options, mapping_of
 from torch_grama.nn.arguments import choose
-from torch_grama.reproduce.config_files import find_configs
 from torch_grama.reproduce.reproduction import (
     BEST,
     PlannedRun,
@@ -31,7 +30,7 @@ from torch_grama.reproduce.reproduction import (
     repeats_of,
     resolve_row,
 )
-from torch_grama.reproduce.suite import Budget, Suite, SuiteData, Tuning, find_suite
+from torch_grama.reproduce.suite import Budget, Suite, SuiteData, Tuning, find_configs, find_suite
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError, RunFolder

@@ -1,10 +1,11 @@
-"""Files that appear whole or not at all."""
+"""Files that are whole or not there, and a lock between the processes that write them."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -45,3 +46,19 @@ def _umask() -> int:
     mask = os.umask(0o022)
     os.umask(mask)
     return mask
+
+
+@contextlib.contextmanager
+def file_lock(path: Path) -> Iterator[None]:
+    r"""Waits until no other process holds the lock of a file, and leaves no lock file behind."""
+    from filelock import FileLock
+
+    if not path.parent.is_dir():
+        raise FileNotFoundError(2, "No such file or directory", str(path.parent))
+    lock = path.with_name(f".{path.name}.lock")
+    with FileLock(lock):
+        try:
+            yield
+        finally:  # whoever waits for a removed file tries again; Windows keeps what is open
+            with contextlib.suppress(PermissionError):
+                lock.unlink(missing_ok=True)

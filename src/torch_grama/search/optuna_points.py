@@ -20,8 +20,7 @@ from optuna.distributions import (
 from optuna.trial import TrialState
 from ray.tune.search import Searcher
 
-from torch_grama.search.domain import Domain
-from torch_grama.search.space import Point, Space
+from torch_grama.search.space import Domain, Point, Space
 from torch_grama.search.trial import TrialOutcome, name_trial
 
 _MOST_TRIES = 50

@@ -14,8 +14,7 @@ from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.defaults import resolve_config
 from torch_grama.experiments.run import build_task
 from torch_grama.experiments.settings import check_settings, mapping_of
-from torch_grama.search.domain import Domain
-from torch_grama.search.space import Point, Space
+from torch_grama.search.space import Domain, Point, Space
 
 _SETTINGS_OF_REPEAT = {"data.fold": "folds", "seed": "seeds"}
 

@@ -6,18 +6,19 @@ import contextlib
 import math
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import ray.tune
 from ray.tune.experiment import Trial
+from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 
 from torch_grama.experiments.config import ConfigError
-from torch_grama.search.early_stopping import build_scheduler, list_milestones
 from torch_grama.search.ray_session import check_room
-from torch_grama.search.search_settings import ResourceSettings
+from torch_grama.search.search_settings import ResourceSettings, SchedulerSettings
 from torch_grama.search.space import Point
 from torch_grama.search.space_check import CheckedSpace
 from torch_grama.search.sweep_progress import SweepReporter
@@ -278,3 +279,49 @@ class SweepCallback(ray.tune.Callback):
 
 def _name(trial: Trial) -> str:
     return name_trial(trial.config["point"])
+
+
+def list_milestones(settings: SchedulerSettings, last_step: int) -> tuple[int, ...]:
+    r"""Returns the steps at which trials of so many epochs, over all their runs, are judged."""
+    if settings.name == "none":
+        return ()
+    steps = []
+    step = settings.grace_epochs
+    while step <= last_step:
+        steps.append(step)
+        step *= settings.reduction
+    return tuple(steps)
+
+
+def build_scheduler(
+    settings: SchedulerSettings,
+    last_step: int,
+    higher_is_better: bool,
+    histories: Iterable[tuple[str, list[tuple[int, float]]]] = (),
+) -> TrialScheduler:
+    r"""Builds the scheduler of Ray Tune; new trials are judged against the steps of those of an
+    earlier session too.
+    """
+    milestones = list_milestones(settings, last_step)
+    if not milestones:
+        return FIFOScheduler()
+    scheduler = ASHAScheduler(
+        time_attr="step",
+        metric="val",
+        mode="max" if higher_is_better else "min",
+        # a trial that comes to its last step ends by itself, with a result
+        max_t=last_step + 1,
+        grace_period=settings.grace_epochs,
+        reduction_factor=settings.reduction,
+    )
+    nobody: Any = None  # ASHA asks nothing of the controller
+    for name, steps in histories:
+        known: Any = SimpleNamespace(trial_id=name)  # all that ASHA reads of a trial
+        scheduler.on_trial_add(nobody, known)
+        passed = 0
+        for step, value in steps:
+            reached = sum(milestone <= step for milestone in milestones)
+            if reached > passed:
+                passed = reached
+                scheduler.on_trial_result(nobody, known, {"step": step, "val": value})
+    return scheduler

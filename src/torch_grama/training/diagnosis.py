@@ -17,29 +17,19 @@ from torch_grama.nn.coefficients import ARMACoefficients
 
 @dataclass(frozen=True)
 class BlockReport:
-    r"""The coefficients of one block of a model.
+    r"""The coefficients of one block of a model."""
 
-    Attributes:
-        block: Its number.
-        phi_sum: Largest :math:`\sum_i |\phi_i|` over the graphs of the batch; up to 1 is stable.
-        pole_radius: Largest modulus of a pole, likewise.
-    """
-
-    block: int
-    phi_sum: float
-    pole_radius: float
+    block: int  # its number
+    phi_sum: float  # largest \sum_i |\phi_i| over the graphs of the batch; up to 1 is stable
+    pole_radius: float  # largest modulus of a pole, likewise
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    r"""Where numbers ceased to be finite.
+    r"""Where numbers ceased to be finite."""
 
-    Attributes:
-        place: The first module whose output is not finite, or what else is known.
-        blocks: The coefficients of each block, for models that report them.
-    """
-
-    place: str
+    place: str  # the first module whose output is not finite, or what else is known
+    # the coefficients of each block, for models that report them
     blocks: tuple[BlockReport, ...] = ()
 
     @property

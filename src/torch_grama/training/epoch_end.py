@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pytorch_lightning as pl
 import torch
@@ -22,7 +22,6 @@ from torch_grama.runs.run_folder import RunFolder
 from torch_grama.training.checkpoint_file import VERSION, CheckpointError, write_checkpoint
 from torch_grama.training.optimizer import keep_form
 from torch_grama.training.origin import ORIGIN, Origin
-from torch_grama.training.outcome import Selection, StopReason
 from torch_grama.training.progress import EpochReport, Reporter
 from torch_grama.training.random_state import random_state, restore_random_state, seed_all
 from torch_grama.training.schedule import LearningRate
@@ -34,23 +33,37 @@ if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 
+StopReason = Literal["max_epochs", "patience", "min_lr", "signal"]
+
+
 @dataclass
 class RunState:
-    r"""What of a run is neither model nor optimiser.
+    r"""What of a run is neither model nor optimiser."""
 
-    Attributes:
-        stop_reason: Why it ended; empty while it goes on.
-        signal: The signal that interrupted it; 0 for none.
-        epochs: Epochs that are over.
-        seconds: Time spent in them.
-        mid_epoch: Whether the state was taken between two steps of an epoch.
-    """
+    stop_reason: StopReason | str = ""  # why it ended; empty while it goes on
+    signal: int = 0  # the signal that interrupted it; 0 for none
+    epochs: int = 0  # epochs that are over
+    seconds: float = 0.0  # time spent in them
+    mid_epoch: bool = False  # whether the state was taken between two steps of an epoch
 
-    stop_reason: StopReason | str = ""
-    signal: int = 0
-    epochs: int = 0
-    seconds: float = 0.0
-    mid_epoch: bool = False
+
+@dataclass
+class Selection:
+    r"""The best epoch so far."""
+
+    higher_is_better: bool  # the direction of the metric
+    value: float = math.nan  # the best value; NaN before the first
+    epoch: int = 0  # its epoch; 0 before the first
+
+    def offer(self, value: float, epoch: int) -> bool:
+        r"""Takes a value, and tells whether it is the best so far."""
+        if math.isnan(value):
+            return False
+        better = value > self.value if self.higher_is_better else value < self.value
+        if math.isnan(self.value) or better:
+            self.value, self.epoch = value, epoch
+            return True
+        return False
 
 
 class EpochEnd(Checkpoint):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,7 +34,13 @@ from torch_grama.training.checkpoint_file import (
     write_checkpoint,
 )
 from torch_grama.training.data_module import GraphDataModule
-from torch_grama.training.epoch_end import EpochEnd, best_checkpoint, count_from_one, is_state
+from torch_grama.training.epoch_end import (
+    EpochEnd,
+    StopReason,
+    best_checkpoint,
+    count_from_one,
+    is_state,
+)
 from torch_grama.training.evaluate import choose_device, initialize_lazily, load_weights
 from torch_grama.training.graph_batch import GraphBatch
 from torch_grama.training.input_checks import InputChecks
@@ -43,7 +50,6 @@ from torch_grama.training.metrics import RankingMetric
 from torch_grama.training.model_hooks import fits_labels
 from torch_grama.training.optimizer import OptimizerSettings
 from torch_grama.training.origin import ORIGIN, Origin, hash_data
-from torch_grama.training.outcome import FitOutcome, StopReason
 from torch_grama.training.progress import (
     FitStart,
     Reporter,
@@ -61,6 +67,53 @@ _LARGEST_GRAPH = 1_000_000
 
 class TrainingProcessError(RuntimeError):
     r"""One of several training processes failed or was killed."""
+
+
+@dataclass(frozen=True)
+class FitOutcome:
+    r"""What came of :func:`~torch_grama.training.fit`.
+
+    Attributes:
+        stop_reason: ``"max_epochs"``, ``"patience"`` (validation stopped improving), ``"min_lr"``
+            (a plateau schedule came to its end) or ``"signal"`` (interrupted, to be resumed).
+        metric: Name of the metric.
+        best_value: Its best value on validation; NaN if it never was a number.
+        best_epoch: The epoch of that value, from 1 on; 0 if there is none.
+        epochs: Epochs done, those before an interruption included.
+        seconds: Time spent training, likewise.
+        last_checkpoint: The state to resume from.
+        best_checkpoint: The weights of the best epoch; the task has them.
+        metrics_file: One row per epoch.
+        signal: Number of the signal that came, if one did: it interrupted the run, or came in the
+            last epoch of one that is finished.
+        resumed_from: The checkpoint the run went on from, if it did.
+        notes: What the user should know, one sentence each.
+        changes: What was changed when the run was resumed, likewise.
+    """
+
+    stop_reason: StopReason
+    metric: str
+    best_value: float
+    best_epoch: int
+    epochs: int
+    seconds: float
+    last_checkpoint: Path
+    best_checkpoint: Path
+    metrics_file: Path
+    signal: int | None = None
+    resumed_from: Path | None = None
+    notes: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+
+    @property
+    def is_finished(self) -> bool:
+        r"""Whether the run came to its end."""
+        return self.stop_reason != "signal"
+
+    @property
+    def exit_code(self) -> int:
+        r"""What a command exits with: 0, or 128 plus the number of the signal."""
+        return 0 if self.signal is None else 128 + self.signal
 
 
 def fit(

@@ -90,23 +90,14 @@ class FixedBatches:
 
 @dataclasses.dataclass(frozen=True)
 class BatchPlan:
-    r"""Which samples make up each batch of an epoch.
+    r"""Which samples make up each batch of an epoch."""
 
-    Attributes:
-        num_samples: Number of samples.
-        batch_size: Samples a batch, over all processes.
-        seed: Seed of the order.
-        shuffle: Whether the order is drawn anew each epoch.
-        rank: Number of this process.
-        world_size: Number of processes.
-    """
-
-    num_samples: int
-    batch_size: int
-    seed: int = 0
-    shuffle: bool = False
-    rank: int = 0
-    world_size: int = 1
+    num_samples: int  # number of samples
+    batch_size: int  # samples a batch, over all processes
+    seed: int = 0  # seed of the order
+    shuffle: bool = False  # whether the order is drawn anew each epoch
+    rank: int = 0  # number of this process
+    world_size: int = 1  # number of processes
 
     def __len__(self) -> int:
         return -(-self.num_samples // self.batch_size)

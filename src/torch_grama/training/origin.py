@@ -31,19 +31,12 @@ _ENCODINGS = ("rwse", "lap_vectors", "lap_values")
 
 @dataclass(frozen=True)
 class Origin:
-    r"""What a run is made of.
+    r"""What a run is made of."""
 
-    Attributes:
-        settings: Dotted names and values.
-        values: A hash of the data, see :func:`hash_data`.
-        facts: A hash of what the model knows of the data.
-        changes: What was changed when the run was resumed, one sentence each.
-    """
-
-    settings: Mapping[str, object]
-    values: str = ""
-    facts: str = ""
-    changes: tuple[str, ...] = ()
+    settings: Mapping[str, object]  # dotted names and values
+    values: str = ""  # a hash of the data, see hash_data
+    facts: str = ""  # a hash of what the model knows of the data
+    changes: tuple[str, ...] = ()  # what was changed when the run was resumed, one sentence each
 
     def follow(self, checkpoint: Mapping[str, object], run: object, epochs: int = 0) -> Origin:
         r"""Makes sure that a run goes on with what it was started with, and returns this origin

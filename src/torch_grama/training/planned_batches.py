@@ -27,21 +27,14 @@ _MULTIPLE = 16
 
 @dataclass(frozen=True, eq=False)
 class PlannedBatch:
-    r"""A batch that is still to be made.
+    r"""A batch that is still to be made."""
 
-    Attributes:
-        order: All graphs of the epoch in their order, on the CPU; one object for all its batches.
-        start: Where those of this batch begin.
-        size: How many, and how many nodes, edges and targets they have.
-        bucket: The fixed size it takes; :obj:`None` if it fits none.
-        source: Makes it.
-    """
-
+    # all graphs of the epoch in their order, on the CPU; one object for all its batches
     order: Tensor
-    start: int
-    size: BatchSize
-    bucket: BatchSize | None
-    source: PlannedBatches
+    start: int  # where those of this batch begin
+    size: BatchSize  # how many, and how many nodes, edges and targets they have
+    bucket: BatchSize | None  # the fixed size it takes; None if it fits none
+    source: PlannedBatches  # makes it
 
     def make(self) -> GraphBatch:
         r"""The batch without padding."""

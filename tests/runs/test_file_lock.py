@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from torch_grama.datasets.file_lock import file_lock
+from torch_grama.runs.atomic_file import file_lock
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
