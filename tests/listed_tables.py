@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 from torch_grama.datasets.catalogue import CATALOGUE
+from torch_grama.datasets.names import published_entries
 from torch_grama.experiments.models import list_models
 
 PACKAGE = Path(__file__).parent.parent / "src" / "torch_grama"
@@ -18,11 +19,13 @@ PACKAGE = Path(__file__).parent.parent / "src" / "torch_grama"
 def build_tables() -> dict[Path, str]:
     """The files and what should stand in them."""
     entries = []
-    for entry in CATALOGUE.values():
-        facts = dataclasses.asdict(dataclasses.replace(entry, loader=None, options={}))
-        entries.append({key: value for key, value in facts.items() if key not in _CODE})
+    for name, entry in CATALOGUE.items():
+        if name not in published_entries():
+            facts = dataclasses.asdict(dataclasses.replace(entry, loader=None, options={}))
+            facts["metric"] = entry.metric.name
+            entries.append({key: value for key, value in facts.items() if key not in _CODE})
     return {
-        PACKAGE / "datasets" / "catalogue.json": _write(entries),
+        PACKAGE / "datasets" / "generated.json": _write(entries),
         PACKAGE / "experiments" / "models.json": _write(map(dataclasses.asdict, list_models())),
     }
 

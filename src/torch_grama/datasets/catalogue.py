@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from torch_grama.datasets import (
@@ -25,33 +26,46 @@ from torch_grama.datasets import (
 )
 from torch_grama.datasets.entry import Entry, Option
 from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.names import canonical_name, quote_all, unknown_name
+from torch_grama.datasets.names import (
+    canonical_name,
+    published_entries,
+    quote_all,
+    unknown_name,
+)
 from torch_grama.datasets.options import OPTION_KINDS, OptionKind, nearest, read_option
 from torch_grama.datasets.own_data import load_path
 from torch_grama.datasets.storage import Report, Storage
 from torch_grama.datasets.task_data import GraphTaskData, TableForm
 from torch_grama.datasets.transforms import Transform, apply_transforms
 
+_LOADERS = {
+    "citation": citation.load_citation,
+    "city": large_graphs.load_city,
+    "graphland": large_graphs.load_land,
+    "heterophilous": heterophilous.load_heterophilous,
+    "lrgb": peptides.load_peptides,
+    "malnet": malnet_tiny.load_malnet,
+    "ogbg-molhiv": molecules.load_molhiv,
+    "sbm": sbm.load_sbm,
+    "superpixels": superpixels.load_superpixels,
+    "temporal": temporal.load_temporal,
+    "zinc": zinc.load_zinc,
+}
+"""Family, or name, of a published set to what loads it."""
+
 CATALOGUE: dict[str, Entry] = {
     entry.name: entry
     for entry in (
         *graph_transfer.ENTRIES,  # transfer-{line,ring,crossed-ring}-{3,5,10,50}
         *graph_property.ENTRIES,  # property-{diameter,sssp,eccentricity}
-        *sbm.ENTRIES,  # sbm-pattern, sbm-cluster
-        *peptides.ENTRIES,  # peptides-func, peptides-struct
-        *heterophilous.ENTRIES,  # roman-empire, amazon-ratings, minesweeper, tolokers, questions
-        *malnet_tiny.ENTRIES,  # malnet-tiny
-        *zinc.ENTRIES,  # zinc
-        *molecules.ENTRIES,  # ogbg-molhiv
-        *citation.ENTRIES,  # cora, citeseer, pubmed
-        *superpixels.ENTRIES,  # mnist-superpixels, cifar10-superpixels
-        *temporal.ENTRIES,  # chickenpox, pedalme, wikimath
         *barbell.ENTRIES,  # barbell-{10,20,50}
         *range_tasks.ENTRIES,  # range-{power,shell,ball}-{line,grid,er,ba,sbm}-10
         *echo.ENTRIES,  # echo-{sssp,ecc,diam}
         *ising.ENTRIES,  # ising-{16,32}-{easy,hard}
-        *large_graphs.ENTRIES,  # city-{paris,shanghai,la,london}, the sets of GraphLand
     )
+} | {
+    name: replace(entry, loader=_LOADERS.get(name) or _LOADERS[entry.family])
+    for name, entry in published_entries().items()
 }
 """Name to entry; generated sets exist for every distance and size, listed or not."""
 

@@ -25,6 +25,7 @@ AVERAGE_PRECISION = Metric("average_precision", True)
 MAE = Metric("mae", False)
 MSE = Metric("mse", False)
 LOG10_MSE = Metric("log10_mse", False)
+METRICS = {m.name: m for m in (ACCURACY, ROC_AUC, AVERAGE_PRECISION, MAE, MSE, LOG10_MSE)}
 NO_FEATURES = FeatureEncoding("none", 0)
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 

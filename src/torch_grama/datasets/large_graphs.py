@@ -12,22 +12,13 @@ from torch import Tensor
 from torch_geometric.data import Data, InMemoryDataset, extract_zip
 
 from torch_grama.datasets.entry import (
-    ACCURACY,
-    AVERAGE_PRECISION,
-    MSE,
-    DataFile,
     Entry,
-    Published,
-    Source,
 )
 from torch_grama.datasets.errors import DatasetMissingError
 from torch_grama.datasets.raw_arrays import reading
 from torch_grama.datasets.splits import PARTS
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData
-
-_CITY = "https://github.com/LeonResearch/City-Networks/raw/refs/heads/main/data"
-_LAND = "https://zenodo.org/records/16895532/files"
 
 
 def load_city(entry: Entry, storage: Storage, *, augmented: bool = True) -> GraphTaskData:
@@ -93,87 +84,3 @@ def _task(entry: Entry, graph: Data, y: Tensor) -> GraphTaskData:
     fold = Fold(*(graph[f"{part}_mask"].bool() for part in PARTS))
     kept = Data(x=x, edge_index=graph["edge_index"], y=y)
     return entry.task([kept], [fold], FeatureEncoding("float", x.size(1)))
-
-
-def _city_entry(name: str, nodes: int, edges: int) -> Entry:
-    archive = DataFile(f"city-networks/{name}.tar.gz", (f"{_CITY}/{name}.tar.gz",))
-    return Entry(
-        name=f"city-{name}",
-        family="city",
-        summary=f"how far roads reach within 16 hops of each junction of {name.title()}",
-        level="node",
-        kind="classification",
-        metric=ACCURACY,
-        num_outputs=10,
-        loader=load_city,
-        published=Published(
-            num_graphs=1,
-            num_nodes=nodes,
-            num_edges=edges,
-            num_features=37,
-            split=(None, None, None),
-            edges="undirected",
-            source="Liang et al., 2025",
-        ),
-        sources=(Source("archive", (archive,)),),
-        disk_bytes=nodes * 700,
-        options={"augmented": (True, False)},
-        origin="https://github.com/LeonResearch/City-Networks",
-        licence="not stated; map data of OpenStreetMap: ODbL",
-        citation="Liang, Sáez de Ocáriz Borde, Sripathmanathan, Bronstein, Dong: Towards "
-        "Quantifying Long-Range Interactions in Graph Machine Learning, 2025",
-    )
-
-
-def _land_entry(name: str, nodes: int, edges: int, classes: int, summary: str) -> Entry:
-    archive = DataFile(f"graphland/{name}.zip", (f"{_LAND}/{name}.zip",))
-    directed = name.startswith(("pokec", "web", "city-roads"))
-    timed = not name.startswith("city") and name != "web-traffic"
-    return Entry(
-        name=name.lower(),
-        family="graphland",
-        summary=summary,
-        level="node",
-        kind="classification" if classes else "regression",
-        metric={0: MSE, 2: AVERAGE_PRECISION}.get(classes, ACCURACY),
-        num_outputs=classes or 1,
-        loader=load_land,
-        published=Published(
-            num_graphs=1,
-            num_nodes=nodes,
-            # edges of a directed graph are made undirected, so their published number says little
-            num_edges=None if directed else edges // 2,
-            split=(None, None, None),
-            edges="undirected",
-            source="Bazhenov et al., 2024",
-        ),
-        sources=(Source("archive", (archive,)),),
-        disk_bytes=nodes * 400 + edges * 32,
-        options={"split": ("RL", "RH", *(("TH",) if timed else ()))},
-        origin="https://github.com/yandex-research/graphland",
-        licence="as stated by Zenodo record 16895532",
-        citation="Bazhenov, Platonov, Prokhorenkova: GraphLand: Evaluating Graph Machine Learning "
-        "Models on Diverse Industrial Data, 2024",
-    )
-
-
-ENTRIES = (
-    _city_entry("paris", 114_127, 182_511),
-    _city_entry("shanghai", 183_917, 262_092),
-    _city_entry("la", 240_587, 341_523),
-    _city_entry("london", 568_795, 756_502),
-    _land_entry("hm-categories", 46_563, 21_461_990, 21, "the category of products"),
-    _land_entry("pokec-regions", 1_632_803, 30_622_564, 183, "where users of a network live"),
-    _land_entry("web-topics", 2_890_331, 12_895_369, 28, "the topic of web sites"),
-    _land_entry("tolokers-2", 11_758, 1_038_000, 2, "which crowd workers were banned?"),
-    _land_entry("city-reviews", 148_801, 2_330_830, 2, "which reviewers are fraudulent?"),
-    _land_entry("artnet-exp", 50_405, 560_696, 2, "which artists post explicit content?"),
-    _land_entry("web-fraud", 2_890_331, 12_895_369, 2, "which web sites are fraudulent?"),
-    _land_entry("hm-prices", 46_563, 21_461_990, 0, "the price of products"),
-    _land_entry("avazu-ctr", 76_269, 21_968_154, 0, "how often devices click on advertisements"),
-    _land_entry("city-roads-M", 57_073, 132_571, 0, "the speed on the roads of a city"),
-    _land_entry("city-roads-L", 142_257, 279_062, 0, "the speed on the roads of a large city"),
-    _land_entry("twitch-views", 168_114, 13_595_114, 0, "the views of channels"),
-    _land_entry("artnet-views", 50_405, 560_696, 0, "the views of artists"),
-    _land_entry("web-traffic", 2_890_331, 12_895_369, 0, "the visits of web sites"),
-)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
-from torch_grama.datasets.entry import ACCURACY, DataFile, Entry, Published, Source
+from torch_grama.datasets.entry import Entry, Source
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.raw_arrays import reading
 from torch_grama.datasets.splits import PARTS, consecutive_fold
@@ -22,9 +22,7 @@ from torch_grama.datasets.transforms import LocalDegreeProfile, apply_transforms
 
 TYPES = ("addisplay", "adware", "benign", "downloader", "trojan")
 _VERSION = 1
-_FOLDER = "malnet-tiny/raw"
 _HEADER_LINES = 5
-_SITE = "https://malnet.cc.gatech.edu"
 
 
 def load_malnet(entry: Entry, storage: Storage) -> GraphTaskData:
@@ -124,41 +122,3 @@ def _read_edges(content: bytes, where: str) -> NDArray[np.int32]:
         if pairs.shape[1] != 2 or pairs.min() < 0 or pairs.max() >= np.iinfo(np.int32).max:
             raise ValueError(f"{pairs.shape[1]} columns, numbers {pairs.min()} to {pairs.max()}")
         return pairs.astype(np.int32).T
-
-
-def _remote(place: str) -> DataFile:
-    return DataFile(f"{_FOLDER}/{PurePosixPath(place).name}", (f"{_SITE}/{place}",))
-
-
-_ARCHIVES = ("graph-data/malnet-graphs-tiny.tar.gz", "split-info/split_info_tiny.zip")
-_FOLDERS = ("malnet-graphs-tiny", "split_info_tiny/type")
-ENTRIES = (
-    Entry(
-        name="malnet-tiny",
-        family="malnet",
-        summary="type of a program from its function calls",
-        level="graph",
-        kind="classification",
-        metric=ACCURACY,
-        num_outputs=5,
-        loader=load_malnet,
-        published=Published(
-            num_graphs=5_000,
-            mean_nodes=1410.3,
-            mean_edges=2859.9,
-            num_features=5,
-            split=(3_500, 500, 1_000),
-            source="Freitas et al., 2021; averages as listed for GraphGPS",
-        ),
-        sources=(
-            Source("archive", tuple(_remote(place) for place in _ARCHIVES)),
-            Source("folder", tuple(DataFile(f"{_FOLDER}/{name}") for name in _FOLDERS)),
-        ),
-        disk_bytes=150_000_000,
-        class_names=TYPES,
-        origin="https://www.mal-net.org",
-        licence="CC BY",
-        citation="Freitas, Dong, Neil, Chau: A Large-Scale Database for Graph Representation "
-        "Learning, 2021",
-    ),
-)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
-from torch_grama.datasets.entry import ROC_AUC, DataFile, Entry, Published, Source
+from torch_grama.datasets.entry import Entry
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.raw_arrays import Array, read_table, reading
 from torch_grama.datasets.splits import check_fold, index_fold
@@ -136,7 +136,6 @@ _TABLES = {
     "raw/graph-label.csv.gz": 1,
     **{f"split/scaffold/{part}.csv.gz": 1 for part in _SPLIT_WORDS},
 }
-_SNAP = "https://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download"
 
 
 def load_molhiv(entry: Entry, storage: Storage) -> GraphTaskData:
@@ -178,36 +177,3 @@ def _pack(read: Callable[[str], bytes], where: Callable[[str], str]) -> CompactF
     return CompactFile(
         graphs, (check_fold(fold, len(graphs), where("split/scaffold/train.csv.gz")),)
     )
-
-
-ENTRIES = (
-    Entry(
-        name="ogbg-molhiv",
-        family="molecules",
-        summary="does a molecule inhibit HIV replication?",
-        level="graph",
-        kind="classification",
-        metric=ROC_AUC,
-        num_outputs=2,
-        loader=load_molhiv,
-        published=Published(
-            num_graphs=41_127,
-            num_nodes=1_049_163,
-            num_edges=2_259_376,
-            mean_nodes=25.5,
-            num_features=9,
-            split=(32_901, 4_113, 4_113),
-            source="Open Graph Benchmark",
-        ),
-        sources=(
-            Source("tables", tuple(DataFile(f"ogbg_molhiv/{name}") for name in _TABLES)),
-            Source("archive", (DataFile("ogbg_molhiv/hiv.zip", (f"{_SNAP}/hiv.zip",)),)),
-        ),
-        disk_bytes=4_600_000,
-        class_names=("inactive", "active"),
-        origin="https://ogb.stanford.edu/docs/graphprop/",
-        licence="MIT",
-        citation="Hu, Fey, Zitnik, Dong, Ren, Liu, Catasta, Leskovec: Open Graph Benchmark, 2020; "
-        "Wu et al.: MoleculeNet, 2018",
-    ),
-)

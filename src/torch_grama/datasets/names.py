@@ -8,9 +8,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from torch_grama.datasets.entry import DataFile, Entry, Published, Source
+from torch_grama.datasets.entry import METRICS, DataFile, Entry, Published, Source
 from torch_grama.datasets.errors import DatasetError, DatasetMissingError
-from torch_grama.datasets.task_data import GraphTaskData, Metric
+from torch_grama.datasets.task_data import GraphTaskData
 
 ALIASES = {
     "chickenpox-hungary": "chickenpox",
@@ -34,28 +34,34 @@ FORMS = (
 
 # Sets that exist for every distance, size or choice of labels, listed or not.
 _OPEN = ("transfer-", "property-", "barbell-", "range-", "echo-", "ising-")
-_TABLE = Path(__file__).with_name("catalogue.json")
+_TABLE = Path(__file__).with_name("generated.json")
+_PUBLISHED = Path(__file__).with_name("published.json")
+_TYPES = {"int": int, "float": float}
+
+
+@functools.cache
+def published_entries() -> dict[str, Entry]:
+    r"""Returns the sets that others published, from ``published.json``, where the facts of a family
+    stand once.
+    """
+    entries = {}
+    for group in json.loads(_PUBLISHED.read_text(encoding="utf-8")):
+        shared = group["shared"]
+        for own in group["sets"]:
+            numbers = shared.get("published", {}) | own.get("published", {})
+            entries[own["name"]] = _entry({**shared, **own, "published": numbers})
+    return entries
 
 
 @functools.cache
 def listed_entries() -> dict[str, Entry]:
-    r"""Returns the entries of the catalogue as a table beside it has them, without options.
+    r"""Returns the entries of the catalogue without loading what makes or reads them.
 
-    ``python tests/listed_tables.py`` writes the table; a test compares it with the catalogue.
+    Of generated sets a table beside the catalogue tells, without options; ``python
+    tests/listed_tables.py`` writes it, and a test compares it with the catalogue.
     """
-    entries = {}
-    for facts in json.loads(_TABLE.read_text(encoding="utf-8")):
-        sources = tuple(
-            Source(name, tuple(DataFile(**_tuples(file)) for file in files), tuple(modules))
-            for name, files, modules in (source.values() for source in facts.pop("sources"))
-        )
-        facts |= {
-            "metric": Metric(**facts["metric"]),
-            "published": Published(**_tuples(facts["published"])),
-        }
-        entry = Entry(**_tuples(facts), sources=sources, loader=_load)
-        entries[entry.name] = entry
-    return entries
+    rows = map(_entry, json.loads(_TABLE.read_text(encoding="utf-8")))
+    return {entry.name: entry for entry in rows} | published_entries()
 
 
 def canonical_name(name: str) -> str:
@@ -111,6 +117,31 @@ def _load(entry: Entry, *args: object, **options: object) -> GraphTaskData:
     from torch_grama.datasets.catalogue import find
 
     return find(entry.name).loader(find(entry.name), *args, **options)
+
+
+def _entry(facts: dict[str, Any]) -> Entry:
+    sources = tuple(
+        Source(
+            source["name"],
+            tuple(DataFile(**_tuples(file)) for file in source["files"]),
+            tuple(source.get("modules", ())),
+        )
+        for source in facts.get("sources", ())
+    )
+    options = {
+        key: tuple(_TYPES.get(value, value) for value in values)
+        for key, values in facts.get("options", {}).items()
+    }
+    return Entry(
+        **_tuples(facts)
+        | {
+            "loader": _load,
+            "metric": METRICS[facts["metric"]],
+            "published": Published(**_tuples(facts["published"])),
+            "sources": sources,
+            "options": options,
+        }
+    )
 
 
 def _tuples(facts: dict[str, Any]) -> dict[str, Any]:

@@ -10,14 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
-from torch_grama.datasets.entry import (
-    ACCURACY,
-    AVERAGE_PRECISION,
-    LOG10_MSE,
-    MAE,
-    MSE,
-    ROC_AUC,
-)
+from torch_grama.datasets.entry import METRICS
 from torch_grama.datasets.splits import DEFAULT_FRACTIONS, Fractions, check_fractions
 from torch_grama.datasets.task_data import Level, Metric
 
@@ -140,7 +133,6 @@ def _read(value: object, kind: OptionKind) -> str | int | float | bool | None:
 
 OwnKind = Literal["classification", "multilabel", "regression"]
 
-METRICS = {m.name: m for m in (ACCURACY, ROC_AUC, AVERAGE_PRECISION, MAE, MSE, LOG10_MSE)}
 OPTION_KINDS: dict[str, OptionKind] = {
     **dict.fromkeys(("level", "kind", "metric", "id", "source", "target"), "word"),
     **dict.fromkeys(("missing", "decimal", "unseen"), "word"),

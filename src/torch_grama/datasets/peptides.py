@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
-from torch_grama.datasets.entry import AVERAGE_PRECISION, MAE, DataFile, Entry, Published, Source
+from torch_grama.datasets.entry import Entry, Source
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.molecules import ATOMS, BONDS, check_molecules, featurise, pack_bonds
 from torch_grama.datasets.raw_arrays import load_pickle, read_npz, read_tensors, reading
 from torch_grama.datasets.splits import PARTS, check_fold, consecutive_fold, index_fold
 from torch_grama.datasets.storage import Storage
-from torch_grama.datasets.task_data import Fold, GraphTaskData, Kind, Metric
+from torch_grama.datasets.task_data import Fold, GraphTaskData
 
 FUNCTIONS = (
     *("antifungal", "cell-cell communication", "anticancer", "drug delivery vehicle"),
@@ -30,33 +30,6 @@ STRUCTURES = (
     *("length_a", "length_b", "length_c", "Spherocity", "Plane_best_fit"),
 )
 _VERSION = 1
-_DROPBOX = "https://www.dropbox.com/s"
-_RDKIT = ("rdkit", "ogb")
-
-
-def _remote(path: str, key: str, md5: str | None = None, size: int | None = None) -> DataFile:
-    return DataFile(path, (f"{_DROPBOX}/{key}/{Path(path).name}?dl=1",), md5, size)
-
-
-_FUNC, _STRUCT = "peptides-functional", "peptides-structural"
-_SPLIT = "splits_random_stratified_peptide"
-_SPLIT_FACTS = ("5a0114bdadc80b94fc7ae974f13ef061", 124_533)
-_FUNC_CSV = _remote(
-    f"{_FUNC}/raw/peptide_multi_class_dataset.csv.gz",
-    "ol2v01usvaxbsr8",
-    "701eb743e899f4d793f0e13c8fa5a1b4",
-    769_970,
-)
-_STRUCT_CSV = _remote(
-    f"{_STRUCT}/raw/peptide_structure_dataset.csv.gz",
-    "464u3303eu2u4zp",
-    "9786061a34298a0684150f2e4ff13f47",
-)
-_FUNC_SPLIT = _remote(f"{_FUNC}/{_SPLIT}.pickle", "j4zcnx2eipuo0xz", *_SPLIT_FACTS)
-_STRUCT_SPLIT = _remote(f"{_STRUCT}/{_SPLIT}_structure.pickle", "9dfifzft1hqgow6", *_SPLIT_FACTS)
-_FUNC_GRAPHS = DataFile(f"{_FUNC}/peptides_func_graphs.npz")
-_FUNC_ARCHIVE = _remote(f"{_FUNC}/raw/peptidesfunc.zip", "ycsq37q8sxs1ou8")
-_STRUCT_ARCHIVE = _remote(f"{_STRUCT}/raw/peptidesstruct.zip", "zgv4z8fcpmknhs8")
 
 
 def load_peptides(entry: Entry, storage: Storage) -> GraphTaskData:
@@ -170,63 +143,3 @@ def _from_archive(path: Path) -> CompactFile:
         if not np.array_equal(attr[::2], attr[1::2]):
             raise ValueError("bonds whose two directions differ in their features")
         return CompactFile(packed, (consecutive_fold(counts),))
-
-
-def _entry(
-    word: str,
-    summary: str,
-    kind: Kind,
-    metric: Metric,
-    class_names: tuple[str, ...],
-    disk_bytes: int,
-    sources: tuple[Source, ...],
-) -> Entry:
-    return Entry(
-        name=f"peptides-{word}",
-        family="lrgb",
-        summary=summary,
-        level="graph",
-        kind=kind,
-        metric=metric,
-        num_outputs=len(class_names),
-        loader=load_peptides,
-        published=Published(
-            num_graphs=15_535,
-            num_nodes=2_344_859,
-            num_edges=4_773_974,
-            mean_nodes=150.94,
-            mean_edges=307.30,
-            mean_degree=2.04,
-            diameter=56.99,
-            num_features=9,
-            split=(10_873, 2_331, 2_331),
-            source="README of the Long Range Graph Benchmark; split file",
-        ),
-        sources=sources,
-        disk_bytes=disk_bytes,
-        parameter_budget=500_000,
-        class_names=class_names,
-        origin="https://github.com/vijaydwivedi75/lrgb",
-        licence="CC BY-NC 4.0",
-        citation="Dwivedi, Rampášek, Galkin, Parviz, Wolf, Luu, Beaini: Long Range Graph "
-        "Benchmark, 2022",
-    )
-
-
-_FUNC_SOURCES = (
-    Source("graphs", (_FUNC_GRAPHS, _FUNC_SPLIT)),
-    Source("csv", (_FUNC_CSV, _FUNC_SPLIT), _RDKIT),
-    Source("archive", (_FUNC_ARCHIVE,)),
-)
-_STRUCT_SOURCES = (
-    Source("graphs", (_STRUCT_CSV, _FUNC_SPLIT, _FUNC_CSV, _FUNC_GRAPHS)),
-    Source("csv", (_STRUCT_CSV, _STRUCT_SPLIT), _RDKIT),
-    Source("csv", (_STRUCT_CSV, _FUNC_SPLIT), _RDKIT),
-    Source("archive", (_STRUCT_ARCHIVE,)),
-)
-_ROLES = "ten functions of a peptide from its molecule"
-_SHAPE = "eleven properties of a peptide's shape from its molecule"
-ENTRIES = (
-    _entry("func", _ROLES, "multilabel", AVERAGE_PRECISION, FUNCTIONS, 8_300_000, _FUNC_SOURCES),
-    _entry("struct", _SHAPE, "regression", MAE, STRUCTURES, 9_800_000, _STRUCT_SOURCES),
-)

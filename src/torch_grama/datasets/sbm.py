@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from torch_grama.datasets.compact import CompactFile, CompactGraphs, column, narrow
-from torch_grama.datasets.entry import ACCURACY, Entry, Published
+from torch_grama.datasets.entry import Entry
 from torch_grama.datasets.raw_arrays import Array
 from torch_grama.datasets.splits import consecutive_fold
 from torch_grama.datasets.storage import Report, Storage
@@ -165,51 +165,3 @@ def _pack(graphs: Iterator[_Graph], total: int, report: Report | None) -> Compac
             "y": column("node", np.concatenate(y)),
         },
     )
-
-
-def _entry(
-    word: str,
-    summary: str,
-    counts: tuple[int, int, int],
-    mean_nodes: float,
-    mean_edges: float,
-    classes: int,
-    disk_bytes: int,
-    class_names: tuple[str, ...] = (),
-) -> Entry:
-    return Entry(
-        name=f"sbm-{word}",
-        family="sbm",
-        summary=summary,
-        level="node",
-        kind="classification",
-        metric=ACCURACY,
-        num_outputs=classes,
-        loader=load_sbm,
-        published=Published(
-            num_graphs=sum(counts),
-            mean_nodes=mean_nodes,
-            mean_edges=mean_edges,
-            num_features=1,
-            split=counts,
-            exact=False,
-            source=f"the official {word.upper()}, of which this is another draw",
-        ),
-        disk_bytes=disk_bytes,
-        options={"seed": (SEED, int)},
-        parameter_budget=500_000,
-        class_names=class_names,
-        origin="generated",
-        licence="none needed: generated",
-        citation="Dwivedi, Joshi, Luu, Laurent, Bengio, Bresson: Benchmarking Graph Neural "
-        "Networks, 2020",
-    )
-
-
-_PATTERN = "find the nodes of a planted pattern among communities"
-_CLUSTER = "find six communities from one known node each"
-_KINDS = ("community", "pattern")
-ENTRIES = (
-    _entry("pattern", _PATTERN, PATTERN_COUNTS, 118.9, 6098.9, 2, 45_600_000, _KINDS),
-    _entry("cluster", _CLUSTER, CLUSTER_COUNTS, 117.2, 4303.9, 6, 34_600_000),
-)

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from torch_grama.datasets.entry import MSE, DataFile, Entry, Published, Source
+from torch_grama.datasets.entry import Entry
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.raw_arrays import Array, read_json, reading
 from torch_grama.datasets.splits import consecutive_fold
@@ -19,10 +19,6 @@ from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 
 TRAIN_RATIO = 0.9
 VALIDATION_RATIO = 0.1
-_URL = (
-    "https://raw.githubusercontent.com/benedekrozemberczki/pytorch_geometric_temporal/master/"
-    "dataset"
-)
 
 
 def load_temporal(
@@ -126,60 +122,3 @@ _KEYS = {
     "pedalme": ("edges", "weights", "X"),
     "wikimath": ("edges", "weights", "time_periods"),
 }
-
-
-def _entry(
-    name: str,
-    summary: str,
-    file: str,
-    nodes: int,
-    edges: int | None,
-    steps: int,
-    test: int,
-    disk_bytes: int,
-) -> Entry:
-    lags, md5 = _LAGS[name], _MD5.get(file)
-    count = steps - lags
-    return Entry(
-        name=name,
-        family="temporal",
-        summary=summary,
-        level="node",
-        kind="forecast",
-        metric=MSE,
-        num_outputs=1,
-        loader=load_temporal,
-        published=Published(
-            num_graphs=count,
-            num_nodes=count * nodes,
-            num_edges=None if edges is None else count * edges,
-            num_features=1,
-            split=(None, None, test),
-            source="PyTorch Geometric Temporal; test part as in TDE-GNN",
-        ),
-        sources=(Source("json", (DataFile(f"temporal/{file}", (f"{_URL}/{file}",), md5),)),),
-        disk_bytes=disk_bytes,
-        options={
-            "lags": (lags, int),
-            "ratio": (TRAIN_RATIO, float),
-            "validation": (VALIDATION_RATIO, float),
-        },
-        origin="https://github.com/benedekrozemberczki/pytorch_geometric_temporal",
-        licence="MIT",
-        citation="Rozemberczki et al.: PyTorch Geometric Temporal, 2021",
-    )
-
-
-_CHICKENPOX = "weekly chickenpox cases in the counties of Hungary"
-_PEDALME = "weekly bicycle deliveries in London"
-_WIKIMATH = "daily visits of mathematics articles in Wikipedia"
-_MD5 = {
-    "chickenpox.json": "048e5cf791fa6cc0f7b05b6f4bf36ded",
-    "pedalme_london.json": "e8ebd77496583895db336299acbbb3d6",
-}
-# name, summary, file, nodes, edges, steps, steps of the test, bytes
-ENTRIES = (
-    _entry("chickenpox", _CHICKENPOX, "chickenpox.json", 20, 102, 521, 52, 220_340),
-    _entry("pedalme", _PEDALME, "pedalme_london.json", 15, 225, 35, 4, 17_156),
-    _entry("wikimath", _WIKIMATH, "wikivital_mathematics.json", 1_068, None, 731, 73, 4_300_000),
-)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
-from torch_grama.datasets.entry import MAE, DataFile, Entry, Published, Source
+from torch_grama.datasets.entry import Entry, Source
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.raw_arrays import load_pickle, read_npz, reading
 from torch_grama.datasets.splits import PARTS, consecutive_fold
@@ -22,18 +22,6 @@ NUM_ATOM_TYPES = 28
 NUM_BOND_TYPES = 4
 _VERSION = 1
 _COLUMNS = ("x", "num_nodes", "edge_index", "edge_attr", "num_edges", "y")
-_INDEX_URL = "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/master/data"
-_INDEX = tuple(
-    DataFile(f"zinc12k/{part}.index", (f"{_INDEX_URL}/molecules/{part}.index",), md5, size)
-    for part, md5, size in (
-        ("train", "01eed0544f469a524f17515b66c426e8", 65_110),
-        ("val", "61005d8762bdf35ce44ef7bbfdb88b91", 5_541),
-        ("test", "276bafce6cc83d11cc5c928cb9afded5", 4_782),
-    )
-)
-_ARCHIVE = DataFile(
-    "zinc12k/molecules.zip", ("https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1",)
-)
 
 
 def load_zinc(entry: Entry, storage: Storage) -> GraphTaskData:
@@ -114,35 +102,3 @@ def _graph(molecule: Mapping[str, Tensor]) -> Data:
         edge_attr=bonds[edge_index[0], edge_index[1]].reshape(-1, 1),
         y=molecule["logP_SA_cycle_normalized"].float().reshape(1, 1),
     )
-
-
-ENTRIES = (
-    Entry(
-        name="zinc",
-        family="molecules",
-        summary="constrained solubility of 12,000 small molecules",
-        level="graph",
-        kind="regression",
-        metric=MAE,
-        num_outputs=1,
-        loader=load_zinc,
-        published=Published(
-            num_graphs=12_000,
-            mean_nodes=23.2,
-            mean_edges=49.8,
-            num_features=1,
-            split=(10_000, 1_000, 1_000),
-            source="Benchmarking Graph Neural Networks",
-        ),
-        sources=(
-            Source("archive", (_ARCHIVE, *_INDEX)),
-            Source("graphs", (DataFile("zinc12k/zinc12k_graphs.npz"),)),
-        ),
-        disk_bytes=367_000_000,
-        parameter_budget=500_000,
-        origin="https://github.com/graphdeeplearning/benchmarking-gnns",
-        licence="MIT (benchmark repository)",
-        citation="Dwivedi, Joshi, Luu, Laurent, Bengio, Bresson: Benchmarking Graph Neural "
-        "Networks, 2020; Irwin et al.: ZINC, 2012",
-    ),
-)
