@@ -112,7 +112,7 @@ def test_nested_and_dotted_settings_are_the_same(tmp_path):
         ("data: cora", "'data' to be a list"),
         ("repeat: folds", "'fold', 'seed'"),
         ("- 1", "to be a mapping"),
-        ("a: [", "cannot be read"),
+        ("a: [", "line 1 is no valid YAML"),
     ],
 )
 def test_mistakes_are_named(tmp_path, text, message):

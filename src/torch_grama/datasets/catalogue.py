@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,7 +38,7 @@ from torch_grama.datasets.storage import Report, Storage
 from torch_grama.datasets.task_data import GraphTaskData, TableForm
 from torch_grama.datasets.transforms import Transform, apply_transforms
 
-_LOADERS = {
+_LOADERS: dict[str, Callable[..., GraphTaskData]] = {
     "citation": citation.load_citation,
     "city": large_graphs.load_city,
     "graphland": large_graphs.load_land,

@@ -123,9 +123,14 @@ def read_file(path: str | Path) -> dict[str, object]:
 def read_sections(path: str | Path) -> dict[str, object]:
     r"""Reads a YAML file of settings as it stands."""
     try:
-        return read_yaml(Path(path))
+        content = read_yaml(Path(path))
     except YamlFileError as error:
         raise ConfigError(str(error)) from error
+    if not isinstance(content, dict | None):
+        raise ConfigError(
+            f"'{path}' holds no settings: write sections such as 'data:' and 'model:'"
+        )
+    return content or {}
 
 
 def flatten(content: Mapping[str, object]) -> dict[str, object]:

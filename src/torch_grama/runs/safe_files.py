@@ -86,10 +86,10 @@ class YamlFileError(ValueError):
     r"""A YAML file that cannot be used; the message names it and says why."""
 
 
-def read_yaml(path: Path, *, aliases: bool = False) -> dict[str, object]:
-    r"""Reads a YAML file of sections as it stands; raises a :class:`YamlFileError`."""
+def read_yaml(path: Path, *, aliases: bool = False) -> object:
+    r"""Reads a YAML file; raises a :class:`YamlFileError`."""
     try:
-        content = load_yaml(read_plain(path, LIMITS[CONFIG]).decode(), aliases=aliases)
+        return load_yaml(read_plain(path, LIMITS[CONFIG]).decode(), aliases=aliases)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise YamlFileError(f"'{path}' cannot be read ({reason}): give a YAML file") from error
@@ -105,11 +105,6 @@ def read_yaml(path: Path, *, aliases: bool = False) -> dict[str, object]:
         reason = " ".join(str(error).split()) if isinstance(error, ValueError) else "too deep"
         why = "" if line else f" ({clip(reason, 100)})"
         raise YamlFileError(f"'{path}'{line} is no valid YAML{why}: correct it") from error
-    if not isinstance(content, dict | None):
-        raise YamlFileError(
-            f"'{path}' holds no settings: write sections such as 'data:' and 'model:'"
-        )
-    return content or {}
 
 
 def to_yaml(content: Mapping[str, object]) -> str:
