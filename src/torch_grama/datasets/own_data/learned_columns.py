@@ -75,7 +75,7 @@ class ColumnLearner(ColumnReader):
             self._learn_words(found, name, cells, as_words)
             return
         column, numbers = read
-        gaps = int(np.isnan(numbers).sum())
+        gaps = np.count_nonzero(np.isnan(numbers))
         if gaps == len(numbers):
             self._decisions.add("Columns without any value were left out", name)
             return

@@ -218,13 +218,16 @@ class CsvTable(Table):
         """The numbers of those columns that have no words, and which columns have words."""
         lines = [row for row in block if isinstance(row, str)]
         if len(lines) == len(block):
+            lead = len(self._header) - len(positions)
+            # choosing among 60,000 columns takes its time; one empty cell alone would be skipped
+            is_tail = positions[0] == lead and len(positions) > 1
             with contextlib.suppress(ValueError):  # the fast way, for tables without gaps and words
                 return np.loadtxt(
-                    lines,
+                    [row.split(self._delimiter, lead)[-1] for row in lines] if is_tail else lines,
                     dtype=np.float32,
                     delimiter=self._delimiter,
                     comments=None,
-                    usecols=positions,
+                    usecols=None if is_tail else positions,
                     ndmin=2,
                 ), set()
         pick = itemgetter(*positions) if len(positions) > 1 else lambda row: (row[positions[0]],)
