@@ -107,8 +107,16 @@ def test_mistakes_are_named(run, tmp_path):
     with pytest.raises(RunError, match="holds a run: choose another folder"):
         export_run(run, "safetensors", run)
     export_run(run, "safetensors", tmp_path / "out")
-    (tmp_path / "out" / "model.safetensors").write_bytes(b"short")
-    with pytest.raises(RunError, match=r"cannot be loaded .* export the run again"):
+    weights = tmp_path / "out" / "model.safetensors"
+    whole = weights.read_bytes()
+    for damaged in (b"short", whole[:-1] + bytes([whole[-1] ^ 1])):
+        weights.write_bytes(damaged)
+        with pytest.raises(RunError, match=r"cannot be loaded .* export the run again"):
+            load_exported(tmp_path / "out")
+    weights.write_bytes(whole)
+    config = tmp_path / "out" / "config.yaml"
+    config.write_text(config.read_text().replace("act: relu", "act: tanh"))
+    with pytest.raises(RunError, match=r"were changed \(model.act from .relu"):
         load_exported(tmp_path / "out")
     (run / "checkpoints" / "best.ckpt").rename(tmp_path / "best.ckpt")
     try:

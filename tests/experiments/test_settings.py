@@ -168,6 +168,15 @@ def test_an_entry_joins_those_of_the_word():
     assert found["model.backbone_options"] == {"attention": "performer", "pre_norm": True}
 
 
+@pytest.mark.parametrize("name", ["seed", "model.dropout", "model.dropuot", "optimiser"])
+def test_an_empty_mapping_is_no_value(name):
+    section, _, last = name.rpartition(".")
+    content = {section: {last: {}}} if section else {last: {}}
+    with pytest.raises(ConfigError, match=f"'{name}'"):
+        check_settings(("the file", flatten(content)))
+    assert flatten({"model": {}, "schedule": {}}) == {}  # a section may say nothing
+
+
 def test_data_and_model_may_be_given_by_name_alone():
     assert check_settings(("there", flatten({"data": "cora", "model": "grama-gcn"}))) == {
         "data.name": "cora",

@@ -15,13 +15,13 @@ from torch.nn import Module
 from torch_grama.datasets.task_data import FeatureEncoding
 from torch_grama.experiments.catalogue import find_model
 from torch_grama.experiments.data_facts import DataFacts
-from torch_grama.experiments.finished_run import WEIGHTS, LoadedRun, load_exported_weights, load_run
+from torch_grama.experiments.finished_run import WEIGHTS, LoadedRun, load_run, pack_weights
 from torch_grama.experiments.models import count_parameters
-from torch_grama.experiments.run import build_task, load_config
 from torch_grama.nn.arguments import choose
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import CONFIG, FACTS, RunError
+from torch_grama.runs.words import format_count
 
 FORMATS = {
     "safetensors": "the weights, to be loaded into the same model",
@@ -60,20 +60,16 @@ def export_run(
     if (target / CONFIG).exists() and not (target / "README.md").exists():
         raise RunError(f"'{target}' holds a run: choose another folder with `--out`")
     target.mkdir(parents=True, exist_ok=True)
-    model = run.task.model
     if format == "safetensors":
-        from safetensors.torch import save
-
-        weights = {name: value.contiguous() for name, value in model.state_dict().items()}
         path = target / WEIGHTS
-        write_atomically(path, save(weights, metadata={"format": "pt"}))
+        write_atomically(path, pack_weights(run))
         for name in (CONFIG, FACTS):
             shutil.copyfile(run.folder.path / name, target / name)
         written = [path, target / CONFIG, target / FACTS]
     else:
         path = target / PROGRAM
         program = io.BytesIO()  # torch ends the process where a disk is full
-        torch.export.save(_trace(model, run.facts), program)
+        torch.export.save(_trace(run.task.model, run.facts), program)
         write_atomically(path, program.getvalue())
         shutil.copyfile(run.folder.path / FACTS, target / FACTS)
         written = [path, target / FACTS]
@@ -93,12 +89,9 @@ def load_exported(folder: str | Path) -> Module:
         edge_attr, batch, batch_size, pe)``.
 
     Raises:
-        RunError: Something is missing, or the weights belong to another model.
+        RunError: Something is missing or was changed, or the weights belong to another model.
     """
-    folder = Path(folder)
-    task = build_task(load_config(folder), DataFacts.load(folder / FACTS))
-    load_exported_weights(task, folder / WEIGHTS)
-    return task.model.eval()
+    return load_run(folder).task.model
 
 
 def example_inputs(facts: DataFacts) -> dict[str, Tensor]:
@@ -182,7 +175,10 @@ def _card(run: LoadedRun, format: str, file: str) -> str:
         result = Result.load(run.folder.result)
         test = "not read" if result.test is None else f"{result.test:.4f}"
         lines.append(f"- {result.metric}: validation {result.val:.4f}, test {test}")
-        lines.append(f"- seed {result.seed}, {result.epochs} epochs, best {result.best_epoch}")
+        lines.append(
+            f"- seed {result.seed}, {format_count(result.epochs, 'epoch')}, best "
+            f"{result.best_epoch}"
+        )
     call = ", ".join(f"{name}={name}" for name in example_inputs(facts))
     if format == "safetensors":
         code = [

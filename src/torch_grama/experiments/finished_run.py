@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from torch import Tensor
 
 from torch_grama.datasets.storage import Report
 from torch_grama.experiments.config import RunConfig
@@ -45,31 +49,49 @@ def load_run(folder: str | Path) -> LoadedRun:
     config = load_config(folder)
     facts = DataFacts.load(run.facts)
     task = build_task(config, facts)
-    exported, origin = run.path / WEIGHTS, None
+    exported = run.path / WEIGHTS
     if exported.is_file() and not run.best.exists():
-        load_exported_weights(task, exported)
+        origin = _load_exported_weights(task, exported)
     else:
         weights, path = read_best(run)
         origin = weights.get(ORIGIN)
-        Origin(config.to_settings(), facts=facts.fingerprint()).follow(weights, run.path)
         load_weights(task, weights, path)
+    Origin(config.to_settings(), facts=facts.fingerprint()).follow({ORIGIN: origin}, run.path)
     task.eval()
     values = str(origin.get("values", "")) if isinstance(origin, dict) else ""
     return LoadedRun(run, config, facts, task, values)
 
 
-def load_exported_weights(task: GraphTask, path: Path) -> None:
-    r"""Loads weights that were exported as safetensors; raises a :class:`RunError` where they are
-    damaged or of another model.
-    """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+def pack_weights(run: LoadedRun) -> bytes:
+    r"""Writes the weights of a run as safetensors, with what they are made of and their hash."""
+    from safetensors.torch import save
+
+    weights = {name: value.contiguous() for name, value in run.task.model.state_dict().items()}
+    origin = Origin(run.config.to_settings(), run.values, run.facts.fingerprint())
+    told = json.dumps(origin.to_dict(), default=str)
+    return save(weights, {"format": "pt", ORIGIN: told, "sha256": _hash_weights(weights)})
+
+
+def _load_exported_weights(task: GraphTask, path: Path) -> object:
+    from safetensors import SafetensorError, safe_open
 
     try:
-        task.model.load_state_dict(load_file(path))
-    except (OSError, SafetensorError, RuntimeError) as error:
+        with safe_open(path, "pt") as file:
+            told = file.metadata() or {}
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if told.get("sha256", now := _hash_weights(weights)) != now:
+            raise ValueError("a number in it was changed")
+        task.model.load_state_dict(weights)
+        return json.loads(told.get(ORIGIN, "null"))
+    except (OSError, SafetensorError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise RunError(f"'{path}' cannot be loaded ({reason}): export the run again") from error
+
+
+def _hash_weights(weights: dict[str, Tensor]) -> str:
+    from safetensors.torch import save
+
+    return hashlib.sha256(save(weights)).hexdigest()
 
 
 def evaluate_run(

@@ -23,6 +23,7 @@ from torch_grama.training.trainer_settings import TrainerSettings
 
 ENVIRONMENT = "environment"
 """The section of a run's file that says where it ran; it configures nothing."""
+_SECTIONS = ("data", "model", "task", "optimizer", "schedule", "trainer")
 _SHORT = {"data": "data.name", "model": "model.name"}
 # Settings that are mappings; one entry is set as `--data.options.variant carry`.
 _MAPPINGS = ("data.options", "model.backbone_options")
@@ -140,7 +141,8 @@ def flatten(content: Mapping[str, object]) -> dict[str, object]:
         name = str(key)
         if name == ENVIRONMENT:
             continue
-        if isinstance(value, Mapping) and name not in _MAPPINGS:
+        is_section = bool(value) or name in _SECTIONS  # `{}` in the place of a value is none
+        if isinstance(value, Mapping) and name not in _MAPPINGS and is_section:
             settings |= flatten({f"{name}.{inner}": item for inner, item in value.items()})
         else:
             settings[_SHORT.get(name, name)] = value
@@ -204,7 +206,7 @@ def _unknown(
             f"Expected plain values (got '{name}', {source}): a configuration names no classes and "
             f"runs no code; choose a model by its word with 'model.name'"
         )
-    if name in {key.partition(".")[0] for key in known} - {"seed", "test"}:
+    if name in _SECTIONS:
         return ConfigError(
             f"Expected settings in the section '{name}' (got {value!r}, {source}): write "
             f"`{name}:` with lines such as `{next(key for key in known if key.startswith(name))}` "
