@@ -398,6 +398,15 @@ class SignalWhileSaving(pl.Callback):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
+@pytest.mark.parametrize("word", ["plain", "quiet"])
+def test_how_steps_are_run_is_not_said_by_every_quiet_run(tmp_path, monkeypatch, capsys, word):
+    monkeypatch.setitem(fit.__globals__, "_capture", lambda *parts: "steps are recorded")
+    data = graph_task()
+    module = GraphDataModule(data, 0, TrainerSettings(max_epochs=1, accelerator="cpu"))
+    fit(GraphTask.for_data(SmallNet(4, 2, "graph"), data), module, tmp_path, report=word)
+    assert ("steps are recorded" in capsys.readouterr().err) == (word == "plain")
+
+
 def test_signal_while_a_checkpoint_is_written(tmp_path):
     data = graph_task()
     task = GraphTask.for_data(SmallNet(4, 2, "graph"), data)

@@ -191,7 +191,7 @@ def fit(
         if found is None and fits_labels(task.model):
             _fit_labels(task, data_module, device)
         line = _capture(task, data_module, device)
-        if line is not None:
+        if line is not None and report != "quiet":  # nothing to act on, and said by every run
             reporter.note(line)
         ending = EpochEnd(
             files,
