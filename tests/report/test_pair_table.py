@@ -54,7 +54,7 @@ def test_what_was_not_run_says_so():
     pairs = {"cora": ("accuracy", [("gcn", "grama-gcn"), ("gps", "grama-gps")])}
     lines = pair_up(pairs, [_held("gcn", [0.5, 0.5]), _held("grama-gcn", [0.6, 0.7])])
     assert [line.verdict for line in lines] == ["win", "not run"]
-    assert summarize(lines) == "GRAMA: 1 won, 0 tied, 0 lost of 1 pairs; 1 not run."
+    assert summarize(lines) == "GRAMA: 1 won, 0 tied, 0 lost of 1 pair; 1 not run."
     for text in (to_text(lines), to_markdown(lines)):
         assert "not run" in text
         assert "+15.00 ± 5.00" in text

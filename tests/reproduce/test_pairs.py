@@ -214,7 +214,7 @@ def test_the_command_on_one_data_set(tmp_path, capsys):
     assert main([*command, "--runs", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "GRAMA: " in out
-    assert "of 1 pairs" in out
+    assert "of 1 pair." in out
     assert (tmp_path / "transfer-ring-3.png").is_file()
     assert main(["pairs", "--runs", str(tmp_path)]) == 2
     assert "--data" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from torch_grama.cli.parser import CommandParser, Commands
 from torch_grama.cli.screen import print_table
+from torch_grama.runs.words import format_count
 
 if TYPE_CHECKING:
     from torch_grama.datasets.entry import Entry
@@ -134,8 +135,7 @@ def _get(arguments: argparse.Namespace) -> int:
             place = "generated whenever asked for"
         else:
             place = f"in {storage.root if here is None else here[1][0].parent}"
-        count = len(task.graphs)
-        print(f"{entry.name}: {count:,} graph{'s' if count > 1 else ''}, {place}")
+        print(f"{entry.name}: {format_count(len(task.graphs), 'graph')}, {place}")
     return 0
 
 

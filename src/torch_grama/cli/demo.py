@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from torch_grama.cli.errors import raise_interrupts, say
 from torch_grama.cli.parser import Commands, whole_number
+from torch_grama.runs.words import format_count
 
 if TYPE_CHECKING:
     from torch_grama.report.error_table import DemoText, ErrorTable
@@ -116,7 +117,10 @@ def _train(runs: Sequence[PlannedRun], labels: dict[str, str], jobs: int) -> int
     from torch_grama.reproduce.run_many import run_in_processes, run_one_by_one
 
     missing = [run for run in runs if not run.is_finished]
-    print(f"{len(runs)} runs, {len(runs) - len(missing)} of them done", file=sys.stderr)
+    print(
+        f"{format_count(len(runs), 'run')}, {len(runs) - len(missing)} of them done",
+        file=sys.stderr,
+    )
     failures = []
     raise_interrupts()
     outcomes = run_in_processes(missing, jobs) if jobs > 1 else run_one_by_one(missing, "json")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from torch_grama.cli.errors import raise_interrupts, say
 from torch_grama.cli.parser import Commands, whole_number
 from torch_grama.cli.screen import output_width
+from torch_grama.runs.words import format_count
 
 if TYPE_CHECKING:
     from torch_grama.experiments.data_facts import DataFacts
@@ -239,7 +240,7 @@ def _run_missing(title: str, runs: Sequence[PlannedRun], arguments: argparse.Nam
         if not arguments.quiet:
             print(text, file=sys.stderr)
 
-    tell(f"{title}: {len(runs)} runs, {len(runs) - len(missing)} of them done")
+    tell(f"{title}: {format_count(len(runs), 'run')}, {len(runs) - len(missing)} of them done")
     failures = 0
     raise_interrupts()
     try:

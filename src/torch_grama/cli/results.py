@@ -15,7 +15,7 @@ import torch_grama
 from torch_grama.cli.parser import Commands
 from torch_grama.cli.reproduce import KEPT, RUNS, gather_numbers
 from torch_grama.cli.screen import output_width, print_table
-from torch_grama.runs.words import nearest_first
+from torch_grama.runs.words import format_count, nearest_first
 
 if TYPE_CHECKING:
     from torch_grama.report.held_results import HeldNumber
@@ -167,7 +167,7 @@ def _keep(runs: Path, results: Path) -> None:
         if config.is_file():
             shutil.copyfile(config, place.with_name("config.yaml"))
         count += 1
-    print(f"{count} results kept in {results}", file=sys.stderr)
+    print(f"{format_count(count, 'result')} kept in {results}", file=sys.stderr)
 
 
 def _renew(readme: Path, results: str | None) -> int:

@@ -10,6 +10,7 @@ from torch_grama.cli.errors import say
 from torch_grama.cli.parser import CommandParser, Commands
 from torch_grama.cli.screen import print_table
 from torch_grama.runs.run_folder import RunFolder
+from torch_grama.runs.words import format_count
 
 
 def add_to(commands: Commands) -> None:
@@ -125,8 +126,8 @@ def _predict(arguments: argparse.Namespace) -> int:
         )
     for warning in caught:
         say(f"warning: {warning.message}")
-    what = "graphs" if table.columns[0] == "graph" and "node" not in table.columns else "nodes"
-    print(f"{len(table.rows):,} {what} predicted: {arguments.out}")
+    what = "graph" if table.columns[0] == "graph" and "node" not in table.columns else "node"
+    print(f"{format_count(len(table.rows), what)} predicted: {arguments.out}")
     return 0
 
 

@@ -28,6 +28,7 @@ from torch_grama.experiments.config import ConfigError, DataConfig
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.run_folder import FACTS, LIMITS, RunError
 from torch_grama.runs.safe_files import read_plain
+from torch_grama.runs.words import format_count
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ def load_data(
     if config.fold >= count:
         raise ConfigError(
             f"Expected 'data.fold' to be {'0' if count == 1 else f'between 0 and {count - 1}'}: "
-            f"'{data.name}' has {count} fold{'s' if count > 1 else ''} (got {config.fold})"
+            f"'{data.name}' has {format_count(count, 'fold')} (got {config.fold})"
         )
     return data
 

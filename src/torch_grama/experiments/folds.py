@@ -16,6 +16,7 @@ from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.result import Result, deviation, to_json
 from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.runs.safe_files import read_plain
+from torch_grama.runs.words import format_count
 from torch_grama.training.progress import Reporter, ReportName
 
 FOLDS = "folds.json"
@@ -55,8 +56,8 @@ def parse_folds(text: str, available: int) -> list[int]:
     wrong = [fold for fold in folds if not 0 <= fold < available]
     if wrong or not folds:
         raise ConfigError(
-            f"Expected '--folds' between 0 and {available - 1}: the data has {available} "
-            f"fold{'s' if available > 1 else ''} (got '{text}')"
+            f"Expected '--folds' between 0 and {available - 1}: the data has "
+            f"{format_count(available, 'fold')} (got '{text}')"
         )
     return sorted(set(folds))
 

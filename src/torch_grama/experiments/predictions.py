@@ -23,6 +23,7 @@ from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.finished_run import LoadedRun, load_run
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.run_folder import RunError
+from torch_grama.runs.words import format_count
 from torch_grama.training import predict, prediction_loader
 from torch_grama.training.evaluate import choose_device
 
@@ -251,7 +252,7 @@ def _shape(facts: DataFacts, what: str) -> str:
     encoding = facts.node_encoding if what == "node" else facts.edge_encoding
     # a new set of categories may lack the largest one
     kind = encoding.kind
-    return f"{kind} in {encoding.num_columns} columns"
+    return f"{kind} in {format_count(encoding.num_columns, 'column')}"
 
 
 def _places(data: GraphTaskData, count: int) -> tuple[list[tuple[Cell, ...]], tuple[str, ...]]:

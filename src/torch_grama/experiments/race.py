@@ -23,7 +23,7 @@ from torch_grama.experiments.run import RunInterrupted, run_experiment
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.metrics_file import read_metrics
 from torch_grama.runs.run_folder import RunError, RunFolder
-from torch_grama.runs.words import format_seconds
+from torch_grama.runs.words import format_count, format_seconds
 from torch_grama.training import NonFiniteLossError
 
 MODELS = ("gcn", "tuned-gcn", "grama-gcn", "grama-gatedgcn", "grama-gps")
@@ -164,7 +164,10 @@ class _Race:
             first, later = groups[0], [one for group in groups[1:] for one in group]
             epochs = int(heat / sum(speeds.values()))
         epochs = max(1, min(epochs, _FIRST))
-        self.report(f"race, first heat: {len(first)} settings of {len(speeds)} models")
+        self.report(
+            f"race, first heat: {format_count(len(first), 'setting')} of "
+            f"{format_count(len(speeds), 'model')}"
+        )
         ranked = self._rank({one: self._score(one, epochs) for one in first})
         if not ranked:
             raise ConfigError(
@@ -186,10 +189,11 @@ class _Race:
         winner, *others = self._rank(scores) or ranked
         length = self._length(winner, speeds[winner.model])
         lines = [
-            f"race: {len(first) + len(later)} settings of {', '.join(speeds)}, judged by "
-            f"validation {self.metric.name} ({format_seconds(time.monotonic() - start)})"
+            f"race: {format_count(len(first) + len(later), 'setting')} of {', '.join(speeds)}, "
+            f"judged by validation {self.metric.name} ({format_seconds(time.monotonic() - start)})"
             + (f"; too slow for the time: {', '.join(slow)}" if slow else ""),
-            f"won: {winner}, {scores[winner]:.4f}; its training takes up to {length} epochs, about "
+            f"won: {winner}, {scores[winner]:.4f}; its training takes up to "
+            f"{format_count(length, 'epoch')}, about "
             f"{format_seconds(speeds[winner.model] * length)}",
             "behind: "
             + (

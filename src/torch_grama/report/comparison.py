@@ -9,6 +9,7 @@ from typing import Literal
 from torch_grama.report.held_results import HeldNumber, RunResult, explain_old
 from torch_grama.report.metric_scale import MetricScale, scale_of
 from torch_grama.report.paper_numbers import PaperNumber, read_paper_numbers
+from torch_grama.runs.words import format_count
 
 Side = Literal["ours", "paper"]
 BUDGETS = ("full", "short", "smoke")
@@ -69,7 +70,7 @@ class Cell:
         if not number.budget:
             return number.text
         count, wanted = len(number.runs), self.column.runs.get(number.budget, 0)
-        runs = f"{count} of {wanted} runs" if count < wanted else f"{count} run{'s' * (count != 1)}"
+        runs = f"{count} of {wanted} runs" if count < wanted else format_count(count, "run")
         return f"{number.text} ({runs}, {number.budget})"
 
     @property

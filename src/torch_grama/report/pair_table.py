@@ -13,7 +13,7 @@ from pathlib import Path
 
 from torch_grama.report.held_results import HeldNumber, RunResult
 from torch_grama.report.metric_scale import MetricScale, scale_of
-from torch_grama.runs.words import align
+from torch_grama.runs.words import align, format_count
 
 NOT_RUN = "not run"
 HEAD = (
@@ -125,7 +125,8 @@ def summarize(lines: Sequence[PairLine]) -> str:
     r"""Counts wins, ties and losses in one sentence."""
     verdicts = [line.verdict for line in lines]
     wins, ties, losses, rest = map(verdicts.count, ("win", "tie", "loss", NOT_RUN))
-    sentence = f"GRAMA: {wins} won, {ties} tied, {losses} lost of {len(verdicts) - rest} pairs"
+    pairs = format_count(len(verdicts) - rest, "pair")
+    sentence = f"GRAMA: {wins} won, {ties} tied, {losses} lost of {pairs}"
     return f"{sentence}; {rest} not run." if rest else f"{sentence}."
 
 

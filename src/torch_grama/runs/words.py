@@ -1,4 +1,4 @@
-"""Sizes and times as a person says them, texts of bounded length, and tables of texts."""
+"""Sizes, times and counts as a person says them, texts of bounded length, and tables of texts."""
 
 from __future__ import annotations
 
@@ -25,6 +25,21 @@ def format_seconds(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def format_count(number: float, one: str, many: str = "") -> str:
+    r"""A number of things, which are one thing where it is one.
+
+    Args:
+        number (float): The number.
+        one (str): The word for one of them.
+        many (str, optional): The word for several. (default: with an s)
+
+    Example:
+        >>> format_count(1, "graph"), format_count(2000, "graph"), format_count(0.5, "core")
+        ('1 graph', '2,000 graphs', '0.5 cores')
+    """
+    return f"{number:,.12g} {one if number == 1 else many or f'{one}s'}"
 
 
 def name_budget(word: str) -> str:

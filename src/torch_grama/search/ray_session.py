@@ -7,10 +7,12 @@ import logging
 import os
 import pickle
 import socket
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from torch_grama.runs.run_folder import RunError
+from torch_grama.runs.words import format_count
 
 T = TypeVar("T")
 Call = (
@@ -37,10 +39,18 @@ _LOCAL_ENVIRONMENT = {"RAY_gcs_rpc_server_reconnect_timeout_s": "10"}
 _OBJECT_STORE = 100_000_000
 """Bytes of shared memory, which Ray wants no less of: settings and numbers pass through it."""
 _PASSED_ON = ("GRAMA_DATA", "GRAMA_CACHE")
+_PATIENCE = 60.0
+"""Seconds in which a lost machine may come back."""
+_BETWEEN = 5.0
+"""Seconds between two looks at the machines."""
 
 
 class RayAddressError(RunError):
     r"""There is no cluster at an address."""
+
+
+class RayLostError(RunError):
+    r"""No machine of Ray is left on which something could run."""
 
 
 def count_cores() -> int:
@@ -84,10 +94,11 @@ def ray_session(address: str | None = None) -> Iterator[Mapping[str, float]]:
         check_address(address)
     try:
         ray.init(**options)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        if address is None:
-            raise
-        raise _no_cluster(address, error) from error
+    except Exception as error:  # Ray raises also the plainest of all
+        if address is not None:
+            raise _no_cluster(address, error) from error
+        reason = str(error).partition("\n")[0]
+        raise RunError(f"Ray could not be started here ({reason}): try again") from error
     try:
         yield ray.cluster_resources()
     finally:
@@ -128,6 +139,7 @@ def run_on_ray(
 
     Raises:
         ValueError: There is less than a call takes.
+        RayLostError: The machines that had it are gone.
     """
     with ray_session(address) as resources:
         import ray
@@ -137,16 +149,19 @@ def run_on_ray(
         task: Any = ray.remote(
             num_cpus=cpus_per_call, num_gpus=gpus_per_call, max_retries=retries, max_calls=0
         )(_call)
+        look = watch_machines(cpus_per_call, gpus_per_call)
         waiting = {task.remote(*call): place for place, call in enumerate(calls)}
         try:
             while waiting:
-                (done,), _ = ray.wait(list(waiting), num_returns=1)
-                place = waiting.pop(done)
-                try:
-                    value = ray.get(done)
-                except ray.exceptions.RayError as error:
-                    value = error
-                yield place, value
+                finished, _ = ray.wait(list(waiting), num_returns=1, timeout=_BETWEEN)
+                look()
+                for done in finished:
+                    place = waiting.pop(done)
+                    try:
+                        value = ray.get(done)
+                    except ray.exceptions.RayError as error:
+                        value = error
+                    yield place, value
         finally:
             for left in waiting:
                 ray.cancel(left, force=True)
@@ -174,6 +189,35 @@ def check_room(resources: Mapping[str, float], cpus: float, gpus: float) -> None
                 f"Expected at most {there:g} {option}, which is what there is (got {wanted:g} for "
                 f"one trial)"
             )
+
+
+def watch_machines(cpus: float, gpus: float) -> Callable[[], None]:
+    r"""Returns what is to be called again and again while something is waited for that takes so
+    many cores and GPUs; it raises a :class:`RayLostError` once no machine has had them for a
+    minute. Ray itself would wait without end for a machine that died.
+    """
+    import ray
+
+    seen = looked = time.monotonic()
+
+    def look() -> None:
+        nonlocal seen, looked
+        now = time.monotonic()
+        if now - looked < _BETWEEN:
+            return
+        looked = now
+        for machine in ray.nodes():
+            there = machine["Resources"] if machine["Alive"] else {}
+            if there.get("CPU", 0.0) >= cpus and there.get("GPU", 0.0) >= gpus and there:
+                seen = now
+        if now - seen > _PATIENCE:
+            raise RayLostError(
+                f"Ray has lost the machines: for {now - seen:.0f} seconds none had "
+                f"{format_count(cpus, 'core')} and {format_count(gpus, 'GPU')} for one trial: see "
+                f"to them, and give the same command again (a sweep goes on with `--resume`)"
+            )
+
+    return look
 
 
 def _no_cluster(address: str, error: Exception) -> RayAddressError:

@@ -14,6 +14,7 @@ from pathlib import Path
 from torch_grama.experiments.run import load_config
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.safe_files import to_yaml
+from torch_grama.runs.words import format_count
 from torch_grama.search.trial import TrialOutcome
 
 TRIALS = "trials"
@@ -122,8 +123,8 @@ def write_best(result: SweepResult) -> Path | None:
     config = dataclasses.replace(load_config(result.best_run), test=True)
     best = result.best
     about = (
-        f"# The best of {len(result.outcomes)} trials: validation {result.metric} "
-        f"{best.value:.6g}, mean of {len(best.results)} run{'s'[: len(best.results) > 1]}.\n"
+        f"# The best of {format_count(len(result.outcomes), 'trial')}: validation {result.metric} "
+        f"{best.value:.6g}, mean of {format_count(len(best.results), 'run')}.\n"
         f"# Train it with `grama train --config {BEST}`; other folds and seeds by `--data.fold` "
         f"and `--seed`.\n"
     )

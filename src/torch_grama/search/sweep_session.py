@@ -17,7 +17,8 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 
 from torch_grama.experiments.config import ConfigError
-from torch_grama.search.ray_session import check_room
+from torch_grama.runs.words import format_count
+from torch_grama.search.ray_session import check_room, watch_machines
 from torch_grama.search.search_settings import ResourceSettings, SchedulerSettings
 from torch_grama.search.space import Point
 from torch_grama.search.space_check import CheckedSpace
@@ -81,24 +82,31 @@ class SweepSession:
         raises where the sweep is to stop.
         """
         resources = self._resources(there)
+        look = watch_machines(resources.cpus_per_trial, resources.gpus_per_trial or 0.0)
+
+        def between() -> None:
+            obey()
+            look()
+
         missing = self.find_missing()
         done = sum(outcome.is_settled for outcome in self.outcomes.values())
         runs = f" of {len(self.runs)} runs" if len(self.runs) > 1 else ""
-        gpus = f" and {resources.gpus_per_trial:g} GPUs" if resources.gpus_per_trial else ""
+        wanted = resources.gpus_per_trial
+        gpus = f" and {format_count(wanted, 'GPU')}" if wanted else ""
         self.reporter.begin(
             done + missing,
             done,
-            f"{self.space.base['data.name']}: {missing} trials{runs}, searcher "
+            f"{self.space.base['data.name']}: {format_count(missing, 'trial')}{runs}, searcher "
             f"{self.space.searcher_name}, scheduler {self.space.scheduler.name}, "
-            f"{resources.cpus_per_trial:g} of {there.get('CPU', 0):g} cores{gpus} a trial, in "
-            f"{self.folder}",
+            f"{resources.cpus_per_trial:g} of {format_count(there.get('CPU', 0), 'core')}{gpus} "
+            f"a trial, in {self.folder}",
         )
         state = self.folder / _RAY_STATE
         while True:
             self._lost.clear()
             shutil.rmtree(state, ignore_errors=True)
             try:
-                self._build_tuner(resources, missing, state, obey).fit()
+                self._build_tuner(resources, missing, state, between).fit()
             finally:
                 shutil.rmtree(state, ignore_errors=True)
             # each round has counted a death of every trial in it, so that the rounds end

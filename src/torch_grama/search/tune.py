@@ -10,6 +10,7 @@ from torch_grama.experiments.run import RunInterrupted
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.runs.safe_files import to_yaml
+from torch_grama.runs.words import format_count
 from torch_grama.search.ray_session import (
     check_address,
     count_cores,
@@ -83,9 +84,9 @@ def run_sweep(
         check_address(address)
     elif space.resources.cpus_per_trial > count_cores():
         raise ConfigError(
-            f"Expected at most {count_cores()} cores a trial, which is what there is (got "
-            f"{space.resources.cpus_per_trial:g}): lower `--cpus-per-trial`, or join a cluster "
-            f"with `--ray-address`"
+            f"Expected at most {format_count(count_cores(), 'core')} a trial, which is what there "
+            f"is (got {space.resources.cpus_per_trial:g}): lower `--cpus-per-trial`, or join a "
+            f"cluster with `--ray-address`"
         )
     checked = check_space(space, data_report)
     if resume:

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_grama.datasets import CompactGraphs, GraphTaskData
 from torch_grama.datasets.raw_arrays import Array, fingerprint
 from torch_grama.runs.run_folder import RunError
-from torch_grama.runs.words import clip
+from torch_grama.runs.words import clip, format_count
 
 ORIGIN = "origin"
 """Where a checkpoint keeps it."""
@@ -60,7 +60,7 @@ class Origin:
                 )
         kept = before.get("changes")
         told = tuple(map(str, kept)) if isinstance(kept, list | tuple) else ()
-        here = tuple(f"{change} after {epochs} epochs" for change in changes)
+        here = tuple(f"{change} after {format_count(epochs, 'epoch')}" for change in changes)
         return replace(self, changes=told + here)
 
     def to_dict(self) -> dict[str, object]:

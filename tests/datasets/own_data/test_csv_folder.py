@@ -336,7 +336,7 @@ EDGE_FAULTS = {
     "dangling": (EDGES.replace("dan,eve", "dan,zoe").encode(), "line 5 names the node 'zoe'"),
     "dangling source": (EDGES.replace("cyd,dan", "zoe,dan").encode(), "line 4 names .*'zoe'"),
     "empty end": (EDGES.replace("cyd,dan", ",dan").encode(), "line 4 names the node ''"),
-    "ragged": (EDGES.replace("cyd,dan", "cyd").encode(), "line 4 has 1 cells where 2"),
+    "ragged": (EDGES.replace("cyd,dan", "cyd").encode(), "line 4 has 1 cell where 2 columns"),
     "column twice": (b"source,target,target\n", "the name 'target' twice"),
     "weight in words": (
         b"source,target,weight\nann,bob,heavy\nbob,cyd,light\n", "words in the column 'weight'"

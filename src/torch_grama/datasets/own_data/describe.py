@@ -16,6 +16,7 @@ from torch_grama.datasets.errors import escaped, shown
 from torch_grama.datasets.splits import PARTS
 from torch_grama.datasets.statistics import part_size
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData
+from torch_grama.runs.words import format_count
 
 _WIDTH = 100
 _SHOWN = 8
@@ -63,7 +64,7 @@ def describe(data: GraphTaskData) -> str:
 
 def _graphs_line(facts: _Survey) -> str:
     if len(facts.nodes) == 1:
-        return f"1 graph of {facts.nodes[0]:,} nodes"
+        return f"1 graph of {format_count(facts.nodes[0], 'node')}"
     return (
         f"{len(facts.nodes):,} graphs of {facts.nodes.min():,} to {facts.nodes.max():,} nodes "
         f"({facts.nodes.mean():.1f} on average, {facts.nodes.sum():,} in all)"
@@ -84,7 +85,7 @@ def _edges_line(facts: _Survey) -> str:
 def _features_line(encoding: FeatureEncoding, names: Sequence[str]) -> str:
     if encoding.kind == "none":
         return "none"
-    text = _count(encoding.num_columns, "column", "columns")
+    text = format_count(encoding.num_columns, "column")
     text += f" ({encoding.kind.replace('_', ' ')})"
     if encoding.sizes:
         text += f" of {_listed([str(size) for size in encoding.sizes])} values"
@@ -103,12 +104,14 @@ def _target_line(data: GraphTaskData, facts: _Survey) -> str:
     if data.kind == "classification" and not y.is_floating_point():
         known = y[y >= 0]
         counts = torch.bincount(known.flatten(), minlength=data.num_outputs).tolist()
-        return f"{data.num_outputs} classes: {_named(data, [f'{count:,}' for count in counts])}"
+        classes = format_count(data.num_outputs, "class", "classes")
+        return f"{classes}: {_named(data, [f'{count:,}' for count in counts])}"
     if data.kind == "multilabel":
         shares = y.double().nanmean(dim=0).flatten().tolist()
-        return f"{data.num_outputs} flags: {_named(data, [f'{share:.1%}' for share in shares])}"
+        flags = format_count(data.num_outputs, "flag")
+        return f"{flags}: {_named(data, [f'{share:.1%}' for share in shares])}"
     known = y.double()[torch.isfinite(y)]
-    quantities = _count(data.num_outputs, "quantity", "quantities")
+    quantities = format_count(data.num_outputs, "quantity", "quantities")
     if not known.numel():
         return quantities
     return f"{quantities}, {known.min():.4g} to {known.max():.4g}, mean {known.mean():.4g}"
@@ -138,10 +141,12 @@ def _warnings(data: GraphTaskData, facts: _Survey) -> list[str]:
         (facts.duplicates, "edge repeats", "edges repeat", "another one; each counts again."),
         (facts.isolated, "node has", "nodes have", "no neighbours."),
     )
-    found = [f"{_count(number, one, many)} {rest}" for number, one, many, rest in odd if number]
+    found = [
+        f"{format_count(number, one, many)} {rest}" for number, one, many, rest in odd if number
+    ]
     if facts.constant and int(facts.nodes.sum()) > 1:
         names = [data.feature_names[c] if data.feature_names else str(c) for c in facts.constant]
-        what = _count(len(names), "feature has", "features have")
+        what = format_count(len(names), "feature has", "features have")
         found.append(f"{what} the same value everywhere: {_listed(names)}.")
     return found + _label_warnings(data, facts)
 
@@ -152,11 +157,13 @@ def _label_warnings(data: GraphTaskData, facts: _Survey) -> list[str]:
     missing = torch.isnan(y) if y.is_floating_point() else y < 0
     unlabelled = missing.flatten(1).all(dim=1) if missing.dim() > 1 else missing
     if bool(unlabelled.any()):
-        what = _count(int(unlabelled.sum()), "item has", "items have")
+        what = format_count(int(unlabelled.sum()), "item has", "items have")
         found.append(f"{what} no label, of {len(missing):,}.")
     partly = int(missing[~unlabelled].sum())
     if partly:
-        found.append(f"{_count(partly, 'label is', 'labels are')} not known, in items with others.")
+        found.append(
+            f"{format_count(partly, 'label is', 'labels are')} not known, in items with others."
+        )
     if data.kind != "classification" or y.is_floating_point() or not data.folds:
         return found
     for name, part in zip(PARTS, data.folds[0].parts, strict=True):
@@ -168,10 +175,6 @@ def _label_warnings(data: GraphTaskData, facts: _Survey) -> list[str]:
             names = [data.class_names[c] if data.class_names else str(c) for c in absent]
             found.append(f"'{name}' of the first split has no item of class {_listed(names)}.")
     return found
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -22,6 +22,7 @@ from torch_grama.datasets.own_data.columns import (
 )
 from torch_grama.datasets.own_data.table_files import Cells
 from torch_grama.datasets.task_data import Column
+from torch_grama.runs.words import format_count
 
 
 def most_categories(rows: int) -> int:
@@ -111,11 +112,11 @@ class ColumnLearner(ColumnReader):
                 )
                 return
         self._check_gaps(name, [word == GAP for word in words])
-        without = f", and {gaps:,} cells without one" if gaps else ""
+        without = f", and {format_count(gaps, 'cell')} without one" if gaps else ""
         self._decisions.add(
             "Words became features of 0 and 1",
             name,
-            f"{len(values) - (gaps > 0)} words{without}",
+            f"{format_count(len(values) - (gaps > 0), 'word')}{without}",
             "`-o ignore=NAMES` leaves them out",
         )
         found.add(Column(name, "words", values=tuple(values)), one_hot(words, values))

@@ -19,6 +19,7 @@ from torch_grama.datasets.errors import DatasetError, shown
 from torch_grama.datasets.own_data.cells import MISSING
 from torch_grama.datasets.raw_arrays import check_size
 from torch_grama.runs.safe_files import read_plain
+from torch_grama.runs.words import format_count
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -207,9 +208,9 @@ class CsvTable(Table):
             count = cells.count(mark) + 1 if isinstance(cells, str) else len(cells)
             if count != width:
                 raise DatasetError(
-                    f"{self.where(self.num_rows + row)} has {count} cells where {width} columns "
-                    f"are named: complete the row, or put quotes around a cell with a separator "
-                    f"in it."
+                    f"{self.where(self.num_rows + row)} has {format_count(count, 'cell')} where "
+                    f"{format_count(width, 'column is', 'columns are')} named: complete the "
+                    f"row, or put quotes around a cell with a separator in it."
                 )
 
     def _numbers(
