@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from markdown_text import code, table
 from torch_grama.report.held_results import HeldNumber, explain_old, gather
+from torch_grama.report.pair_table import pair_up, to_markdown
 from torch_grama.report.paper_numbers import find_paper_number
-from torch_grama.reproduce.suite import RESULTS
+from torch_grama.report.readme_table import BUDGET, SUITE
+from torch_grama.reproduce.suite import RESULTS, find_configs, find_suite
 
 HEADER = ["Data", "Model", "Metric", "Validation", "Test", "Runs", "Paper", "Hardware"]
 
 
 def describe_results() -> str:
-    """Returns a table of all kept numbers of models, or a sentence where there are none."""
+    """Returns the table of matched pairs and one of all kept numbers."""
     held, faults = gather([RESULTS])
     if faults:
         raise ValueError(f"Expected readable files in 'results' (got: {faults[0]})")
     if not held:
         return "No results are kept yet.\n"
+    paired = [number for number in held if (number.suite, number.budget) == (SUITE, BUDGET)]
+    pairs = to_markdown(pair_up(find_suite(SUITE, find_configs(None)).pairs(), paired))
     text = table(HEADER, [describe(number) for number in held])
-    old = explain_old(held)
-    return f"{text}\n{old}\n" if old else text
+    return "\n".join(["## Matched pairs", "", pairs, "## All numbers", "", text, explain_old(held)])
 
 
 def describe(number: HeldNumber) -> list[str]:

@@ -112,6 +112,7 @@ def dense_gated(conv, x, edges, data):
         bottom = bottom.index_add(0, torch.tensor([target]), gate[None])
         rows.append(logit)
     node_norm, edge_norm = conv.node_norm, conv.edge_norm
+    bottom = bottom if conv.normalize_gates else torch.ones_like(x)
 
     def normalize(norm, state):
         if norm is None:
@@ -234,6 +235,7 @@ CASES = [
     (TunedGAT, dense_gat, {"edge_dim": EDGE_DIM, "residual": None}),
     (TunedGatedGCN, dense_gated, {"edge_dim": EDGE_DIM, "feed_forward": True}),
     (TunedGatedGCN, dense_gated, {"jumping": True, "residual": "linear"}),
+    (TunedGatedGCN, dense_gated, {"normalize_gates": False}),
     (TunedNeighborSum, dense_neighbor_sum, {"edge_dim": EDGE_DIM, "norm": "batch_norm"}),
     (TunedNeighborSum, dense_neighbor_sum, {"residual": "identity"}),
 ]

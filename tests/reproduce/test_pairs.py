@@ -97,6 +97,16 @@ def test_a_row_with_a_configuration_of_its_own_is_not_tuned(configs, tmp_path, r
     assert (chosen["optimizer.lr"], chosen["model.hidden_channels"]) == (0.5, 7)
 
 
+def test_what_the_file_states_for_a_cell_is_not_drawn(configs, tmp_path):
+    content = yaml.safe_load((configs / "two" / "suite.yaml").read_text())
+    stated = {"model.seq_len": 3, "optimizer.lr": 0.5}
+    content["rows"]["transfer-ring-3/grama-gcn"] = stated
+    (configs / "two" / "suite.yaml").write_text(yaml.safe_dump(content))
+    backbone, grama = match_rows(read_suite(configs / "two"), "smoke", tmp_path)[:2]
+    assert all(stated.items() <= settings.items() for settings in grama.candidates)
+    assert {settings["optimizer.lr"] for settings in backbone.candidates} <= {0.001, 0.01}
+
+
 def test_a_size_that_no_width_has_is_refused(configs, tmp_path):
     content = yaml.safe_load((configs / "two" / "suite.yaml").read_text())
     content["data"][0]["parameters"] = 7

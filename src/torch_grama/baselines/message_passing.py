@@ -315,11 +315,22 @@ class GatedGCN(LayerStack):
 
 
 def build_gated_conv(
-    in_channels: int, channels: int, is_last: bool, *, norm: str | None
+    in_channels: int,
+    channels: int,
+    is_last: bool,
+    *,
+    norm: str | None,
+    normalize_gates: bool = True,
 ) -> GatedGCNConv:
     r"""Returns a gated convolution; nobody reads the edges of the last."""
     state = "none" if is_last else "block"
-    return GatedGCNConv(channels, has_edge_attr=True, norm=norm, edge_state=state)
+    return GatedGCNConv(
+        channels,
+        has_edge_attr=True,
+        norm=norm,
+        normalize_gates=normalize_gates,
+        edge_state=state,
+    )
 
 
 class ARMA(LayerStack):

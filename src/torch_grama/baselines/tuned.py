@@ -260,6 +260,8 @@ class TunedGatedGCN(TunedStack):
 
     Args:
         norm (str, optional): ``"batch_norm"``, for nodes and edges, or :obj:`None`.
+        normalize_gates (bool, optional): Whether the gates of a node's edges add up to one; if
+            not, its messages are summed.
         pre_linear (bool, optional): Whether a linear map to the hidden width comes first; without,
             the features must have that width already.
         edge_dim (int, optional): Width of the edge attributes; without, every edge starts from one
@@ -285,8 +287,9 @@ class TunedGatedGCN(TunedStack):
         self,
         *sizes: int,
         norm: str | None = "batch_norm",
+        normalize_gates: bool = True,
         residual: str | None = "identity",
         **shared: Unpack[TunedOptions],
     ) -> None:
-        build_conv = partial(build_gated_conv, norm=norm)
+        build_conv = partial(build_gated_conv, norm=norm, normalize_gates=normalize_gates)
         super().__init__(*sizes, build_conv=build_conv, norm=norm, residual=residual, **shared)

@@ -352,11 +352,7 @@ def show_pairs(suite: Suite, arguments: argparse.Namespace) -> int:
     # the largest budget of which there is a number
     held = [number for number in held if number.suite == suite.name and number.budget in budgets]
     largest = max((budgets.index(number.budget) for number in held), default=0)
-    pairs = {
-        entry.label: (entry.metric, entry.pairs)
-        for entry in suite.columns(arguments.data)
-        if entry.pairs
-    }
+    pairs = suite.pairs(arguments.data)
     lines = pair_up(pairs, [number for number in held if number.budget == budgets[largest]])
     if arguments.models:
         lines = [line for line in lines if {line.backbone, line.grama} & set(arguments.models)]

@@ -38,7 +38,7 @@ def add_to(commands: Commands) -> None:
     add("--data", nargs="+", default=[], metavar="NAME", help="only these data sets")
     add("--model", nargs="+", default=[], metavar="NAME", help="only these models")
     add("--keep", action="store_true", help="save the results of finished runs")
-    add("--readme", type=Path, metavar="FILE", help="renew the table in this file")
+    add("--readme", type=Path, metavar="FILE", help="renew the table in this file, and its picture")
     parser.runs(_results, ValueError)
 
 
@@ -172,11 +172,17 @@ def _keep(runs: Path, results: Path) -> None:
 
 def _renew(readme: Path, results: str | None) -> int:
     from torch_grama.report.held_results import gather
-    from torch_grama.report.readme_table import renew_table
-    from torch_grama.reproduce.suite import find_results
+    from torch_grama.report.pair_table import draw_pairs, pair_up
+    from torch_grama.report.readme_table import BUDGET, SUITE, renew_table
+    from torch_grama.reproduce.suite import find_configs, find_results, find_suite
 
-    held, _ = gather([find_results(results)])
+    place = find_results(results)
+    held, _ = gather([place])
     text = readme.read_text(encoding="utf-8")
-    readme.write_text(renew_table(text, held), encoding="utf-8")
+    pairs = find_suite(SUITE, find_configs(None)).pairs()
+    readme.write_text(renew_table(text, held, pairs), encoding="utf-8")
+    lines = pair_up(pairs, [n for n in held if (n.suite, n.budget) == (SUITE, BUDGET)])
+    if any(line.runs for line in lines):
+        draw_pairs(lines, place / SUITE / "pairs.svg")
     print(f"the table in {readme} is up to date", file=sys.stderr)
     return 0

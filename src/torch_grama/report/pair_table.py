@@ -15,6 +15,8 @@ from torch_grama.report.held_results import HeldNumber, RunResult
 from torch_grama.report.metric_scale import MetricScale, scale_of
 from torch_grama.runs.words import align, format_count
 
+Pairs = Mapping[str, tuple[str, Sequence[tuple[str, str]]]]
+"""Label of a data set to its metric and its pairs of rows."""
 NOT_RUN = "not run"
 HEAD = (
     *("data", "backbone", "alone", "with GRAMA", "gain", "verdict", "runs"),
@@ -96,9 +98,7 @@ class PairLine:
         ]
 
 
-def pair_up(
-    pairs: Mapping[str, tuple[str, Sequence[tuple[str, str]]]], held: Iterable[HeldNumber]
-) -> list[PairLine]:
+def pair_up(pairs: Pairs, held: Iterable[HeldNumber]) -> list[PairLine]:
     r"""Sets the two sides of every pair beside each other.
 
     Args:
@@ -166,6 +166,7 @@ def draw_pairs(lines: Sequence[PairLine], path: Path) -> None:
         lines (sequence of PairLine): The pairs; those that were not run are left out.
         path (Path): The picture, PNG or SVG.
     """
+    import matplotlib as mpl
     from matplotlib.figure import Figure
 
     panels: dict[str, list[PairLine]] = {}
@@ -199,4 +200,7 @@ def draw_pairs(lines: Sequence[PairLine], path: Path) -> None:
     figure.legend(
         [first[name] for name in names], names, loc="outside lower center", ncols=4, frameon=False
     )
-    figure.savefig(path, dpi=150)
+    # text as text, and the same bytes from the same numbers
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "pairs"}):
+        metadata = {"Date": None} if path.suffix == ".svg" else {}
+        figure.savefig(path, dpi=150, metadata=metadata)

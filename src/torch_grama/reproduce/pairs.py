@@ -202,11 +202,13 @@ def match_rows(
             side = int(any(row == grama for _, grama in column.pairs))
             settings = {**resolve_row(suite, column, row, limits.changes), **column.sides[side]}
             points = draw_settings(column.tuning, side) if column.tuning else [{}]
+            # what the file states for a cell is not drawn
+            cell = suite.rows.get(f"{column.label}/{row}", {})
             if config_of(suite, column, row).is_file():
                 points = []
             candidates = [] if points else [keep_known(settings)]
             for point in [] if (place / BEST).is_file() else points:
-                tried = keep_known(settings | point)
+                tried = keep_known({**settings, **point, **cell})
                 facts = facts or DataFacts.of(_load(tried))
                 tried[WIDTH] = match_width(tried, column.parameters, facts)
                 candidates.append(tried)

@@ -153,6 +153,15 @@ class Suite:
         r"""Whether it compares backbones with GRAMA around them."""
         return any(entry.pairs for entry in self.data)
 
+    def pairs(self, data: Sequence[str] = ()) -> dict[str, tuple[str, tuple[tuple[str, str], ...]]]:
+        r"""Returns the metric and the pairs of rows of each column that has some.
+
+        Args:
+            data (sequence of str, optional): Labels of columns. (default: all)
+        """
+        columns = self.columns(data)
+        return {entry.label: (entry.metric, entry.pairs) for entry in columns if entry.pairs}
+
     def count_runs(self, entry: SuiteData) -> dict[str, int]:
         r"""Returns how many runs each budget asks for in a column."""
         owner = find_suite(entry.suite, self.folder.parent) if entry.suite else self
