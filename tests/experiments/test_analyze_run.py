@@ -80,7 +80,7 @@ def test_runs_on_other_data_are_not_compared(node_runs, tmp_path):
 def test_the_command_prints_what_matters(node_runs, capsys):
     assert main(["analyze", str(node_runs[0]), "--max-graphs", "1", "--samples", "2"]) == 0
     printed = capsys.readouterr()
-    assert "influence range of model" in printed.out
+    assert "influence range, model" in printed.out
     # one sentence on stability
     (sentence,) = [line for line in printed.out.splitlines() if "stable" in line]
     assert sentence.startswith(("States grow", "States stay bounded"))

@@ -28,8 +28,8 @@ def add_to(commands: Commands) -> None:
         "analyze",
         help="analyze the dynamics, range and errors of a run",
         description="Looks at the best weights of a run: coefficients, poles and stability of "
-        "every block, how far information travels (before training too, and how far the task "
-        "asks where that is known), whether states become alike, and where predictions are "
+        "every block, how far information travels (also before training, and how far the task "
+        "requires, where that is known), whether states become alike, and where predictions are "
         "wrong. Writes RUN/analysis.json, which `grama report` shows.",
         epilog=_EPILOG,
     )
@@ -43,9 +43,14 @@ def add_to(commands: Commands) -> None:
         metavar="RUN",
         help="other runs on the same data, such as the backbone alone",
     )
-    add("--split", choices=["train", "val", "test"], default="val", help="which part [val]")
+    add(
+        "--split",
+        choices=["train", "val", "test"],
+        default="val",
+        help="part of the data to use [val]",
+    )
     add("--max-graphs", type=int, metavar="N", help="graphs whose blocks are analysed [32]")
-    add("--samples", type=int, metavar="N", help="nodes of each graph that are differentiated")
+    add("--samples", type=int, metavar="N", help="nodes per graph whose influence is measured")
     add("--seed", type=int, default=0, metavar="N", help="seed of sampling [0]")
     add("--out", type=Path, metavar="FILE", help="where to write [RUN/analysis.json]")
     parser.runs(_analyze)
@@ -95,7 +100,7 @@ def _print(found: Analysis, path: Path) -> None:
     for name, influence in found.influence.items():
         error = influence.influence_range_error
         bounds = "" if error is None else f" ± {error:.2g}"
-        print(f"influence range of {name}  {influence.influence_range:.3g}{bounds} hops")
+        print(f"influence range, {name}  {influence.influence_range:.3g}{bounds} hops")
     for sentence in judge_stability(Record(asdict(found))):
         print(sentence)
     print(f"analysis  {path}")

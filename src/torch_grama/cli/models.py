@@ -21,12 +21,12 @@ def add_to(commands: Commands) -> None:
     models = commands.add_parser(
         "models",
         help="list the models: equation, reference, size, cost",
-        description="Lists every model that `grama train --model WORD` takes.",
+        description="Lists every model that `grama train --model NAME` takes.",
         epilog="examples:\n  grama models\n  grama models gcn grama --num-layers 16\n"
         "  grama models --json > models.json",
     )
     add = models.add_argument
-    add("names", nargs="*", metavar="WORD", help="show these in full")
+    add("names", nargs="*", metavar="NAME", help="show these in full")
     add("--hidden-channels", type=int, default=WIDTH, metavar="N", help=f"width [{WIDTH}]")
     add("--num-layers", type=int, default=DEPTH, metavar="N", help=f"depth [{DEPTH}]")
     models.add_json()
@@ -53,8 +53,8 @@ def _models(arguments: argparse.Namespace) -> int:
         _print_families(chosen)
         print(
             f"\nParameters at width {sizes[0]} and depth {sizes[1]}, 64 features, 10 outputs.\n"
-            "* departs from its paper, ! depends on the numbering of nodes; `grama models WORD` "
-            "says how, with\nreference and cost, and `grama train --model WORD --help-all` lists "
+            "* departs from its paper, ! depends on the numbering of nodes; `grama models NAME` "
+            "says how, with\nreference and cost, and `grama train --model NAME --help-all` lists "
             "its options."
         )
     return 0

@@ -25,6 +25,7 @@ def add_to(commands: Commands) -> None:
     parser = commands.add_parser(
         "pairs",
         help="see what GRAMA gains around a backbone on your data",
+        usage="grama pairs --data NAME_OR_PATH [options] [--SECTION.SETTING VALUE]",
         description="Trains a graph network alone, and with GRAMA around it: as many parameters, "
         "as many settings tried, the same epochs. Prints the gain with its standard error, and "
         "draws a picture. You can stop it at any time; run the same command to continue.",
@@ -35,7 +36,7 @@ def add_to(commands: Commands) -> None:
         "--backbones",
         nargs="+",
         default=[],
-        metavar="WORD",
+        metavar="NAME",
         help="gcn, gcn-root, gatedgcn, gin, gps, neighbor-sum [gcn gatedgcn, gps on small graphs]",
     )
     add(

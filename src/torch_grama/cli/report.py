@@ -13,7 +13,7 @@ examples:
   grama report runs/first
   grama report runs/first runs/second --out comparison.html --title "Two backbones"
 
-`grama analyze RUN` beforehand adds reach, dynamics and errors. The page needs no network and no
+Run `grama analyze RUN` first to add reach, dynamics and errors. The page needs no network and no
 other file.
 """
 
@@ -23,8 +23,8 @@ def add_to(commands: Commands) -> None:
     parser = commands.add_parser(
         "report",
         help="make one HTML page about one or several runs",
-        description="Makes one self-contained HTML page: learning curves, comparison with the "
-        "paper, how far information travels, stability, errors, settings.",
+        description="Makes one self-contained HTML page: learning curves, comparison with other "
+        "runs and published numbers, how far information travels, stability, errors, settings.",
         epilog=_EPILOG,
     )
     add = parser.add_argument

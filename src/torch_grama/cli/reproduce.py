@@ -43,15 +43,15 @@ def add_to(commands: Commands) -> None:
         "reproduce",
         help="run an experiment of the paper and print its table beside ours",
         description="Runs what is missing of an experiment of the paper, skips what is done, and "
-        "prints the paper's table with our numbers. It may be stopped at any moment; the same "
-        "command goes on.",
+        "prints the paper's table with our numbers. You can stop it at any time; run the "
+        "same command to continue.",
         epilog=_EPILOG,
     )
     add = parser.add_argument
     add("name", metavar="NAME", help="an experiment, or `list` to name them all")
     add("--models", nargs="+", default=[], metavar="ROW", help="only these rows")
     add("--data", nargs="+", default=[], metavar="DATA", help="only these columns")
-    add("--budget", metavar="WORD", help="smoke, short or full [smoke; the largest for --show]")
+    add("--budget", metavar="NAME", help="smoke, short or full [smoke; the largest for --show]")
     add(
         "--seeds",
         nargs="+",
@@ -74,7 +74,7 @@ def add_to(commands: Commands) -> None:
     add("--show", action="store_true", help="print the table and run nothing")
     add("--plan", action="store_true", help="list the runs and run nothing")
     add(
-        "--format", default="text", metavar="WORD", help="text, markdown, latex, csv or html [text]"
+        "--format", default="text", metavar="NAME", help="text, markdown, latex, csv or html [text]"
     )
     add("--jobs", type=whole_number(1), default=1, metavar="N", help="runs in parallel [1]")
     add("--ray", action="store_true", help="run on Ray on this machine")

@@ -22,7 +22,10 @@ def add_to(commands: Commands) -> None:
         "grama evaluate runs/first\n  grama evaluate runs/first --split val --json",
     )
     evaluate.add_argument(
-        "--split", choices=["train", "val", "test"], default="test", help="which part [test]"
+        "--split",
+        choices=["train", "val", "test"],
+        default="test",
+        help="part of the data to use [test]",
     )
     evaluate.add_json("print JSON")
     evaluate.runs(_evaluate)

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from torch_grama.runs.result import Result
 
 _EPILOG = """\
-common settings (all of them: grama train --help-all, for one model: --model WORD --help-all):
+common settings (all of them: grama train --help-all, for one model: --model NAME --help-all):
   --data NAME_OR_PATH        a name of `grama data list`, or your own files
-  --model WORD               a word of `grama models`; without one, a few models race on
+  --model NAME               a name from `grama models`; without one, a few models race on
                              validation data for a part of --time-budget, and the best is trained
-  --model.backbone WORD      gcn, gatedgcn, gin, gps or neighbor-sum
+  --model.backbone NAME      gcn, gatedgcn, gin, gps or neighbor-sum
   --model.backbone_options.KEY VALUE
                              an option of the backbone, such as pre_norm of gps
   --model.num_layers N       depth: how many hops information travels
@@ -60,7 +60,7 @@ def add_to(commands: Commands) -> None:
     train = commands.add_parser(
         "train",
         help="train a model on a data set or your own files, or resume a run",
-        usage="grama train --data NAME_OR_PATH [--model WORD] [options] [--SECTION.SETTING VALUE]"
+        usage="grama train --data NAME_OR_PATH [--model NAME] [options] [--SECTION.SETTING VALUE]"
         "\n       grama train --resume RUN [--trainer.max_epochs N]",
         description="Trains a model, keeps the weights of the best validation epoch, and evaluates "
         "them once on test.",

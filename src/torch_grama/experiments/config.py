@@ -32,7 +32,7 @@ class DataConfig:
     Attributes:
         name: A name that ``grama data list`` prints, or the path of your own files.
         fold: Which of the official train / validation / test divisions.
-        root: Folder for raw files and prepared forms.
+        root: Folder for downloaded and prepared data.
         rwse: Steps of the random-walk structural encoding; 0: none.
         lap_pe: Eigenvectors of the Laplacian positional encoding; 0: none.
         local_degrees: Append the degrees of each node and its neighbours to the features.
@@ -97,8 +97,8 @@ class TaskConfig:
     r"""What is minimised.
 
     Attributes:
-        loss: The loss; left out, the one that belongs to the task.
-        class_weights: What each class counts in the loss, or ``balanced`` for all the same.
+        loss: The loss; defaults to that of the task.
+        class_weights: Weight of each class in the loss; ``balanced``: all count the same.
     """
 
     loss: LossName | None = None

@@ -86,9 +86,9 @@ def build_grama(
         coefficient_channels: Width of queries and keys of selective coefficients.
         ar_order: Order of the autoregressive part (the length of the sequence).
         ma_order: Order of the moving average (the length of the sequence).
-        constraint: What coefficients are held to; l1 always satisfies the stability theorem.
+        constraint: How coefficients are normalised; l1 always satisfies the stability theorem.
         poles: Radius of the poles at the start.
-        coefficient_update: Whether coefficients are computed once a block or at every step.
+        coefficient_update: Whether coefficients are computed once per block or at every step.
         act: Activation, such as gelu, relu or elu.
         norm: Norm between blocks.
         dropout: Dropout after the embedding, between blocks, in the readout, and in attention.

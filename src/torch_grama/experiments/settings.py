@@ -54,7 +54,7 @@ def known_options(model: str = DEFAULT_MODEL) -> dict[str, Option]:
     sections = {
         "data": options_of(DataConfig),
         "model": {
-            "name": Option(str, DEFAULT_MODEL, "Word of the model."),
+            "name": Option(str, DEFAULT_MODEL, "Name of the model."),
             "hidden_channels": width,
             **of_model,
         },

@@ -23,7 +23,7 @@ from torch_grama.nn.engine.sequence import (
 KINDS = {
     "selective": "by attention over the sequence of each graph",
     "naive": "free parameters, the same for every graph",
-    "fixed": "as naive ones start, and never trained",
+    "fixed": "equal to the naive ones before training, and never trained",
 }
 UPDATES = {"block": "once per block", "step": "at every recurrence"}
 

@@ -175,7 +175,7 @@ def propose_folder(data: str, model: str, parent: str | Path = "runs") -> Path:
 
     Args:
         data (str): Name or path of the data set.
-        model (str): Word of the model.
+        model (str): Name of the model.
         parent (str or Path, optional): Where runs lie. (default: :obj:`"runs"`)
     """
     stem = Path(data).resolve().name if "/" in data or data in (".", "..") else Path(data).name

@@ -126,7 +126,8 @@ def run_on_ray(
     Args:
         calls (sequence of tuple): Function and arguments of each; a third entry holds arguments
             by name.
-        address (str, optional): Address of a cluster; left out, a local Ray is started and ended.
+        address (str, optional): Address of a cluster; if none is given, a local Ray is started
+            and ended.
             (default: :obj:`None`)
         cpus_per_call (float, optional): Cores that a call takes. (default: :obj:`1`)
         gpus_per_call (float, optional): GPUs that a call takes. (default: :obj:`0`)

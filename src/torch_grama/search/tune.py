@@ -63,7 +63,7 @@ def run_sweep(
             trials are left as they are, unfinished runs are resumed. (default: :obj:`False`)
         retry_failed (bool, optional): When resuming, run failed trials again.
             (default: :obj:`False`)
-        address (str, optional): Address of a Ray cluster; left out, a local Ray is started and
+        address (str, optional): Address of a Ray cluster; without one a local Ray is started and
             ended. (default: :obj:`None`)
         report (str or SweepReporter, optional): ``"auto"``, ``"rich"``, ``"plain"``, ``"quiet"``
             or something that is told. (default: :obj:`"auto"`)

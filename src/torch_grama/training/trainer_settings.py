@@ -56,7 +56,7 @@ class TrainerSettings:
             (default: :obj:`None`)
         num_workers (int, optional): Processes that prepare mini-batches of graphs.
             (default: :obj:`0`)
-        num_neighbors (tuple of int, optional): Neighbours drawn a node and hop for
+        num_neighbors (tuple of int, optional): Neighbours drawn per node and hop for
             ``"subgraphs"``; -1 for all. (default: :obj:`(10, 10)`)
         subgraph_sampler (str, optional): ``"auto"``, ``"torch"`` or ``"pyg"``.
             (default: :obj:`"auto"`)
