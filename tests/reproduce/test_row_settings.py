@@ -1,6 +1,6 @@
 import pytest
 
-from torch_grama.reproduce.row_settings import settings_of_row
+from torch_grama.reproduce.reproduction import settings_of_row
 
 WORDS = {"gcn", "gps", "grama", "grama-special", "gcn-width64"}
 

@@ -12,7 +12,7 @@ from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import DataFacts
 from torch_grama.experiments.settings import check_settings, read_file
 from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
-from torch_grama.reproduce.row_settings import settings_of_row
+from torch_grama.reproduce.reproduction import settings_of_row
 from torch_grama.reproduce.suite import CONFIGS, list_suites
 
 SUITES = list_suites(CONFIGS)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torch_grama.cli.parser import Commands
+from torch_grama.cli.screen import LoadingProgress
 from torch_grama.runs.run_folder import ANALYSIS, RunFolder
 
 if TYPE_CHECKING:
@@ -60,7 +61,6 @@ def _analyze(arguments: argparse.Namespace) -> int:
     for folder in (arguments.folder, *arguments.compare):
         RunFolder(folder).check()  # told before torch is loaded
     from torch_grama.analysis import AnalysisSettings
-    from torch_grama.cli.screen import LoadingProgress
     from torch_grama.experiments.analyze_run import analyze_run
     from torch_grama.experiments.config import ConfigError
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torch_grama.cli.parser import CommandParser, Commands
-from torch_grama.cli.screen import print_table
+from torch_grama.cli.screen import LoadingProgress, print_table
 from torch_grama.runs.words import format_count
 
 if TYPE_CHECKING:
@@ -115,12 +115,24 @@ def _list(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _load(arguments: argparse.Namespace) -> GraphTaskData:
+    from torch_grama.datasets.names import refuse_missing
+
+    refuse_missing(arguments.name)  # told before torch is loaded
+    from torch_grama.datasets.catalogue import load_with
+    from torch_grama.datasets.options import parse_options
+    from torch_grama.datasets.storage import Storage
+
+    with LoadingProgress() as progress:
+        storage = Storage(arguments.root, progress.report)
+        return load_with(arguments.name, storage, parse_options(arguments.option))
+
+
 def _get(arguments: argparse.Namespace) -> int:
     from torch_grama.datasets.names import refuse_missing
 
     for name in arguments.names:
         refuse_missing(name)
-    from torch_grama.cli.screen import LoadingProgress
     from torch_grama.datasets.catalogue import resolve
     from torch_grama.datasets.options import parse_options
     from torch_grama.datasets.storage import Storage
@@ -140,20 +152,12 @@ def _get(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from torch_grama.datasets.names import refuse_missing
-
-    refuse_missing(arguments.name)
-    from torch_grama.cli.screen import LoadingProgress
-    from torch_grama.datasets.catalogue import find, is_path, load_with
+    task = _load(arguments)
+    from torch_grama.datasets.catalogue import find, is_path
     from torch_grama.datasets.errors import escaped
-    from torch_grama.datasets.options import parse_options
     from torch_grama.datasets.picture import save_picture
     from torch_grama.datasets.statistics import compare
-    from torch_grama.datasets.storage import Storage
 
-    with LoadingProgress() as progress:
-        storage = Storage(arguments.root, progress.report)
-        task = load_with(arguments.name, storage, parse_options(arguments.option))
     published = None if is_path(arguments.name) else find(task.name).published
     rows = compare(task, published)
     picture: Path | None = None
@@ -197,18 +201,9 @@ def _check(arguments: argparse.Namespace) -> int:
 def _audit(arguments: argparse.Namespace) -> int:
     from dataclasses import asdict
 
-    from torch_grama.datasets.names import refuse_missing
-
-    refuse_missing(arguments.name)
-    from torch_grama.cli.screen import LoadingProgress
+    task = _load(arguments)
     from torch_grama.datasets.audit import audit
-    from torch_grama.datasets.catalogue import load_with
-    from torch_grama.datasets.options import parse_options
-    from torch_grama.datasets.storage import Storage
 
-    with LoadingProgress() as progress:
-        storage = Storage(arguments.root, progress.report)
-        task = load_with(arguments.name, storage, parse_options(arguments.option))
     found = audit(task, arguments.fold)
     if arguments.json:
         print(json.dumps({"name": task.name, "findings": list(map(asdict, found))}, indent=2))

@@ -368,7 +368,7 @@ def _check_rows(suite: Suite, models: Sequence[str], held: Sequence[HeldNumber])
     """Refuses rows that neither the paper nor a result has and that name no model."""
     from torch_grama.experiments.catalogue import MODELS
     from torch_grama.report.paper_numbers import read_paper_numbers
-    from torch_grama.reproduce.row_settings import settings_of_row
+    from torch_grama.reproduce.reproduction import settings_of_row
 
     there = {number.model for table in suite.tables for number in read_paper_numbers(table)}
     there |= {number.model for number in held}

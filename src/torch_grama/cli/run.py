@@ -8,7 +8,7 @@ from warnings import catch_warnings, simplefilter
 
 from torch_grama.cli.errors import say
 from torch_grama.cli.parser import CommandParser, Commands
-from torch_grama.cli.screen import print_table
+from torch_grama.cli.screen import LoadingProgress, print_json, print_table
 from torch_grama.runs.run_folder import RunFolder
 from torch_grama.runs.words import format_count
 
@@ -92,15 +92,12 @@ def _add(commands: Commands, name: str, summary: str, examples: str) -> CommandP
 
 def _evaluate(arguments: argparse.Namespace) -> int:
     RunFolder(arguments.folder).check()  # told before torch is loaded
-    from torch_grama.cli.screen import LoadingProgress
     from torch_grama.experiments.finished_run import evaluate_run
 
     with LoadingProgress(silent=arguments.json) as progress:
         values = evaluate_run(arguments.folder, arguments.split, progress.report)
     if arguments.json:
-        from torch_grama.runs.result import to_json
-
-        print(to_json({"run": str(arguments.folder), "split": arguments.split, **values}))
+        print_json({"run": str(arguments.folder), "split": arguments.split, **values})
     else:
         for name, value in values.items():
             print(f"{arguments.split} {name}  {value:.6g}")
@@ -113,7 +110,6 @@ def _predict(arguments: argparse.Namespace) -> int:
     RunFolder(arguments.folder).check()
     if arguments.data is not None:
         refuse_missing(arguments.data)
-    from torch_grama.cli.screen import LoadingProgress
     from torch_grama.datasets.options import parse_options
     from torch_grama.experiments.predictions import predict_run
 
@@ -135,13 +131,11 @@ def _predict(arguments: argparse.Namespace) -> int:
 
 
 def _info(arguments: argparse.Namespace) -> int:
-    from torch_grama.runs.description import describe_run
+    from torch_grama.runs.run_files import describe_run
 
     facts = describe_run(arguments.folder)
     if arguments.json:
-        from torch_grama.runs.result import to_json
-
-        print(to_json(facts, indent=2))
+        print_json(facts, 2)
         return 0
     facts.pop("config")
     facts.pop("versions", None)

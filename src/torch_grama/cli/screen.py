@@ -24,6 +24,13 @@ def print_table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> N
     print("\n".join(align(rows, right)))
 
 
+def print_json(value: object, indent: int | None = None) -> None:
+    r"""Prints plain data as JSON."""
+    from torch_grama.runs.result import to_json
+
+    print(to_json(value, indent))
+
+
 class LoadingProgress(Bars):
     r"""A bar for each thing that is done on a terminal; elsewhere one line."""
 

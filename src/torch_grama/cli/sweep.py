@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torch_grama.cli.errors import say
 from torch_grama.cli.parser import Commands
-from torch_grama.cli.screen import print_table
+from torch_grama.cli.screen import LoadingProgress, print_json, print_table
 
 if TYPE_CHECKING:
     from torch_grama.search.space import Space
@@ -79,7 +79,6 @@ def add_to(commands: Commands) -> None:
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
-    from torch_grama.cli.screen import LoadingProgress
     from torch_grama.runs.run_folder import RunError
     from torch_grama.search.tune import check_folder, run_sweep
 
@@ -144,9 +143,7 @@ def _print(arguments: argparse.Namespace, result: SweepResult) -> None:
     from torch_grama.search.sweep_result import BEST, TABLE
 
     if arguments.json:
-        from torch_grama.runs.result import to_json
-
-        print(to_json(result.to_dict()))
+        print_json(result.to_dict())
         return
     header, *rows = _rows(result)
     print_table([header, *rows[:MOST_ROWS]])

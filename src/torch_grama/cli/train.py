@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from torch_grama.cli.parser import Commands, duration
-from torch_grama.cli.screen import print_table
+from torch_grama.cli.screen import LoadingProgress, print_json, print_table
 
 if TYPE_CHECKING:
     from torch_grama.datasets.task_data import GraphTaskData
@@ -137,7 +137,6 @@ def _refuse_missing(arguments: argparse.Namespace) -> None:
 
 
 def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int:
-    from torch_grama.cli.screen import LoadingProgress
     from torch_grama.experiments.config import DataConfig
     from torch_grama.experiments.data_facts import DataFacts, load_data
     from torch_grama.experiments.defaults import resolve_config
@@ -217,7 +216,6 @@ def _run(
 
 
 def _resume(arguments: argparse.Namespace, given: Mapping[str, object]) -> int:
-    from torch_grama.cli.screen import LoadingProgress
     from torch_grama.experiments.config import ConfigError, DataConfig
     from torch_grama.experiments.data_facts import load_data
     from torch_grama.experiments.folds import is_folds_folder, resume_folds
@@ -280,9 +278,7 @@ def _print_result(arguments: argparse.Namespace, result: Result, folder: Path) -
 
     verdict = judge_run(read_run_files(folder, brief=True))
     if arguments.json:
-        from torch_grama.runs.result import to_json
-
-        print(to_json({**result.to_dict(), "run": str(folder), "verdict": verdict}))
+        print_json({**result.to_dict(), "run": str(folder), "verdict": verdict})
         return
     rows = [
         ("data", f"{result.data}, fold {result.fold}"),
@@ -301,9 +297,7 @@ def _print_result(arguments: argparse.Namespace, result: Result, folder: Path) -
 
 def _print_summary(arguments: argparse.Namespace, summary: Summary, folder: Path) -> None:
     if arguments.json:
-        from torch_grama.runs.result import to_json
-
-        print(to_json({**summary.to_dict(), "run": str(folder)}))
+        print_json({**summary.to_dict(), "run": str(folder)})
         return
     metric = summary.results[0].metric
     rows = []

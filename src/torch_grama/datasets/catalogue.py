@@ -8,18 +8,16 @@ from pathlib import Path
 
 from torch_grama.datasets import (
     barbell,
-    citation,
     echo,
     graph_property,
     graph_transfer,
-    heterophilous,
     ising,
-    large_graphs,
     malnet_tiny,
     molecules,
     peptides,
     range_tasks,
     sbm,
+    single_graphs,
     superpixels,
     temporal,
     zinc,
@@ -39,10 +37,10 @@ from torch_grama.datasets.task_data import GraphTaskData, TableForm
 from torch_grama.datasets.transforms import Transform, apply_transforms
 
 _LOADERS: dict[str, Callable[..., GraphTaskData]] = {
-    "citation": citation.load_citation,
-    "city": large_graphs.load_city,
-    "graphland": large_graphs.load_land,
-    "heterophilous": heterophilous.load_heterophilous,
+    "citation": single_graphs.load_citation,
+    "city": single_graphs.load_city,
+    "graphland": single_graphs.load_land,
+    "heterophilous": single_graphs.load_heterophilous,
     "lrgb": peptides.load_peptides,
     "malnet": malnet_tiny.load_malnet,
     "ogbg-molhiv": molecules.load_molhiv,

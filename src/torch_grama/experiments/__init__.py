@@ -15,8 +15,8 @@ from torch_grama.experiments.folds import resume_folds, run_folds
 from torch_grama.experiments.models import build_model, list_models
 from torch_grama.experiments.predictions import Predictions, predict_run
 from torch_grama.experiments.run import RunInterrupted, load_config, run_experiment
-from torch_grama.runs.description import describe_run
 from torch_grama.runs.result import Result
+from torch_grama.runs.run_files import describe_run
 from torch_grama.runs.run_folder import RunError
 
 __all__ = [

@@ -24,7 +24,7 @@ from torch_grama.datasets.storage import Report
 from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.finished_run import LoadedRun, load_run
 from torch_grama.experiments.run import build_task
-from torch_grama.runs.description import name_model
+from torch_grama.runs.run_files import name_model
 from torch_grama.runs.run_folder import ANALYSIS, RunError
 from torch_grama.training import GraphTask, predict
 from torch_grama.training.graph_batch import GraphBatch, batch_of_one, collect_positions

@@ -22,8 +22,8 @@ from torch_grama.experiments.models import count_parameters
 from torch_grama.experiments.settings import ENVIRONMENT, check_settings, flatten, read_sections
 from torch_grama.experiments.trivial_references import trivial_references
 from torch_grama.runs.atomic_file import write_atomically
-from torch_grama.runs.description import name_model
 from torch_grama.runs.result import Result
+from torch_grama.runs.run_files import name_model
 from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.runs.safe_files import to_yaml
 from torch_grama.training import (

@@ -1,0 +1,193 @@
+"""Tasks on the nodes of one published graph: citations, heterophilous graphs, cities, GraphLand."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data, InMemoryDataset, extract_zip
+from torch_geometric.io.planetoid import edge_index_from_dict
+from torch_geometric.transforms import NormalizeFeatures
+from torch_geometric.utils import to_undirected
+
+from torch_grama.datasets.entry import Entry
+from torch_grama.datasets.errors import DatasetError, DatasetMissingError
+from torch_grama.datasets.raw_arrays import CsrMatrix, load_pickle, read_npz, reading
+from torch_grama.datasets.splits import PARTS, mask_folds
+from torch_grama.datasets.storage import Storage
+from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData
+
+_PICKLES = ("x", "tx", "allx", "y", "ty", "ally", "graph")
+_PARTS = ("train_mask", "val_mask", "test_mask")
+_NUM_SPLITS = 10
+
+
+def load_citation(
+    entry: Entry,
+    storage: Storage,
+    *,
+    split: Literal["geom-gcn", "public"] = "geom-gcn",
+    normalize: bool = True,
+) -> GraphTaskData:
+    r"""Loads a citation graph.
+
+    Features are divided by their row's sum, as in Geom-GCN, unless ``normalize`` is
+    :obj:`False`. The split files are named 0.6/0.2 and hold 48 / 32 / 20 %; those of Cora leave
+    223 nodes in no part. ``split="public"`` gives the division of Planetoid.
+    """
+    _, paths = storage.obtain(entry)
+    pickles = dict(zip((*_PICKLES, "test.index"), paths, strict=False))
+    x, edge_index, y, public = _read_planetoid(pickles, entry.name)
+    graph = Data(x=x, edge_index=edge_index, y=y)
+    if normalize:
+        graph = NormalizeFeatures()(graph)
+    num_nodes = x.size(0)
+    if split == "public":
+        folds = [public]
+        notes: tuple[str, ...] = ()
+    else:
+        splits = [read_npz(path, _PARTS) for path in paths[-_NUM_SPLITS:]]
+        where = str(paths[-_NUM_SPLITS])
+        with reading(where, f"masks of {num_nodes} nodes"):
+            masks = [np.stack([arrays[part] for arrays in splits]) for part in _PARTS]
+        folds = mask_folds(masks, num_nodes, where)
+        notes = ("The split files named 0.6/0.2 hold 48 / 32 / 20 %.",)
+        if entry.name == "cora":
+            notes += ("223 nodes are in no part of any split.",)
+    return entry.task([graph], folds, FeatureEncoding("float", x.size(1)), notes=notes)
+
+
+def _read_planetoid(paths: dict[str, Path], name: str) -> tuple[Tensor, Tensor, Tensor, Fold]:
+    """Joins the eight files: known nodes first, test nodes at the places the index file names."""
+    items = {word: load_pickle(paths[word]) for word in _PICKLES}
+    with reading(paths["graph"].parent, f"a folder with the Planetoid files of {name}"):
+        dense = {word: _dense(items[word]) for word in _PICKLES[:-1]}
+        index = np.array([int(line) for line in paths["test.index"].read_text().split()])
+        known = len(dense["allx"])
+        # CiteSeer's index skips nodes without edges: they get zero features, and class 0.
+        total = int(index.max()) + 1
+        if index.min() < known or len(index) != len(dense["tx"]) or len(index) != len(dense["ty"]):
+            raise ValueError(f"a test index from {index.min()} for {known} known nodes")
+        x = np.zeros((total, dense["allx"].shape[1]), dtype=np.float32)
+        y = np.zeros((total, dense["ally"].shape[1]), dtype=np.float32)
+        x[:known], y[:known] = dense["allx"], dense["ally"]
+        x[index], y[index] = dense["tx"], dense["ty"]
+        links = items["graph"]
+        if not isinstance(links, dict):
+            raise TypeError(f"a {type(links).__name__} for the graph")
+        edge_index = edge_index_from_dict(links, num_nodes=total)
+        if int(edge_index.max()) >= total or int(edge_index.min()) < 0:
+            raise ValueError(f"an edge to node {int(edge_index.max())} of {total}")
+        masks = np.zeros((3, total), dtype=bool)
+        labelled = len(dense["y"])
+        masks[0, :labelled] = True
+        masks[1, labelled : labelled + 500] = True
+        masks[2, index] = True
+        fold = Fold(*(torch.from_numpy(mask) for mask in masks))
+        return torch.from_numpy(x), edge_index, torch.from_numpy(y.argmax(axis=1)), fold
+
+
+def _dense(item: object) -> np.ndarray:
+    if isinstance(item, CsrMatrix):
+        return np.asarray(item.toarray())
+    if isinstance(item, np.ndarray) and item.ndim == 2:
+        return item
+    raise TypeError(f"a {type(item).__name__} for a matrix")
+
+
+def load_heterophilous(entry: Entry, storage: Storage) -> GraphTaskData:
+    """Loads one of the five graphs; an edge is listed once and taken in both directions."""
+    _, (path,) = storage.obtain(entry)
+    masks = [f"{part}_masks" for part in PARTS]
+    arrays = read_npz(path, ("node_features", "node_labels", "edges", *masks))
+    with reading(path, "an .npz file of the heterophilous benchmark"):
+        x = torch.from_numpy(arrays["node_features"]).float()
+        y = torch.from_numpy(arrays["node_labels"]).long()
+        edges = torch.from_numpy(arrays["edges"]).long()
+        if x.dim() != 2 or y.shape != (len(x),) or edges.dim() != 2 or edges.size(1) != 2:
+            shapes = (tuple(array.shape) for array in (x, y, edges))
+            raise ValueError("features of shape {}, labels of {}, edges of {}".format(*shapes))
+        if not 0 <= int(edges.min()) <= int(edges.max()) < len(x):
+            raise ValueError(f"an edge to node {int(edges.max())} of {len(x)}")
+        folds = mask_folds([arrays[name] for name in masks], len(x), str(path))
+    if not bool(torch.isfinite(x).all()):
+        raise DatasetError(f"Expected finite features in '{path}' (got others); fetch it again")
+    if not 0 <= int(y.min()) <= int(y.max()) < entry.num_outputs:
+        raise DatasetError(
+            f"Expected labels from 0 to {entry.num_outputs - 1} in '{path}' (got {int(y.min())} "
+            f"to {int(y.max())}); fetch it again"
+        )
+    edge_index = to_undirected(edges.t().contiguous(), num_nodes=len(x))
+    graph = Data(x=x, edge_index=edge_index, y=y)
+    return entry.task([graph], folds, FeatureEncoding("float", x.size(1)))
+
+
+def load_city(entry: Entry, storage: Storage, *, augmented: bool = True) -> GraphTaskData:
+    r"""Loads a road network; ``augmented`` adds what is known of the roads to the junctions."""
+    name = entry.name.removeprefix("city-")
+    folder = storage.root / "city-networks" / ("augmented" if augmented else "plain")
+    graph = _read("CityNetwork", entry, storage, folder, name, augmented=augmented)
+    return _task(entry, graph, graph["y"].reshape(-1).long())
+
+
+def load_land(entry: Entry, storage: Storage, *, split: str = "RL") -> GraphTaskData:
+    r"""Loads a graph of GraphLand with one of its splits.
+
+    ``RL`` is random with 10 % for training, ``RH`` random with 50 %, ``TH`` by time with 50 %.
+    Features and targets are prepared as PyG does by default: the targets of a regression are
+    standardised by those of training, so that :math:`R^2` is about one less the squared error.
+    """
+    name = entry.sources[0].files[0].name.removesuffix(".zip")
+    graph = _read("GraphLandDataset", entry, storage, storage.root / "graphland", name, split=split)
+    y = graph["y"].reshape(-1)
+    if entry.kind == "regression":
+        return _task(entry, graph, y[:, None])
+    # a node without a label is in no part, but its class must be a whole number all the same
+    return _task(entry, graph, torch.where(y.isfinite(), y, 0.0).long())
+
+
+def _read(
+    reader: str, entry: Entry, storage: Storage, root: Path, name: str, **arguments: object
+) -> Data:
+    # Not above: it loads every data set of PyG.
+    found = getattr(importlib.import_module("torch_geometric.datasets"), reader, None)
+    if found is None:
+        raise DatasetMissingError(
+            f"'{entry.name}' is read by torch_geometric.datasets.{reader}, which the installed "
+            "torch_geometric lacks: run `pip install 'torch_geometric>=2.8'`."
+        )
+
+    def download(dataset: InMemoryDataset) -> None:
+        # by our own storage, which finds, checks and continues files
+        archive = storage.get(entry.sources[0].files[0], entry.name)
+        setattr(dataset, "download_path", str(archive))  # noqa: B010, CityNetwork reads it
+        if archive.suffix == ".zip":
+            extract_zip(str(archive), dataset.raw_dir)
+
+    if not (root / name / "processed").is_dir():
+        shutil.rmtree(root / name, ignore_errors=True)  # what an interrupted call has left
+    try:
+        with reading(root / name, f"the files of '{entry.name}' as {reader} reads them"):
+            dataset = type(reader, (found,), {"download": download})(str(root), name, **arguments)
+    except ImportError as error:
+        raise DatasetMissingError(
+            f"Reading '{entry.name}' takes {error.name}, which cannot be imported: run "
+            f"`pip install {(error.name or '').replace('sklearn', 'scikit-learn')}`."
+        ) from error
+    graph: Data = dataset[0]
+    return graph
+
+
+def _task(entry: Entry, graph: Data, y: Tensor) -> GraphTaskData:
+    x = graph["x"].float()
+    if entry.kind == "classification":
+        entry = replace(entry, num_outputs=int(y.max()) + 1)
+    fold = Fold(*(graph[f"{part}_mask"].bool() for part in PARTS))
+    kept = Data(x=x, edge_index=graph["edge_index"], y=y)
+    return entry.task([kept], [fold], FeatureEncoding("float", x.size(1)))
