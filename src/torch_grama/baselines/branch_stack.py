@@ -92,11 +92,6 @@ class BranchSum(Module):
     where :math:`\mathbf{u}_k` is what branch :math:`k` made of :math:`\mathbf{x}` and the hidden
     width is twice that of the states. A batch of a single node has no variance and is normalised
     with the running statistics.
-
-    Args:
-        channels (int): Width of the states.
-        num_branches (int): Number of branches.
-        dropout (float, optional): Dropout after each branch and linear map. (default: :obj:`0.0`)
     """
 
     def __init__(self, channels: int, num_branches: int, dropout: float = 0.0) -> None:
@@ -149,14 +144,8 @@ class LocalBranch(Module):
 
 
 class GatedGCNBranch(Module):
-    r"""A :class:`~torch_grama.nn.GatedGCNConv` with ReLU, which also updates the edge state.
-
-    Args:
-        channels (int): Width of the states.
-        has_edge_state (bool): Whether an edge state is given; if not, the layer starts one.
-        dropout (float): Dropout of the update of the edges.
-        is_last (bool, optional): Whether nobody will read the edge state, which then is not
-            updated. (default: :obj:`False`)
+    r"""A :class:`~torch_grama.nn.GatedGCNConv` with ReLU, which also updates the edge state; it
+    starts one where none is given, and leaves it where nobody will read it.
     """
 
     def __init__(

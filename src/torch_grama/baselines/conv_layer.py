@@ -122,12 +122,6 @@ class FeedForward(Module):
 
     with a hidden layer of twice the width, and dropout after each linear layer.
 
-    Args:
-        channels (int): Width of the states.
-        act (str or callable, optional): The activation. (default: :obj:`"relu"`)
-        norm (str or callable, optional): The norm, or :obj:`None`. (default: :obj:`None`)
-        dropout (float, optional): Dropout. (default: :obj:`0.0`)
-
     Shapes:
         - **input:** :math:`(N, F)`
         - **output:** :math:`(N, F)`
@@ -164,10 +158,6 @@ class EdgeAddition(Module):
         \mathbf{x}'_i = \mathrm{Conv}(\mathbf{X})_i + \sum_{j \to i} \mathbf{e}_{ij},
 
     or their mean.
-
-    Args:
-        conv (Module): The convolution.
-        reduce (str): ``"sum"`` or ``"mean"``.
 
     Shapes:
         - **input:** node states :math:`(N, F_{in})`, edges :math:`(2, E)`, edge states

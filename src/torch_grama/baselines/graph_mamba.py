@@ -149,11 +149,6 @@ class NodeScan(Module):
         \epsilon_{r,i} \in [0, 1),
 
     with one order (:math:`R = 1`) in training.
-
-    Args:
-        block (Module): The state-space model, from :math:`(B, T, F)` to the same.
-        key (callable): Gives the key to sort by from the batch and the noise.
-        num_orders (int): Number of orders :math:`R` to average at test time.
     """
 
     def __init__(

@@ -258,11 +258,7 @@ def _split_docstring(model: type[object]) -> tuple[str, dict[str, str], str]:
 
 
 def check_num_nodes(num_nodes: int, x: Tensor) -> None:
-    r"""Checks that a transductive model sees the graph it was built for.
-
-    Raises:
-        ValueError: If the number of nodes differs.
-    """
+    r"""Checks that a transductive model sees the graph it was built for."""
     if x.size(0) != num_nodes:
         raise ValueError(
             f"Expected the graph of num_nodes={num_nodes} nodes that the model was built for "

@@ -119,15 +119,12 @@ def _contains(sorted_keys: Tensor, keys: Tensor) -> Tensor:
 
 
 class RingMatrices:
-    r"""The pairs of nodes of a graph as one matrix for each distance.
+    r"""The pairs of nodes of a graph as one matrix for each distance, divided by the roots of the
+    sizes of the rings of both ends if asked for.
 
-    Args:
-        max_hops (int): The largest distance.
-        cached (bool): Whether to remember each graph that has been seen (see
-            :class:`~torch_grama.baselines.graph_memo.GraphMemo`). Without it, the rings are found
-            anew at every call, for the whole batch at once.
-        normalize (bool): Whether each ring is divided by the roots of the sizes of the rings of
-            both ends.
+    Cached, each graph that has been seen is remembered (see
+    :class:`~torch_grama.baselines.graph_memo.GraphMemo`); otherwise the rings are found anew at
+    every call, for the whole batch at once.
     """
 
     def __init__(self, max_hops: int, cached: bool, normalize: bool) -> None:

@@ -18,13 +18,7 @@ _MAX_LINE = 20_000
 
 
 class MetricsFile:
-    r"""Writes ``metrics.csv``, row by row.
-
-    Args:
-        path (Path): The file; an older one is replaced.
-        columns (sequence of str): Their names; the first is ``epoch``.
-        rows (iterable of sequence of float): Those that are known already.
-    """
+    r"""Writes ``metrics.csv`` anew, row by row; the first column is ``epoch``."""
 
     def __init__(
         self, path: Path, columns: Sequence[str], rows: Iterable[Sequence[float]] = ()

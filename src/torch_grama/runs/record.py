@@ -19,12 +19,8 @@ _MAX = 4096
 
 
 class Record:
-    r"""Reads a JSON object whose contents may have any form.
-
+    r"""Reads a JSON object whose contents may have any form; anything else counts as an empty one.
     Numbers are rounded to four digits within lists, which is more than a figure shows.
-
-    Args:
-        value (object): The object; anything else counts as an empty one.
     """
 
     def __init__(self, value: object = None) -> None:

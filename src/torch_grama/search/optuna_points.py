@@ -27,16 +27,10 @@ _MOST_TRIES = 50
 
 
 class OptunaPoints(Searcher):
-    r"""A searcher of Ray Tune that asks Optuna's tree-structured Parzen estimator.
+    r"""A searcher of Ray Tune that asks Optuna's tree-structured Parzen estimator. No point is
+    proposed twice.
 
-    No point is proposed twice. Trials of an earlier session are told to Optuna; unfinished ones
-    are proposed first.
-
-    Args:
-        space (Space): What is searched.
-        higher_is_better (bool): The direction in which the metric improves.
-        known (iterable of TrialOutcome, optional): Trials of an earlier session.
-            (default: none)
+    Trials of an earlier session are told to Optuna; unfinished ones are proposed first.
     """
 
     def __init__(

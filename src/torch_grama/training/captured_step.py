@@ -80,17 +80,8 @@ class CapturedTraining:
     r"""Training steps in CUDA graphs: making the batch, forward and backward pass, clipping,
     optimiser and sums of the loss are one replay.
 
-    Args:
-        task (GraphTask): Whose steps.
-        source (PlannedBatches, optional): Where batches come from; :obj:`None` for one batch that
-            never changes.
-        gradient_clip (float, optional): Largest norm of the gradient.
-        precision (str): ``"32"`` or ``"bf16"``.
-        device (torch.device): Where.
-        optimizer (Optimizer, optional): Built to be recorded. (default: that of the trainer)
-
-    Attributes:
-        num_eager: Steps whose batch fitted no bucket, which ran without a record.
+    Without a source there is one batch that never changes; :obj:`num_eager` counts the steps whose
+    batch fitted no bucket, which ran without a record.
     """
 
     def __init__(

@@ -11,14 +11,11 @@ from torch_grama.nn import Running
 
 
 class InputChecks(pl.Callback):
-    r"""Switches off a model's ``running.check_input`` for data that it has seen as a whole.
+    r"""Switches off ``running.check_input`` of a model's modules for data that they have seen as a
+    whole.
 
     Looking at values means to wait for the device, at the start of every step; the graphs of an
     epoch are those of the one before. Training and validation data are told apart.
-
-    Args:
-        model (Module): The model; those of its modules are meant whose ``running``, a
-            :class:`~torch_grama.nn.Running`, asks for checks.
     """
 
     def __init__(self, model: Module) -> None:

@@ -118,18 +118,7 @@ class BatchPlan:
 
 
 class GraphBatches:
-    r"""Mini-batches of graphs, which are read when the first batch is asked for, and once.
-
-    Args:
-        graphs (sequence of Data): The graphs.
-        numbers (Tensor): Those to take ``[G]``.
-        level (str): Whether nodes or graphs carry the target.
-        plan (BatchPlan): Which graphs come together, and when.
-        each_graph_counts (bool, optional): See
-            :class:`~torch_grama.training.packed_graphs.PackedGraphs`. (default: :obj:`False`)
-        targets (bool, optional): Whether there are targets. (default: :obj:`True`)
-        num_workers (int, optional): Processes that prepare batches. (default: :obj:`0`)
-    """
+    r"""Mini-batches of graphs, which are read when the first batch is asked for, and once."""
 
     def __init__(
         self,

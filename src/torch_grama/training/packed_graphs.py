@@ -43,22 +43,12 @@ class BatchSize:
 
 class PackedGraphs:
     r"""Graphs as a few long tensors, of which any choice becomes a batch without a loop over them.
+    They have the features of the first one.
 
     How many nodes, edges and targets each graph has stays on the CPU: the sizes of a batch are
     known before the device has done anything, so that a batch on CUDA costs one small copy that
-    nobody waits for.
-
-    Args:
-        graphs (iterable of Data): The graphs, read once and in order. They have the features of the
-            first one.
-        level (str): Whether nodes or graphs carry the target.
-        each_graph_counts (bool, optional): Whether every graph counts the same in a node task,
-            however many nodes it has; otherwise every node does. (default: :obj:`False`)
-        targets (bool, optional): Whether there are targets. (default: :obj:`True`)
-
-    Raises:
-        ValueError: If there is no graph.
-        KeyError: If a graph lacks a feature of the first one, or a target.
+    nobody waits for. With :obj:`each_graph_counts` every graph counts the same in a node task,
+    however many nodes it has; otherwise every node does.
     """
 
     def __init__(

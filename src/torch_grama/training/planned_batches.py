@@ -42,14 +42,9 @@ class PlannedBatch:
 
 
 class PlannedBatches:
-    r"""The batches of an epoch as a plan, and the fixed sizes that they take.
-
-    Args:
-        graphs (GraphBatches): Where the graphs come from.
-
-    Attributes:
-        buckets: The fixed sizes, smaller ones first. They depend on data, seed and batch size
-            alone, so that a run that is resumed has the same.
+    r"""The batches of an epoch as a plan, and the fixed sizes that they take: :obj:`buckets`,
+    smaller ones first. They depend on data, seed and batch size alone, so that a run that is
+    resumed has the same.
     """
 
     def __init__(self, graphs: GraphBatches) -> None:

@@ -14,13 +14,10 @@ _Handler = Callable[[int, FrameType | None], object] | int | None
 
 
 class SignalWatch:
-    r"""Notes SIGTERM and Ctrl-C instead of dying from them; a second one acts as usual.
+    r"""Notes SIGTERM and Ctrl-C instead of dying from them, and hands them on to child processes if
+    asked to; a second one acts as usual.
 
     Outside the main thread signals cannot be caught, and nothing is changed.
-
-    Args:
-        forward (bool, optional): Whether child processes get the signal too. (default:
-            :obj:`False`)
     """
 
     def __init__(self, forward: bool = False) -> None:

@@ -15,11 +15,8 @@ from torch_grama.training.loaders import BatchPlan, mix_seed
 
 
 class NeighborTable:
-    r"""The incoming edges of every node, one after another.
-
-    Args:
-        edge_index (Tensor): Edges ``[2, E]``; messages flow from the first row to the second.
-        num_nodes (int): Number of nodes.
+    r"""The incoming edges of every node, one after another; messages flow from the first row of
+    ``edge_index`` to the second.
     """
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
@@ -61,17 +58,10 @@ class NeighborTable:
 class SubgraphBatches:
     r"""Mini-batches of the surroundings of some nodes.
 
-    Hop by hop, neighbours of the nodes found last are drawn from their incoming edges; the batch
-    is the graph of the drawn edges, with the starting nodes first, which alone have targets.
-
-    Args:
-        data (Data): The large graph.
-        starts (Tensor): The nodes that have targets ``[T]``.
-        plan (BatchPlan): Which of them come together, and when.
-        num_neighbors (sequence of int): Neighbours drawn a node, hop by hop; -1 for all.
-        sampler (str, optional): ``"auto"``, ``"torch"`` or ``"pyg"``. (default: :obj:`"auto"`)
-        targets (bool, optional): Whether there are targets. (default: :obj:`True`)
-        fixed_epoch (int, optional): The epoch whose draw is used always. (default: :obj:`None`)
+    Hop by hop, neighbours of the nodes found last are drawn from their incoming edges,
+    :obj:`num_neighbors` a node or, with -1, all; the batch is the graph of the drawn edges, with
+    the starting nodes first, which alone have targets. With a :obj:`fixed_epoch` the draw is always
+    that of this epoch.
     """
 
     def __init__(
