@@ -24,7 +24,7 @@ from torch_grama.baselines.multi_hop import FSGNN, H2GCN, MixHop
 from torch_grama.baselines.nagphormer import NAGphormer
 from torch_grama.baselines.polynomial import GPRGNN, SGC, JacobiConv
 from torch_grama.baselines.san import SAN
-from torch_grama.baselines.selective_scan import selective_scan, selective_scan_reference
+from torch_grama.baselines.selective_scan import selective_scan
 from torch_grama.baselines.sonar import SONAR
 from torch_grama.baselines.temporal_gcn import A3TGCN, TGCN
 from torch_grama.baselines.tuned import (
@@ -93,5 +93,4 @@ __all__ = [
     "TunedNeighborSum",
     "TunedSAGE",
     "selective_scan",
-    "selective_scan_reference",
 ]

@@ -74,38 +74,6 @@ def selective_scan(
     return out.to(x.dtype) if skip is None else out.to(x.dtype) + skip * x
 
 
-def selective_scan_reference(
-    x: Tensor,
-    delta: Tensor,
-    decay: Tensor,
-    input_map: Tensor,
-    output_map: Tensor,
-    skip: Tensor | None = None,
-) -> Tensor:
-    r"""Runs the recurrence of :func:`selective_scan` step by step, as it is written.
-
-    Args:
-        x (Tensor): Input :math:`(B, T, F)`.
-        delta (Tensor): Step sizes :math:`(B, T, F)`.
-        decay (Tensor): The diagonal :math:`\mathbf{A}` :math:`(F, S)`.
-        input_map (Tensor): :math:`\mathbf{B}` :math:`(B, T, S)`.
-        output_map (Tensor): :math:`\mathbf{C}` :math:`(B, T, S)`.
-        skip (Tensor, optional): :math:`D` :math:`(F)`. (default: :obj:`None`)
-
-    Returns:
-        The output :math:`(B, T, F)`.
-    """
-    _check_shapes(x, delta, decay, input_map, output_map, skip)
-    state = x.new_zeros(x.size(0), x.size(2), decay.size(1))
-    outputs = []
-    for t in range(x.size(1)):
-        step = delta[:, t, :, None]
-        state = torch.exp(step * decay) * state + step * input_map[:, t, None] * x[:, t, :, None]
-        output = (state * output_map[:, t, None]).sum(dim=-1)
-        outputs.append(output if skip is None else output + skip * x[:, t])
-    return torch.stack(outputs, dim=1) if outputs else x
-
-
 class _SelectiveScan(torch.autograd.Function):
     """The scan without its skip, with a backward pass that makes the states again."""
 
