@@ -19,7 +19,9 @@ endef
 demo: $(if $(wildcard $(VENV)/.installed),$(VENV)/.installed,$(VENV)/.demo)
 	$(BIN)/grama demo
 
-test: lint types unit
+# Types are checked while the tests run, which often wait for processes of their own.
+test: lint
+	$(MAKE) --no-print-directory -j 2 types unit
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

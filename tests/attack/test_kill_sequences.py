@@ -36,7 +36,7 @@ def resume_until_done(case, folder, moments, send=signal.SIGKILL):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", list(CASES))
+@pytest.mark.parametrize("case", [case for case in CASES if case != "graphs-plateau"])
 def test_killed_run_resumes_to_the_same_bits(case, tmp_path, whole_runs):
     whole = whole_runs(case)
     draw = random.Random(case)
@@ -45,8 +45,9 @@ def test_killed_run_resumes_to_the_same_bits(case, tmp_path, whole_runs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("send", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("case", ["graphs-seldom", "nodes-plateau"])
+@pytest.mark.parametrize(
+    ("case", "send"), [("graphs-seldom", signal.SIGTERM), ("nodes-plateau", signal.SIGINT)]
+)
 def test_signal_saves_and_resumes_to_the_same_bits(case, send, tmp_path, whole_runs):
     whole = whole_runs(case)
     moment = whole["events"] // 3

@@ -194,35 +194,52 @@ def test_a_full_disk_is_one_sentence(start_grama, tmp_path):
     assert "could not be written" in err
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
-)
-def test_two_processes_lose_one_and_end_as_one_does(train, tmp_path, number):
-    write_graph_file(tmp_path / "graphs.jsonl")
-    # on CPUs each process norms its share of a batch: layer norm has no shares
-    words = [
-        "--data", str(tmp_path / "graphs.jsonl"), "--model", "grama-gcn", *SETTINGS,
-        "--trainer.max_epochs", "30", "--trainer.patience", "30", "--model.dropout", "0",
-        "--model.norm", "layer_norm", "--run",
-    ]  # fmt: skip
-    alone, pair = tmp_path / "alone", tmp_path / "pair"
-    finish(train(*words, str(alone)))
-    process = train(*words, str(pair), "--trainer.devices", "2")
+# on CPUs each process norms its share of a batch: layer norm has no shares
+PAIR = [
+    "--model", "grama-gcn", *SETTINGS, "--trainer.max_epochs", "30", "--trainer.patience", "30",
+    "--model.dropout", "0", "--model.norm", "layer_norm", "--run",
+]  # fmt: skip
+
+
+@pytest.fixture
+def pair(train, tmp_path):
+    """A run of two processes that has trained for an epoch, and its folder."""
+    data = write_graph_file(tmp_path / "graphs.jsonl")
+    words = ["--data", str(data), *PAIR, str(tmp_path / "pair"), "--trainer.devices", "2"]
+    process = train(*words)
     process.wait_until(lambda: "\nepoch 1/" in process.read()[1])
-    if number == signal.SIGKILL:
-        children = psutil.Process(process.pid).children()
-        [child for child in children if "spawn_main" in " ".join(child.cmdline())][-1].kill()
-    else:
-        process.send_signal(number)
-    _, said = process.communicate()
-    if number == signal.SIGKILL:
-        assert process.returncode == 1
-        assert "A training process ended from outside (SIGKILL)" in said
-        assert "resume the run" in said
-    else:
-        assert process.returncode == 143
-    assert "Traceback" not in said
-    finish(train("--resume", str(pair)))
-    one, two = (Result.load(run / "result.json") for run in (alone, pair))
+    return process, tmp_path / "pair"
+
+
+def assert_resumes_as_one(train, run):
+    """It ends as a process that trains alone does."""
+    finish(train("--resume", str(run)))
+    alone = run.with_name("alone")
+    finish(train("--data", str(run.with_name("graphs.jsonl")), *PAIR, str(alone)))
+    one, two = (Result.load(folder / "result.json") for folder in (alone, run))
     assert two.epochs == one.epochs == 30
     assert two.losses == pytest.approx(one.losses, rel=1e-3)
+
+
+@pytest.mark.parametrize("resumes", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_two_processes_lose_one(train, pair, resumes):
+    process, run = pair
+    children = psutil.Process(process.pid).children()
+    [child for child in children if "spawn_main" in " ".join(child.cmdline())][-1].kill()
+    _, said = process.communicate()
+    assert process.returncode == 1
+    assert "A training process ended from outside (SIGKILL)" in said
+    assert "resume the run" in said
+    assert "Traceback" not in said
+    if resumes:
+        assert_resumes_as_one(train, run)
+
+
+@pytest.mark.long
+def test_two_processes_are_asked_to_stop(train, pair):
+    process, run = pair
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate()
+    assert process.returncode == 143
+    assert "Traceback" not in said
+    assert_resumes_as_one(train, run)

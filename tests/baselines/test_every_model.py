@@ -50,9 +50,10 @@ WEIGHTED = words_of(
     "gps-gcn-performer nagphormer a3t-gcn t-gcn cpgnn digl digl-heat fagcn fsgnn gbk-gnn glognn "
     "mp-ssm sonar grit gpr-gnn jacobiconv mixhop resnet-adj resnet-sgc sgc sgc-1"
 )
-COMPILED = words_of("gcn gatedgcn swan gpr-gnn gbk-gnn h2gcn digl")
-# a minute each
-COMPILED_SLOWLY = words_of("co-gnn-mean transformer gt gps-mamba drew-gcn t-gcn")
+COMPILED = words_of("gcn gatedgcn gpr-gnn")
+COMPILED_SELDOM = words_of(
+    "swan gbk-gnn h2gcn digl co-gnn-mean transformer gt gps-mamba drew-gcn t-gcn"
+)
 BLIND = {"mlp", "mlp-1", "mlp-2", "resnet", "transformer"}
 HOOKED = {"cpgnn": (AddsLoss, FitsLabels), "gbk-gnn": (AddsLoss,)}
 SMALL = {
@@ -75,10 +76,9 @@ def untraced(names, values):
 each_word = untraced("word", ENTRIES)
 each_inductive_word = untraced("word", INDUCTIVE)
 each_case = untraced(("word", "edge_dim"), CASES)
-every_case = pytest.mark.parametrize(("word", "edge_dim"), ALL_CASES)
-every_inductive_case = pytest.mark.parametrize(
-    ("word", "edge_dim"), [case for case in ALL_CASES if case[0] not in TRANSDUCTIVE]
-)
+every_case = untraced(("word", "edge_dim"), ALL_CASES)
+inductive_cases = [case for case in ALL_CASES if case[0] not in TRANSDUCTIVE]
+every_inductive_case = untraced(("word", "edge_dim"), inductive_cases)
 each_readout = pytest.mark.parametrize("readout", ["node", "graph"])
 
 
@@ -118,7 +118,7 @@ def draw_batch(edge_dim=None, sizes=(9, 4, 7)):
 
 
 @each_readout
-@every_inductive_case
+@pytest.mark.parametrize(("word", "edge_dim"), inductive_cases)
 def test_batch_equals_single_graphs(word, edge_dim, readout):
     check_batch_equals_single_graphs(build(word, readout, edge_dim), edge_dim)
 
@@ -315,7 +315,7 @@ def test_forward_changes_nothing_but_running_statistics(word):
 @pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize(
-    "word", [*COMPILED, *(pytest.param(word, marks=pytest.mark.long) for word in COMPILED_SLOWLY)]
+    "word", [*COMPILED, *(pytest.param(word, marks=pytest.mark.long) for word in COMPILED_SELDOM)]
 )
 def test_compiled_equals_eager(word):
     torch.compiler.reset()

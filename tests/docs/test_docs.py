@@ -79,6 +79,7 @@ WITH_PYTHON = [page for page in PAGES if "```python" in text_of(page)]
 COMMANDS = [(name_of(page), words) for page in PAGES for words in commands_of(page)]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
 def test_python_blocks_run(page, monkeypatch, tmp_path, one_thread):
     """In order, one after another as a reader would; each prints what the page says it prints."""

@@ -5,6 +5,7 @@ import json
 
 import pytest
 import torch
+from model_words import each_model
 from sample_data import write_graph_file, write_node_folder
 
 from torch_grama.datasets import FeatureEncoding, Metric
@@ -80,7 +81,7 @@ def _is_for_other_data(word: str, facts: DataFacts) -> bool:
 
 @pytest.mark.no_cover
 @pytest.mark.filterwarnings("ignore:The model .* has no place for edge weights")
-@pytest.mark.parametrize("word", MODELS)
+@pytest.mark.parametrize("word", each_model())
 @pytest.mark.parametrize("kind", ALL)
 def test_every_model_reads_every_kind_of_data(word, kind):
     facts = ALL[kind]

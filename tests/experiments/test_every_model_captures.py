@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from model_words import each_model
 from torch_geometric.data import Data
 
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric
@@ -20,8 +21,9 @@ from torch_grama.training.optimizer import build_optimizer
 # A model that says that it cannot be padded: its codes are drawn to all nodes of a batch.
 REFUSING = ("goat",)
 WORDS = [word for word in MODELS if word not in (*REFUSING, "resnet-adj")]
-CASES = [(word, "graph") for word in WORDS]
-CASES += [(word, "node") for word in ("grama", "grama-gatedgcn", "grama-gps", "gcn", "san", "gmn")]
+ON_NODES = ("grama", "grama-gatedgcn", "grama-gps", "gcn", "san", "gmn")
+CASES = [pytest.param(*case.values, "graph", marks=case.marks) for case in each_model(WORDS)]
+CASES += [(word, "node") for word in ON_NODES]
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 
 

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 import torch
+from model_words import each_model
 from sample_data import ring_with_chords
 from torch_geometric.data import Data
 
@@ -107,7 +108,7 @@ def test_it_learns_classes_of_nodes(word, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.no_cover
-@pytest.mark.parametrize("word", [word for word in MODELS if word != "resnet-adj"])
+@pytest.mark.parametrize("word", each_model(word for word in MODELS if word != "resnet-adj"))
 def test_it_learns_classes_of_graphs(word, tmp_path):
     losses = train(word, graph_task(reads_series_alone(word)), tmp_path)
     assert losses[-1] < 0.95 * losses[0]

@@ -61,8 +61,16 @@ def scales(backbone, seed, graph, **options):
 
 @backbones
 @pytest.mark.no_cover
-@pytest.mark.parametrize("coefficients", ["selective", "naive"])
-@pytest.mark.parametrize(("seq_len", "num_blocks"), [(2, 2), (4, 16), (32, 2)])
+@pytest.mark.parametrize(
+    ("coefficients", "seq_len", "num_blocks"),
+    [
+        *(("selective", 2, 2), ("naive", 2, 2), ("naive", 4, 16), ("selective", 32, 2)),
+        *(
+            pytest.param(*c, marks=pytest.mark.long)
+            for c in [("selective", 4, 16), ("naive", 32, 2)]
+        ),
+    ],
+)
 def test_states_and_gradients_keep_their_scale(backbone, coefficients, seq_len, num_blocks, graph):
     options = {"seq_len": seq_len, "num_blocks": num_blocks, "coefficients": coefficients}
     measured = torch.stack([scales(backbone, seed, graph, **options) for seed in range(2)])

@@ -7,7 +7,7 @@ import yaml
 
 from torch_grama.cli import main
 
-EPOCHS = 15
+EPOCHS = 8
 TRAINER = {"max_epochs": EPOCHS, "patience": None, "batch_size": 500, "save_every": 0}
 
 
@@ -20,7 +20,7 @@ def command(tmp_path):
         "data": [{"name": "transfer-ring-3", "metric": "mse"}],
         "models": ["gcn"],
         "defaults": {"model.hidden_channels": 4, "model.num_layers": 2},
-        "budgets": {"smoke": {"runs": 3, "set": {"trainer": TRAINER}}},
+        "budgets": {"smoke": {"runs": 2, "set": {"trainer": TRAINER}}},
     }
     (folder / "suite.yaml").write_text(yaml.safe_dump(suite))
     (tmp_path / "kept").mkdir()
@@ -42,10 +42,10 @@ def test_killed_in_the_middle_it_ends_with_the_same_table(start_grama, command, 
     process.kill()
     process.communicate()
     done = {path: path.stat().st_mtime_ns for path in killed.rglob("result.json")}
-    assert 1 <= len(done) < 3
+    assert len(done) == 1
     assert main(command(killed)) == 0
     table = capsys.readouterr().out
-    assert len(list(killed.rglob("result.json"))) == 3
+    assert len(list(killed.rglob("result.json"))) == 2
     assert {path: path.stat().st_mtime_ns for path in done} == done
     assert main(command(whole)) == 0
     assert table == capsys.readouterr().out

@@ -25,6 +25,8 @@ from torch_grama.training import (
 from torch_grama.training import captured_step as file
 from torch_grama.training.optimizer import build_optimizer, keep_form
 
+# training is traced by other tests
+pytestmark = pytest.mark.no_cover
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.cuda, needs_cuda])]
 

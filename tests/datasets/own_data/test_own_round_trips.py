@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,9 @@ from torch_geometric.data import Data
 
 from torch_grama.datasets import Fold, GraphTaskData
 from torch_grama.datasets.own_data import load_path, write_csv_folder, write_json_lines
+
+# what makes the examples is traced too otherwise, and takes twice as long
+pytestmark = pytest.mark.no_cover
 
 KINDS = ("classification", "regression", "multilabel")
 floats = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -128,7 +132,7 @@ def assert_same_graph_task(found: GraphTaskData, graphs: list[Data]) -> None:
         assert getattr(fold, name).tolist() == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=node_tasks(), drawn=st.data())
 def test_tables(data: Data, drawn: st.DataObject) -> None:
     count = data.num_nodes or 0
@@ -149,7 +153,7 @@ def test_tables(data: Data, drawn: st.DataObject) -> None:
     assert list(found.node_names) == (named or [str(node) for node in range(count)])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(graph_tasks())
 def test_lines(graphs: list[Data]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -157,7 +161,7 @@ def test_lines(graphs: list[Data]) -> None:
         assert_same_graph_task(load_path(path, directed=True), graphs)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(node_tasks())
 def test_arrays(data: Data) -> None:
     data.edge_attr = data.edge_weight = None
@@ -174,7 +178,7 @@ def test_arrays(data: Data) -> None:
         assert_same_node_task(load_path(path, directed=True), data)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(node_tasks())
 def test_a_saved_graph(data: Data) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -182,7 +186,7 @@ def test_a_saved_graph(data: Data) -> None:
         assert_same_node_task(load_path(Path(folder, "graph.pt")), data)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(graph_tasks())
 def test_saved_graphs(graphs: list[Data]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -33,18 +33,18 @@ def run(model: GRAMA, x: Tensor, batch: Tensor | None) -> list[Tensor]:
 @pytest.mark.no_cover
 @pytest.mark.usefixtures("_interpreter")
 @pytest.mark.parametrize(
-    ("act", "batched", "num_blocks"),
+    ("act", "batched", "seq_len", "num_blocks"),
     [
-        ("relu", False, 1),
-        ("relu", True, 2),
-        *((act, True, 1) for act in ("elu", "gelu", "silu", "tanh", "leaky_relu", None)),
+        ("relu", False, 2, 1),
+        ("relu", True, 2, 2),
+        *((act, True, 1, 1) for act in ("elu", "gelu", "silu", "tanh", "leaky_relu", None)),
     ],
 )
-def test_model_equals_torch_kernels(act, batched, num_blocks, monkeypatch) -> None:
+def test_model_equals_torch_kernels(act, batched, seq_len, num_blocks, monkeypatch) -> None:
     torch.manual_seed(0)
     x = torch.randn(9, 5)
     batch = BATCH if batched else None
-    model = GRAMA(5, 6, 3, seq_len=2, num_blocks=num_blocks, act=act, gain=0.7)
+    model = GRAMA(5, 6, 3, seq_len=seq_len, num_blocks=num_blocks, act=act, gain=0.7)
     draw_keys(model)
     assert kernels.triton_for(F.relu, x) is not None
     ours = run(model, x, batch)
