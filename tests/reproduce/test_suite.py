@@ -62,10 +62,10 @@ def test_every_row_on_generated_data_makes_a_configuration(name, tmp_path):
     runs = plan_runs(suite, "full", tmp_path, repeats=[0])
     assert len(runs) == len(suite.data) * len(suite.models)
     columns = {entry.label: entry for entry in suite.data}
-    # every model on one data set, and one model on every data set
     for run in runs:
-        if run.data == suite.data[0].label or run.model == suite.models[0]:
-            config = make_config(run.settings)
+        config = make_config(run.settings)
+        assert config.data.name == columns[run.data].name
+        if run.model == suite.models[0]:
             assert load_data(config.data).name.startswith(columns[run.data].name)
 
 
