@@ -1,6 +1,6 @@
 import pytest
 
-from torch_grama.runs.words import clip, format_bytes, format_seconds
+from torch_grama.runs.words import clip, format_bytes, format_metric, format_seconds
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,11 @@ def test_time_spans(seconds, text):
 def test_a_long_text_ends_in_a_sign():
     assert clip("abc", 3) == "abc"
     assert clip("abcd", 3) == "ab…"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0.0000"), (0.86512, "0.8651"), (-0.001, "-0.0010"), (3.6e-8, "3.60e-08")],
+)
+def test_small_values_are_not_printed_as_zero(value, text):
+    assert format_metric(value) == text

@@ -165,7 +165,7 @@ def _print(arguments: argparse.Namespace, result: SweepResult) -> None:
 
 def _rows(result: SweepResult) -> list[list[str]]:
     """The table on the screen: a header, and a row per trial."""
-    from torch_grama.runs.words import clip
+    from torch_grama.runs.words import clip, format_metric
     from torch_grama.search.sweep_result import format_value
 
     names = result.settings
@@ -174,8 +174,8 @@ def _rows(result: SweepResult) -> list[list[str]]:
     rows = [["", *short, f"val {result.metric}", "epochs", "parameters", "time", "state"]]
     for rank, outcome in enumerate(result.outcomes, 1):
         facts = outcome.to_dict()
-        value = "-" if facts["val"] is None else f"{outcome.value:.4f}"
-        spread = "" if outcome.deviation is None else f" ± {outcome.deviation:.4f}"
+        value = "-" if facts["val"] is None else format_metric(outcome.value)
+        spread = "" if outcome.deviation is None else f" ± {format_metric(outcome.deviation)}"
         rows.append(
             [
                 str(rank) if outcome.state == "finished" else "",

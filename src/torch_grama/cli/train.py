@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from torch_grama.cli.parser import Commands, duration
 from torch_grama.cli.screen import LoadingProgress, print_json, print_table
+from torch_grama.runs.words import format_metric
 
 if TYPE_CHECKING:
     from torch_grama.datasets.task_data import GraphTaskData
@@ -285,9 +286,12 @@ def _print_result(arguments: argparse.Namespace, result: Result, folder: Path) -
         ("model", f"{result.model}, {result.parameters:,} parameters"),
         (
             f"val {result.metric}",
-            f"{result.val:.4f}, epoch {result.best_epoch} of {result.epochs}",
+            f"{format_metric(result.val)}, epoch {result.best_epoch} of {result.epochs}",
         ),
-        (f"test {result.metric}", "not read" if result.test is None else f"{result.test:.4f}"),
+        (
+            f"test {result.metric}",
+            "not read" if result.test is None else format_metric(result.test),
+        ),
         ("time", f"{result.seconds:.1f} s"),
         ("run", str(folder)),
     ]
@@ -302,14 +306,14 @@ def _print_summary(arguments: argparse.Namespace, summary: Summary, folder: Path
     metric = summary.results[0].metric
     rows = []
     for result in summary.results:
-        test = "not read" if result.test is None else f"{result.test:.4f}"
-        rows.append((f"fold {result.fold}", f"val {result.val:.4f}  test {test}"))
+        test = "not read" if result.test is None else format_metric(result.test)
+        rows.append((f"fold {result.fold}", f"val {format_metric(result.val)}  test {test}"))
     for name, mean, deviation in (
         ("val", summary.val, summary.val_deviation),
         ("test", summary.test, summary.test_deviation),
     ):
         if mean is not None:
-            spread = "" if deviation is None else f" ± {deviation:.4f}"
-            rows.append((f"{name} {metric}", f"{mean:.4f}{spread}"))
+            spread = "" if deviation is None else f" ± {format_metric(deviation)}"
+            rows.append((f"{name} {metric}", f"{format_metric(mean)}{spread}"))
     rows.append(("runs", str(folder)))
     print_table(rows)

@@ -21,7 +21,7 @@ from torch_grama.nn.arguments import choose
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import CONFIG, FACTS, RunError
-from torch_grama.runs.words import format_count
+from torch_grama.runs.words import format_count, format_metric
 
 FORMATS = {
     "safetensors": "the weights, to be loaded into the same model",
@@ -173,8 +173,8 @@ def _card(run: LoadedRun, format: str, file: str) -> str:
     lines += _columns_of(facts)
     if run.folder.is_finished:
         result = Result.load(run.folder.result)
-        test = "not read" if result.test is None else f"{result.test:.4f}"
-        lines.append(f"- {result.metric}: validation {result.val:.4f}, test {test}")
+        test = "not read" if result.test is None else format_metric(result.test)
+        lines.append(f"- {result.metric}: validation {format_metric(result.val)}, test {test}")
         lines.append(
             f"- seed {result.seed}, {format_count(result.epochs, 'epoch')}, best "
             f"{result.best_epoch}"

@@ -23,7 +23,7 @@ from torch_grama.experiments.run import RunInterrupted, run_experiment
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.metrics_file import read_metrics
 from torch_grama.runs.run_folder import RunError, RunFolder
-from torch_grama.runs.words import format_count, format_seconds
+from torch_grama.runs.words import format_count, format_metric, format_seconds
 from torch_grama.training import NonFiniteLossError
 
 MODELS = ("gcn", "tuned-gcn", "grama-gcn", "grama-gatedgcn", "grama-gps")
@@ -192,12 +192,15 @@ class _Race:
             f"race: {format_count(len(first) + len(later), 'setting')} of {', '.join(speeds)}, "
             f"judged by validation {self.metric.name} ({format_seconds(time.monotonic() - start)})"
             + (f"; too slow for the time: {', '.join(slow)}" if slow else ""),
-            f"won: {winner}, {scores[winner]:.4f}; its training takes up to "
+            f"won: {winner}, {format_metric(scores[winner])}; its training takes up to "
             f"{format_count(length, 'epoch')}, about "
             f"{format_seconds(speeds[winner.model] * length)}",
             "behind: "
             + (
-                ", ".join(f"{one} by {abs(scores[one] - scores[winner]):.4f}" for one in others[:3])
+                ", ".join(
+                    f"{one} by {format_metric(abs(scores[one] - scores[winner]))}"
+                    for one in others[:3]
+                )
                 or f"none of the second heat ({self.failure})"
             ),
         ]

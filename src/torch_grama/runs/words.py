@@ -27,6 +27,11 @@ def format_seconds(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
+def format_metric(value: float) -> str:
+    r"""A metric or a loss with four decimals; with an exponent where they would hide it."""
+    return f"{value:.4f}" if value == 0 or abs(value) >= 0.001 else f"{value:.2e}"
+
+
 def format_count(number: float, one: str, many: str = "") -> str:
     r"""A number of things, which are one thing where it is one.
 

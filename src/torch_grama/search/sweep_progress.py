@@ -8,7 +8,7 @@ import time
 from typing import Literal, TextIO
 
 from torch_grama.runs.bars import Bars
-from torch_grama.runs.words import format_seconds
+from torch_grama.runs.words import format_metric, format_seconds
 from torch_grama.search.trial import TrialOutcome
 
 SweepReport = Literal["auto", "rich", "plain", "quiet"]
@@ -49,11 +49,11 @@ class SweepProgress(SweepReporter):
         self._bars.show("trials", done, total, f"{done}/{total}")
 
     def running(self, name: str, fraction: float, value: float) -> None:
-        self._bars.show(name, fraction, 1.0, "" if math.isnan(value) else f"{value:.4f}")
+        self._bars.show(name, fraction, 1.0, "" if math.isnan(value) else format_metric(value))
 
     def settled(self, outcome: TrialOutcome, best: float) -> None:
         self._done += 1
-        shown = "" if math.isnan(best) else f"best {best:.4f}"
+        shown = "" if math.isnan(best) else f"best {format_metric(best)}"
         pace = (time.monotonic() - self._begun) / (self._done - self._before)
         left = f"{format_seconds(pace * max(self._total - self._done, 0))} left"
         words = [f"{self._done}/{self._total}", _describe(outcome), shown, left]
@@ -80,6 +80,6 @@ def build_sweep_reporter(report: SweepReport | SweepReporter) -> SweepReporter:
 def _describe(outcome: TrialOutcome) -> str:
     if outcome.failure is not None:
         return f"{outcome.name}: failed, {str(outcome.failure)[:200]}"
-    value = "no value" if math.isnan(outcome.value) else f"val {outcome.value:.4f}"
+    value = "no value" if math.isnan(outcome.value) else f"val {format_metric(outcome.value)}"
     how = f"  stopped after epoch {outcome.epochs}" if outcome.state == "stopped" else ""
     return f"{outcome.name}: {value}{how}"

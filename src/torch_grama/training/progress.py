@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TextIO
 
 from torch_grama.nn.arguments import choose
-from torch_grama.runs.words import format_seconds
+from torch_grama.runs.words import format_metric, format_seconds
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -80,11 +80,13 @@ class EpochReport:
     seconds_left: float
 
     def __str__(self) -> str:
-        value = "-" if self.value is None else f"{self.value:.4f}"
-        best = f"best {self.best_value:.4f} at {self.best_epoch}" if self.best_epoch else ""
+        value = "-" if self.value is None else format_metric(self.value)
+        best = (
+            f"best {format_metric(self.best_value)} at {self.best_epoch}" if self.best_epoch else ""
+        )
         return (
             f"epoch {self.epoch}/{self.max_epochs}  {format_seconds(self.seconds_left)} left  "
-            f"loss {self.train_loss:.4f}  val {self.metric} {value}  {best}"
+            f"loss {format_metric(self.train_loss)}  val {self.metric} {value}  {best}"
         )
 
 
