@@ -44,6 +44,7 @@ def test_three_lines(tmp_path):
         ({"stop_reason": "patience"}, "Stopped early after epoch 10: validation AUC had not"),
         ({"stop_reason": "min_lr"}, "the learning rate had come to its end"),
         ({"stop_reason": "max_epochs"}, "Still improving at the end: epoch 10 of 10"),
+        ({"best_epoch": 22, "epochs": 25}, "Still improving at the end: epoch 23 of 25"),
     ],
 )
 def test_each_case_has_its_words(tmp_path, result, words):

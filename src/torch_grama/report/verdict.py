@@ -15,7 +15,7 @@ ROUNDING = 1e-6
 # ratio of validation to training loss at the best epoch.
 _RISE, _GAP = 0.1, 1.5
 # The last part of a training in which the best epoch lies when more epochs may help.
-_LATE = 0.95
+_LATE = 0.9
 _TRIVIAL = {
     "copy": "repeating the input",
     "degree table": "the mean of nodes with the same degree",
