@@ -73,7 +73,7 @@ def _against(facts: Record, key: str) -> Figure | None:
     traces: list[Trace] = []
     for place in range(min(len(true[0]), 7)):
         x, y = ([row[place] for row in rows] for rows in (true, predicted))
-        traces.append(draw.marks(f"target {place + 1}", x, y, place, 3))
+        traces.append(draw.marks(f"target {place + 1}", x, y, place, 4))
     targets = [value for row in true for value in known(row)] or [0.0]
     ends = [min(targets), max(targets)]
     return Figure(

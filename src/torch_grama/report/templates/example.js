@@ -37,17 +37,17 @@
       const spots = graph.positions.map(at);
       const svg = chart.canvas(place, width, height);
       for (const [a, b] of graph.edges) chart.add(svg, "path", { class: "edge", d: `M${spots[a]}L${spots[b]}` });
-      spots.forEach(([x, y], node_) => {
-        const level = influence[node_] > 0 ? Math.max(0, 1 + Math.log10(influence[node_] / scale) / DECADES) : 0;
-        const sign = node_ === source ? "star" : "circle";
-        const dot = chart.mark(svg, sign, x, y, node_ === source ? 11 : 7, { class: able.has(node_) ? "node able" : "node", fill: heat(level) });
-        chart.add(dot, "title", {}, `node ${graph.nodes[node_]}, ${far(hops[chosen][node_])}, influence ${influence[node_].toExponential(2)}`);
-        const index = graph.sources.indexOf(node_);
+      spots.forEach(([x, y], spot) => {
+        const level = influence[spot] > 0 ? Math.max(0, 1 + Math.log10(influence[spot] / scale) / DECADES) : 0;
+        const sign = spot === source ? "star" : "circle";
+        const dot = chart.mark(svg, sign, x, y, spot === source ? 11 : 7, { class: able.has(spot) ? "node able" : "node", fill: heat(level) });
+        chart.add(dot, "title", {}, `node ${graph.nodes[spot]}, ${far(hops[chosen][spot])}, influence ${influence[spot].toExponential(2)}`);
+        const index = graph.sources.indexOf(spot);
         if (index >= 0) dot.addEventListener("click", () => { node.value = String(index); draw(); });
       });
       const named = []; // where names stand already: of those that would overlap the first is shown
-      for (const node_ of [source, ...graph.sources, ...(spots.length > 25 ? [] : spots.keys())]) {
-        const [x, y] = spots[node_], text = graph.nodes[node_], name = text.length > 14 ? `${text.slice(0, 13)}…` : text;
+      for (const spot of [source, ...graph.sources, ...(spots.length > 25 ? [] : spots.keys())]) {
+        const [x, y] = spots[spot], text = graph.nodes[spot], name = text.length > 14 ? `${text.slice(0, 13)}…` : text;
         if (named.some(([a, b]) => Math.abs(a - x) < 7.5 * name.length && Math.abs(b - y) < 14)) continue;
         named.push([x, y]);
         chart.add(svg, "text", { class: "name", x, y: y - 12, "text-anchor": "middle" }, name);
