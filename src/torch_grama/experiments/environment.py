@@ -31,11 +31,7 @@ class Environment:
 def describe_environment() -> Environment:
     r"""Looks at the machine and the installed libraries."""
     versions = {"torch_grama": torch_grama.__version__, "python": platform.python_version()}
-    for library in LIBRARIES:
-        try:
-            versions[library] = version(library)
-        except PackageNotFoundError:
-            continue
+    versions |= _library_versions()
     hardware = {
         "platform": platform.platform(),
         "processor": _processor(),
@@ -47,6 +43,17 @@ def describe_environment() -> Environment:
         hardware["accelerator"] = ", ".join(names)
         hardware["cuda"] = str(torch.version.cuda)
     return Environment(versions, hardware, _own_revision())
+
+
+@functools.cache
+def _library_versions() -> dict[str, str]:
+    versions = {}
+    for library in LIBRARIES:
+        try:
+            versions[library] = version(library)
+        except PackageNotFoundError:
+            continue
+    return versions
 
 
 def is_older(version: str, other: str) -> bool:

@@ -44,11 +44,16 @@ def options_of(build: Callable[..., object], skip: Sequence[str] = ()) -> dict[s
     An argument whose type cannot be written as data (a module, a callable) is left out; of a type
     such as ``str | Callable`` the part that can remains.
     """
+    return {name: option for name, option in _read_options(build).items() if name not in skip}
+
+
+@cache
+def _read_options(build: Callable[..., object]) -> dict[str, Option]:
     texts = parse(inspect.getdoc(build) or "", DocstringStyle.GOOGLE).params
     helps = {text.arg_name: _plain(text.description or "") for text in texts}
     options = {}
     for name, parameter in inspect.signature(build, eval_str=True).parameters.items():
-        if name in skip or parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
             continue
         annotation = reduce_to_data(parameter.annotation)
         if annotation is not None:
