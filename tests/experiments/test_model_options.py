@@ -37,7 +37,7 @@ def test_modules_and_callables_are_never_options():
     options = options_of(GRAMA)
     assert "running" not in options
     assert options["backbone"].annotation is str
-    assert options["gain"].annotation == float | Literal["auto"] | None
+    assert options["gain"].annotation == float | Literal["auto", "wave"] | None
     assert options["in_channels"].default is Parameter.empty
     assert options["num_blocks"].default == 2
     assert options["num_blocks"].help == "Number S of blocks."
