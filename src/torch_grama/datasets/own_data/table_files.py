@@ -284,6 +284,9 @@ class FrameTable(Table):
 
 
 def _frame_texts(series: Series) -> list[str]:
+    if series.dtype == "category":
+        words = [*_frame_texts(series.cat.categories.to_series()), ""]  # the last for code -1
+        return [words[code] for code in series.cat.codes.tolist()]
     missing = series.isna().tolist()
     values = series.tolist()
     if series.dtype.kind == "f" and any(missing):
@@ -299,24 +302,41 @@ def read_table(path: Path, choose_text: ChooseText) -> Table:
     if path.suffix == ".csv":
         return CsvTable(path, choose_text)
     try:
-        import pandas
-        import pyarrow  # noqa: F401
+        import pandas  # noqa: F401
+        from pyarrow import parquet
     except ImportError as error:
         raise DatasetError(
             f"'{path}' is a Parquet file, which pandas and pyarrow read: run `pip install "
             f"'torch-grama[tables]'`, or save it as '{path.stem}.csv'."
         ) from error
+    check_size(path)
+    with _reading_parquet(path):
+        facts = parquet.read_metadata(path)
+        groups = [facts.row_group(number) for number in range(facts.num_row_groups)]
+        parts = [group.column(number) for group in groups for number in range(group.num_columns)]
+        held = sum(max(part.total_uncompressed_size, 8 * part.num_values) for part in parts)
+        fields = facts.schema.to_arrow_schema()
+    check_size(path, held)
+    # each different word once: a file can repeat a long one without end
+    words = [field.name for field in fields if str(field.type) in ("string", "large_string")]
+    with _reading_parquet(path), parquet.ParquetFile(path, read_dictionary=words) as file:
+        # threads would take a hundred kilobytes a column
+        frame = file.read(use_threads=False).to_pandas()
+    if any(frame.index.names):  # pandas keeps a column that was made the index apart
+        frame = frame.reset_index()
+    return FrameTable(frame, f"'{path}'", choose_text)
+
+
+@contextlib.contextmanager
+def _reading_parquet(path: Path) -> Iterator[None]:
     try:
-        frame = pandas.read_parquet(path)
+        yield
     except Exception as error:  # pyarrow raises nearly every type on garbage
         reason = str(error).splitlines()[0] if str(error) else ""
         raise DatasetError(
             f"'{path}' is not a whole Parquet file ({type(error).__name__}: "
             f"{shown(reason, 200)[1:-1]}): write it again."
         ) from error
-    if any(frame.index.names):  # pandas keeps a column that was made the index apart
-        frame = frame.reset_index()
-    return FrameTable(frame, f"'{path}'", choose_text)
 
 
 def read_text(path: Path) -> str:
