@@ -98,9 +98,8 @@ def test_mp_ssm_is_its_formula():
 def test_sonar_is_its_formula(edge_dim, parts):
     graph = draw_graph(6, 1, edge_dim)
     damping, forcing = parts
-    model = prepare(
-        SONAR(5, 8, 3, 3, num_blocks=2, damping=damping, forcing=forcing, edge_dim=edge_dim)
-    )
+    options = {"epsilon": 0.5, "damping": damping, "forcing": forcing, "edge_dim": edge_dim}
+    model = prepare(SONAR(5, 8, 3, 3, num_blocks=2, **options))
     x = affine(model.encoder.node_lin, graph.x)
     edge = None if edge_dim is None else affine(model.encoder.edge_lin, graph.edge_attr)
     for block in model.blocks:

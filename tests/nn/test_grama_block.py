@@ -5,6 +5,7 @@ from backbone_cases import CHANNELS, SendTanh, draw_keys
 from torch_geometric.nn import GCNConv, GINConv
 
 from torch_grama.nn import (
+    GRAMA,
     Coefficients,
     GatedGCNConv,
     GRAMABlock,
@@ -245,6 +246,16 @@ class TestWave:
         module = GRAMABlock(16, seq_len=2, num_recurrences=200, act=None, **WAVE).double()
         # the fastest channel grows with the steps, in one of sixty modes; no other does
         assert module(x, torch.zeros_like(x), ring)[0].abs().max() < 2 * 200 / 60 + 1
+
+    def test_long_waves_are_as_exact_in_single_precision(self, path):
+        def run_in(dtype):
+            torch.manual_seed(0)
+            model = GRAMA(5, 8, 1, seq_len=2, num_blocks=1, num_recurrences=40, **WAVE).to(dtype)
+            return model(path.x.to(dtype), path.edge_index)
+
+        torch.testing.assert_close(
+            run_in(torch.float32).double(), run_in(torch.float64), rtol=1e-3, atol=1e-3
+        )
 
     def test_a_reset_starts_it_anew(self):
         module = block(**WAVE)

@@ -62,7 +62,7 @@ class SONAR(EncodedModel):
         self,
         *sizes: int,
         num_blocks: int = 1,
-        epsilon: float = 0.5,
+        epsilon: float = 0.1,
         damping: bool = True,
         forcing: bool = True,
         **shared: Unpack[EdgeOptions],

@@ -132,7 +132,8 @@ class GRAMABlock(Module):
         self.channels = channels
         self.seq_len = seq_len
         self.num_recurrences = num_recurrences
-        self.engine = engine
+        # powers of the map, which the linear engine sums, are huge beside the waves they add up to
+        self.engine = "scan" if gain == "wave" and engine == "auto" else engine
         self.update = coefficients.update
         self.reads_last_only = False
 
