@@ -181,12 +181,13 @@ class NodeJacobian:
 
 
 def _color(conflicts: Tensor) -> Tensor:
-    r"""Numbers nodes so that those with a conflict differ, the lowest free number first."""
+    r"""Numbers nodes so that those with a conflict differ, those with most conflicts first and each
+    with the lowest free number."""
     table = conflicts.cpu().numpy()
     colors = np.full(len(table), -1)
-    for node, row in enumerate(table):
-        taken = np.zeros(node + 1, dtype=bool)
-        taken[colors[:node][row[:node]]] = True
+    for node in np.argsort(-table.sum(axis=1), kind="stable"):
+        taken = np.zeros(len(table) + 2, dtype=bool)
+        taken[colors[table[node]]] = True  # -1, of those without a number, marks the last
         colors[node] = int(taken.argmin())
     return torch.from_numpy(colors).to(conflicts.device)
 
