@@ -50,13 +50,16 @@ def load_run(folder: str | Path) -> LoadedRun:
     facts = DataFacts.load(run.facts)
     task = build_task(config, facts)
     exported = run.path / WEIGHTS
+    own = Origin(config.to_settings(), facts=facts.fingerprint())
     if exported.is_file() and not run.best.exists():
         origin = _load_exported_weights(task, exported)
+        own.follow({ORIGIN: origin}, run.path)
     else:
         weights, path = read_best(run)
         origin = weights.get(ORIGIN)
+        # an edited setting is named before its weights fit no model
+        own.follow({ORIGIN: origin}, run.path)
         load_weights(task, weights, path)
-    Origin(config.to_settings(), facts=facts.fingerprint()).follow({ORIGIN: origin}, run.path)
     task.eval()
     values = str(origin.get("values", "")) if isinstance(origin, dict) else ""
     return LoadedRun(run, config, facts, task, values)
