@@ -14,6 +14,7 @@ from torch_grama.experiments.config import ConfigError
 from torch_grama.experiments.data_facts import DataFacts
 from torch_grama.experiments.race import is_racing, read_race, run_race, ways_to_regularise
 from torch_grama.experiments.run import RunInterrupted, build_task
+from torch_grama.runs.run_folder import RunError
 
 MODELS = ("gcn", "grama-gcn")
 SETTINGS = {"data.name": "data", "trainer.accelerator": "cpu", "trainer.max_epochs": 6}
@@ -68,6 +69,11 @@ def test_a_race_that_was_stopped_ends_as_one_that_was_not(data, tmp_path, monkey
     # the time an epoch takes is never twice the same; all else is
     path = tmp_path / "half" / "race" / "plan.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"speeds": plan["speeds"]}))
+    x = data.graphs[0].x
+    data.graphs[0].x = -7 * x
+    with pytest.raises(RunError, match=r"data is not what the race in '.*half' was started with"):
+        run_race(SETTINGS, data, tmp_path / "half", 60.0)
+    data.graphs[0].x = x
     again = run_race(SETTINGS, data, tmp_path / "half", 60.0)
     assert again.settings == whole.settings
     assert heats_of(tmp_path / "half") == heats_of(tmp_path / "whole")

@@ -25,6 +25,7 @@ from torch_grama.runs.metrics_file import read_metrics
 from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.runs.words import format_count, format_metric, format_seconds
 from torch_grama.training import NonFiniteLossError
+from torch_grama.training.origin import hash_data
 
 MODELS = ("gcn", "tuned-gcn", "grama-gcn", "grama-gatedgcn", "grama-gps")
 """The models that race, the quickest first."""
@@ -89,8 +90,15 @@ def run_race(
     run.path.mkdir(parents=True, exist_ok=True)
     with run.lock():
         done = _read(run.race)
+        values = hash_data(data, int(str(settings.get("data.fold", 0))))
+        if (done or _read(_plan(run.path))).get("values", values) != values:
+            raise RunError(
+                f"The data is not what the race in '{folder}' was started with: restore it, or "
+                f"start a new run"
+            )
         if "winner" not in done:
             begun: dict[str, Any] = {"settings": dict(settings), "budget": budget, "folds": folds}
+            begun["values"] = values
             done = begun | _Race(begun, data, run.path, report).decide()
             _write(run.race, done)
         shutil.rmtree(run.path / "race", ignore_errors=True)
