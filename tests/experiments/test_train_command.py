@@ -13,6 +13,7 @@ from torch_grama.cli import main
 from torch_grama.experiments import make_config
 from torch_grama.experiments.folds import run_folds
 from torch_grama.runs.result import Result
+from torch_grama.runs.run_folder import RunError
 
 SHORT = [
     "--trainer.max_epochs",
@@ -268,3 +269,6 @@ def test_the_summary_of_folds_is_json_where_a_value_is_no_number(tmp_path, monke
     run_folds(config, tmp_path / "runs", [0])
     written = json.loads((tmp_path / "runs" / "summary.json").read_text(), parse_constant=refuse)
     assert written["val"] == "nan"
+    monkeypatch.setattr("torch_grama.experiments.folds.hash_data", lambda *_: "other values")
+    with pytest.raises(RunError, match="data is not what the runs in"):
+        run_folds(config, tmp_path / "runs", [0])

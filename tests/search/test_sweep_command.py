@@ -88,3 +88,6 @@ def test_a_sweep_is_resumed_with_its_own_base_alone(space, capsys):
     assert "'model.hidden_channels' 5 instead of 4" in capsys.readouterr().err
     assert main([*call, "--optimizer.lr", "0.1"]) == 2
     assert "begin another" in capsys.readouterr().err
+    (out / "data.sha").write_text("of other values")
+    assert main(call) == 2
+    assert "data is not what the sweep" in capsys.readouterr().err

@@ -15,6 +15,7 @@ from torch_grama.experiments.defaults import resolve_config
 from torch_grama.experiments.run import build_task
 from torch_grama.experiments.settings import check_settings, mapping_of
 from torch_grama.search.space import Domain, Point, Space
+from torch_grama.training.origin import hash_data
 
 _SETTINGS_OF_REPEAT = {"data.fold": "folds", "seed": "seeds"}
 
@@ -27,6 +28,7 @@ class CheckedSpace:
     metric: str  # name of the metric
     higher_is_better: bool  # the direction in which it improves
     span: int  # most epochs of a run
+    values: str  # a hash of the data; empty if the trials differ in it
 
 
 def check_space(space: Space, report: Report | None = None) -> CheckedSpace:
@@ -66,7 +68,8 @@ def check_space(space: Space, report: Report | None = None) -> CheckedSpace:
                     build_task(_resolve(space, last | change, facts), facts, data)
                 except ConfigError:
                     raise error from None
-    return CheckedSpace(space, data.metric.name, data.metric.higher_is_better, span)
+    values = "" if data_varies else hash_data(data, config.data.fold)
+    return CheckedSpace(space, data.metric.name, data.metric.higher_is_better, span, values)
 
 
 def _resolve(space: Space, point: Point, facts: DataFacts) -> RunConfig:

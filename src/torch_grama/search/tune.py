@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from torch_grama.datasets.storage import Report
@@ -9,7 +10,7 @@ from torch_grama.experiments.config import ConfigError
 from torch_grama.experiments.run import RunInterrupted
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.run_folder import RunError, RunFolder
-from torch_grama.runs.safe_files import to_yaml
+from torch_grama.runs.safe_files import read_plain, to_yaml
 from torch_grama.runs.words import format_count
 from torch_grama.search.ray_session import (
     check_address,
@@ -18,12 +19,14 @@ from torch_grama.search.ray_session import (
     set_environment,
 )
 from torch_grama.search.space import Space, read_space
-from torch_grama.search.space_check import check_space
+from torch_grama.search.space_check import CheckedSpace, check_space
 from torch_grama.search.sweep_progress import SweepReport, SweepReporter, build_sweep_reporter
 from torch_grama.search.sweep_result import SweepResult
 from torch_grama.training.signals import SignalWatch
 
 SPACE = "space.yaml"
+VALUES = "data.sha"
+"""Keeps a hash of the data, so that a sweep goes on with the same."""
 
 
 class SweepInterrupted(RunInterrupted):
@@ -90,7 +93,7 @@ def run_sweep(
         )
     checked = check_space(space, data_report)
     if resume:
-        _check_same(checked.space, folder)
+        _check_same(checked, folder)
     set_environment(address)
     from torch_grama.search.sweep_session import SweepSession  # loads Ray
 
@@ -98,6 +101,7 @@ def run_sweep(
     reporter = build_sweep_reporter(report)
     with RunFolder(folder).lock():
         write_atomically(folder / SPACE, to_yaml(checked.space.to_dict()).encode())
+        write_atomically(folder / VALUES, checked.values.encode())
         sweep = SweepSession(checked, folder, reporter)
         if retry_failed:
             sweep.forget_failures()
@@ -130,8 +134,14 @@ def check_folder(folder: Path, resume: bool) -> None:
         raise RunError(f"'{folder}' is not empty and holds no sweep: choose another with `--out`")
 
 
-def _check_same(space: Space, folder: Path) -> None:
-    before = read_space(folder / SPACE)
+def _check_same(checked: CheckedSpace, folder: Path) -> None:
+    before, space = read_space(folder / SPACE), checked.space
+    with contextlib.suppress(OSError):  # one of an earlier version has no such file
+        if read_plain(folder / VALUES, 1000) not in (b"", checked.values.encode()):
+            raise RunError(
+                f"The data is not what the sweep in '{folder}' was started with: restore it, or "
+                f"begin another sweep with `--out`"
+            )
     for name in sorted({*before.base, *space.base}):
         old, new = before.base.get(name), space.base.get(name)
         if old != new:
