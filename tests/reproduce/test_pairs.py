@@ -11,6 +11,7 @@ from torch_grama.report.metric_scale import scale_of
 from torch_grama.reproduce.pairs import (
     MOST_APART,
     PairedRow,
+    check_request,
     choose_best,
     draw_settings,
     match_rows,
@@ -206,7 +207,7 @@ def test_the_command_tunes_runs_shows_and_goes_on(configs, tmp_path, capsys):
 
 def test_pairs_of_one_data_set_leave_alone_what_is_set():
     settings = {"data.name": "transfer-ring-3", "model.dropout": 0.1, "trainer.max_epochs": 5}
-    suite, facts, num_folds = suite_of(settings, ["gcn"], parameters=2000, draws=2, repeats=2)
+    suite, facts, num_folds, _ = suite_of(settings, ["gcn"], parameters=2000, draws=2, repeats=2)
     column = suite.data[0]
     assert (num_folds, facts.num_outputs) == (1, 1)
     assert column.pairs == (("gcn", "grama-gcn"),)
@@ -228,3 +229,15 @@ def test_the_command_on_one_data_set(tmp_path, capsys):
     assert (tmp_path / "transfer-ring-3.png").is_file()
     assert main(["pairs", "--runs", str(tmp_path)]) == 2
     assert "--data" in capsys.readouterr().err
+    # nothing else is mixed with what is there: other sizes, settings, values
+    for change in (["--parameters", "3000"], ["--optimizer.lr", "0.1"], ["--data.rwse", "2"]):
+        assert main([*command, *change, "--runs", str(tmp_path)]) == 2
+        assert "choose another folder with `--runs`" in capsys.readouterr().err
+
+
+def test_pairs_on_edited_data_are_not_mixed_with_those_before(tmp_path):
+    request = {"data.name": "my_folder", "parameters": 2000, "values of the data": "a1"}
+    check_request(tmp_path, request)
+    check_request(tmp_path, request)
+    with pytest.raises(RunError, match=r"'values of the data' .* \(a1, got b2\)"):
+        check_request(tmp_path, {**request, "values of the data": "b2"})

@@ -60,12 +60,12 @@ def add_to(commands: Commands) -> None:
 
 def _pairs(arguments: argparse.Namespace) -> int:
     from torch_grama.experiments.settings import check_settings, read_arguments
-    from torch_grama.reproduce.pairs import suite_of
+    from torch_grama.reproduce.pairs import check_request, suite_of
 
     settings = check_settings(("on the command line", read_arguments(arguments.settings)))
     if "data.name" not in settings:
         raise ValueError("Expected a data set or a path (got none); name it with `--data`")
-    suite, facts, num_folds = suite_of(
+    suite, facts, num_folds, request = suite_of(
         settings,
         arguments.backbones,
         parameters=arguments.parameters,
@@ -73,6 +73,7 @@ def _pairs(arguments: argparse.Namespace) -> int:
         repeats=arguments.repeats,
     )
     label = suite.data[0].label
+    check_request(arguments.runs / suite.name / arguments.budget / label, request)
     arguments.results = str(arguments.runs)
     arguments.picture = arguments.picture or arguments.runs / f"{label}.png"
     status = run_pairs(suite, arguments, (), {label: num_folds}, {label: facts})

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from torch_grama.datasets import GraphTaskData
 from torch_grama.datasets.catalogue import is_path
@@ -34,9 +35,12 @@ from torch_grama.reproduce.suite import Budget, Suite, SuiteData, Tuning, find_c
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError, RunFolder
-from torch_grama.runs.safe_files import to_yaml
+from torch_grama.runs.safe_files import read_yaml, to_yaml
+from torch_grama.training.origin import FREE, hash_data
 
 SEARCH = "search"
+REQUEST = "request.yaml"
+"""Keeps what pairs on a user's own data were started with."""
 OWN = "own"
 """The budget of pairs on a user's own data."""
 PAIRS = {
@@ -53,6 +57,15 @@ MOST_APART = 0.05
 """How far the parameters of a row may be from the number that its pair states, as a share."""
 
 
+class OwnPairs(NamedTuple):
+    r"""Pairs on one data set."""
+
+    suite: Suite  # with one budget, OWN
+    facts: DataFacts  # what the data is like
+    num_folds: int
+    request: dict[str, object]  # all that was asked for, and a hash of the data
+
+
 def suite_of(
     settings: Mapping[str, object],
     backbones: Sequence[str] = (),
@@ -60,10 +73,8 @@ def suite_of(
     parameters: int = 50_000,
     draws: int = 4,
     repeats: int = 3,
-) -> tuple[Suite, DataFacts, int]:
-    r"""Makes a suite of pairs for one data set, such as a user's own, with one budget, :data:`OWN`;
-    also returns what the data is like, and its number of folds.
-    """
+) -> OwnPairs:
+    r"""Makes a suite of pairs for one data set, such as a user's own."""
     data = _load(settings)
     facts = DataFacts.of(data)
     if not backbones:
@@ -100,7 +111,37 @@ def suite_of(
         data=(column,),
         budgets={OWN: Budget(repeats)},
     )
-    return suite, facts, len(data.folds)
+    length = ("trainer.max_epochs", "trainer.patience")  # what is done is not made longer
+    request = {
+        **{name: value for name, value in settings.items() if name in length or name not in FREE},
+        "parameters": parameters,
+        "draws": draws,
+        "values of the data": hash_data(data, 0),
+    }
+    return OwnPairs(suite, facts, len(data.folds), request)
+
+
+def check_request(folder: Path, request: Mapping[str, object]) -> None:
+    r"""Keeps what was asked for in a folder of runs, and refuses to go on with anything else.
+
+    Raises:
+        RunError: The runs were started with other settings or other data.
+    """
+    path = folder / REQUEST
+    if not path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, to_yaml(dict(request)).encode())
+        return
+    before = read_yaml(path)
+    if not isinstance(before, Mapping):
+        raise RunError(f"'{path}' holds no mapping: choose another folder with `--runs`")
+    for name in sorted({*before, *request}):
+        old, new = before.get(name, "not set"), request.get(name, "not set")
+        if old != new:
+            raise RunError(
+                f"Expected '{name}' as the pairs in '{folder}' were started with ({old}, got "
+                f"{new}): restore it, or choose another folder with `--runs`"
+            )
 
 
 def draw_settings(tuning: Tuning, side: int) -> list[dict[str, object]]:
