@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -232,7 +232,7 @@ def _measured(
                 mean = 0.0
                 what = "Columns have no value in the training part, and got 0 where one is missing"
                 empty.add(what, column.name, change="`-o ignore=NAMES` leaves them out")
-            column = replace(column, fill=mean)
+            column = Column(**{**vars(column), "fill": mean})  # replace() takes ten times as long
         measured.append(column)
     return tuple(measured)
 

@@ -174,8 +174,9 @@ class CsvTable(Table):
         kept: list[tuple[list[int], NDArray[np.float32]]] = []
         late: set[int] = set()  # columns whose first word comes after numbers were read
         while block := list(itertools.islice(rows, max(1, _BLOCK // width))):
-            self._check_widths(block)
             values, words = self._numbers(block, numeric) if numeric else (None, set[int]())
+            if not numeric:
+                self._check_widths(block)
             if words:
                 numeric = [position for position in numeric if position not in words]
                 if self.num_rows:
@@ -218,19 +219,24 @@ class CsvTable(Table):
     ) -> tuple[NDArray[np.float32], set[int]]:
         """The numbers of those columns that have no words, and which columns have words."""
         lines = [row for row in block if isinstance(row, str)]
-        if len(lines) == len(block):
-            lead = len(self._header) - len(positions)
-            # choosing among 60,000 columns takes its time; one empty cell alone would be skipped
-            is_tail = positions[0] == lead and len(positions) > 1
-            with contextlib.suppress(ValueError):  # the fast way, for tables without gaps and words
-                return np.loadtxt(
-                    [row.split(self._delimiter, lead)[-1] for row in lines] if is_tail else lines,
-                    dtype=np.float32,
-                    delimiter=self._delimiter,
-                    comments=None,
-                    usecols=None if is_tail else positions,
-                    ndmin=2,
-                ), set()
+
+        def load(lines: list[str], used: list[int] | None = None) -> NDArray[np.float32]:
+            """The fast way, for tables without gaps and words."""
+            mark = self._delimiter
+            return np.loadtxt(lines, np.float32, None, mark, usecols=used, ndmin=2)
+
+        lead = len(self._header) - len(positions)
+        # choosing among 60,000 columns takes its time; one empty cell alone would be skipped
+        is_tail = positions[0] == lead and len(positions) > 1
+        if len(lines) == len(block) and is_tail:
+            with contextlib.suppress(ValueError):
+                values = load([row.split(self._delimiter, lead)[-1] for row in lines])
+                if values.shape == (len(lines), len(positions)):
+                    return values, set()
+        self._check_widths(block)
+        if len(lines) == len(block) and not is_tail:
+            with contextlib.suppress(ValueError):
+                return load(lines, positions), set()
         pick = itemgetter(*positions) if len(positions) > 1 else lambda row: (row[positions[0]],)
         rows = [
             [_NAN.get(cell, cell) for cell in map(str.strip, pick(self._split(row)))]
