@@ -69,9 +69,13 @@ def build(**options):
         (
             {"gain": "big"},
             ValueError,
-            r"'gain' to be 'auto', a finite number or None \(got 'big'\)",
+            r"'gain' to be 'auto', 'wave', a finite number or None \(got 'big'\)",
         ),
-        ({"gain": NAN}, ValueError, r"'gain' to be 'auto', a finite number or None \(got nan\)"),
+        (
+            {"gain": NAN},
+            ValueError,
+            r"'gain' to be 'auto', 'wave', a finite number or None \(got nan\)",
+        ),
         # things of another kind
         ({"backbone": 7}, TypeError, r"'backbone' to be a name, a module or a callable.*got int"),
         ({"backbone": lambda _: None}, TypeError, r"make a torch.nn.Module \(got NoneType\)"),
