@@ -213,7 +213,7 @@ class _PairFrame(Module):
             assert norm.momentum is not None
             marked = real.flatten()
             out = norm_marked_rows(
-                rows, *running, norm.momentum, norm.eps, marked, marked.sum().clamp(min=2)
+                rows, *running, norm.momentum, norm.eps, marked.sum().clamp(min=2), marked
             )
         return out.view_as(pairs)
 

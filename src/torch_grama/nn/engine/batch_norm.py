@@ -52,22 +52,8 @@ def batch_norm(
     if count is None:
         out = F.batch_norm(x, running_mean, running_var, weight, bias, True, momentum, eps)
     else:
-        out = _norm_first(x, running_mean, running_var, weight, bias, momentum, eps, count)
+        out = norm_marked_rows(x, running_mean, running_var, weight, bias, momentum, eps, count)
     return out if onto is None else onto + F.relu(out)
-
-
-def _norm_first(
-    x: Tensor,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    momentum: float,
-    eps: float,
-    count: Tensor,
-) -> Tensor:
-    real = torch.arange(x.size(0), device=x.device) < count
-    return norm_marked_rows(x, running_mean, running_var, weight, bias, momentum, eps, real, count)
 
 
 def norm_marked_rows(
@@ -78,15 +64,17 @@ def norm_marked_rows(
     bias: Tensor | None,
     momentum: float,
     eps: float,
-    real: Tensor,
     count: Tensor,
+    real: Tensor | None = None,
 ) -> Tensor:
     r"""As :func:`batch_norm`, by the rows that are marked, wherever they lie.
 
     Args:
-        real (Tensor): Which rows count :math:`(N)`.
-        count (Tensor): How many these are, as for :func:`batch_norm`.
+        count (Tensor): How many rows count, as for :func:`batch_norm`.
+        real (Tensor, optional): Which ones :math:`(N)`. (default: :obj:`None`, the first)
     """
+    if real is None:
+        real = torch.arange(x.size(0), device=x.device) < count
     dtype = torch.promote_types(x.dtype, torch.float32)
     real = real.unsqueeze(1)
     # by choice, not by products with zero: padding may hold anything
@@ -137,7 +125,7 @@ class _BatchNorm(Function):
         if torch.is_grad_enabled():
             if count is None:
                 count = torch.tensor(x.size(0), device=x.device)
-            out = _norm_first(x, None, None, weight, bias, 0.0, ctx.eps, count)
+            out = norm_marked_rows(x, None, None, weight, bias, 0.0, ctx.eps, count)
             out = F.relu(out) if ctx.rectified else out
             gradients = differentiate(out, (x, weight, bias), gradient.to(out.dtype))
         else:
