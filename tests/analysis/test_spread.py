@@ -161,6 +161,11 @@ def test_of_a_large_graph_the_surroundings_are_shown(monkeypatch):
     monkeypatch.setattr("torch_grama.analysis.spread._MAX_WORK", 4 * (30 + 62))
     found = draw_example(model, inputs, max_nodes=5)
     assert (found.num_probes, found.sources) == (2, [0, 1])
+    # no more random directions than channels: then each channel by itself
+    monkeypatch.setattr("torch_grama.analysis.spread._MAX_WORK", 24 * (30 + 62))
+    monkeypatch.setattr("torch_grama.analysis.spread._MAX_NUMBERS", 20_000)
+    found = draw_example(model, inputs)
+    assert (found.num_probes, len(found.sources)) == (None, 24 // 3)
 
 
 def test_loops_doubles_and_lonely_nodes():

@@ -84,6 +84,7 @@ def test_the_command_prints_what_matters(node_runs, capsys):
     # one sentence on stability
     (sentence,) = [line for line in printed.out.splitlines() if "stable" in line]
     assert sentence.startswith(("States grow", "States stay bounded"))
+    assert printed.err.startswith("   0.0 s  loading ...")  # before the slow imports
     assert "dynamics of the blocks" in printed.err
 
 

@@ -27,11 +27,11 @@ from torch_grama.analysis.records import Cube, Matrix, plain_matrix
 _EXACT_CHANNELS = 32
 
 # Nodes and edges of the copies of a graph that are run at once.
-_CHUNK_SIZE = 2**15
+_CHUNK_SIZE = 2**14
 
 # Numbers that the influence on a drawn graph may have, and nodes and edges that its runs of the
 # model may go through; they decide of how many nodes it is given, and whether it is exact.
-_MAX_NUMBERS, _MAX_WORK = 20_000, 80_000
+_MAX_NUMBERS, _MAX_WORK = 20_000, 40_000
 
 # Rounds in which its nodes find their places.
 _ROUNDS = 200
@@ -159,11 +159,12 @@ def draw_example(
 
     labels = step_labels(model)
     count = min(len(nodes), max(1, _MAX_NUMBERS // (len(labels) * len(nodes))))
-    num_probes, runs = None, max(1, _MAX_WORK // (num_nodes + inputs.edge_index.size(1)))
+    runs = max(1, _MAX_WORK // (num_nodes + inputs.edge_index.size(1)))
     channels = inputs.x[0].numel() if inputs.x.is_floating_point() else _EXACT_CHANNELS
-    if runs < min(_EXACT_CHANNELS, channels) * count:
-        num_probes = min(8, max(2, runs // 8))
-        count = min(count, max(1, runs // num_probes))
+    exact = min(_EXACT_CHANNELS, channels)
+    probes = exact if runs >= exact * count else min(exact, 8, max(2, runs // 8))
+    count = min(count, max(1, runs // probes))
+    num_probes = None if probes == exact else probes
     chosen = nodes[:count].tolist()
     spread = influence_spread(model, inputs, chosen, num_probes=num_probes, seed=seed)
     place = torch.full((num_nodes,), -1, device=both.device)

@@ -60,6 +60,12 @@ def add_to(commands: Commands) -> None:
 def _analyze(arguments: argparse.Namespace) -> int:
     for folder in (arguments.folder, *arguments.compare):
         RunFolder(folder).check()  # told before torch is loaded
+    begun = time.monotonic()
+
+    def report(part: str) -> None:
+        print(f"{time.monotonic() - begun:6.1f} s  {part} ...", file=sys.stderr, flush=True)
+
+    report("loading")
     from torch_grama.analysis import AnalysisSettings
     from torch_grama.experiments.analyze_run import analyze_run
     from torch_grama.experiments.config import ConfigError
@@ -72,11 +78,6 @@ def _analyze(arguments: argparse.Namespace) -> int:
         )
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    begun = time.monotonic()
-
-    def report(part: str) -> None:
-        print(f"{time.monotonic() - begun:6.1f} s  {part} ...", file=sys.stderr, flush=True)
-
     with LoadingProgress() as progress:
         found = analyze_run(
             arguments.folder,
