@@ -3,6 +3,7 @@ tests may ask for."""
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -29,6 +30,19 @@ if not torch.cuda.is_available() and find_spec("triton") is not None:
 
 # Triton exists for Linux alone; without it the device code cannot be imported for its doctests.
 collect_ignore_glob = [] if find_spec("triton") else ["src/torch_grama/nn/engine/triton_*.py"]
+
+
+_TRACED = 2
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Coverage follows the first cases of each test: traced, a test takes twice as long."""
+    cases: Counter[str] = Counter()
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        cases[test] += 1
+        if cases[test] > _TRACED:
+            item.add_marker(pytest.mark.no_cover)
 
 
 @pytest.fixture

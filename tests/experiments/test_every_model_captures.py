@@ -31,7 +31,7 @@ def small_graphs(word: str, level: str, dtype: torch.dtype) -> GraphTaskData:
     """Graphs of very different sizes with edge attributes, in two classes."""
     generator = torch.Generator().manual_seed(0)
     graphs = []
-    for number in range(28):
+    for number in range(21):
         size = 4 + number % 9
         step = torch.arange(size)
         start = torch.randint(size, (number % 5,), generator=generator)
@@ -51,7 +51,7 @@ def small_graphs(word: str, level: str, dtype: torch.dtype) -> GraphTaskData:
     return GraphTaskData(
         "graphs",
         graphs,
-        [Fold(order[:18], order[18:23], order[23:])],
+        [Fold(order[:14], order[14:18], order[18:])],
         level,
         "classification",
         Metric("accuracy", True),
@@ -96,16 +96,13 @@ def test_steps_are_those_of_batches_without_padding(word, level, device):
     for task in (plain, twin):
         task.train()
     with NoChance():
-        for epoch in range(2):
-            for batch, plan in zip(
-                source.batches(epoch, 0), planned.batches(epoch, 0), strict=True
-            ):
-                optimizer.zero_grad()
-                total, weight = plain.measure(batch)
-                (total / weight).backward()
-                optimizer.step()
-                plain.add_loss(total, weight)
-                steps.run(plan)
+        for batch, plan in zip(source.batches(0, 0), planned.batches(0, 0), strict=True):
+            optimizer.zero_grad()
+            total, weight = plain.measure(batch)
+            (total / weight).backward()
+            optimizer.step()
+            plain.add_loss(total, weight)
+            steps.run(plan)
     assert steps.find_failure() is None
     bound = 1e-7 if device == "cpu" else 1e-3
     assert torch.allclose(plain._train_sums, twin._train_sums, rtol=bound)

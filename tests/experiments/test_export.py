@@ -12,6 +12,7 @@ from torch_grama.experiments import (
     ConfigError,
     RunError,
     describe_run,
+    export,
     export_run,
     load_exported,
     load_run,
@@ -79,6 +80,8 @@ def test_a_full_disk_leaves_no_half_export(run, tmp_path, monkeypatch, format):
     def fail(*args):
         raise OSError(28, "No space left on device")
 
+    small = torch.export.export(torch.nn.ReLU(), (torch.zeros(1),))
+    monkeypatch.setattr(export, "_trace", lambda *given: small)  # takes seconds
     monkeypatch.setattr("os.fsync", fail)
     with pytest.raises(OSError, match="No space left"):
         export_run(run, format, tmp_path / "out")

@@ -4,6 +4,7 @@ import inspect
 
 import pytest
 import torch
+from model_words import each_model
 from sample_data import ring_with_chords
 
 from torch_grama.baselines.graph_head import NodeOutput
@@ -131,7 +132,7 @@ def build_for_graphs(word, pooling):
     return build_model(word, 5, 24, 3, 2, "graph", pooling=pooling, **extra).eval()
 
 
-@pytest.mark.parametrize("word", MODELS)
+@pytest.mark.parametrize("word", each_model())
 def test_every_model_takes_every_pooling_of_its_readout(word):
     data = ring_with_chords(9)
     x = data.x.float()
