@@ -3,9 +3,10 @@ tests may ask for."""
 
 import os
 import signal
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,14 +36,47 @@ collect_ignore_glob = [] if find_spec("triton") else ["src/torch_grama/nn/engine
 _TRACED = 2
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Coverage follows the first cases of each test: traced, a test takes twice as long."""
-    cases: Counter[str] = Counter()
+    """Leaves to long runs what others have shown: cases of a test with three or more parameters
+    that bring no new pair of values. And coverage follows the first cases of each test alone:
+    traced, a test takes up to twice as long."""
+    tests = defaultdict(list)
     for item in items:
-        test = item.nodeid.partition("[")[0]
-        cases[test] += 1
-        if cases[test] > _TRACED:
-            item.add_marker(pytest.mark.no_cover)
+        tests[item.nodeid.partition("[")[0]].append(item)
+    for cases in tests.values():
+        chosen = _choose_all_pairs(cases)
+        for case in cases:
+            if case not in chosen:
+                case.add_marker(pytest.mark.long)
+        for case in chosen[_TRACED:]:
+            case.add_marker(pytest.mark.no_cover)
+
+
+def _choose_all_pairs(cases: list[pytest.Item]) -> list[pytest.Item]:
+    """A few of the cases, in which each value of a parameter meets each of every other."""
+    pairs = {case: _list_pairs(case) for case in cases if len(cases) > 1}
+    wanted = set().union(*pairs.values())
+    if not wanted or any("long" in case.keywords for case in cases):
+        return cases
+    chosen = []
+    while wanted:
+        chosen.append(max(pairs, key=lambda case: len(wanted & pairs[case])))
+        wanted -= pairs.pop(chosen[-1])
+    return sorted(chosen, key=cases.index)
+
+
+def _list_pairs(case: pytest.Item) -> set[object]:
+    together = {}
+    for mark in case.iter_markers("parametrize"):
+        names = mark.args[0].split(",") if isinstance(mark.args[0], str) else mark.args[0]
+        together |= {name.strip(): names[0] for name in names}
+    values = defaultdict(list)
+    for name, value in case.callspec.params.items():
+        # arguments that one mark sets together are one parameter
+        values[together.get(name, name)].append(id(value))
+    pairs = combinations([(name, *ids) for name, ids in values.items()], 2)
+    return set(pairs) if len(values) > 2 else set()
 
 
 @pytest.fixture

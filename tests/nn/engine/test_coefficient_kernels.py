@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from torch import Tensor
@@ -77,18 +79,17 @@ SCORES = {"free": None, "inside": (0.5, -0.4), "tiny": (0.02, -0.015), "outside"
 
 @pytest.mark.no_cover
 @pytest.mark.usefixtures("_interpreter")
-@folds
 @pytest.mark.parametrize(
-    ("channels", "width", "p", "q", "scores"),
+    ("channels", "width", "p", "q", "scores", "folds"),
     [
-        (6, 16, 5, 5, "free"),
-        (6, 3, 1, 1, "free"),
-        (20, 5, 3, 2, "free"),
-        (6, 16, 1, 4, "free"),
-        (6, 4, 5, 2, "free"),
-        *((6, 4, 2, 2, scores) for scores in ("inside", "tiny", "outside")),
-        (6, 4, 3, 2, "inside"),
-        (6, 4, 2, 3, "tiny"),
+        (6, 16, 5, 5, "free", False),
+        (6, 3, 1, 1, "free", True),
+        (20, 5, 3, 2, "free", False),
+        (6, 16, 1, 4, "free", True),
+        (6, 4, 5, 2, "free", True),
+        *itertools.product([6], [4], [2], [2], ("inside", "tiny", "outside"), (False, True)),
+        (6, 4, 3, 2, "inside", True),
+        (6, 4, 2, 3, "tiny", False),
     ],
 )
 def test_selection(channels, width, p, q, scores, folds, monkeypatch) -> None:
