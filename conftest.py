@@ -33,40 +33,40 @@ if not torch.cuda.is_available() and find_spec("triton") is not None:
 collect_ignore_glob = [] if find_spec("triton") else ["src/torch_grama/nn/engine/triton_*.py"]
 
 
-_TRACED = 2
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leaves to long runs what others have shown: cases of a test with three or more parameters
-    that bring no new pair of values. And coverage follows the first cases of each test alone:
-    traced, a test takes up to twice as long."""
+    """Leaves to long runs those cases of a test with three or more parameters that bring no new
+    pair of values. Coverage, which slows a test down, follows cases that bring a new value."""
     tests = defaultdict(list)
     for item in items:
-        tests[item.nodeid.partition("[")[0]].append(item)
+        if item.get_closest_marker("long") is None:
+            tests[item.nodeid.partition("[")[0]].append(item)
     for cases in tests.values():
-        chosen = _choose_all_pairs(cases)
-        for case in cases:
-            if case not in chosen:
+        if len(cases) > 1:
+            values = {case: _list_values(case) for case in cases}
+            pairs = _choose(values, 2) if len(values[cases[0]]) > 2 else values
+            for case in values.keys() - pairs.keys():
                 case.add_marker(pytest.mark.long)
-        for case in chosen[_TRACED:]:
-            case.add_marker(pytest.mark.no_cover)
+            for case in values.keys() - _choose(pairs, 1).keys():
+                case.add_marker(pytest.mark.no_cover)
 
 
-def _choose_all_pairs(cases: list[pytest.Item]) -> list[pytest.Item]:
-    """A few of the cases, in which each value of a parameter meets each of every other."""
-    pairs = {case: _list_pairs(case) for case in cases if len(cases) > 1}
-    wanted = set().union(*pairs.values())
-    if not wanted or any("long" in case.keywords for case in cases):
-        return cases
-    chosen = []
+_Values = dict[pytest.Item, list[object]]
+
+
+def _choose(values: _Values, size: int) -> _Values:
+    """Some of the cases, in which each combination of so many values occurs."""
+    sets = {case: set(combinations(its, size)) for case, its in values.items()}
+    wanted: set[object] = set().union(*sets.values())
+    chosen = {}
     while wanted:
-        chosen.append(max(pairs, key=lambda case: len(wanted & pairs[case])))
-        wanted -= pairs.pop(chosen[-1])
-    return sorted(chosen, key=cases.index)
+        case = max(sets, key=lambda case: len(wanted & sets[case]))
+        wanted -= sets.pop(case)
+        chosen[case] = values[case]
+    return chosen
 
 
-def _list_pairs(case: pytest.Item) -> set[object]:
+def _list_values(case: pytest.Item) -> list[object]:
     together = {}
     for mark in case.iter_markers("parametrize"):
         names = mark.args[0].split(",") if isinstance(mark.args[0], str) else mark.args[0]
@@ -75,8 +75,7 @@ def _list_pairs(case: pytest.Item) -> set[object]:
     for name, value in case.callspec.params.items():
         # arguments that one mark sets together are one parameter
         values[together.get(name, name)].append(id(value))
-    pairs = combinations([(name, *ids) for name, ids in values.items()], 2)
-    return set(pairs) if len(values) > 2 else set()
+    return [(name, *ids) for name, ids in values.items()]
 
 
 @pytest.fixture
