@@ -2,6 +2,7 @@ import torch
 from baseline_checks import draw_graph
 from torch.nn import Linear, Module
 from torch_geometric.nn import GCNConv
+from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.conv_layer import ConvLayer, FeedForward
 from torch_grama.nn.graph_input import read_graph_input
@@ -74,7 +75,7 @@ def test_reset_reaches_every_part():
     with torch.no_grad():
         for value in layer.parameters():
             value.fill_(7)
-    layer.reset_parameters()
+    reset(layer)
     assert not any(bool((value == 7).any()) for value in layer.parameters())
 
 

@@ -6,7 +6,7 @@ from torch_geometric.data import Batch, Data
 
 from torch_grama.baselines import GPSMamba, GraphMamba
 from torch_grama.baselines.batch_view import node_noise
-from torch_grama.baselines.graph_mamba import ORDERS, NodeScan
+from torch_grama.baselines.gps import ORDERS, NodeScan
 
 
 @pytest.mark.parametrize("order", ["degree", "random"])

@@ -11,7 +11,7 @@ from dense_formulas import affine, frame, gated_gcn, head, layer_norm, prepare, 
 
 from torch_grama.baselines import GPS, GRIT, MPSSM, SONAR, GATSep
 from torch_grama.baselines.batch_view import node_noise
-from torch_grama.baselines.bigbird import GLOBAL, RANDOM, WINDOW
+from torch_grama.baselines.global_attention import GLOBAL, RANDOM, WINDOW
 from torch_grama.nn.graph_input import GraphInput
 
 

@@ -55,6 +55,8 @@ class ADGN(EncodedModel):
         departures=("The readout is that of all models here.",),
     )
 
+    shown = ("aggregation",)
+
     def __init__(
         self,
         *sizes: int,
@@ -83,13 +85,9 @@ class ADGN(EncodedModel):
         )
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Runs the steps."""
         for conv in self.convs:
             x = conv(x, graph.edge_index, graph.edge_weight)
         return x
-
-    def _describe(self) -> str:
-        return f", aggregation={self.aggregation!r}"
 
 
 def _neighbor_term(channels: int, aggregation: str) -> MessagePassing:
@@ -107,11 +105,9 @@ class _LinearSum(Module):
         self.lin = Linear(channels, channels, bias=False)
 
     def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
         reset(self.lin)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        r"""Returns new node states."""
         return sum_neighbors(self.lin(x), edge_index, edge_weight)
 
 
@@ -165,6 +161,8 @@ class SWAN(EncodedModel):
         ),
     )
 
+    shown = ("aggregation",)
+
     def __init__(
         self,
         *sizes: int,
@@ -189,16 +187,12 @@ class SWAN(EncodedModel):
         )
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Runs the steps."""
         symmetric = symmetric_edges(graph, x.dtype)
         antisymmetric = antisymmetric_edges(graph, x.dtype)
         for number in range(self.num_layers):
             field = self.fields[number % len(self.fields)]
             x = x + self.epsilon * self.act(field(x, graph, symmetric, antisymmetric))
         return x
-
-    def _describe(self) -> str:
-        return f", aggregation={self.aggregation!r}"
 
 
 class SWANField(Module):
@@ -222,7 +216,6 @@ class SWANField(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
         for weight in (self.own_weight, self.space_weight, self.neighbor_weight):
             if weight is not None:
                 torch.nn.init.kaiming_uniform_(weight, a=math.sqrt(5))
@@ -232,7 +225,6 @@ class SWANField(Module):
     def forward(
         self, x: Tensor, graph: GraphInput, symmetric: EdgeWeights, antisymmetric: EdgeWeights
     ) -> Tensor:
-        r"""Returns the argument of the activation."""
         own = x @ (self.own_weight - self.own_weight.t()).t() - self.gamma * x
         space = x @ (self.space_weight + self.space_weight.t()).t()
         out = own + self.beta * sum_neighbors(space, *antisymmetric) + self.bias

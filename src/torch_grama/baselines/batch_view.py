@@ -19,24 +19,15 @@ class BatchView:
     r"""A batch of graphs as the layers see it, read once a forward pass.
 
     Graphs without nodes are left out, so that no row of a padded batch is empty.
-
-    Attributes:
-        num_nodes: Number of nodes :math:`N`.
-        edge_index: Edges :math:`(2, E)`, from source to target.
-        edge_weight: Edge weights :math:`(E)`, if any.
-        graph: The row of each node's graph :math:`(N)`.
-        place: The number of each node within its graph :math:`(N)`.
-        sizes: The number of nodes of each graph :math:`(B)`.
-        layout: Where the nodes lie in the padded batch.
     """
 
-    num_nodes: int
-    edge_index: Tensor
-    edge_weight: Tensor | None
-    graph: Tensor
-    place: Tensor
-    sizes: Tensor
-    layout: PaddedLayout
+    num_nodes: int  #: number of nodes :math:`N`
+    edge_index: Tensor  #: edges :math:`(2, E)`, from source to target
+    edge_weight: Tensor | None  #: edge weights :math:`(E)`, if any
+    graph: Tensor  #: the row of each node's graph :math:`(N)`
+    place: Tensor  #: the number of each node within its graph :math:`(N)`
+    sizes: Tensor  #: the number of nodes of each graph :math:`(B)`
+    layout: PaddedLayout  #: where the nodes lie in the padded batch
 
     @classmethod
     def of(cls, given: GraphInput) -> BatchView:

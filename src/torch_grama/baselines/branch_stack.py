@@ -64,7 +64,6 @@ class BranchStack(EncodedModel):
         self.reset_parameters()
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Runs the layers on the node states :math:`(N, F)`."""
         view, edge_state = BatchView.of(graph), graph.edge_attr
         for layer, (mixer, frame) in enumerate(zip(self.mixers, self.frames, strict=True)):
             branches = [mixer(x, view)]
@@ -109,7 +108,6 @@ class BranchSum(Module):
         self.norm = StepwiseBatchNorm(channels)
 
     def forward(self, x: Tensor, branches: Sequence[Tensor]) -> Tensor:
-        r"""Returns the new states."""
         hidden = x.new_zeros(())
         for norm, branch in zip(self.branch_norms, branches, strict=True):
             hidden = hidden + norm(x + F.dropout(branch, self.dropout, self.training))
@@ -129,13 +127,11 @@ class LocalBranch(Module):
         self.takes_edge_weight = takes_edge_weight
 
     def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
         reset_backbone(self.conv)
 
     def forward(
         self, x: Tensor, edge_state: Tensor | None, view: BatchView
     ) -> tuple[Tensor, Tensor | None]:
-        r"""Returns the branch and the edge state."""
         if self.takes_edge_weight:
             return self.conv(x, view.edge_index, view.edge_weight), edge_state
         if edge_state is None:
@@ -159,7 +155,6 @@ class GatedGCNBranch(Module):
     def forward(
         self, x: Tensor, edge_state: Tensor | None, view: BatchView
     ) -> tuple[Tensor, Tensor | None]:
-        r"""Returns the branch and the new edge state."""
         out, new_state = self.conv(x, view.edge_index, edge_state)
         if edge_state is not None and self.dropout > 0:
             update = F.dropout(new_state - edge_state, self.dropout, self.training)

@@ -62,6 +62,8 @@ class CoGNN(EncodedModel):
         ),
     )
 
+    shown = ("aggregation",)
+
     def __init__(
         self,
         *sizes: int,
@@ -90,7 +92,6 @@ class CoGNN(EncodedModel):
         self.sharpness = Linear(self.hidden_channels, 1, bias=False)
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Runs the layers of the environment network on the edges that remain in each."""
         source, target = graph.edge_index
         x = self.act(x)
         for conv in self.convs:
@@ -121,9 +122,6 @@ class CoGNN(EncodedModel):
             F.gumbel_softmax(broadcast, temperature, hard=True)[:, 0],  # type: ignore[arg-type]
         )
 
-    def _describe(self) -> str:
-        return f", aggregation={self.aggregation!r}"
-
 
 class _ActionNetwork(Module):
     r"""A small message-passing network from node states to the logits of two actions."""
@@ -137,7 +135,6 @@ class _ActionNetwork(Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Returns the logits."""
         for conv in self.convs[:-1]:
             x = self.dropout(self.act(conv(x, graph.edge_index, graph.edge_weight)))
         logits: Tensor = self.convs[-1](x, graph.edge_index, graph.edge_weight)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from torch import Tensor
 from torch.nn import Dropout, Linear, Module
-from torch_geometric.nn.inits import reset
 from torch_geometric.utils import scatter
 
 from torch_grama.nn.arguments import Activation, choose, resolve_activation
@@ -31,21 +30,6 @@ class ConvLayer(Module):
     where the first bracket is the residual ``"identity"`` and the second ``"linear"``. The
     convolution gets edge weights, and edge states, if it declares them; one that returns a pair
     hands its second element to the next layer as the edge states.
-
-    Args:
-        conv (Module): The convolution.
-        in_channels (int): Its input width.
-        channels (int): Its output width.
-        act (str or callable, optional): The activation :math:`\sigma`. (default: :obj:`"relu"`)
-        norm (str or callable, optional): ``"batch_norm"``, ``"layer_norm"``, a callable from the
-            number of channels to a module, or :obj:`None`. (default: :obj:`None`)
-        dropout (float, optional): Dropout after the activation. (default: :obj:`0.0`)
-        residual (str, optional): ``"identity"``, ``"linear"`` or :obj:`None`.
-            (default: :obj:`None`)
-        feed_forward (bool, optional): Whether a :class:`FeedForward` part follows.
-            (default: :obj:`False`)
-        conv_normalizes (bool, optional): Whether the norm of the layer lies in the convolution.
-            (default: :obj:`False`)
 
     Shapes:
         - **input:** node states :math:`(N, F_{in})`, edge states :math:`(E, F)` or :obj:`None`
@@ -81,15 +65,9 @@ class ConvLayer(Module):
         self.dropout = Dropout(dropout)
         self.feed_forward = FeedForward(channels, act, norm, dropout) if feed_forward else None
 
-    def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
-        for child in self.children():
-            reset(child)
-
     def forward(
         self, x: Tensor, graph: GraphInput, edge_state: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        r"""Returns the new node states and edge states."""
         keywords: dict[str, object] = {}
         if self.call.edge_weight:
             keywords["edge_weight"] = graph.edge_weight
@@ -121,10 +99,6 @@ class FeedForward(Module):
         \mathbf{h}) \right),
 
     with a hidden layer of twice the width, and dropout after each linear layer.
-
-    Shapes:
-        - **input:** :math:`(N, F)`
-        - **output:** :math:`(N, F)`
     """
 
     def __init__(
@@ -143,7 +117,6 @@ class FeedForward(Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        r"""Returns states of the same size."""
         if self.norm1 is not None:
             x = normalize(self.norm1, x)
         hidden = self.dropout(self.act(self.lin1(x)))
@@ -173,7 +146,6 @@ class EdgeAddition(Module):
     def forward(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor, **keywords: Tensor | None
     ) -> Tensor:
-        r"""Returns new node states."""
         edges = scatter(edge_attr, edge_index[1], dim_size=x.size(0), reduce=self.reduce)
         out: Tensor = self.conv(x, edge_index, **keywords)
         return out + edges

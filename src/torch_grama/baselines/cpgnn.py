@@ -95,7 +95,6 @@ class CPGNN(GraphModel):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
         self.prior.reset_parameters()
         torch.nn.init.xavier_uniform_(self.compatibility)
         with torch.no_grad():
@@ -103,7 +102,6 @@ class CPGNN(GraphModel):
             self.compatibility.sub_(self.compatibility.mean(dim=1, keepdim=True))
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Returns what the head reads. Edge attributes are not used."""
         adjacency = self._adjacency(graph.edge_index, graph.edge_weight, x)
         # [N, C_in] -> [N, C]
         first = self._prior_logits(x).softmax(dim=-1) - 1 / self.out_channels

@@ -53,6 +53,8 @@ class DGC(EncodedModel):
         ),
     )
 
+    shown = ("step_size",)
+
     def __init__(
         self,
         *sizes: int,
@@ -66,7 +68,6 @@ class DGC(EncodedModel):
         self.step = choose("method", method, METHODS)
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Diffuses the states."""
         edge_index, weight = gcn_norm(
             graph.edge_index, graph.edge_weight, graph.num_nodes, dtype=x.dtype
         )
@@ -77,9 +78,6 @@ class DGC(EncodedModel):
         for _ in range(self.num_layers):
             x = self.step(flow, x, self.step_size)
         return x
-
-    def _describe(self) -> str:
-        return f", step_size={self.step_size}"
 
 
 class GRAND(EncodedModel):
@@ -122,6 +120,7 @@ class GRAND(EncodedModel):
     )
 
     takes_edge_weight: bool = False
+    shown = ("linear",)
 
     def __init__(
         self,
@@ -139,17 +138,16 @@ class GRAND(EncodedModel):
         self.step_size = step_size
         self.step = choose("method", method, METHODS)
         self.attention = _EdgeAttention(self.hidden_channels, heads)
-        self.alpha = Parameter(torch.empty(()))
-        self.beta = Parameter(torch.empty(())) if source else None
-        self._reset_rates()
+        self.alpha = Parameter(torch.zeros(()))
+        self.beta = Parameter(torch.zeros(())) if source else None
 
     def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
         super().reset_parameters()
-        self._reset_rates()
+        for rate in (self.alpha, self.beta):
+            if rate is not None:
+                torch.nn.init.zeros_(rate)
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Integrates the diffusion."""
         edge_index, _ = add_remaining_self_loops(graph.edge_index, num_nodes=graph.num_nodes)
         first, rate = x, self.alpha.sigmoid()
         constant = self.attention(x, edge_index) if self.linear else None
@@ -163,14 +161,6 @@ class GRAND(EncodedModel):
             x = self.step(flow, x, self.step_size)
         return x
 
-    def _reset_rates(self) -> None:
-        torch.nn.init.zeros_(self.alpha)
-        if self.beta is not None:
-            torch.nn.init.zeros_(self.beta)
-
-    def _describe(self) -> str:
-        return f", linear={self.linear}"
-
 
 class _EdgeAttention(Module):
     r"""Scaled dot-product attention of each node to its neighbours, the mean over the heads."""
@@ -183,7 +173,6 @@ class _EdgeAttention(Module):
         self.query_lin = Linear(channels, channels)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        r"""Returns one weight per edge."""
         source, target = edge_index
         # [N, F] -> [N, H, F / H]
         key = self.key_lin(x).view(x.size(0), self.heads, -1)
@@ -258,6 +247,8 @@ class GraphCON(EncodedModel):
         departures=("The linear term R X of the released code, which the paper's equation lacks.",),
     )
 
+    shown = ("coupling",)
+
     def __init__(
         self,
         *sizes: int,
@@ -292,7 +283,6 @@ class GraphCON(EncodedModel):
         )
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Moves positions and velocities."""
         y = x
         for _ in range(self.num_layers):
             force = self._drive(x, graph) - self.gamma * x - self.alpha * y
@@ -310,6 +300,3 @@ class GraphCON(EncodedModel):
             drive = drive + self.skip_lin(x)
         # [N, H F] -> [N, H, F] -> [N, F]
         return self.act(drive).view(x.size(0), self.heads, -1).mean(dim=1)
-
-    def _describe(self) -> str:
-        return f", coupling={self.coupling!r}"

@@ -37,22 +37,14 @@ class GraphDiffusion:
     sparsification are those of PyG's :class:`~torch_geometric.transforms.GDC`; the dense matrix is
     made by torch alone, in float64, and rounded to ten decimals so that entries that are equal stay
     equal whatever the numbering of the nodes.
-
-    Attributes:
-        method: ``"ppr"`` or ``"heat"``.
-        alpha: Return probability of ``"ppr"``.
-        t: Diffusion time of ``"heat"``.
-        avg_degree: Keep the largest entries, so many for each node on average.
-        top_k: Keep so many entries for each node instead.
-        max_nodes: The largest graph that is taken, since the matrix is dense.
     """
 
-    method: str = "ppr"
-    alpha: float = 0.15
-    t: float = 5.0
-    avg_degree: int = 16
-    top_k: int | None = None
-    max_nodes: int = 20_000
+    method: str = "ppr"  #: ``"ppr"`` or ``"heat"``
+    alpha: float = 0.15  #: return probability of ``"ppr"``
+    t: float = 5.0  #: diffusion time of ``"heat"``
+    avg_degree: int = 16  #: keep the largest entries, so many for each node on average
+    top_k: int | None = None  #: keep so many entries for each node instead
+    max_nodes: int = 20_000  #: the largest graph that is taken, since the matrix is dense
 
     def __post_init__(self) -> None:
         choose("diffusion", self.method, DIFFUSIONS)
@@ -196,7 +188,6 @@ class DIGL(GraphModel):
         )
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Returns what the head reads. Edge attributes are not used."""
         edges = graph.edge_index, graph.edge_weight, graph.num_nodes
         edge_index, weight = self.memo.find(*edges, graph.batch, graph.batch_size)
         weight = weight.to(x.dtype)

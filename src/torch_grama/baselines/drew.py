@@ -28,11 +28,6 @@ class _DRewLayer(Module):
     adds_to_input: ClassVar[bool] = True
     normalizes_rings: ClassVar[bool] = False
 
-    def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
-        for child in self.children():
-            reset(child)
-
 
 class DRewGCNLayer(_DRewLayer):
     r"""The layer of :class:`~torch_grama.baselines.DRewGCN`, without the skip connection."""
@@ -48,7 +43,6 @@ class DRewGCNLayer(_DRewLayer):
         self.norm = BatchNorm1d(channels) if batch_norm else Identity()
 
     def forward(self, x: Tensor, delayed: Sequence[Tensor], rings: Sequence[Adjacency]) -> Tensor:
-        r"""Returns the update :math:`(N, F)`."""
         total = torch.zeros_like(x)
         for lin, state, ring in zip(self.lins, delayed, rings, strict=False):
             total = total + lin(propagate(ring, state))
@@ -68,12 +62,11 @@ class DRewGINLayer(_DRewLayer):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
-        super().reset_parameters()
+        for child in self.children():
+            reset(child)
         torch.nn.init.zeros_(self.eps)
 
     def forward(self, x: Tensor, delayed: Sequence[Tensor], rings: Sequence[Adjacency]) -> Tensor:
-        r"""Returns the new states :math:`(N, F)`."""
         total = (1 + self.eps) * self.own_mlp(x)
         for mlp, state, ring in zip(self.mlps, delayed, rings, strict=False):
             total = total + mlp(propagate(ring, state))
@@ -91,7 +84,6 @@ class DRewGatedGCNLayer(_DRewLayer):
         self.norm = BatchNorm1d(channels) if batch_norm else Identity()
 
     def forward(self, x: Tensor, delayed: Sequence[Tensor], rings: Sequence[Adjacency]) -> Tensor:
-        r"""Returns the update :math:`(N, F)`."""
         total, receives = self.own_lin(x).chunk(2, dim=-1)
         for lin, state, ring in zip(self.lins, delayed, rings, strict=False):
             # [N, F] -> [P, 2 F]
@@ -159,7 +151,6 @@ class DRew(GraphModel):
         )
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Returns what the head reads. Edge weights and attributes are not used."""
         rings = self.rings.find(
             graph.edge_index, graph.num_nodes, x.dtype, graph.batch, graph.batch_size
         )

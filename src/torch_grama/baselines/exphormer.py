@@ -110,7 +110,6 @@ class Exphormer(EncodedModel):
         self.reset_parameters()
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Runs the layers on the node states :math:`(N, F)`."""
         view, edge_state = BatchView.of(graph), graph.edge_attr
         links = self._link(edge_state, view)
         # [V, F] -> [V B, F], all graphs' first virtual nodes first
@@ -188,16 +187,7 @@ def expander_edges(num_nodes: int, degree: int, seed: int = 0) -> Tensor:
     edges, which are taken out. Up to 512 nodes it is drawn again, ten times at most, until its
     second eigenvalue is at most :math:`2 \sqrt{2d - 1} + 0.1`, close to the smallest possible;
     larger random regular graphs have that property almost surely. Up to 10 nodes it is the
-    complete graph.
-
-    Args:
-        num_nodes (int): Number of nodes.
-        degree (int): Number of permutations :math:`d`; zero for no edges.
-        seed (int, optional): Seed. (default: :obj:`0`)
-
-    Returns:
-        The edges :math:`(2, E)`, each in both directions. They are kept for the next call and must
-        not be written to.
+    complete graph. The edges are kept for the next call and must not be written to.
     """
     if degree == 0 or num_nodes < 2:
         return torch.zeros(2, 0, dtype=torch.long)

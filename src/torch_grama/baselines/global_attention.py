@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import Module, MultiheadAttention
-from torch_geometric.utils import scatter
+from torch.nn import Linear, Module, MultiheadAttention
+from torch_geometric.utils import scatter, softmax
 
-from torch_grama.baselines.batch_view import BatchView
+from torch_grama.baselines.batch_view import BatchView, node_noise
 from torch_grama.baselines.graph_model import check_heads
 from torch_grama.nn.gps_layer import MaskedPerformer, reset_what_is_left_out
 
@@ -34,11 +35,6 @@ class FullAttention(Module):
         kernel (CUDA; a CPU without attention dropout) and quadratic otherwise: 128 graphs of 444
         nodes and four heads then take 0.4 GB for each copy of the scores in single precision,
         one graph of 22,662 nodes 8 GB.
-
-    Args:
-        channels (int): Width of the states.
-        heads (int): Number of heads.
-        dropout (float, optional): Dropout of the attention weights. (default: :obj:`0.0`)
     """
 
     def __init__(self, channels: int, heads: int, dropout: float = 0.0) -> None:
@@ -47,11 +43,9 @@ class FullAttention(Module):
         self.attention = MultiheadAttention(channels, heads, dropout, batch_first=True)
 
     def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
         reset_multihead(self.attention)
 
     def forward(self, x: Tensor, view: BatchView) -> Tensor:
-        r"""Returns what each node reads from its graph."""
         # [N, F] -> [B, n, F]
         dense, mask = view.pack(x), view.mask
         padding = None if mask is None else ~mask
@@ -75,11 +69,6 @@ class LinearAttention(Module):
         Each head has 64 channels and 266 features, whatever the width of the states, as in the
         code of the GPS paper; a batch is padded to its largest graph. Four heads on 128 graphs
         of up to 444 nodes take 0.24 GB for each copy of the features.
-
-    Args:
-        channels (int): Width of the states.
-        heads (int): Number of heads, 64 channels each.
-        dropout (float, optional): Dropout of the result. (default: :obj:`0.0`)
     """
 
     def __init__(self, channels: int, heads: int, dropout: float = 0.0) -> None:
@@ -88,11 +77,9 @@ class LinearAttention(Module):
         self.attention = MaskedPerformer(channels, heads, dropout)
 
     def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters and draws the projection anew."""
         self.attention._reset_parameters()  # type: ignore[no-untyped-call]
 
     def forward(self, x: Tensor, view: BatchView) -> Tensor:
-        r"""Returns what each node reads from its graph."""
         # [N, F] -> [B, n, F] -> [N, F]
         return view.unpack(self.attention(view.pack(x), view.mask))
 
@@ -118,15 +105,7 @@ def sum_over_edges(
         q_{i,c} k_{j,c} e_{ij,c}, -5, 5 \right) \right), \qquad
         \Big( \sum_j w_{ij} \mathbf{v}_j, \; \sum_j w_{ij} \Big).
 
-    Args:
-        query (Tensor): Queries :math:`(N, H, d)`.
-        key (Tensor): Keys :math:`(N, H, d)`.
-        value (Tensor): Values :math:`(N, H, d)`.
-        edge (Tensor): Maps of the edge states :math:`(E, H, d)`.
-        edge_index (Tensor): Edges :math:`(2, E)`, :math:`j \to i`.
-
-    Returns:
-        The sums :math:`(N, H, d)` and the weights :math:`(N, H, 1)`.
+    Rows are :math:`(N, H, d)` of nodes and :math:`(E, H, d)` of edges, weights :math:`(N, H, 1)`.
     """
     source, target = edge_index[0], edge_index[1]
     scores = (query[target] * key[source] * edge).sum(dim=-1, keepdim=True)
@@ -134,3 +113,76 @@ def sum_over_edges(
     num_nodes = query.size(0)
     total = scatter(weight * value[source], target, dim_size=num_nodes, reduce="sum")
     return total, scatter(weight, target, dim_size=num_nodes, reduce="sum")
+
+
+# Nodes of the window to either side, nodes that see all, and random ones, for every node.
+WINDOW, GLOBAL, RANDOM = 3, 2, 3
+
+
+class BigBirdAttention(Module):
+    r"""The attention of `"Big Bird: Transformers for Longer Sequences"
+    <https://arxiv.org/abs/2007.14062>`_ over the nodes of each graph, in the order of their
+    numbers:
+
+    .. math::
+        \mathbf{u}_i = \mathbf{W}_O \Big\Vert_h \sum_{j \in S(i)} \mathrm{softmax}_{j \in S(i)}
+        \left( \frac{\mathbf{q}_{h,i}^\top \mathbf{k}_{h,j}}{\sqrt{d}} \right) \mathbf{v}_{h,j},
+
+    where :math:`S(i)` are the nodes whose number differs by at most 3, the first 2 nodes of the
+    graph and 3 random ones; the first 2 nodes see all. Time and memory are linear in the nodes.
+
+    .. note::
+        The sets are of single nodes; the implementation for accelerators has blocks of them. Which
+        nodes are the random ones is fixed by the numbers of the nodes.
+    """
+
+    def __init__(self, channels: int, heads: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        check_heads(channels, heads)
+        self.heads = heads
+        self.dropout = dropout
+        self.in_lin = Linear(channels, 3 * channels)
+        self.out_lin = Linear(channels, channels)
+
+    def forward(self, x: Tensor, view: BatchView) -> Tensor:
+        # N nodes, H heads, K nodes that each sees; [N, F] -> three of [N, H, d]
+        query, key, value = self.in_lin(x).view(x.size(0), 3, self.heads, -1).unbind(1)
+        query = query / math.sqrt(query.size(-1))
+        seen, counts = _seen_nodes(view)
+        # 1. every node: [N, K, H]
+        scores = (query.unsqueeze(1) * key[seen]).sum(-1)
+        scores = scores.masked_fill(~counts.unsqueeze(-1), -torch.inf)
+        weight = F.dropout(scores.softmax(1), self.dropout, self.training)
+        out = (weight.unsqueeze(-1) * value[seen]).sum(1)
+        # 2. the first nodes of each graph, which see all: [N, G, H]
+        first = torch.arange(GLOBAL, device=x.device)
+        size = view.sizes[view.graph].unsqueeze(1)
+        target = (torch.arange(x.size(0), device=x.device) - view.place).unsqueeze(1) + first
+        target = torch.where(first < size, target, target[:, :1])
+        scores = (query[target] * key.unsqueeze(1)).sum(-1)
+        low = torch.finfo(scores.dtype).min / 2
+        scores = torch.where((first < size).unsqueeze(-1), scores, low).flatten(0, 1)
+        weight = softmax(scores, target.flatten(), num_nodes=x.size(0))
+        weight = F.dropout(weight, self.dropout, self.training).view(*target.shape, -1, 1)
+        message = (weight * value.unsqueeze(1)).flatten(0, 1)
+        whole = scatter(message, target.flatten(), dim_size=x.size(0), reduce="sum")
+        sees_all = (view.place < GLOBAL).view(-1, 1, 1)
+        mixed: Tensor = self.out_lin(torch.where(sees_all, whole, out).flatten(1))
+        return mixed
+
+
+def _seen_nodes(view: BatchView) -> tuple[Tensor, Tensor]:
+    """The nodes ``[N, K]`` that each node sees, and which of them count: inside, and not twice."""
+    place, size = view.place.unsqueeze(1), view.sizes[view.graph].unsqueeze(1)
+    move = torch.arange(-WINDOW, WINDOW + 1, device=place.device)
+    near = place + move
+    first = torch.arange(GLOBAL, device=place.device).expand(len(place), -1)
+    noise = node_noise(view.place, RANDOM, False, torch.float64)
+    drawn = (noise * size).long()
+    chosen = torch.cat([near, first, drawn], dim=1)
+    counts = (chosen >= 0) & (chosen < size)
+    # a node that was named before is not counted again
+    named = chosen.unsqueeze(2) == chosen.unsqueeze(1)
+    counts = counts & ~named.tril(-1).any(dim=2)
+    start = torch.arange(len(place), device=place.device).unsqueeze(1) - place
+    return start + torch.where(counts, chosen, place), counts

@@ -103,7 +103,6 @@ class GloGNN(GraphModel):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
         super().reset_parameters()
         torch.nn.init.constant_(self.hop_weight, 1 / self.hop_weight.numel())
         if self.node_weight is not None:
@@ -111,7 +110,6 @@ class GloGNN(GraphModel):
             torch.nn.init.uniform_(self.node_weight, -bound, bound)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Returns what the head reads. Edge attributes are not used."""
         adjacency = gcn_adjacency(graph.edge_index, graph.edge_weight, graph.num_nodes, x.dtype)
         # [N, C_in] -> [N, F]
         h: Tensor = self.lin(F.dropout(x, self.dropout, self.training))

@@ -115,7 +115,6 @@ class GMN(EncodedModel):
         self.reset_parameters()
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Runs the layers on the node states :math:`(N, F)`."""
         view, edge_state = BatchView.of(graph), graph.edge_attr
         tokens = sample_walk_tokens(
             view, self.walk_length, self.num_samples, self.num_walks, self.training
@@ -175,23 +174,16 @@ class _WalkScan(Module):
 class WalkTokens:
     r"""The tokens of all nodes: for each node a sequence of subgraphs, the widest first and the
     node alone last.
-
-    Attributes:
-        num_tokens: Tokens a node :math:`T`.
-        node: The node of each member of a token :math:`(P)`.
-        token: The token of each member, :math:`T` times its owner plus its place in the sequence
-            :math:`(P)`.
-        source: The member at the start of each edge within a token :math:`(Q)`.
-        target: The member at its end :math:`(Q)`.
-        edge: The edge of the graph that it is :math:`(Q)`.
     """
 
-    num_tokens: int
-    node: Tensor
+    num_tokens: int  #: tokens a node :math:`T`
+    node: Tensor  #: the node of each member of a token :math:`(P)`
+    #: the token of each member, :math:`T` times its owner plus its place in the sequence
+    #: :math:`(P)`
     token: Tensor
-    source: Tensor
-    target: Tensor
-    edge: Tensor
+    source: Tensor  #: the member at the start of each edge within a token :math:`(Q)`
+    target: Tensor  #: the member at its end :math:`(Q)`
+    edge: Tensor  #: the edge of the graph that it is :math:`(Q)`
 
 
 def sample_walk_tokens(
@@ -201,18 +193,8 @@ def sample_walk_tokens(
 
     For each length :math:`\hat m = m, \ldots, 1` there are :math:`s` tokens, each the subgraph of
     the graph on the nodes that :math:`M` random walks of :math:`\hat m` steps from the node have
-    seen; then comes the node alone. A walk that can go nowhere stays where it is.
-
-    Args:
-        view (BatchView): The batch.
-        max_length (int): The longest walk :math:`m`.
-        num_samples (int): Tokens a length :math:`s`.
-        num_walks (int): Walks a token :math:`M`.
-        training (bool): Whether to draw the walks; if not, they are fixed by the number of each
-            node within its graph.
-
-    Returns:
-        The tokens, :math:`T = m s + 1` a node.
+    seen; then comes the node alone. A walk that can go nowhere stays where it is. Outside of
+    training, walks are fixed by the number of each node within its graph.
     """
     num_nodes = view.num_nodes
     num_tokens = max_length * num_samples + 1

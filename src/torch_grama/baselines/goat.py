@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Dropout, Embedding, Linear, Module, ReLU, Sequential
-from torch_geometric.nn.inits import reset
 from torch_geometric.utils import degree, scatter, softmax
 
 from torch_grama.baselines.batch_view import BatchView
@@ -113,7 +112,6 @@ class GOAT(EncodedModel):
         self.reset_parameters()
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Runs the layers on the node states :math:`(N, F)`."""
         x, view = self.embedding(x), BatchView.of(graph)
         pairs, distance = pairs_within(view.edge_index, view.num_nodes, self.local_hops)
         # for each pair the logarithm of the number of nodes in its ring
@@ -165,10 +163,6 @@ class _CentroidAttention(Module):
         self.query, self.key, self.value = (Linear(channels, heads * channels) for _ in range(3))
         self.codebook = Codebook(num_centroids, channels)
 
-    def reset_parameters(self) -> None:
-        for child in self.children():
-            reset(child)
-
     def forward(self, x: Tensor, view: BatchView) -> Tensor:
         points = self.project(x)
         nearest = self.codebook.assign(points)
@@ -217,13 +211,6 @@ class Codebook(Module):
     .. note::
         The counts :math:`n` start at one, so that a centre that no point has yet chosen stays
         where it is.
-
-    Args:
-        num_centroids (int): Number of centres.
-        channels (int): Width of the points.
-        decay (float, optional): Decay :math:`\lambda` of the averages. (default: :obj:`0.99`)
-        momentum (float, optional): Weight of the newest batch in the running statistics.
-            (default: :obj:`0.1`)
     """
 
     centroids: Tensor
@@ -250,7 +237,6 @@ class Codebook(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        r"""Draws the centres anew and forgets all statistics."""
         torch.nn.init.normal_(self.centroids)
         self.totals.copy_(self.centroids)
         self.counts.fill_(1)
@@ -264,7 +250,6 @@ class Codebook(Module):
 
     @torch.no_grad()
     def update(self, x: Tensor) -> None:
-        r"""Moves the centres towards the points :math:`(N, F)` that chose them."""
         if x.size(0) < 2:  # no variance
             return
         x = x.to(self.centroids.dtype)

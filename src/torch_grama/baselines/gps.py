@@ -1,4 +1,4 @@
-"""Attention to all nodes, alone or beside local message passing, and along the edges."""
+"""Attention, or a state-space model, over all nodes of a graph beside local message passing."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ from collections.abc import Callable
 from typing import Unpack
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import GELU, Dropout, LayerNorm, Linear, Module, Sequential
-from torch_geometric.nn import TransformerConv
-from torch_geometric.utils import add_self_loops
+from torch.nn import Module
 
-from torch_grama.baselines.bigbird import BigBirdAttention
+from torch_grama.baselines.batch_view import BatchView, node_noise
 from torch_grama.baselines.branch_stack import LOCAL_LAYERS, BranchStack, EdgeOptions
-from torch_grama.baselines.global_attention import FullAttention, LinearAttention
-from torch_grama.baselines.graph_model import Card, check_heads
-from torch_grama.baselines.layer_stack import EncodedModel, HeadOptions
-from torch_grama.nn.arguments import choose
-from torch_grama.nn.graph_input import GraphInput
+from torch_grama.baselines.global_attention import BigBirdAttention, FullAttention, LinearAttention
+from torch_grama.baselines.graph_model import Card
+from torch_grama.baselines.layer_stack import HeadOptions
+from torch_grama.baselines.mamba_block import MambaBlock
+from torch_grama.nn.arguments import check_positive, choose
 
 ATTENTIONS: dict[str, Callable[[int, int, float], Module]] = {
     "multihead": FullAttention,
@@ -74,11 +71,12 @@ class GPS(BranchStack):
     ) -> None:
         build = choose("attention", attention, ATTENTIONS)
         choose("local", local, LOCAL_LAYERS)
-
-        def build_mixer(channels: int) -> Module:
-            return build(channels, heads, attention_dropout)
-
-        super().__init__(*sizes, local=local, build_mixer=build_mixer, **shared)
+        super().__init__(
+            *sizes,
+            local=local,
+            build_mixer=lambda channels: build(channels, heads, attention_dropout),
+            **shared,
+        )
 
 
 class Transformer(BranchStack):
@@ -114,114 +112,176 @@ class Transformer(BranchStack):
         attention_dropout: float = 0.0,
         **shared: Unpack[HeadOptions],
     ) -> None:
-        def build_mixer(channels: int) -> Module:
-            return FullAttention(channels, heads, attention_dropout)
+        super().__init__(
+            *sizes,
+            local=None,
+            build_mixer=lambda channels: FullAttention(channels, heads, attention_dropout),
+            **shared,
+        )
 
-        super().__init__(*sizes, local=None, build_mixer=build_mixer, **shared)
 
-
-class GT(EncodedModel):
-    r"""The graph transformer of `"A critical look at the evaluation of GNNs under heterophily"
-    <https://arxiv.org/abs/2302.11640>`_, whose attention is restricted to the edges:
+class GraphMamba(BranchStack):
+    r"""The model of `"Graph-Mamba: Towards Long-Range Graph Sequence Modeling with Selective State
+    Spaces" <https://arxiv.org/abs/2402.00789>`_: a GPS layer whose global branch is a state-space
+    model over the nodes of each graph, those of high degree last,
 
     .. math::
-        \mathbf{a}_i &= \Big\Vert_h \sum_{j \in \mathcal{N}(i) \cup \{i\}} \mathrm{softmax}_j
-        \left( \frac{\mathbf{q}_{h,i}^\top \mathbf{k}_{h,j}}{\sqrt{d}} \right) \mathbf{v}_{h,j}, \\
-        \mathbf{h}_i &= \mathbf{x}_i + \mathbf{W} \mathbf{a}_i, \qquad
-        \mathbf{x}'_i = \mathbf{h}_i + \mathrm{FFN}(\mathrm{LN}(\mathbf{h}_i)),
+        \mathbf{h} = \mathrm{BN}(\mathbf{x} + \mathrm{MPNN}(\mathbf{x})) +
+        \mathrm{BN}(\mathbf{x} + \pi^{-1} \mathrm{Mamba}(\pi \mathbf{x})), \qquad
+        \mathbf{x}' = \mathrm{BN}(\mathbf{h} + \mathrm{MLP}(\mathbf{h})),
 
-    where queries, keys and values are maps of :math:`\mathrm{LN}(\mathbf{x})`. The variant with
-    separation (GT-sep) leaves node :math:`i` out of the sum and has
-    :math:`\mathbf{W} [\mathrm{LN}(\mathbf{x}_i) \Vert \mathbf{a}_i]` instead. The attention is
-    PyG's :class:`~torch_geometric.nn.TransformerConv` without its skip connection.
+    where :math:`\pi` sorts by degree and, among nodes of one degree, at random. At test time the
+    global branch is the mean over several orders.
+
+    .. warning::
+        The result depends on how the nodes are numbered: the order breaks ties between nodes of
+        the same degree. Averaging over orders makes this smaller, not zero.
 
     .. note::
-        Edge attributes are added as :class:`~torch_geometric.nn.TransformerConv` does; the loop at
-        a node has zeros.
+        A trained model gives the same result every time. Memory is linear in the nodes.
 
     Args:
-        dropout (float, optional): Dropout inside the layers.
-        separate (bool, optional): Whether a node is kept apart from its neighbours.
+        local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gine-multi"`` or ``"gatedgcn"``.
+        order (str, optional): ``"degree"``, or ``"random"`` to sort by the noise alone.
+        num_orders (int, optional): Orders averaged at test time.
     """
 
     card = Card(
-        equation="h_i = x_i + W sum_j a_ij v_j, a_ij = softmax_j(q_i k_j / sqrt(d)) over the "
-        "edges, z = LN(x), x' = h + FFN(LN(h))",
-        reference="Platonov et al., A critical look at the evaluation of GNNs under heterophily, "
-        "2023",
-        cost="N F^2 + E F",
-        source="torch_geometric.nn.TransformerConv",
+        equation="h = BN(x + gatedgcn(x)) + BN(x + Mamba(x sorted by degree + noise)), x' = BN(h "
+        "+ MLP(h))",
+        reference="Wang et al., Graph-Mamba: Towards Long-Range Graph Sequence Modeling with "
+        "Selective State Spaces, 2024",
+        cost="N F^2 + S N F + E F, S states a channel; five times the scan at test time",
+        equivariant=False,
         takes_edge_attr=True,
         departures=(
-            "Edge attributes, which the paper does not have, are added to keys and values.",
-            "The head is a readout MLP; the paper's is one linear map.",
+            "The five orders of the test are fixed by the number of a node within its graph; the "
+            "paper's code draws them anew.",
+            "No random buckets for large graphs: one graph is one sequence.",
+            "The scan is plain PyTorch, parallel within chunks; no compiled kernel.",
         ),
     )
 
-    ignores_edge_weight: bool = True
-    drops_ends = False
-
     def __init__(
-        self, *sizes: int, heads: int = 8, separate: bool = False, **shared: Unpack[EdgeOptions]
+        self,
+        *sizes: int,
+        local: str = "gatedgcn",
+        order: str = "degree",
+        num_orders: int = 5,
+        state_channels: int = 16,
+        expansion: int = 1,
+        **shared: Unpack[EdgeOptions],
     ) -> None:
-        super().__init__(*sizes, **shared)
-        check_heads(self.hidden_channels, heads)
-        self.separate = separate
-        state_dim = None if self.edge_dim is None else self.hidden_channels
-        self.layers = self.per_layer(
-            lambda: _Layer(self.hidden_channels, heads, self.dropout, separate, state_dim)
-        )
-        self.norm = LayerNorm(self.hidden_channels)
-        self.reset_parameters()
+        key = choose("order", order, ORDERS)
+        choose("local", local, LOCAL_LAYERS)
 
-    def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Runs the layers on the node states :math:`(N, F)`."""
-        edge_index, edge_state = graph.edge_index, graph.edge_attr
-        if not self.separate:
-            edge_index, edge_state = add_self_loops(
-                edge_index, edge_state, fill_value=0.0, num_nodes=graph.num_nodes
+        def build_mixer(channels: int) -> Module:
+            return NodeScan(
+                MambaBlock(channels, state_channels, expansion=expansion), key, num_orders
             )
-        x = F.gelu(F.dropout(x, self.dropout, self.training))
-        for layer in self.layers:
-            x = layer(x, edge_index, edge_state)
-        out: Tensor = self.norm(x)
-        return out
+
+        super().__init__(*sizes, local=local, build_mixer=build_mixer, **shared)
 
 
-class _Layer(Module):
+class GPSMamba(BranchStack):
+    r"""GPS with a state-space model in place of the attention, the baseline "GPS + Mamba" of
+    `"Graph Mamba: Towards Learning on Graphs with State Space Models"
+    <https://arxiv.org/abs/2402.08678>`_:
+
+    .. math::
+        \mathbf{h} = \mathrm{BN}(\mathbf{x} + \mathrm{MPNN}(\mathbf{x})) +
+        \mathrm{BN}(\mathbf{x} + \mathrm{Mamba}(\mathbf{x})), \qquad
+        \mathbf{x}' = \mathrm{BN}(\mathbf{h} + \mathrm{MLP}(\mathbf{h})).
+
+    .. warning::
+        The result depends on how the nodes are numbered: the nodes of each graph are scanned in
+        the order in which they are stored.
+
+    Args:
+        local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gine-multi"`` or ``"gatedgcn"``.
+    """
+
+    card = Card(
+        equation="h = BN(x + gatedgcn(x)) + BN(x + Mamba(x)), x' = BN(h + MLP(h))",
+        reference="Behrouz and Hashemi, Graph Mamba: Towards Learning on Graphs with State Space "
+        "Models, 2024 (baseline of that paper)",
+        cost="N F^2 + S N F + E F, S states a channel",
+        equivariant=False,
+        takes_edge_attr=True,
+        departures=(
+            "The paper says neither order, direction nor local branch: taken are the stored "
+            "order, one direction and GatedGCN.",
+        ),
+    )
+
     def __init__(
-        self, channels: int, heads: int, dropout: float, separate: bool, edge_dim: int | None
+        self,
+        *sizes: int,
+        local: str = "gatedgcn",
+        state_channels: int = 16,
+        expansion: int = 1,
+        **shared: Unpack[EdgeOptions],
+    ) -> None:
+        choose("local", local, LOCAL_LAYERS)
+
+        def build_mixer(channels: int) -> Module:
+            return StoredScan(MambaBlock(channels, state_channels, expansion=expansion))
+
+        super().__init__(*sizes, local=local, build_mixer=build_mixer, **shared)
+
+
+def _by_degree(view: BatchView, noise: Tensor) -> Tensor:
+    return view.degrees() + noise
+
+
+def _at_random(view: BatchView, noise: Tensor) -> Tensor:
+    return noise
+
+
+ORDERS: dict[str, Callable[[BatchView, Tensor], Tensor]] = {
+    "degree": _by_degree,
+    "random": _at_random,
+}
+
+
+class NodeScan(Module):
+    r"""A :class:`MambaBlock` over the nodes of each graph, sorted by a key with noise:
+
+    .. math::
+        \mathbf{u} = \frac{1}{R} \sum_{r=1}^R \pi_r^{-1} \left( \mathrm{Mamba}(\pi_r(\mathbf{x}))
+        \right), \qquad \pi_r = \mathrm{argsort}_i (\deg(i) + \epsilon_{r,i}), \quad
+        \epsilon_{r,i} \in [0, 1),
+
+    with one order (:math:`R = 1`) in training.
+    """
+
+    def __init__(
+        self, block: Module, key: Callable[[BatchView, Tensor], Tensor], num_orders: int
     ) -> None:
         super().__init__()
-        self.separate = separate
-        self.dropout = dropout
-        self.attention_norm = LayerNorm(channels)
-        self.attention = TransformerConv(  # type: ignore[abstract]
-            channels, channels // heads, heads, edge_dim=edge_dim, root_weight=False
-        )
-        # it makes the map of the skip connection also where it does not use it
-        self.attention.register_module("lin_skip", _NoMap())
-        self.out_lin = Linear(2 * channels if separate else channels, channels)
-        self.mlp = Sequential(
-            LayerNorm(channels),
-            Linear(channels, channels),
-            Dropout(dropout),
-            GELU(),
-            Linear(channels, channels),
-            Dropout(dropout),
-        )
+        check_positive(num_orders=num_orders)
+        self.block = block
+        self.key = key
+        self.num_orders = num_orders
 
-    def forward(self, x: Tensor, edge_index: Tensor, edge_state: Tensor | None) -> Tensor:
-        normed = self.attention_norm(x)
-        message = self.attention(normed, edge_index, edge_state)
-        if self.separate:
-            # [N, F] -> [N, 2 F]
-            message = torch.cat([normed, message], dim=-1)
-        x = x + F.dropout(self.out_lin(message), self.dropout, self.training)
-        out: Tensor = x + self.mlp(x)
-        return out
+    def forward(self, x: Tensor, view: BatchView) -> Tensor:
+        count = 1 if self.training else self.num_orders
+        # single precision would let a large degree swallow the noise
+        noise = node_noise(view.place, count, self.training, torch.float64)
+        scans = []
+        for column in noise.unbind(dim=1):
+            order = view.sort_nodes(self.key(view, column))
+            scanned = view.unpack(self.block(view.pack(x[order])))
+            scans.append(torch.empty_like(scanned).index_copy(0, order, scanned))
+        return torch.stack(scans).mean(dim=0)
 
 
-class _NoMap(Module):
-    def reset_parameters(self) -> None:
-        """Has none."""
+class StoredScan(Module):
+    r"""A state-space model over the nodes of each graph in the order in which they are stored."""
+
+    def __init__(self, block: Module) -> None:
+        super().__init__()
+        self.block = block
+
+    def forward(self, x: Tensor, view: BatchView) -> Tensor:
+        return view.unpack(self.block(view.pack(x)))

@@ -72,12 +72,6 @@ class GraphHead(Module):
     def set_pooling(self, pooling: str) -> None:
         r"""Chooses what a graph readout takes of the nodes; where the width changes, the MLP begins
         anew.
-
-        Args:
-            pooling (str): As in the constructor.
-
-        Raises:
-            ValueError: If there is no such pooling.
         """
         width = pooled_channels(self.channels, pooling)
         if width != pooled_channels(self.channels, self.pooling):
@@ -100,13 +94,6 @@ class NodeOutput(Module):
 
     Models that propagate class scores have no layer after the propagation; a graph's score is then
     the mean score of its nodes.
-
-    Args:
-        readout (str): ``"node"`` or ``"graph"``.
-
-    Shapes:
-        - **input:** node outputs :math:`(N, C_{out})`, batch vector :math:`(N)` *(optional)*
-        - **output:** :math:`(N, C_{out})` for nodes, :math:`(B, C_{out})` for graphs
     """
 
     def __init__(self, readout: str) -> None:
@@ -118,7 +105,6 @@ class NodeOutput(Module):
     def forward(
         self, x: Tensor, batch: Tensor | None = None, batch_size: int | None = None
     ) -> Tensor:
-        r"""Returns one row per node or graph."""
         if self.readout == "node":
             return x
         return pool_graphs(x, batch, batch_size, self.pooling)
@@ -141,14 +127,6 @@ def choose_pooling(model: Module, pooling: str) -> None:
 
     Every model here reads out through :class:`GraphHead` or :class:`NodeOutput`, so that none has
     to take the option itself.
-
-    Args:
-        model (Module): The model.
-        pooling (str): ``"mean"``, ``"sum"``, ``"max"`` or ``"sum-max-mean"``.
-
-    Raises:
-        ValueError: If there is no such pooling, the model cannot have it, or its readout is not
-            one of graphs.
 
     Example:
         >>> from torch_grama.baselines import GCN

@@ -19,13 +19,8 @@ class GraphMemo:
     A batch is taken apart into its graphs, so a graph is found again in whatever batch it comes
     back. Graphs are recognised by their content (edges, weights, number of nodes), which has to be
     read on the CPU; the very tensors of the last call are recognised at once. The memory is no part
-    of a model's state: copies and pickles start empty.
-
-    Args:
-        compute (callable): Called as ``compute(edge_index, edge_weight, num_nodes)`` on one graph,
-            returns pairs :math:`(2, P)` and values :math:`(P)`.
-        max_pairs (int, optional): How many pairs are kept, oldest graphs leaving first; ``0`` keeps
-            nothing. (default: :obj:`100_000_000`)
+    of a model's state: copies and pickles start empty. Beyond :obj:`max_pairs` the oldest graphs
+    leave first; with 0 nothing is kept.
     """
 
     def __init__(self, compute: PairFunction, max_pairs: int = 100_000_000) -> None:

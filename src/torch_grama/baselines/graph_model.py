@@ -16,6 +16,7 @@ from torch_grama.baselines.graph_head import READOUTS
 from torch_grama.nn.arguments import check_input_sizes, check_positive, choose
 from torch_grama.nn.graph_input import GraphInput, read_graph_input
 
+SIZES = ("in_channels", "hidden_channels", "out_channels", "num_layers")
 SHARED_ARGUMENTS = {
     "in_channels": "(int): Width of the node features.",
     "hidden_channels": "(int): Width of the states.",
@@ -53,27 +54,18 @@ SHARED_ARGUMENTS = {
 
 @dataclass(frozen=True)
 class Card:
-    r"""What a comparison says of a model beside its numbers.
+    r"""What a comparison says of a model beside its numbers."""
 
-    Attributes:
-        equation: Its update in one line of plain text.
-        reference: Authors, title, year.
-        cost: What one layer costs, in N nodes, E edges, F channels, such as ``N F^2 + E F``.
-        source: The PyG class that does the work, or ``torch_grama``.
-        equivariant: Whether renumbering the nodes renumbers the output and changes nothing else.
-        takes_edge_attr: Whether it uses edge attributes (it then takes ``edge_dim``).
-        takes_sequence: Whether it reads a sequence of features ``[N, L, C]``.
-        departures: What differs from its paper, and which reading was taken where the paper leaves
-            something open; one sentence each. Empty: none known.
-    """
-
-    equation: str
-    reference: str
-    cost: str
-    source: str = "torch_grama"
+    equation: str  #: its update in one line of plain text
+    reference: str  #: authors, title, year
+    cost: str  #: what one layer costs, in N nodes, E edges, F channels, such as ``N F^2 + E F``
+    source: str = "torch_grama"  #: the PyG class that does the work, or ``torch_grama``
+    #: whether renumbering the nodes renumbers the output and changes nothing else
     equivariant: bool = True
-    takes_edge_attr: bool = False
-    takes_sequence: bool = False
+    takes_edge_attr: bool = False  #: whether it uses edge attributes (it then takes ``edge_dim``)
+    takes_sequence: bool = False  #: whether it reads a sequence of features ``[N, L, C]``
+    #: what differs from its paper, and which reading was taken where the paper leaves something
+    #: open; one sentence each. Empty: none known.
     departures: tuple[str, ...] = ()
 
     def describe(self) -> str:
@@ -120,6 +112,8 @@ class GraphModel(Module):
     card: ClassVar[Card]
     takes_edge_weight: bool = True
     ignores_edge_weight: bool = False
+    # what is printed beside the sizes
+    shown: ClassVar[tuple[str, ...]] = ("readout",)
     head: Module
     __signature__: ClassVar[inspect.Signature]
 
@@ -139,25 +133,23 @@ class GraphModel(Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        check_positive(
-            in_channels=in_channels,
-            hidden_channels=hidden_channels,
-            out_channels=out_channels,
-            num_layers=num_layers,
-        )
+        self.in_channels, self.hidden_channels = in_channels, hidden_channels
+        self.out_channels, self.num_layers = out_channels, num_layers
+        check_positive(**{name: getattr(self, name) for name in SIZES})
         choose("readout", readout, READOUTS)
         check_input_sizes(in_channels, dropout)
-        self.in_channels = in_channels
-        self.hidden_channels = hidden_channels
-        self.out_channels = out_channels
-        self.num_layers = num_layers
-        self.readout = readout
-        self.dropout = dropout
+        self.readout, self.dropout = readout, dropout
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
         for child in self.children():
             reset(child)
+
+    @property
+    def widths(self) -> list[int]:
+        r"""The width of the features, of each hidden layer, and of the output."""
+        hidden = [self.hidden_channels] * (self.num_layers - 1)
+        return [self.in_channels, *hidden, self.out_channels]
 
     def per_layer(self, build: Callable[[], Module]) -> ModuleList:
         r"""Returns a module of its own for each layer."""
@@ -197,13 +189,11 @@ class GraphModel(Module):
         raise NotImplementedError
 
     def __repr__(self) -> str:
+        options = "".join(f", {name}={getattr(self, name)!r}" for name in self.shown)
         return (
             f"{type(self).__name__}({self.in_channels}, {self.hidden_channels}, "
-            f"{self.out_channels}, num_layers={self.num_layers}{self._describe()})"
+            f"{self.out_channels}, num_layers={self.num_layers}{options})"
         )
-
-    def _describe(self) -> str:
-        return f", readout={self.readout!r}"
 
 
 def join_signatures(model: type[GraphModel]) -> inspect.Signature:
@@ -216,9 +206,8 @@ def join_signatures(model: type[GraphModel]) -> inspect.Signature:
         return inspect.Signature([own[name] for name in own if name != "self"])
     (shared,) = get_args(rest[0].annotation)
     above = inspect.signature(model.__mro__[1], eval_str=True).parameters
-    sizes = ("in_channels", "hidden_channels", "out_channels", "num_layers")
     return inspect.Signature(
-        [above[name] for name in (*sizes, *shared.__annotations__)]
+        [above[name] for name in (*SIZES, *shared.__annotations__)]
         + [argument for argument in own.values() if argument.kind is argument.KEYWORD_ONLY]
     )
 

@@ -95,7 +95,6 @@ class GRIT(EncodedModel):
         self.reset_parameters()
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Runs the layers on the node states :math:`(N, F)`."""
         view = BatchView.of(graph)
         weight = weigh_without_loops(view.edge_index, view.edge_weight, x.dtype)
         walk = self._walk(view, weight)  # [B, n, n, K]
@@ -131,13 +130,7 @@ class GRIT(EncodedModel):
 
 
 class PairAttention(Module):
-    r"""The attention of :class:`GRIT`, without its norms.
-
-    Args:
-        channels (int): Width of the states.
-        heads (int): Number of heads.
-        dropout (float, optional): Dropout of the attention weights. (default: :obj:`0.0`)
-    """
+    r"""The attention of :class:`GRIT`, without its norms."""
 
     def __init__(self, channels: int, heads: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -155,7 +148,6 @@ class PairAttention(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
         for child in self.children():
             child.reset_parameters()  # type: ignore[operator]
         torch.nn.init.xavier_normal_(self.score)
@@ -167,14 +159,6 @@ class PairAttention(Module):
     def forward(
         self, x: Tensor, pairs: Tensor, view: BatchView, degree: Tensor
     ) -> tuple[Tensor, Tensor]:
-        r"""Returns what each node reads from its graph, and the new states of the pairs.
-
-        Args:
-            x (Tensor): Node states :math:`(N, F)`.
-            pairs (Tensor): States of the pairs :math:`(B, n, n, F)`.
-            view (BatchView): The batch.
-            degree (Tensor): Degrees :math:`(N)`.
-        """
         query, key = view.pack(self.query_lin(x)), view.pack(self.key_lin(x))
         scale, shift = self.pair_lin(pairs).chunk(2, dim=-1)
         # [B, n, n, F], row for the node that reads

@@ -148,15 +148,7 @@ class RingMatrices:
         batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> list[Adjacency]:
-        r"""Returns one matrix for each distance from 1 to :obj:`max_hops`; the last may be empty.
-
-        Args:
-            edge_index (Tensor): Edges :math:`(2, E)`.
-            num_nodes (int): Number of nodes.
-            dtype (torch.dtype): Type of the matrices.
-            batch (Tensor, optional): The graph of each node. (default: :obj:`None`)
-            batch_size (int, optional): Number of graphs. (default: :obj:`None`)
-        """
+        r"""Returns a matrix for each distance from 1 to :obj:`max_hops`; the last may be empty."""
         if self.memo is None:
             return self._split(*hop_pairs(edge_index, num_nodes, self.max_hops), num_nodes, dtype)
         pairs, distance = self.memo.find(edge_index, None, num_nodes, batch, batch_size)

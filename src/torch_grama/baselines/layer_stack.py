@@ -53,6 +53,7 @@ class EncodedModel(GraphModel):
         act (str or callable, optional): Activation of the readout.
     """
 
+    shown: ClassVar[tuple[str, ...]] = ()
     # whether there are edge states even without edge attributes
     has_edge_states: ClassVar[bool] = False
     # whether the layers need features of the hidden width
@@ -96,9 +97,6 @@ class EncodedModel(GraphModel):
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
         r"""Returns new node states; every model defines its own."""
         raise NotImplementedError
-
-    def _describe(self) -> str:
-        return ""
 
 
 def _rename_old_keys(
@@ -175,7 +173,6 @@ class LayerStack(EncodedModel):
         self.jumping = jumping
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Runs the layers."""
         edge_state = graph.edge_attr
         total: Tensor | None = None
         for layer in cast(Iterable[ConvLayer], self.layers):
@@ -195,16 +192,6 @@ class FeatureEncoder(Module):
 
     A model with edge states that is given no edge attributes starts every edge from one learned
     vector.
-
-    Args:
-        in_channels (int): Width of the node features.
-        channels (int): Width of the states.
-        pre_linear (bool, optional): If :obj:`False`, features are taken as they are, such as those
-            that an embedding table has already brought to the right width. (default: :obj:`True`)
-        dropout (float, optional): Dropout after the map of the nodes. (default: :obj:`0.0`)
-        edge_dim (int, optional): Width of the edge attributes. (default: :obj:`None`)
-        edge_states (bool, optional): Whether the model has edge states even without edge
-            attributes. (default: :obj:`False`)
 
     Shapes:
         - **input:** node features :math:`(N, C)`, edge attributes :math:`(E, D)` *(optional)*,
@@ -240,7 +227,6 @@ class FeatureEncoder(Module):
         self.dropout = Dropout(dropout)
 
     def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
         reset(self.node_lin)
         reset(self.edge_lin)
         if self.initial_edge is not None:
@@ -249,7 +235,6 @@ class FeatureEncoder(Module):
     def forward(
         self, x: Tensor, edge_attr: Tensor | None, num_edges: int
     ) -> tuple[Tensor, Tensor | None]:
-        r"""Returns node states and edge states."""
         if x.dim() != 2 or x.size(1) != self.in_channels:
             raise ValueError(
                 f"Expected 'x' of shape [num_nodes, in_channels={self.in_channels}] "

@@ -7,7 +7,7 @@ from typing import Unpack
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import GELU, Dropout, LayerNorm, Linear, Parameter, Sequential
+from torch.nn import GELU, Dropout, LayerNorm, Linear, Module, Parameter, Sequential
 from torch_geometric.nn.models import MLP as PyGMLP
 
 from torch_grama.baselines.graph_head import GraphHead, NodeOutput
@@ -17,10 +17,7 @@ from torch_grama.nn.arguments import check_positive, choose
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import gcn_adjacency, sum_adjacency
 
-PLATONOV = (
-    "Platonov et al., A critical look at the evaluation of GNNs under heterophily, 2023 "
-    "(arXiv:2302.11640)"
-)
+PLATONOV = "Platonov et al., A critical look at the evaluation of GNNs under heterophily, 2023"
 
 
 class MLP(GraphModel):
@@ -43,7 +40,7 @@ class MLP(GraphModel):
 
     card = Card(
         equation="y_i = W_L relu(... relu(W_1 x_i))",
-        reference=PLATONOV,
+        reference=f"{PLATONOV} (arXiv:2302.11640)",
         cost="N F^2",
         source="torch_geometric.nn.MLP",
     )
@@ -57,17 +54,17 @@ class MLP(GraphModel):
         super().__init__(*sizes, **shared)
         self.num_layers = depth or self.num_layers
         self.head = NodeOutput(self.readout)
-        widths = (
-            [self.in_channels]
-            + [self.hidden_channels] * (self.num_layers - 1)
-            + [self.out_channels]
-        )
-        self.mlp = PyGMLP(widths, dropout=self.dropout, norm=None)
+        self.mlp = PyGMLP(self.widths, dropout=self.dropout, norm=None)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Returns what the head reads. Only the node features are used."""
         out: Tensor = self.mlp(x)
         return out
+
+
+def feed_forward(in_channels: int, channels: int, dropout: float) -> tuple[Module, ...]:
+    r"""Returns the parts of the FFN that all models of Platonov et al. have."""
+    lins = Linear(in_channels, channels), Linear(channels, channels)
+    return lins[0], Dropout(dropout), GELU(), lins[1], Dropout(dropout)
 
 
 GRAPH_FEATURES = {
@@ -103,7 +100,11 @@ class ResNet(GraphModel):
         num_nodes (int, optional): Number of nodes of the one graph, for ``"adjacency"`` alone.
     """
 
-    card = Card(equation="h_i <- h_i + FFN(LN(h_i))", reference=PLATONOV, cost="N F^2")
+    card = Card(
+        equation="h_i <- h_i + FFN(LN(h_i))",
+        reference=f"{PLATONOV} (arXiv:2302.11640)",
+        cost="N F^2",
+    )
 
     def __init__(
         self,
@@ -133,22 +134,15 @@ class ResNet(GraphModel):
             if self.num_nodes is None
             else Parameter(torch.empty(self.num_nodes, self.hidden_channels))
         )
+        channels = self.hidden_channels
         self.layers = self.per_layer(
-            lambda: Sequential(
-                LayerNorm(self.hidden_channels),
-                Linear(self.hidden_channels, self.hidden_channels),
-                Dropout(self.dropout),
-                GELU(),
-                Linear(self.hidden_channels, self.hidden_channels),
-                Dropout(self.dropout),
-            )
+            lambda: Sequential(LayerNorm(channels), *feed_forward(channels, channels, self.dropout))
         )
-        self.norm = LayerNorm(self.hidden_channels)
+        self.norm = LayerNorm(channels)
         self.head = GraphHead(self.hidden_channels, self.out_channels, self.readout, num_layers=1)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
         super().reset_parameters()
         if self.node_weight is not None and self.num_nodes is not None:
             # as one linear layer over features and adjacency row would be
@@ -156,7 +150,6 @@ class ResNet(GraphModel):
             torch.nn.init.uniform_(self.node_weight, -bound, bound)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Returns what the head reads. Edge attributes are not used."""
         if self.graph_features == "sgc":
             adjacency = gcn_adjacency(graph.edge_index, graph.edge_weight, graph.num_nodes, x.dtype)
             smooth = x

@@ -59,7 +59,6 @@ class H2GCN(GraphModel):
         self.rings = RingMatrices(max_hops=2, cached=cached, normalize=True)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Returns what the head reads. Edge weights and attributes are not used."""
         rings = self.rings.find(
             graph.edge_index, graph.num_nodes, x.dtype, graph.batch, graph.batch_size
         )
@@ -130,7 +129,6 @@ class MixHop(GraphModel):
         )
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Returns what the head reads. Edge attributes are not used."""
         for conv, norm in zip(self.convs, self.norms, strict=True):
             # [N, F] -> [N, |P| F']
             x = F.relu(norm(conv(x, graph.edge_index, graph.edge_weight)))
@@ -184,12 +182,10 @@ class FSGNN(GraphModel):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
         super().reset_parameters()
         torch.nn.init.ones_(self.attention)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Returns what the head reads. Edge attributes are not used."""
         features = [x]
         for matrix in self._matrices(graph.edge_index, graph.edge_weight, graph.num_nodes, x.dtype):
             hop = x

@@ -83,7 +83,6 @@ class NAGphormer(EncodedModel):
         self.reset_parameters()
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Runs the layers on the hops of each node and reads them."""
         edge_index, weight = gcn_norm(
             graph.edge_index, graph.edge_weight, graph.num_nodes, dtype=x.dtype
         )

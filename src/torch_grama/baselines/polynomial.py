@@ -1,4 +1,4 @@
-"""Models that are a polynomial of the adjacency matrix."""
+"""Models that are a polynomial of the adjacency matrix, or go by one of its powers a layer."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Unpack
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import Linear, Parameter
-from torch_geometric.nn import SGConv
+from torch.nn import Linear, ModuleList, Parameter
+from torch_geometric.nn import GCN2Conv, SGConv
 from torch_geometric.nn.models import MLP
 
 from torch_grama.baselines.graph_head import NodeOutput
 from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
+from torch_grama.baselines.layer_stack import EncodedModel, EncodedOptions
 from torch_grama.baselines.products import propagate
-from torch_grama.nn.arguments import check_positive, choose
+from torch_grama.nn.arguments import Activation, check_positive, choose, resolve_activation
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import gcn_adjacency
 
@@ -54,7 +55,6 @@ class SGC(GraphModel):
         self.conv = SGConv(self.in_channels, self.out_channels, K=self.num_layers)  # type: ignore[abstract]
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Returns what the head reads. Edge attributes are not used."""
         x = F.dropout(x, self.dropout, self.training)
         out: Tensor = self.conv(x, graph.edge_index, graph.edge_weight)
         return out
@@ -117,7 +117,6 @@ class GPRGNN(GraphModel):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
         super().reset_parameters()
         with torch.no_grad():
             if self.start == "random":
@@ -130,7 +129,6 @@ class GPRGNN(GraphModel):
                 self.gamma.copy_(gamma)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Returns what the head reads. Edge attributes are not used."""
         adjacency = gcn_adjacency(graph.edge_index, graph.edge_weight, graph.num_nodes, x.dtype)
         # [N, C_in] -> [N, C_out]
         h = self.mlp(F.dropout(x, self.dropout, self.training))
@@ -206,13 +204,11 @@ class JacobiConv(GraphModel):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
         self.lin.reset_parameters()
         torch.nn.init.constant_(self.eta, min(1 / self.factor, 1.0))
         torch.nn.init.ones_(self.beta)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Returns what the head reads. Edge attributes are not used."""
         adjacency = gcn_adjacency(
             graph.edge_index, graph.edge_weight, graph.num_nodes, x.dtype, loop_weight=None
         )
@@ -240,3 +236,64 @@ def _recursion(k: int, a: float, b: float) -> tuple[float, float, float]:
     shift = (double - 1) * (a * a - b * b) / (2 * k * total * (double - 2))
     back = (k + a - 1) * (k + b - 1) * double / (k * total * (double - 2))
     return slope, shift, back
+
+
+class GCNII(EncodedModel):
+    r"""The model of `"Simple and Deep Graph Convolutional Networks"
+    <https://arxiv.org/abs/2007.02133>`_ on PyG's :class:`~torch_geometric.nn.GCN2Conv`:
+
+    .. math::
+        \mathbf{X}^{(l)} = \sigma \left( \left( (1 - \alpha) \hat{\mathbf{A}} \mathbf{X}^{(l-1)} +
+        \alpha \mathbf{X}^{(0)} \right) \left( (1 - \beta_l) \mathbf{I} + \beta_l \mathbf{W}_l
+        \right) \right), \qquad \beta_l = \log \left( \frac{\theta}{l} + 1 \right),
+
+    where :math:`\mathbf{X}^{(0)}` is the encoder's output after the activation and
+    :math:`\hat{\mathbf{A}}` the normalised adjacency matrix with self-loops.
+
+    .. note::
+        ``theta=None`` sets :math:`\beta_l = 1`, the form of the Long Range Graph Benchmark (there
+        with ``alpha=0.2``) and of the synthetic tasks.
+
+    Args:
+        dropout (float, optional): Dropout after the encoder, each layer and in the readout.
+        act (str or callable, optional): The activation :math:`\sigma`.
+        alpha (float, optional): Weight of the initial residual.
+        theta (float, optional): Damping of the weights, or :obj:`None`.
+        residual (bool, optional): Whether the input of a layer is added to its output.
+    """
+
+    card = Card(
+        equation="X' = act(((1 - alpha) A_hat X + alpha X_0)((1 - beta_l) I + beta_l W)), beta_l "
+        "= log(theta / l + 1)",
+        reference="Chen et al., Simple and Deep Graph Convolutional Networks, 2020",
+        cost="N F^2 + E F",
+        source="torch_geometric.nn.GCN2Conv",
+        departures=("Dropout follows each activation instead of preceding each layer.",),
+    )
+
+    def __init__(
+        self,
+        *sizes: int,
+        act: str | Activation | None = "relu",
+        alpha: float = 0.1,
+        theta: float | None = 0.5,
+        residual: bool = False,
+        **shared: Unpack[EncodedOptions],
+    ) -> None:
+        super().__init__(*sizes, act=act, **shared)
+        numbers = [None] * self.num_layers if theta is None else range(1, self.num_layers + 1)
+        self.convs = ModuleList(
+            GCN2Conv(self.hidden_channels, alpha, theta, number)  # type: ignore[abstract, arg-type]
+            for number in numbers
+        )
+        self.act = resolve_activation(act)
+        self.residual = residual
+
+    def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
+        x = self.act(x)
+        first = x
+        for conv in self.convs:
+            out = conv(x, first, graph.edge_index, graph.edge_weight)
+            out = F.dropout(self.act(out), self.dropout, self.training)
+            x = x + out if self.residual else out
+        return x

@@ -17,10 +17,6 @@ def propagate(adjacency: Adjacency, x: Tensor) -> Tensor:
     No message is stored for an edge, so memory does not grow with edges times channels. Where the
     matrix itself is differentiated, or a compiler or a function transform looks on, the messages
     are formed after all.
-
-    Args:
-        adjacency (Adjacency): The matrix :math:`\mathbf{A}`.
-        x (Tensor): Node states :math:`(N, F)`.
     """
     if adjacency.value.requires_grad or not handwritten_gradients_work():
         return adjacency.propagate(x)
@@ -43,13 +39,7 @@ class _FixedProduct(torch.autograd.Function):
 
 
 def sum_neighbors(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-    r"""Returns :math:`\sum_{j \to i} w_{ij} \, \mathbf{x}_j` for every node.
-
-    Args:
-        x (Tensor): Node states :math:`(N, F)`.
-        edge_index (Tensor): Edges :math:`(2, E)`, from source to target.
-        edge_weight (Tensor, optional): Weights :math:`(E)`. (default: :obj:`None`, all one)
-    """
+    r"""Returns :math:`\sum_{j \to i} w_{ij} \, \mathbf{x}_j` for every node."""
     messages = x.index_select(0, edge_index[0])
     if edge_weight is not None:
         messages = edge_weight.unsqueeze(-1) * messages
@@ -62,11 +52,6 @@ def weigh_without_loops(
     r"""Returns the edge weights, ones where there are none, with zeros at self-loops.
 
     The edges stay where they are, so their number does not depend on their values.
-
-    Args:
-        edge_index (Tensor): Edges :math:`(2, E)`.
-        edge_weight (Tensor, optional): Edge weights :math:`(E)`.
-        dtype (torch.dtype): Type of the result.
     """
     is_loop = edge_index[0] == edge_index[1]
     if edge_weight is None:

@@ -75,7 +75,6 @@ class SAN(EncodedModel):
         self.reset_parameters()
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Runs the layers on the node states :math:`(N, F)`."""
         view, edge_state = BatchView.of(graph), graph.edge_attr
         if edge_state is None:
             assert self.present_edge is not None
@@ -113,12 +112,6 @@ class SANAttention(Module):
         made for some rows at a time and again in the backward pass, so that no tensor has more
         than :obj:`max_elements` of them; what stays quadratic is one byte a pair for which pairs
         these are (25 MB for 128 graphs of 444 nodes, 0.5 GB for one of 22,662).
-
-    Args:
-        channels (int): Width of the states.
-        heads (int): Number of heads.
-        gamma (float): Weight :math:`\gamma` of the pairs without an edge.
-        max_elements (int, optional): Scores made at once. (default: :obj:`2**25`)
     """
 
     def __init__(
@@ -146,16 +139,7 @@ class SANAttention(Module):
         view: BatchView,
         is_absent: Tensor | None,
     ) -> Tensor:
-        r"""Returns what each node reads from its graph.
-
-        Args:
-            x (Tensor): Node states :math:`(N, F)`.
-            edge_state (Tensor): Edge states :math:`(E, F)`.
-            absent_state (Tensor): The one state :math:`(F)` of all pairs without an edge.
-            view (BatchView): The batch.
-            is_absent (Tensor, optional): What :func:`mark_absent_pairs` gives; :obj:`None` leaves
-                these pairs out.
-        """
+        # x [N, F], edge_state [E, F], absent_state [F] of all pairs without an edge
         value = self.value(x)
         total, weight = sum_over_edges(
             self._split(self.query(x)),

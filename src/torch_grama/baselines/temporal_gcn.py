@@ -72,7 +72,6 @@ class TGCN(GraphModel):
         self.head = GraphHead(self.hidden_channels, self.out_channels, self.readout, num_layers=1)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Returns what the head reads. Edge attributes are not used."""
         _check_sequence(x, self.in_channels)
         adjacency = gcn_adjacency(graph.edge_index, graph.edge_weight, graph.num_nodes, x.dtype)
         for cell in self.cells:
@@ -136,7 +135,6 @@ class A3TGCN(TGCN):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
         super().reset_parameters()
         torch.nn.init.uniform_(self.attention)
 
@@ -165,7 +163,6 @@ class TGCNCell(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
         for child in self.children():
             reset(child)
         # each as a graph convolution starts
@@ -174,7 +171,6 @@ class TGCNCell(Module):
         torch.nn.init.zeros_(self.conv_lin.bias)
 
     def forward(self, x: Tensor, adjacency: Adjacency) -> Tensor:
-        r"""Returns the state after each element :math:`(N, L, F)`."""
         # all elements travel over the edges together: [N, L, C] -> [N, L, 3 F]
         smooth = propagate(adjacency, x.flatten(1)).view_as(x)
         inputs = self.conv_lin(smooth).chunk(3, dim=-1)

@@ -56,7 +56,6 @@ class FAGCN(GraphModel):
         self.head = GraphHead(self.hidden_channels, self.out_channels, self.readout, num_layers=1)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Returns what the head reads. Edge attributes are not used."""
         # normalised once for all layers
         edges = gcn_norm(
             graph.edge_index,
@@ -120,15 +119,9 @@ class GBKGNN(GraphModel):
         super().__init__(*sizes, **shared)
         self.head = NodeOutput(self.readout)
         self.gate_loss_weight = gate_loss_weight
-        widths = (
-            [self.in_channels]
-            + [self.hidden_channels] * (self.num_layers - 1)
-            + [self.out_channels]
-        )
-        self.convs = ModuleList(GatedBiKernelConv(*pair) for pair in pairwise(widths))
+        self.convs = ModuleList(GatedBiKernelConv(*pair) for pair in pairwise(self.widths))
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        r"""Returns what the head reads. Edge attributes are not used."""
         out, _ = self._run(x, graph.edge_index, graph.edge_weight)
         return out
 
@@ -184,7 +177,6 @@ class GatedBiKernelConv(Module):
         self.different_lin = Linear(in_channels, out_channels, bias=False)
 
     def forward(self, x: Tensor, mean: Adjacency) -> tuple[Tensor, Tensor]:
-        r"""Returns states :math:`(N, F')` and logits :math:`(E)`."""
         # [N, F] -> [N, 2]: as the source and as the target of an edge
         sends, receives = self.gate(self.gate_lin(x)).unbind(dim=-1)
         logit = F.leaky_relu(sends[mean.source] + receives[mean.target], 0.2)
