@@ -16,8 +16,7 @@ import torch
 from torch_grama.datasets import storage as storage_module
 from torch_grama.datasets.catalogue import find
 from torch_grama.datasets.errors import DatasetError, DatasetMissingError
-from torch_grama.datasets.molecules import featurise
-from torch_grama.datasets.peptides import FUNCTIONS, STRUCTURES
+from torch_grama.datasets.molecules import FUNCTIONS, STRUCTURES, featurise
 from torch_grama.datasets.storage import Storage
 
 pytestmark = pytest.mark.usefixtures("own_folders")

@@ -9,7 +9,7 @@ from torch_geometric.utils import to_networkx
 from torch_grama.datasets.barbell import generate_barbell
 from torch_grama.datasets.catalogue import find
 from torch_grama.datasets.ising import couplings, local_fields
-from torch_grama.datasets.known_influence import known_influence
+from torch_grama.datasets.known_formulas import known_influence
 from torch_grama.datasets.range_tasks import (
     REACHES,
     TOPOLOGIES,

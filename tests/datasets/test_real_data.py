@@ -81,8 +81,7 @@ def test_peptides_are_small(root: Path, real_data: Path) -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("rdkit") is None, reason="needs rdkit and ogb")
 def test_peptide_arrays_equal_the_featurised_smiles(real_data: Path) -> None:
-    from torch_grama.datasets.molecules import featurise
-    from torch_grama.datasets.peptides import _from_arrays, _read_csv
+    from torch_grama.datasets.molecules import _from_arrays, _read_csv, featurise
 
     csv = real_data / "peptides-functional/raw/peptide_multi_class_dataset.csv.gz"
     arrays = real_data / "peptides-functional/peptides_func_graphs.npz"

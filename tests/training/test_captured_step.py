@@ -1,7 +1,6 @@
 """Recorded steps give the numbers of steps that are not; on a CPU they run without a record."""
 
 import csv
-import dataclasses
 import sys
 
 import pytest
@@ -256,7 +255,7 @@ def test_a_batch_that_fits_no_bucket_runs_as_it_is_and_is_counted(tmp_path, monk
         count = len(graphs.plan.order(0)) // 4
         orders = graphs.plan.order(0)[: 4 * count].view(-1, 4)
         sizes = sorted(size.nodes for size in graphs.pack.sizes(orders))
-        return [dataclasses.replace(b, nodes=sizes[count // 2] + 1) for b in buckets(graphs)]
+        return [b._replace(nodes=sizes[count // 2] + 1) for b in buckets(graphs)]
 
     monkeypatch.setattr(
         sys.modules["torch_grama.training.planned_batches"], "_choose_buckets", small

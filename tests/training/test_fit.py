@@ -38,7 +38,7 @@ from torch_grama.training import (
     read_checkpoint,
 )
 from torch_grama.training.checkpoint_file import previous_path, write_checkpoint
-from torch_grama.training.signals import SignalWatch
+from torch_grama.training.process_state import SignalWatch
 
 
 class Listener:

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import torch
 
-from torch_grama.training.random_state import random_state, restore_random_state, seed_all
+from torch_grama.training.process_state import random_state, restore_random_state, seed_all
 
 
 def draw():

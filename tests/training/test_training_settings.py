@@ -9,8 +9,7 @@ import torch
 from torch.nn import Linear, Module
 
 from torch_grama.training import OptimizerSettings, ScheduleSettings, TrainerSettings
-from torch_grama.training.optimizer import build_optimizer
-from torch_grama.training.schedule import LearningRate, learning_rate_factor
+from torch_grama.training.optimizer import LearningRate, build_optimizer, learning_rate_factor
 
 
 @pytest.mark.parametrize(

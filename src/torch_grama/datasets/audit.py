@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from torch_grama.datasets.known_labels import compare_labels
+from torch_grama.datasets.known_formulas import compare_labels
 from torch_grama.datasets.raw_arrays import Array
-from torch_grama.datasets.splits import PARTS
+from torch_grama.datasets.splits import PARTS, scatter_bits
 from torch_grama.datasets.task_data import Fold, GraphTaskData
 
 Verdict = Literal["ok", "note", "fault"]
@@ -213,8 +213,4 @@ def _refine(colors: NDArray[np.uint64], edges: Array) -> NDArray[np.uint64]:
 
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finaliser of splitmix64; unsigned arithmetic wraps."""
-    state = values + np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
-    return np.asarray(state ^ (state >> np.uint64(31)))
+    return scatter_bits(values + np.uint64(0x9E3779B97F4A7C15))

@@ -81,10 +81,7 @@ def barbell_entry(name: str) -> Entry:
         name=name,
         family="barbell",
         summary=f"the mean of the other of two cliques of {size} nodes, across one edge",
-        level="node",
-        kind="regression",
         metric=MSE,
-        num_outputs=1,
         loader=load_barbell,
         published=Published(
             num_graphs=total,
@@ -96,8 +93,6 @@ def barbell_entry(name: str) -> Entry:
             source="the construction of Bamberger et al., 2025",
         ),
         options={"seed": (SEED, int)},
-        origin="generated",
-        licence="none needed: generated",
         citation=CITATION,
     )
 

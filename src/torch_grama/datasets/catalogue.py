@@ -10,17 +10,14 @@ from torch_grama.datasets import (
     barbell,
     echo,
     graph_property,
+    graph_sets,
     graph_transfer,
     ising,
-    malnet_tiny,
     molecules,
-    peptides,
     range_tasks,
     sbm,
     single_graphs,
-    superpixels,
     temporal,
-    zinc,
 )
 from torch_grama.datasets.entry import Entry, Option
 from torch_grama.datasets.errors import DatasetError
@@ -41,13 +38,13 @@ _LOADERS: dict[str, Callable[..., GraphTaskData]] = {
     "city": single_graphs.load_city,
     "graphland": single_graphs.load_land,
     "heterophilous": single_graphs.load_heterophilous,
-    "lrgb": peptides.load_peptides,
-    "malnet": malnet_tiny.load_malnet,
+    "lrgb": molecules.load_peptides,
+    "malnet": graph_sets.load_malnet,
     "ogbg-molhiv": molecules.load_molhiv,
     "sbm": sbm.load_sbm,
-    "superpixels": superpixels.load_superpixels,
+    "superpixels": graph_sets.load_superpixels,
     "temporal": temporal.load_temporal,
-    "zinc": zinc.load_zinc,
+    "zinc": graph_sets.load_zinc,
 }
 """Family, or name, of a published set to what loads it."""
 

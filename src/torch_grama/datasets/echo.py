@@ -145,9 +145,7 @@ def echo_entry(name: str) -> Entry:
         family="echo",
         summary=f"{what} ({variant})",
         level="graph" if task == "diam" else "node",
-        kind="regression",
         metric=MAE,
-        num_outputs=1,
         loader=load_echo,
         published=Published(
             num_graphs=10_080,

@@ -105,17 +105,17 @@ class Published:
     source: str = ""  # where they are published
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Entry:
-    r"""A data set as the catalogue knows it."""
+    r"""A data set as the catalogue knows it; the defaults are those of generated sets."""
 
     name: str  # the word it is loaded by
     family: str  # the suite it belongs to
     summary: str  # one line for people
-    level: Level  # whether nodes or graphs carry the target
-    kind: Kind  # the kind of target
+    level: Level = "node"  # whether nodes or graphs carry the target
+    kind: Kind = "regression"  # the kind of target
     metric: Metric  # the published metric
-    num_outputs: int  # classes, labels or targets
+    num_outputs: int = 1  # classes, labels or targets
     loader: Callable[..., GraphTaskData]  # called with the entry, a storage and the options
     published: Published  # its published statistics
     sources: tuple[Source, ...] = ()  # the preferred form first; empty if generated
@@ -126,8 +126,8 @@ class Entry:
     )
     parameter_budget: int | None = None  # largest model the benchmark allows
     class_names: tuple[str, ...] = ()  # names of classes or labels
-    origin: str = ""  # where it comes from, in words or as an address
-    licence: str = "not stated"  # terms of the source, as far as stated
+    origin: str = "generated"  # where it comes from, in words or as an address
+    licence: str = "none needed: generated"  # terms of the source, as far as stated
     citation: str = ""  # the work to cite
 
     @property
@@ -137,12 +137,7 @@ class Entry:
         return tuple(sorted({file.path for file in files if file.urls and file.md5 is None}))
 
     def load(self, storage: Storage, **options: Option) -> GraphTaskData:
-        r"""Loads the data set.
-
-        Args:
-            storage (Storage): Where files are found and kept.
-            **options: Options of the loader.
-        """
+        r"""Loads the data set with options of its loader."""
         return self.loader(self, storage, **options)
 
     def task(

@@ -159,9 +159,7 @@ def property_entry(name: str) -> Entry:
             "eccentricity": "how far the farthest node is from each node",
         }[task],
         level="graph" if task == "diameter" else "node",
-        kind="regression",
         metric=LOG10_MSE,
-        num_outputs=1,
         loader=load_property,
         published=Published(
             num_graphs=sum(COUNTS),
@@ -175,8 +173,6 @@ def property_entry(name: str) -> Entry:
             "labels": (labels, "true" if labels == "published" else "published"),
             "seed": (SEED, int),
         },
-        origin="generated",
-        licence="none needed: generated",
         citation="Gravina, Bacciu, Gallicchio: Anti-Symmetric DGN, 2023, after Corso, Cavalleri, "
         "Beaini, Liò, Veličković: Principal Neighbourhood Aggregation for Graph Nets, 2020",
     )

@@ -155,10 +155,7 @@ def transfer_entry(name: str) -> Entry:
         name=name,
         family="transfer",
         summary=f"carry a value {distance} hops along a {topology.replace('-', ' ')}",
-        level="node",
-        kind="regression",
         metric=MSE,
-        num_outputs=1,
         loader=load_transfer,
         published=Published(
             num_graphs=total,
@@ -173,8 +170,6 @@ def transfer_entry(name: str) -> Entry:
             "variant": (variant, *(word for word in VARIANTS if word != variant)),
             "seed": (SEED, int),
         },
-        origin="generated",
-        licence="none needed: generated",
         citation="Eliasof, Gravina, Ceni, Gallicchio, Bacciu, Schönlieb: GRAMA: Adaptive Graph "
         "Autoregressive Moving Average Models, 2025",
     )

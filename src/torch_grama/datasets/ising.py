@@ -227,10 +227,7 @@ def ising_entry(name: str) -> Entry:
         family="ising",
         summary=f"the field of {side} x {side} spins with couplings of exponent "
         f"{2 + SIGMAS[kind]} (regenerated)",
-        level="node",
-        kind="regression",
         metric=LOG10_MSE,
-        num_outputs=1,
         loader=load_ising,
         published=Published(
             num_graphs=total,
@@ -242,8 +239,6 @@ def ising_entry(name: str) -> Entry:
         ),
         disk_bytes=total * side * side * 6,
         options={"seed": (SEED, int)},
-        origin="generated",
-        licence="none needed: generated",
         citation="LRIM: a Physics-Based Benchmark for Provably Evaluating Long-Range Capabilities "
         "in Graph Learning, ICLR 2026",
     )

@@ -152,10 +152,7 @@ def range_entry(name: str) -> Entry:
         name=name,
         family="ranges",
         summary=f"a sum over the {what} {hops} of '{topology}'",
-        level="node",
-        kind="regression",
         metric=MSE,
-        num_outputs=1,
         loader=load_range,
         published=Published(
             num_graphs=total,
@@ -170,8 +167,6 @@ def range_entry(name: str) -> Entry:
             "variant": (variant, *(word for word in VARIANTS if word != variant)),
             "seed": (SEED, int),
         },
-        origin="generated",
-        licence="none needed: generated",
         citation=CITATION,
     )
 

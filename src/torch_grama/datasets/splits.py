@@ -88,12 +88,17 @@ def _boundaries(
 
 
 def _hash(items: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
-    """The finaliser of splitmix64 over seed and item; unsigned arithmetic wraps."""
     origin = np.uint64(seed * 0xD1B54A32D192ED03 % 2**64)
-    state = (items.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + origin
+    return scatter_bits(
+        (items.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + origin
+    )
+
+
+def scatter_bits(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    r"""The finaliser of splitmix64; unsigned arithmetic wraps."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
-    return state ^ (state >> np.uint64(31))
+    return np.asarray(state ^ (state >> np.uint64(31)))
 
 
 def index_fold(train: Array, val: Array, test: Array) -> Fold:

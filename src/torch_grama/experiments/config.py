@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeVar
 
 from torch_grama.experiments.options import Value
-from torch_grama.training.losses import LossName
-from torch_grama.training.optimizer import OptimizerSettings
-from torch_grama.training.schedule import ScheduleSettings
+from torch_grama.training.optimizer import OptimizerSettings, ScheduleSettings
+from torch_grama.training.scores import LossName
 from torch_grama.training.trainer_settings import TrainerSettings
 
 Settings = Mapping[str, object]

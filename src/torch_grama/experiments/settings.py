@@ -17,8 +17,7 @@ from torch_grama.experiments.models import model_options
 from torch_grama.experiments.options import Option, options_of, read_value
 from torch_grama.runs.safe_files import YamlFileError, read_yaml
 from torch_grama.runs.words import clip
-from torch_grama.training.optimizer import OptimizerSettings
-from torch_grama.training.schedule import ScheduleSettings
+from torch_grama.training.optimizer import OptimizerSettings, ScheduleSettings
 from torch_grama.training.trainer_settings import TrainerSettings
 
 ENVIRONMENT = "environment"

@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import degree
 
 from torch_grama.datasets.task_data import Fold, GraphTaskData
-from torch_grama.training.metrics import build_metric
+from torch_grama.training.scores import build_metric
 
 RIDGE = 1e-3
 

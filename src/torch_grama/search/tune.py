@@ -22,7 +22,7 @@ from torch_grama.search.space import Space, read_space
 from torch_grama.search.space_check import CheckedSpace, check_space
 from torch_grama.search.sweep_progress import SweepReport, SweepReporter, build_sweep_reporter
 from torch_grama.search.sweep_result import SweepResult
-from torch_grama.training.signals import SignalWatch
+from torch_grama.training.process_state import SignalWatch
 
 SPACE = "space.yaml"
 VALUES = "data.sha"

@@ -11,11 +11,9 @@ from torch_grama.training.diagnosis import NonFiniteLossError
 from torch_grama.training.evaluate import choose_device, evaluate, load_weights, predict
 from torch_grama.training.fit import FitOutcome, fit
 from torch_grama.training.graph_batch import GraphBatch
-from torch_grama.training.losses import balanced_class_weights, build_loss
-from torch_grama.training.metrics import build_metric
-from torch_grama.training.optimizer import OptimizerSettings
+from torch_grama.training.optimizer import OptimizerSettings, ScheduleSettings
 from torch_grama.training.progress import EpochReport, FitStart, Reporter
-from torch_grama.training.schedule import ScheduleSettings
+from torch_grama.training.scores import balanced_class_weights, build_loss, build_metric
 from torch_grama.training.task import GraphTask
 from torch_grama.training.trainer_settings import TrainerSettings
 

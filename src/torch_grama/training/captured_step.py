@@ -17,8 +17,8 @@ from torch.optim import Optimizer
 from torch_grama.nn.padding import NoChance, Padding, PaddingError, padded
 from torch_grama.nn.recording import Recording, run_aside
 from torch_grama.training.graph_batch import GraphBatch
-from torch_grama.training.input_checks import InputChecks
 from torch_grama.training.loaders import GraphBatches
+from torch_grama.training.model_hooks import InputChecks
 from torch_grama.training.packed_graphs import BatchSize
 from torch_grama.training.planned_batches import PlannedBatch, PlannedBatches
 
@@ -101,7 +101,7 @@ class CapturedTraining:
         self._optimizer = optimizer
         self._cursor = None if source is None else _Cursor(source)
         self._recordings: dict[BatchSize | None, Recording[None]] = {}
-        self._pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+        self._pool = _memory_pool(device)
         # steps since the last look, and the first of them with a loss that is no finite number
         self._count = torch.zeros((), dtype=torch.long, device=device)
         self._failed_at = torch.full((), -1, dtype=torch.long, device=device)
@@ -181,7 +181,7 @@ class CapturedForward:
         self._cursor = _Cursor(source)
         self._device = source.pack.device
         self._recordings: dict[BatchSize, Recording[_Forward]] = {}
-        self._pool = torch.cuda.graph_pool_handle() if self._device.type == "cuda" else None
+        self._pool = _memory_pool(self._device)
 
     def run(self, planned: PlannedBatch) -> _Forward:
         r"""The outputs that have targets, the targets, and what they count: tensors of their own,
@@ -233,8 +233,8 @@ def plan_training(task: GraphTask, graphs: GraphBatches) -> PlannedBatches:
         return trial()
 
     with _trial(task) as learn:
-        device_and_pool = _device_and_pool(source)
-        trial = Recording(lambda: learn(*cursor.take(bucket)), *device_and_pool)
+        device = source.pack.device
+        trial = Recording(lambda: learn(*cursor.take(bucket)), device, _memory_pool(device))
         _try(task, examples, find, lambda planned: learn(planned.make(), None))
     return source
 
@@ -368,6 +368,5 @@ def _padded(padding: Padding | None) -> AbstractContextManager[None]:
     return nullcontext() if padding is None else padded(padding)
 
 
-def _device_and_pool(source: PlannedBatches) -> tuple[torch.device, Any]:
-    device = source.pack.device
-    return device, torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+def _memory_pool(device: torch.device) -> Any:
+    return torch.cuda.graph_pool_handle() if device.type == "cuda" else None

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from torch_grama.datasets.splits import PARTS
 from torch_grama.datasets.task_data import Fold, GraphTaskData
 from torch_grama.nn.arguments import choose
 from torch_grama.training.graph_batch import GraphBatch, batch_of_one
@@ -158,7 +159,7 @@ def evaluation_loader(
         settings (TrainerSettings, optional): Loader and batch size.
             (default: :obj:`TrainerSettings()`)
     """
-    part = getattr(choose_fold(data, fold), choose("split", split, {s: s for s in _SPLITS}))
+    part = getattr(choose_fold(data, fold), choose("split", split, {s: s for s in PARTS}))
     return EpochLoader(
         _build_source(data, part, settings or TrainerSettings(), training=False, world=(0, 1))
     )
@@ -175,7 +176,7 @@ def prediction_loader(data: GraphTaskData, settings: TrainerSettings | None = No
     """
     settings = settings or TrainerSettings()
     if len(data.graphs) == 1 and data.level == "node":
-        if _evaluates_by_subgraphs(data, settings):
+        if _evaluates_by_subgraphs(settings):
             everywhere = torch.ones(data.graphs[0]["x"].size(0), dtype=torch.bool)
             return EpochLoader(
                 _subgraphs(data, everywhere, settings, training=False, targets=False)
@@ -201,9 +202,6 @@ def choose_loader(
     return settings.loader
 
 
-_SPLITS = ("train", "val", "test")
-
-
 def _build_source(
     data: GraphTaskData,
     part: Tensor,
@@ -213,10 +211,13 @@ def _build_source(
     world: tuple[int, int],
 ) -> BatchSource:
     if part.dtype == torch.bool:
-        if training and choose_loader(data, settings) == "subgraphs":
-            return _subgraphs(data, part, settings, training=True, world=world)
-        if not training and _evaluates_by_subgraphs(data, settings):
-            return _subgraphs(data, part, settings, training=False, world=world)
+        is_drawn = (
+            choose_loader(data, settings) == "subgraphs"
+            if training
+            else _evaluates_by_subgraphs(settings)
+        )
+        if is_drawn:
+            return _subgraphs(data, part, settings, training=training, world=world)
         return FixedBatches([batch_of_one(data.graphs[0], part)])
     shuffle = data.kind != "forecast" if settings.shuffle is None else settings.shuffle
     plan = BatchPlan(
@@ -232,7 +233,7 @@ def _build_source(
     )
 
 
-def _evaluates_by_subgraphs(data: GraphTaskData, settings: TrainerSettings) -> bool:
+def _evaluates_by_subgraphs(settings: TrainerSettings) -> bool:
     return settings.loader == "subgraphs" and settings.subgraph_evaluation == "subgraphs"
 
 

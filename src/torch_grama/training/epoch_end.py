@@ -20,12 +20,16 @@ from torch_grama.datasets.task_data import Metric
 from torch_grama.runs.metrics_file import MetricsFile
 from torch_grama.runs.run_folder import RunFolder
 from torch_grama.training.checkpoint_file import VERSION, CheckpointError, write_checkpoint
-from torch_grama.training.optimizer import keep_form
+from torch_grama.training.optimizer import LearningRate, keep_form
 from torch_grama.training.origin import ORIGIN, Origin
+from torch_grama.training.process_state import (
+    SignalWatch,
+    TrainingInterruptedError,
+    random_state,
+    restore_random_state,
+    seed_all,
+)
 from torch_grama.training.progress import EpochReport, Reporter
-from torch_grama.training.random_state import random_state, restore_random_state, seed_all
-from torch_grama.training.schedule import LearningRate
-from torch_grama.training.signals import SignalWatch, TrainingInterruptedError
 from torch_grama.training.task import GraphTask
 from torch_grama.training.trainer_settings import TrainerSettings
 

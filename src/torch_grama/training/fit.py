@@ -43,21 +43,23 @@ from torch_grama.training.epoch_end import (
 )
 from torch_grama.training.evaluate import choose_device, initialize_lazily, load_weights
 from torch_grama.training.graph_batch import GraphBatch
-from torch_grama.training.input_checks import InputChecks
-from torch_grama.training.lightning_chatter import QuietDDPStrategy, quiet_lightning
 from torch_grama.training.loaders import FixedBatches, GraphBatches
-from torch_grama.training.metrics import RankingMetric
-from torch_grama.training.model_hooks import fits_labels
-from torch_grama.training.optimizer import OptimizerSettings
+from torch_grama.training.model_hooks import InputChecks, fits_labels
+from torch_grama.training.optimizer import OptimizerSettings, ScheduleSettings
 from torch_grama.training.origin import ORIGIN, Origin, hash_data
+from torch_grama.training.process_state import (
+    QuietDDPStrategy,
+    SignalWatch,
+    TrainingInterruptedError,
+    quiet_lightning,
+)
 from torch_grama.training.progress import (
     FitStart,
     Reporter,
     ReportName,
     build_reporter,
 )
-from torch_grama.training.schedule import ScheduleSettings
-from torch_grama.training.signals import SignalWatch, TrainingInterruptedError
+from torch_grama.training.scores import RankingMetric
 from torch_grama.training.task import GraphTask
 from torch_grama.training.trainer_settings import PRECISIONS, TrainerSettings
 
@@ -71,39 +73,25 @@ class TrainingProcessError(RuntimeError):
 
 @dataclass(frozen=True)
 class FitOutcome:
-    r"""What came of :func:`~torch_grama.training.fit`.
+    r"""What came of :func:`~torch_grama.training.fit`."""
 
-    Attributes:
-        stop_reason: ``"max_epochs"``, ``"patience"`` (validation stopped improving), ``"min_lr"``
-            (a plateau schedule came to its end) or ``"signal"`` (interrupted, to be resumed).
-        metric: Name of the metric.
-        best_value: Its best value on validation; NaN if it never was a number.
-        best_epoch: The epoch of that value, from 1 on; 0 if there is none.
-        epochs: Epochs done, those before an interruption included.
-        seconds: Time spent training, likewise.
-        last_checkpoint: The state to resume from.
-        best_checkpoint: The weights of the best epoch; the task has them.
-        metrics_file: One row per epoch.
-        signal: Number of the signal that came, if one did: it interrupted the run, or came in the
-            last epoch of one that is finished.
-        resumed_from: The checkpoint the run went on from, if it did.
-        notes: What the user should know, one sentence each.
-        changes: What was changed when the run was resumed, likewise.
-    """
-
+    #: ``"max_epochs"``, ``"patience"`` (validation stopped improving), ``"min_lr"`` (a plateau
+    #: schedule came to its end) or ``"signal"`` (interrupted, to be resumed)
     stop_reason: StopReason
-    metric: str
-    best_value: float
-    best_epoch: int
-    epochs: int
-    seconds: float
-    last_checkpoint: Path
-    best_checkpoint: Path
-    metrics_file: Path
+    metric: str  #: name of the metric
+    best_value: float  #: its best value on validation; NaN if it never was a number
+    best_epoch: int  #: the epoch of that value, from 1 on; 0 if there is none
+    epochs: int  #: epochs done, those before an interruption included
+    seconds: float  #: time spent training, likewise
+    last_checkpoint: Path  #: the state to resume from
+    best_checkpoint: Path  #: the weights of the best epoch; the task has them
+    metrics_file: Path  #: one row per epoch
+    #: number of the signal that came, if one did: it interrupted the run, or came in the last epoch
+    #: of one that is finished
     signal: int | None = None
-    resumed_from: Path | None = None
-    notes: tuple[str, ...] = ()
-    changes: tuple[str, ...] = ()
+    resumed_from: Path | None = None  #: the checkpoint the run went on from, if it did
+    notes: tuple[str, ...] = ()  #: what the user should know, one sentence each
+    changes: tuple[str, ...] = ()  #: what was changed when the run was resumed, likewise
 
     @property
     def is_finished(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -12,33 +13,21 @@ from torch_geometric.data import Data
 
 @dataclass(frozen=True)
 class GraphBatch:
-    r"""One or several graphs side by side, and the targets of a step.
+    r"""One or several graphs side by side, and the targets of a step."""
 
-    Attributes:
-        x: Node features ``[N, C]`` or a sequence of them ``[N, L, C]``.
-        edge_index: Edges ``[2, E]``.
-        edge_weight: ``[E]``, where there are any.
-        edge_attr: ``[E, D]``, likewise.
-        batch: The graph of each node ``[N]``; :obj:`None` for one graph.
-        batch_size: Number of graphs.
-        rwse: Random-walk encodings ``[N, K]``, where computed.
-        lap_vectors: Laplacian eigenvectors ``[N, K]``, padded with NaN, where computed.
-        y: Targets ``[T]`` or ``[T, K]`` of the rows that count.
-        rows: Which rows of the output they belong to ``[T]``; :obj:`None` for all.
-        weight: What each of them counts ``[T]``; :obj:`None` for one each.
-    """
-
-    x: Tensor
-    edge_index: Tensor
-    edge_weight: Tensor | None = None
-    edge_attr: Tensor | None = None
-    batch: Tensor | None = None
-    batch_size: int | None = None
-    rwse: Tensor | None = None
+    x: Tensor  #: node features ``[N, C]`` or a sequence of them ``[N, L, C]``
+    edge_index: Tensor  #: edges ``[2, E]``
+    edge_weight: Tensor | None = None  #: ``[E]``, where there are any
+    edge_attr: Tensor | None = None  #: ``[E, D]``, likewise
+    batch: Tensor | None = None  #: the graph of each node ``[N]``; :obj:`None` for one graph
+    batch_size: int | None = None  #: number of graphs
+    rwse: Tensor | None = None  #: random-walk encodings ``[N, K]``, where computed
+    #: Laplacian eigenvectors ``[N, K]``, padded with NaN, where computed
     lap_vectors: Tensor | None = None
-    y: Tensor | None = None
+    y: Tensor | None = None  #: targets ``[T]`` or ``[T, K]`` of the rows that count
+    #: which rows of the output they belong to ``[T]``; :obj:`None` for all
     rows: Tensor | None = None
-    weight: Tensor | None = None
+    weight: Tensor | None = None  #: what each of them counts ``[T]``; :obj:`None` for one each
 
     @property
     def num_nodes(self) -> int:
@@ -60,21 +49,14 @@ class GraphBatch:
             return self
         moved = {
             name: value.to(device, non_blocking=True)
-            for name, value in self._tensors().items()
-            if value is not None
+            for name, value in vars(self).items()
+            if isinstance(value, Tensor)
         }
         return dataclasses.replace(self, **moved)  # type: ignore[arg-type]
 
     def select(self, out: Tensor) -> Tensor:
         r"""The rows of a model's output that have targets."""
         return out if self.rows is None else out.index_select(0, self.rows)
-
-    def _tensors(self) -> dict[str, Tensor | None]:
-        return {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if field.name != "batch_size"
-        }
 
 
 def batch_of_one(data: Data, mask: Tensor | None) -> GraphBatch:
@@ -85,15 +67,22 @@ def batch_of_one(data: Data, mask: Tensor | None) -> GraphBatch:
         rows = (mask if label_mask is None else mask & label_mask).nonzero().reshape(-1)
         y = data["y"].index_select(0, rows)
     return GraphBatch(
-        x=data["x"],
-        edge_index=data["edge_index"],
-        edge_weight=data.get("edge_weight"),
-        edge_attr=data.get("edge_attr"),
-        rwse=data.get("rwse"),
-        lap_vectors=data.get("lap_vectors"),
-        y=y,
-        rows=rows,
+        **take_features(data), edge_index=data["edge_index"], batch_size=None, y=y, rows=rows
     )
+
+
+def take_features(
+    source: Data | Mapping[str, Tensor], nodes: Tensor | None = None, edges: Tensor | None = None
+) -> dict[str, Tensor]:
+    r"""The features of some nodes and edges, by the names that they have in a batch; of all of them
+    without an index.
+    """
+    taken = {}
+    for name in ("x", "rwse", "lap_vectors", "edge_weight", "edge_attr"):
+        values, index = source.get(name), edges if name.startswith("edge") else nodes
+        if values is not None:
+            taken[name] = values if index is None else values.index_select(0, index)
+    return taken
 
 
 def collect_positions(batch: GraphBatch, *, random_signs: bool) -> Tensor | None:

@@ -18,38 +18,9 @@ class InputStage(Module):
 
     The same for every model, so that a comparison is one of models: categories are embedded,
     positional encodings are encoded and join the node features, a sequence is laid side by side
-    for a model that reads none, and edge features go to the place where the model looks for them.
-
-    Args:
-        model (Module): Called as ``model(x, edge_index, edge_weight, edge_attr, batch,
-            batch_size)``.
-        node_encoder (Module, optional): Applied to the node features, such as
-            :class:`AtomEncoder`. (default: :obj:`None`)
-        edge_encoder (Module, optional): Applied to the edge attributes, such as
-            :class:`BondEncoder`. (default: :obj:`None`)
-        pe_encoder (Module, optional): Applied to positional encodings; the result is appended to
-            the node features. Without it, encodings are not looked at. (default: :obj:`None`)
-        flatten_sequence (bool, optional): Lay the elements of a sequence side by side.
-            (default: :obj:`False`)
-        drop_edge_attr (bool, optional): Keep edge attributes from a model that cannot use them.
-            (default: :obj:`False`)
-        drop_edge_weight (bool, optional): Keep edge weights from a model that has no place for
-            them. (default: :obj:`False`)
-        weight_as_attr (bool, optional): Hand edge weights over as one more edge attribute, for a
-            model that takes attributes and no weights. (default: :obj:`False`)
-        input_dropout (float, optional): Dropout of the node features as the model gets them.
-            (default: :obj:`0.0`)
-        node_scale (Standardize or UnitRows, optional): Brings node features to a common scale
-            first. (default: :obj:`None`)
-        output_scale (Standardize, optional): Brings the model's output to the units of the
-            targets. (default: :obj:`None`)
-
-    Shapes:
-        - **input:** node features :math:`(N, C)` or a sequence :math:`(N, L, C)`, edges
-          :math:`(2, E)`, edge weights :math:`(E)` *(optional)*, edge attributes :math:`(E, D)`
-          *(optional)*, batch vector :math:`(N)` *(optional)*, encodings :math:`(N, K)`
-          *(optional)*
-        - **output:** that of the model
+    for a model that reads none, and edge features go to the place where the model looks for them:
+    weights become one more attribute for a model that takes attributes alone. The output is brought
+    to the units of the targets.
 
     Example:
         >>> from torch_grama.nn import GRAMA, CategoricalEncoder
@@ -214,16 +185,8 @@ class Standardize(Module):
 
     where :math:`\boldsymbol{\mu}` and :math:`\boldsymbol{\sigma}` are mean and deviation of each
     column of what :meth:`fit` was given. Columns of zeros and ones and columns without spread
-    stay as they are, so that a rare flag is not blown up.
-
-    Args:
-        channels (int): Number of columns.
-        by_largest (bool, optional): Divide by the largest absolute value instead, and shift
-            nothing. (default: :obj:`False`)
-
-    Shapes:
-        - **input:** :math:`(*, F)`
-        - **output:** :math:`(*, F)`
+    stay as they are, so that a rare flag is not blown up. With :obj:`by_largest`, columns are
+    divided by their largest absolute value and not shifted.
 
     Example:
         >>> standardize = Standardize(1)
@@ -242,11 +205,7 @@ class Standardize(Module):
         self.register_buffer("mean", torch.zeros(channels))
         self.register_buffer("scale", torch.ones(channels))
 
-    def reset_parameters(self) -> None:
-        r"""Does nothing: what was measured stays."""
-
     def forward(self, x: Tensor) -> Tensor:
-        r"""Standardises columns."""
         return (x - self.mean) / self.scale
 
     def invert(self, z: Tensor) -> Tensor:
@@ -274,18 +233,10 @@ class UnitRows(Module):
     r"""Divides each row by its length, so that a node with many words of a text weighs as much as
     one with few; rows of zeros stay.
 
-    Shapes:
-        - **input:** :math:`(*, F)`
-        - **output:** :math:`(*, F)`
-
     Example:
         >>> UnitRows()(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).tolist()
         [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
     """
 
-    def reset_parameters(self) -> None:
-        r"""Does nothing: it has none."""
-
     def forward(self, x: Tensor) -> Tensor:
-        r"""Normalises rows."""
         return F.normalize(x, dim=-1)

@@ -1,14 +1,18 @@
-"""What a model asks of the loop: a loss term of its own, and a look at the labels before."""
+"""What a model asks of the loop, a loss term of its own and a look at the labels, and what the loop
+asks of it: to look at the values of an input once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
 
+import pytorch_lightning as pl
 import torch
 from torch import Tensor
 from torch.nn import Module
 
+from torch_grama.nn import Running
 from torch_grama.training.graph_batch import GraphBatch
 
 
@@ -22,7 +26,7 @@ class AddsLoss(Protocol):
     """
 
     def auxiliary_loss(
-        self, y: Tensor, mask: Tensor, *inputs: Tensor | int | None
+        self, y: Tensor, mask: Tensor, *inputs: Tensor | int | None, **positions: Tensor
     ) -> Tensor | None:
         r"""Returns the weighted term, a scalar, or :obj:`None` for none. Of the node classes
         :obj:`y` only those under the mask, the training nodes, are read; the arguments of
@@ -39,7 +43,9 @@ class FitsLabels(Protocol):
     takes its first step; not again when a run is resumed, since what it sets is in the state dict.
     """
 
-    def fit_labels(self, y: Tensor, mask: Tensor, *inputs: Tensor | int | None) -> None:
+    def fit_labels(
+        self, y: Tensor, mask: Tensor, *inputs: Tensor | int | None, **positions: Tensor
+    ) -> None:
         r"""Sets parameters from the labels; arguments as in :meth:`AddsLoss.auxiliary_loss`."""
         ...
 
@@ -60,25 +66,6 @@ def fits_labels(model: Module) -> bool:
     return isinstance(model, FitsLabels) and getattr(model, "fits_labels", True) is True
 
 
-def own_loss(model: Module, batch: GraphBatch, **keywords: Tensor) -> Tensor | None:
-    r"""The loss term that a model adds to that of the task; :obj:`None` if it adds none, or the
-    targets are no classes of nodes.
-    """
-    classes = node_classes(batch)
-    if classes is None or not isinstance(model, AddsLoss):
-        return None
-    hook: Callable[..., Tensor | None] = model.auxiliary_loss
-    return hook(*classes, *batch.inputs, **keywords)
-
-
-def fit_labels(model: Module, batch: GraphBatch, **keywords: Tensor) -> None:
-    r"""Lets a model start from an estimate made of the labels of a training batch, if it does."""
-    classes = node_classes(batch)
-    if classes is not None and isinstance(model, FitsLabels):
-        hook: Callable[..., None] = model.fit_labels
-        hook(*classes, *batch.inputs, **keywords)
-
-
 def node_classes(batch: GraphBatch) -> tuple[Tensor, Tensor] | None:
     r"""The class of every node ``[N]`` and whether it may be read ``[N]``; :obj:`None` if the
     targets are quantities, several labels each, or those of graphs.
@@ -91,3 +78,53 @@ def node_classes(batch: GraphBatch) -> tuple[Tensor, Tensor] | None:
         return (y, torch.ones_like(y, dtype=torch.bool)) if whole else None
     classes = y.new_zeros(batch.num_nodes).index_copy(0, rows, y)
     return classes, torch.zeros_like(classes, dtype=torch.bool).index_fill(0, rows, True)
+
+
+class InputChecks(pl.Callback):
+    r"""Switches off ``running.check_input`` of a model's modules for data that they have seen as a
+    whole.
+
+    Looking at values means to wait for the device, at the start of every step; the graphs of an
+    epoch are those of the one before. Training and validation data are told apart.
+    """
+
+    def __init__(self, model: Module) -> None:
+        self._checking = [module for module in model.modules() if _is_checking(module)]
+        self._served = 0
+        self._saw_training = False
+        self._saw_validation = False
+
+    def on_train_batch_end(self, *_: Any, **__: Any) -> None:
+        self._served += 1
+
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._set(not self._saw_validation)
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._saw_validation = True
+        self._set(not self._saw_training)
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        # a resumed epoch may begin in its middle
+        self._saw_training |= self._served >= trainer.num_training_batches
+        self._served = 0
+        self._set(not self._saw_training)
+
+    def switch_off(self) -> InputChecks:
+        r"""Leaves the checks out until :meth:`restore`; returns itself."""
+        self._set(False)
+        return self
+
+    def restore(self) -> None:
+        r"""Leaves the model as it was found."""
+        self._set(True)
+
+    def _set(self, check_input: bool) -> None:
+        for module in self._checking:
+            running = vars(module)["running"]
+            vars(module)["running"] = replace(running, check_input=check_input)
+
+
+def _is_checking(module: Module) -> bool:
+    running = getattr(module, "running", None)
+    return isinstance(running, Running) and running.check_input

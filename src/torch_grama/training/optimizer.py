@@ -1,17 +1,20 @@
-"""Which optimiser trains a model, and how it is set."""
+"""Which optimiser trains a model, and how its learning rate moves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn import Module, Parameter
+from torch.nn import Module
 from torch.optim import SGD, Adam, AdamW, Optimizer
+from torch.optim.lr_scheduler import LambdaLR, OneCycleLR, ReduceLROnPlateau
 
-from torch_grama.nn.arguments import check_number, choose
+from torch_grama.nn.arguments import check_count, check_number, choose
 
 OptimizerName = Literal["adam", "adamw", "sgd"]
 OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "adamw": AdamW, "sgd": SGD}
@@ -65,7 +68,13 @@ def build_optimizer(
         raise ValueError(
             f"Expected a model with parameters to train (got {type(model).__name__} with none)"
         )
-    groups = _group_by_decay(parameters, settings)
+    decayed = [p for p in parameters if settings.decay_biases or p.dim() > 1]
+    kept = [p for p in parameters if not (settings.decay_biases or p.dim() > 1)]
+    groups = [
+        {"params": group, "weight_decay": decay}
+        for group, decay in ((decayed, settings.weight_decay), (kept, 0.0))
+        if group
+    ]
     lr = torch.tensor(settings.lr, device=parameters[0].device) if capturable else settings.lr
     # on a CPU torch would go through the parameters one by one, a dozen operations each; in a
     # record, this is the form that leaves everything alone after a loss that is no finite number
@@ -96,16 +105,188 @@ def keep_form(optimizer: Optimizer) -> None:
                 state["step"] = state["step"].to(parameter.device if on_device else "cpu")
 
 
-def _group_by_decay(
-    parameters: Iterable[Parameter], settings: OptimizerSettings
-) -> list[dict[str, object]]:
-    decayed: list[Parameter] = []
-    kept: list[Parameter] = []
-    for parameter in parameters:
-        (decayed if settings.decay_biases or parameter.dim() > 1 else kept).append(parameter)
-    groups: list[dict[str, object]] = []
-    if decayed:
-        groups.append({"params": decayed, "weight_decay": settings.weight_decay})
-    if kept:
-        groups.append({"params": kept, "weight_decay": 0.0})
-    return groups
+ScheduleName = Literal["constant", "cosine", "onecycle", "plateau"]
+SCHEDULES = {
+    "constant": "the same throughout, after the warm-up",
+    "cosine": "down to zero along half a cosine, after the warm-up",
+    "onecycle": "up and down again within the run, step by step",
+    "plateau": "multiplied by 'factor' whenever validation stops improving",
+}
+
+
+@dataclass(frozen=True)
+class ScheduleSettings:
+    r"""How the learning rate moves.
+
+    With warm-up :math:`w` and :math:`T` epochs, epoch :math:`t` of ``"cosine"`` has the factor
+    :math:`\max(10^{-6}, t / w)` for :math:`t < w`, then
+    :math:`\frac{1}{2} (1 + \cos(\pi (t - w) / (T - w)))`.
+
+    Args:
+        name (str, optional): ``"constant"``, ``"cosine"``, ``"onecycle"`` or ``"plateau"``.
+            (default: :obj:`"constant"`)
+        warmup_epochs (int, optional): Epochs of linear warm-up of ``"constant"`` and ``"cosine"``.
+            (default: :obj:`0`)
+        factor (float, optional): What ``"plateau"`` multiplies the rate by. (default: :obj:`0.5`)
+        patience (int, optional): Validations without improvement before ``"plateau"`` acts.
+            (default: :obj:`20`)
+        min_lr (float, optional): Lowest rate of ``"plateau"``; the run stops an epoch after it is
+            reached. (default: :obj:`1e-5`)
+        plateau_on (str, optional): What ``"plateau"`` watches: validation ``"loss"`` or
+            ``"metric"``. (default: :obj:`"loss"`)
+        rise (float, optional): Share of the steps in which ``"onecycle"`` rises.
+            (default: :obj:`0.3`)
+    """
+
+    name: ScheduleName = "constant"
+    warmup_epochs: int = 0
+    factor: float = 0.5
+    patience: int = 20
+    min_lr: float = 1e-5
+    plateau_on: Literal["loss", "metric"] = "loss"
+    rise: float = 0.3
+
+    def __post_init__(self) -> None:
+        choose("schedule.name", self.name, SCHEDULES)
+        choose("schedule.plateau_on", self.plateau_on, {"loss": "", "metric": ""})
+        check_count("schedule.warmup_epochs", self.warmup_epochs, least=0)
+        check_count("schedule.patience", self.patience, least=0)
+        check_number("schedule.min_lr", self.min_lr)
+        for name in ("factor", "rise"):
+            if not 0.0 < getattr(self, name) < 1.0:
+                raise ValueError(
+                    f"Expected 'schedule.{name}' to lie between 0 and 1 (got {getattr(self, name)})"
+                )
+        if self.warmup_epochs and self.name in ("onecycle", "plateau"):
+            raise ValueError(
+                "Expected 'schedule.warmup_epochs' only with 'constant' or 'cosine' (got "
+                f"{self.warmup_epochs} with '{self.name}'); set it to 0"
+            )
+
+
+class LearningRate:
+    r"""Moves the learning rate of an optimiser; its state goes into a checkpoint."""
+
+    def __init__(
+        self,
+        settings: ScheduleSettings,
+        optimizer: Optimizer,
+        max_epochs: int,
+        steps_per_epoch: int,
+        higher_is_better: bool,
+    ) -> None:
+        if settings.name == "cosine" and settings.warmup_epochs >= max_epochs:
+            raise ValueError(
+                f"Expected 'schedule.warmup_epochs' below 'max_epochs' (got "
+                f"{settings.warmup_epochs} and {max_epochs})"
+            )
+        rate = float(optimizer.param_groups[0]["lr"])
+        if settings.name == "plateau" and rate <= settings.min_lr:
+            raise ValueError(
+                f"Expected 'optimizer.lr' above 'schedule.min_lr' with 'plateau', which ends the "
+                f"run at that rate (got {rate:g} and {settings.min_lr:g})"
+            )
+        self._settings = settings
+        self._optimizer = optimizer
+        self._steps = 0
+        self._scheduler: LambdaLR | OneCycleLR | ReduceLROnPlateau
+        if settings.name == "onecycle":
+            peaks = [float(group["lr"]) for group in optimizer.param_groups]
+            self._scheduler = OneCycleLR(
+                optimizer,
+                max_lr=peaks,
+                total_steps=max(2, max_epochs * steps_per_epoch),
+                pct_start=settings.rise,
+                cycle_momentum=False,
+            )
+        elif settings.name == "plateau":
+            maximize = settings.plateau_on == "metric" and higher_is_better
+            self._scheduler = ReduceLROnPlateau(
+                optimizer,
+                mode="max" if maximize else "min",
+                factor=settings.factor,
+                patience=settings.patience,
+                min_lr=settings.min_lr,
+                eps=0.0,
+            )
+        else:
+            self._scheduler = LambdaLR(
+                optimizer, lambda epoch: learning_rate_factor(settings, epoch, max_epochs)
+            )
+
+    @property
+    def value(self) -> float:
+        r"""The learning rate of the first group of parameters, now."""
+        return float(self._optimizer.param_groups[0]["lr"])
+
+    @property
+    def is_spent(self) -> bool:
+        r"""Whether a plateau schedule has come down to its lowest rate."""
+        at_floor = self.value <= self._settings.min_lr * (1 + 1e-9)
+        return self._settings.name == "plateau" and at_floor
+
+    def end_step(self) -> None:
+        r"""Moves a schedule that goes by optimiser steps."""
+        self._steps += 1
+        scheduler = self._scheduler
+        if isinstance(scheduler, OneCycleLR) and scheduler.last_epoch + 1 < scheduler.total_steps:
+            scheduler.step()
+
+    def end_epoch(self, loss: float | None, metric: float | None) -> None:
+        r"""Moves a schedule that goes by epochs, by what validation said if there was one."""
+        if isinstance(self._scheduler, LambdaLR):
+            self._scheduler.step()
+        elif isinstance(self._scheduler, ReduceLROnPlateau):
+            watched = loss if self._settings.plateau_on == "loss" else metric
+            if watched is not None:
+                self._scheduler.step(watched)
+
+    def state_dict(self) -> dict[str, object]:
+        r"""What :meth:`load_state_dict` takes, plain numbers alone."""
+        state = {
+            name: value
+            for name, value in self._scheduler.state_dict().items()
+            if isinstance(value, bool | int | float)
+        }
+        rates = [float(group["lr"]) for group in self._optimizer.param_groups]
+        return {"scheduler": state, "rates": rates, "steps": self._steps}
+
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
+        r"""Goes on where :meth:`state_dict` was taken."""
+        scheduler, rates = state["scheduler"], state["rates"]
+        assert isinstance(scheduler, dict)
+        assert isinstance(rates, list)
+        # a run may have been given more epochs: the length is that of now
+        vars(self._scheduler).update({k: v for k, v in scheduler.items() if k != "total_steps"})
+        steps = state.get("steps", 0)
+        assert isinstance(steps, int)
+        self._steps = steps
+        if not isinstance(self._scheduler, ReduceLROnPlateau):
+            # the rate follows from the number of the step or epoch; a schedule by steps stays at
+            # its last one, however many came after
+            if isinstance(self._scheduler, OneCycleLR) and steps:
+                self._scheduler.last_epoch = min(steps, self._scheduler.total_steps - 1)
+            self._scheduler.last_epoch -= 1
+            with warnings.catch_warnings():
+                # that of the optimiser comes later
+                warnings.filterwarnings("ignore", message="Detected call of `lr_scheduler.step")
+                self._scheduler.step()
+            return
+        for group, rate in zip(self._optimizer.param_groups, rates, strict=True):
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
+
+def learning_rate_factor(settings: ScheduleSettings, epoch: int, max_epochs: int) -> float:
+    r"""The factor of ``"constant"`` and ``"cosine"`` in an epoch from 0 on, see
+    :class:`ScheduleSettings`.
+    """
+    warmup = settings.warmup_epochs
+    if epoch < warmup:
+        return max(1e-6, epoch / warmup)
+    if settings.name == "constant":
+        return 1.0
+    share = min(1.0, (epoch - warmup) / (max_epochs - warmup))
+    return 0.5 * (1.0 + math.cos(math.pi * share))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,14 +13,10 @@ from torch_geometric.data import Data
 
 from torch_grama.datasets.task_data import Level
 from torch_grama.nn.padding import Padding
-from torch_grama.training.graph_batch import GraphBatch
-
-_NODE_FEATURES = ("rwse", "lap_vectors")
-_EDGE_FEATURES = ("edge_weight", "edge_attr")
+from torch_grama.training.graph_batch import GraphBatch, take_features
 
 
-@dataclass(frozen=True)
-class BatchSize:
+class BatchSize(NamedTuple):
     r"""Numbers of graphs, nodes, edges and targets, and the nodes of the largest graph: those of a
     batch, or those that one of fixed size has room for, beside one more graph of padding.
     """
@@ -32,13 +29,9 @@ class BatchSize:
 
     def has_room_for(self, other: BatchSize) -> bool:
         r"""Whether another one fits in, with two nodes to spare for the padding."""
-        return (
-            self.graphs == other.graphs
-            and self.nodes >= other.nodes + 2
-            and self.edges >= other.edges
-            and self.targets >= other.targets
-            and self.largest >= other.largest
-        )
+        needed = other._replace(nodes=other.nodes + 2)
+        is_enough = all(mine >= least for mine, least in zip(self, needed, strict=True))
+        return is_enough and self.graphs == other.graphs
 
 
 class PackedGraphs:
@@ -142,14 +135,10 @@ class PackedGraphs:
                 found = _spread(table[6:8], num_targets)
             y, target_rows, weight = self._judge(chosen, offsets, owners, *found)
         return GraphBatch(
-            x=self._tensors["x"].index_select(0, node_index),
+            **take_features(self._tensors, node_index, edge_index),
             edge_index=ends + offsets.index_select(0, edge_owners),
-            edge_weight=self._take("edge_weight", edge_index),
-            edge_attr=self._take("edge_attr", edge_index),
             batch=owners,
             batch_size=len(numbers),
-            rwse=self._take("rwse", node_index),
-            lap_vectors=self._take("lap_vectors", node_index),
             y=y,
             rows=target_rows,
             weight=weight,
@@ -175,20 +164,18 @@ class PackedGraphs:
         ring = torch.stack([step, step + 1]) % (bucket.nodes - nodes.total) + nodes.total
         ends = self._tensors["edge_index"].index_select(1, edges.index)
         ends = ends + nodes.offsets.index_select(0, edges.owners)
-        judged: dict[str, Tensor | None] = {}
+        y, target_rows, weight = None, None, None
         if self._targets is not None:
-            judged = self._judge_padded(numbers, nodes, bucket)
+            y, target_rows, weight = self._judge_padded(numbers, nodes, bucket)
         real = torch.stack([nodes.total, edges.total, torch.full_like(nodes.total, bucket.graphs)])
         batch = GraphBatch(
-            x=self._tensors["x"].index_select(0, nodes.index),
+            **take_features(self._tensors, nodes.index, edges.index),
             edge_index=torch.where(edges.rows < edges.total, ends, ring),
-            edge_weight=self._take("edge_weight", edges.index),
-            edge_attr=self._take("edge_attr", edges.index),
             batch=nodes.owners,
             batch_size=bucket.graphs + 1,
-            rwse=self._take("rwse", nodes.index),
-            lap_vectors=self._take("lap_vectors", nodes.index),
-            **judged,
+            y=y,
+            rows=target_rows,
+            weight=weight,
         )
         sizes = (bucket.nodes, bucket.edges, bucket.graphs + 1)
         return batch, Padding(*sizes, real, bucket.largest, self._has_loops)
@@ -206,7 +193,7 @@ class PackedGraphs:
 
     def _judge_padded(
         self, numbers: Tensor, nodes: _Filled, bucket: BatchSize
-    ) -> dict[str, Tensor | None]:
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
         """Targets, their rows of the output, and what each counts: nothing in the padding."""
         if self._targets_lie_as == "graphs":
             rows = torch.arange(bucket.graphs + 1, device=numbers.device)
@@ -220,8 +207,7 @@ class PackedGraphs:
         y, target_rows, weight = self._judge(chosen, nodes.offsets, owners, owners, index)
         if target_rows is not None:
             target_rows = torch.where(counts, target_rows, 0)
-        weight = counts.float() if weight is None else weight * counts
-        return {"y": y, "rows": target_rows, "weight": weight}
+        return y, target_rows, counts.float() if weight is None else weight * counts
 
     def _ranges(self) -> dict[str, _Ranges]:
         named = {"node": self._nodes, "edge": self._edges, "target": self._targets}
@@ -239,10 +225,6 @@ class PackedGraphs:
         if "graph_weight" in self._tensors:
             weight = self._tensors["graph_weight"].index_select(0, chosen).index_select(0, owners)
         return self._tensors["y"].index_select(0, index), rows, weight
-
-    def _take(self, name: str, index: Tensor) -> Tensor | None:
-        tensor = self._tensors.get(name)
-        return None if tensor is None else tensor.index_select(0, index)
 
     def _send(self, table: Tensor) -> Tensor:
         if self.device.type == "cpu":
@@ -312,11 +294,10 @@ class _Pieces:
 
     def add(self, graph: Data) -> None:
         if not self.num_nodes:
-            optional = (*_NODE_FEATURES, *_EDGE_FEATURES)
-            self._names = [name for name in optional if graph.get(name) is not None]
+            self._names = list(take_features(graph))
             judged = self._has_targets and self._level == "node"
             self._is_masked = judged and "label_mask" in graph
-        for name in ("x", *self._names):
+        for name in self._names:
             self._append(name, graph[name])
         # local numbers are small; added to int64 offsets they are int64 again
         self._append("edge_index", graph["edge_index"].int())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from torch import Tensor
@@ -112,23 +112,13 @@ def _choose_buckets(graphs: GraphBatches) -> list[BatchSize]:
 
 
 def _bucket_of(sizes: list[BatchSize]) -> BatchSize:
-    return BatchSize(
-        sizes[0].graphs,
-        max(size.nodes for size in sizes) + 2,
-        max(size.edges for size in sizes),
-        max(size.targets for size in sizes),
-        max(size.largest for size in sizes),
-    )
+    largest = BatchSize(*map(max, zip(*sizes, strict=True)))
+    return largest._replace(nodes=largest.nodes + 2)
 
 
 def _enlarge(bucket: BatchSize, margin: float) -> BatchSize:
-    return replace(
-        bucket,
-        nodes=int(bucket.nodes * (1 + margin)),
-        edges=int(bucket.edges * (1 + margin)),
-        targets=int(bucket.targets * (1 + margin)),
-        largest=int(bucket.largest * (1 + margin)),
-    )
+    graphs, *sizes = bucket
+    return BatchSize(graphs, *(int(size * (1 + margin)) for size in sizes))
 
 
 def _rounded(bucket: BatchSize) -> BatchSize:
@@ -139,4 +129,4 @@ def _rounded(bucket: BatchSize) -> BatchSize:
         nodes += _MULTIPLE
     while edges in (nodes, bucket.graphs + 1):
         edges += _MULTIPLE
-    return replace(bucket, nodes=nodes, edges=edges)
+    return bucket._replace(nodes=nodes, edges=edges)

@@ -26,25 +26,15 @@ _REPORTS = {
 
 @dataclass(frozen=True)
 class FitStart:
-    r"""What is known before the first step.
+    r"""What is known before the first step."""
 
-    Attributes:
-        data: Name of the data set.
-        model: Name of the model's class.
-        num_parameters: Parameters to train.
-        parameter_budget: Most that the benchmark allows, if it says.
-        device: What it trains on.
-        first_epoch: 0, or the epoch after which a resumed run goes on.
-        max_epochs: Most epochs.
-    """
-
-    data: str
-    model: str
-    num_parameters: int
-    parameter_budget: int | None
-    device: str
-    first_epoch: int
-    max_epochs: int
+    data: str  #: name of the data set
+    model: str  #: name of the model's class
+    num_parameters: int  #: parameters to train
+    parameter_budget: int | None  #: most that the benchmark allows, if it says
+    device: str  #: what it trains on
+    first_epoch: int  #: 0, or the epoch after which a resumed run goes on
+    max_epochs: int  #: most epochs
 
     def __str__(self) -> str:
         budget = "" if self.parameter_budget is None else f" of {self.parameter_budget:,}"
@@ -57,27 +47,16 @@ class FitStart:
 
 @dataclass(frozen=True)
 class EpochReport:
-    r"""What is known after an epoch.
+    r"""What is known after an epoch."""
 
-    Attributes:
-        epoch: From 1 on.
-        max_epochs: Most epochs.
-        train_loss: Mean over its training targets.
-        metric: Name of the metric.
-        value: Its value on validation; :obj:`None` in an epoch without.
-        best_value: The best so far; NaN before the first.
-        best_epoch: Its epoch; 0 before the first.
-        seconds_left: Time left if all epochs are run.
-    """
-
-    epoch: int
-    max_epochs: int
-    train_loss: float
-    metric: str
-    value: float | None
-    best_value: float
-    best_epoch: int
-    seconds_left: float
+    epoch: int  #: from 1 on
+    max_epochs: int  #: most epochs
+    train_loss: float  #: mean over its training targets
+    metric: str  #: name of the metric
+    value: float | None  #: its value on validation; :obj:`None` in an epoch without
+    best_value: float  #: the best so far; NaN before the first
+    best_epoch: int  #: its epoch; 0 before the first
+    seconds_left: float  #: time left if all epochs are run
 
     def __str__(self) -> str:
         value = "-" if self.value is None else format_metric(self.value)
@@ -116,7 +95,7 @@ class _Screen:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    def print(self, text: object) -> None:
+    def print(self, text: str) -> None:
         print(text, file=self._stream, flush=True)
 
     def __reduce__(self) -> tuple[Callable[[], _Screen], tuple[()]]:
@@ -130,8 +109,8 @@ def _standard_error() -> _Screen:
 class SilentReporter:
     r"""Says nothing, or notes alone."""
 
-    def __init__(self, notes: TextIO | None = None) -> None:
-        self._notes = None if notes is None else _Screen(notes)
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._screen = None if stream is None else _Screen(stream)
 
     def begin(self, start: FitStart) -> None:
         pass
@@ -140,48 +119,43 @@ class SilentReporter:
         pass
 
     def note(self, text: str) -> None:
-        if self._notes is not None:
-            self._notes.print(text)
+        if self._screen is not None:
+            self._screen.print(text)
 
     def end(self) -> None:
         pass
 
 
-class PlainReporter:
+class PlainReporter(SilentReporter):
     r"""A line at the start, at the end and now and then."""
 
     def __init__(self, stream: TextIO, interval: float = 5.0) -> None:
-        self._screen = _Screen(stream)
+        super().__init__(stream)
         self._interval = interval
         self._printed = -interval
         self._waiting: EpochReport | None = None
 
     def begin(self, start: FitStart) -> None:
-        self._screen.print(start)
+        self.note(str(start))
 
     def epoch(self, report: EpochReport) -> None:
         now = time.monotonic()
         self._waiting = report
         if now - self._printed >= self._interval:
             self._printed = now
-            self._flush()
-
-    def note(self, text: str) -> None:
-        self._screen.print(text)
+            self.end()
 
     def end(self) -> None:
-        self._flush()
-
-    def _flush(self) -> None:
         if self._waiting is not None:
-            self._screen.print(self._waiting)
+            self.note(str(self._waiting))
             self._waiting = None
 
 
-class RichReporter:
+class RichReporter(SilentReporter):
     r"""A progress bar with epoch, loss, validation metric, best so far and time left."""
 
     def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
         self._stream = stream
         self._progress: Progress | None = None
         self._shown = 0.0
@@ -194,7 +168,7 @@ class RichReporter:
         # where the terminal is narrow the words give way, not the count
         count = Column(no_wrap=True, min_width=2 * len(str(start.max_epochs)) + 1)
         words = Column(no_wrap=True, overflow="ellipsis")
-        print(start, file=self._stream, flush=True)
+        self.note(str(start))
         self._progress = Progress(
             TextColumn("epoch"),
             MofNCompleteColumn(table_column=count),
@@ -219,7 +193,7 @@ class RichReporter:
 
     def note(self, text: str) -> None:
         if self._progress is None:
-            print(text, file=self._stream, flush=True)
+            super().note(text)
         else:
             self._progress.console.print(text, markup=False, highlight=False)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from torch_grama.training.graph_batch import GraphBatch
+from torch_grama.training.graph_batch import GraphBatch, take_features
 from torch_grama.training.loaders import BatchPlan, mix_seed
 
 
@@ -99,12 +99,9 @@ class SubgraphBatches:
         nodes, edge_index, edges = self._draw(starts, seed)
         data = self._data
         batch = GraphBatch(
-            x=data["x"].index_select(0, nodes),
+            **take_features(data, nodes, edges),
             edge_index=edge_index,
-            edge_weight=_select(data.get("edge_weight"), edges),
-            edge_attr=_select(data.get("edge_attr"), edges),
-            rwse=_select(data.get("rwse"), nodes),
-            lap_vectors=_select(data.get("lap_vectors"), nodes),
+            batch_size=None,
             y=data["y"].index_select(0, starts) if self._targets else None,
             rows=torch.arange(len(starts)),
         )
@@ -190,7 +187,3 @@ def _distinct_offsets(degree: Tensor, count: int, generator: torch.Generator) ->
         taken = (drawn[:, :column] == number.unsqueeze(1)).any(dim=1)
         drawn[:, column] = torch.where(taken, last, number)
     return drawn
-
-
-def _select(values: Tensor | None, index: Tensor) -> Tensor | None:
-    return None if values is None else values.index_select(0, index)

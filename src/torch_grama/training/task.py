@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Mapping
+from typing import NoReturn, Unpack
 
 import pytorch_lightning as pl
 import torch
@@ -19,12 +19,10 @@ from torch_grama.training.captured_step import CapturedForward, CapturedTraining
 from torch_grama.training.checkpoint_file import VERSION
 from torch_grama.training.diagnosis import NonFiniteLossError, diagnose
 from torch_grama.training.graph_batch import GraphBatch, collect_positions
-from torch_grama.training.losses import LossName, build_loss
-from torch_grama.training.metrics import build_metric
-from torch_grama.training.model_hooks import adds_loss, fit_labels, own_loss
-from torch_grama.training.optimizer import OptimizerSettings, build_optimizer
+from torch_grama.training.model_hooks import AddsLoss, FitsLabels, adds_loss, node_classes
+from torch_grama.training.optimizer import OptimizerSettings, ScheduleSettings, build_optimizer
 from torch_grama.training.planned_batches import PlannedBatch
-from torch_grama.training.schedule import ScheduleSettings
+from torch_grama.training.scores import LossOptions, build_loss, build_metric
 
 
 class GraphTask(pl.LightningModule):
@@ -57,9 +55,7 @@ class GraphTask(pl.LightningModule):
         num_outputs: int,
         optimizer: OptimizerSettings | None = None,
         schedule: ScheduleSettings | None = None,
-        *,
-        loss: LossName | None = None,
-        class_weights: Sequence[float] | Tensor | None = None,
+        **loss: Unpack[LossOptions],
     ) -> None:
         super().__init__()
         self.model = model
@@ -69,7 +65,8 @@ class GraphTask(pl.LightningModule):
         self.num_outputs = num_outputs
         self.optimizer_settings = optimizer or OptimizerSettings()
         self.schedule_settings = schedule or ScheduleSettings()
-        self.loss = build_loss(kind, metric.name, num_outputs, loss, class_weights)
+        options = loss.get("loss"), loss.get("class_weights")
+        self.loss = build_loss(kind, metric.name, num_outputs, *options)
         self.val_metric = build_metric(metric.name, kind, num_outputs)
         # sums of loss and weight over the epoch; no buffers, which DDP would copy from the first
         # process over those of the others
@@ -92,21 +89,11 @@ class GraphTask(pl.LightningModule):
         data: GraphTaskData,
         optimizer: OptimizerSettings | None = None,
         schedule: ScheduleSettings | None = None,
-        *,
-        loss: LossName | None = None,
-        class_weights: Sequence[float] | Tensor | None = None,
+        **loss: Unpack[LossOptions],
     ) -> GraphTask:
         r"""The task of a data set; arguments as in the constructor."""
-        return cls(
-            model,
-            data.kind,
-            data.metric,
-            data.num_outputs,
-            optimizer,
-            schedule,
-            loss=loss,
-            class_weights=class_weights,
-        )
+        facts = data.kind, data.metric, data.num_outputs
+        return cls(model, *facts, optimizer, schedule, **loss)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         r"""The output of the model for every node or graph of a batch."""
@@ -115,7 +102,9 @@ class GraphTask(pl.LightningModule):
 
     def fit_labels(self, batch: GraphBatch) -> None:
         r"""Lets the model start from an estimate made of the labels of a batch, if it does so."""
-        fit_labels(self.model, batch, **self._positions(batch))
+        classes = node_classes(batch)
+        if classes is not None and isinstance(self.model, FitsLabels):
+            self.model.fit_labels(*classes, *batch.inputs, **self._positions(batch))
 
     def training_step(self, batch: GraphBatch | PlannedBatch, batch_idx: int) -> Tensor | None:
         r"""Returns the mean loss over the targets of the step, on all devices together; nothing
@@ -171,10 +160,13 @@ class GraphTask(pl.LightningModule):
         return total if own is None else total + own * weight, weight
 
     def own_loss(self, batch: GraphBatch) -> Tensor | None:
-        r"""The term that the model adds to the mean loss of a step; :obj:`None` for none."""
-        if not self._adds_loss:
+        r"""The term that the model adds to the mean loss of a step; :obj:`None` for none, as where
+        the targets are no classes of nodes.
+        """
+        classes = node_classes(batch) if self._adds_loss else None
+        if classes is None or not isinstance(self.model, AddsLoss):
             return None
-        return own_loss(self.model, batch, **self._positions(batch))
+        return self.model.auxiliary_loss(*classes, *batch.inputs, **self._positions(batch))
 
     def validation_step(self, batch: GraphBatch | PlannedBatch, batch_idx: int) -> None:
         r"""Takes a batch into the loss and the metric of the epoch."""
@@ -216,7 +208,7 @@ class GraphTask(pl.LightningModule):
 
     def configure_optimizers(self) -> Optimizer:
         r"""The optimiser; the schedule is moved by the loop, see
-        :class:`~torch_grama.training.schedule.LearningRate`.
+        :class:`~torch_grama.training.optimizer.LearningRate`.
         """
         return build_optimizer(
             self.optimizer_settings, self.model, capturable=self._captured_training is not None
