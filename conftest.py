@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("long") is None:
             tests[item.nodeid.partition("[")[0]].append(item)
     for cases in tests.values():
-        if len(cases) > 1:
+        if len(cases) > 1 and hasattr(cases[0], "callspec"):
             values = {case: _list_values(case) for case in cases}
             pairs = _choose(values, 2) if len(values[cases[0]]) > 2 else values
             for case in values.keys() - pairs.keys():
