@@ -104,6 +104,6 @@ def test_a_fresh_model_looks_beyond_the_node(backbone, coefficients):
     ranges = []
     for seed in range(2):
         model = fresh(backbone, seed, seq_len=8, num_blocks=2, coefficients=coefficients)
-        ranges.append(influence_by_distance(model, path(40), exact=True).influence_range)
+        ranges.append(influence_by_distance(model, path(24), exact=True).influence_range)
 
     assert sum(ranges) / 2 > 0.5

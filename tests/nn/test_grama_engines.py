@@ -1,4 +1,5 @@
 import copy
+import itertools
 import re
 
 import pytest
@@ -14,6 +15,8 @@ from torch_grama.nn import GRAMA, Coefficients, Readout, Running, linear_backbon
 GCN = BY_NAME["gcn"]
 # from eight recurrences on, a linear backbone is run by Horner's rule
 HORNER = {"seq_len": 2, "num_recurrences": 9}
+# linear backbones, and one that is called as often as there are recurrences
+OFTEN = [BY_NAME[name] for name in ("gcn", "RootedGCNConv", "SAGEConv", "GraphConv", "gatedgcn")]
 
 
 class RectifiesInput(Module):
@@ -33,11 +36,14 @@ class TestEngines:
     """Same numbers, different speed."""
 
     @pytest.mark.no_cover
-    @backbones()
     @pytest.mark.parametrize(
-        ("engine", "options"),
-        [("auto", {}), ("scan", {"readout": "graph"}), ("auto", HORNER), ("scan", HORNER)],
-        ids=str,
+        ("case", "engine", "options"),
+        [
+            *itertools.product(CASES, ["auto"], [{}]),
+            *itertools.product(CASES, ["scan"], [{"readout": "graph"}]),
+            *itertools.product(OFTEN, ["auto", "scan"], [HORNER]),
+        ],
+        ids=lambda value: getattr(value, "name", str(value)),
     )
     def test_equal_the_reference(self, case, engine, options, batch):
         model, reference = (
@@ -346,8 +352,11 @@ class TestSideEffects:
 
 class TestRecompute:
     @pytest.mark.no_cover
-    @backbones()
-    @pytest.mark.parametrize("options", [{"readout": "graph"}, HORNER], ids=str)
+    @pytest.mark.parametrize(
+        ("case", "options"),
+        [*itertools.product(CASES, [{"readout": "graph"}]), *itertools.product(OFTEN, [HORNER])],
+        ids=lambda value: getattr(value, "name", str(value)),
+    )
     def test_equals_the_plain_model_in_value_and_gradient(self, case, options, batch):
         plain, saving = (
             case.model(running=Running(recompute=flag), **options) for flag in (False, True)
