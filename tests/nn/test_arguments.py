@@ -31,7 +31,6 @@ class TestChoose:
 
     def test_an_unknown_word_lists_all_with_the_nearest_first(self):
         message = r"^Expected 'colour' to be one of 'grey', 'green', 'red' \(got 'gray'\)$"
-
         with pytest.raises(ValueError, match=message):
             choose("colour", "gray", COLOURS)
 
@@ -94,9 +93,7 @@ class TestActivation:
     @pytest.mark.parametrize("act", [act for act, over in PURE_ACTIVATIONS.items() if over])
     def test_written_over_its_input_it_is_the_same(self, act):
         x = X.clone()
-
         out = PURE_ACTIVATIONS[act](x)
-
         assert out.data_ptr() == x.data_ptr()
         assert torch.equal(out, act(X))
 

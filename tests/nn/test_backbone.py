@@ -151,9 +151,7 @@ class TestBuild:
     def test_a_module_is_cloned_and_initialised_anew(self):
         module = GCNConv(8, 8)
         weight = module.lin.weight.clone()
-
         clone = build_backbone(module, 8, 3)
-
         assert clone is not module
         assert torch.equal(module.lin.weight, weight)
         assert not torch.equal(clone.lin.weight, weight)
@@ -161,7 +159,6 @@ class TestBuild:
     def test_attention_is_initialised_anew_as_a_whole(self):
         module = GPSConv(8, GCNConv(8, 8))
         clone = build_backbone(module, 8, 3)
-
         for name, value in module.named_parameters():
             if value.dim() > 1:
                 assert not torch.equal(clone.get_parameter(name), value), name
@@ -175,9 +172,7 @@ class TestBuild:
     def test_reset_backbone_draws_anew(self):
         module = Sequential(Linear(4, 4), ReLU())
         weight = module[0].weight.clone()
-
         reset_backbone(module)
-
         assert not torch.equal(module[0].weight, weight)
 
     @pytest.mark.parametrize(
@@ -260,7 +255,6 @@ class TestInspect:
     )
     def test_which_arguments_are_taken(self, module, takes):
         call = BackboneCall.inspect(module)
-
         assert {name for name, taken in vars(call).items() if taken} == takes
 
     @pytest.mark.parametrize(
@@ -268,7 +262,6 @@ class TestInspect:
     )
     def test_a_compiled_module_takes_what_it_was_made_of_takes(self, module):
         compiled = torch.compile(module, backend="eager")
-
         assert vars(BackboneCall.inspect(compiled)) == vars(BackboneCall.inspect(module))
 
     def test_a_signature_without_names_gets_a_warning(self):
@@ -290,7 +283,6 @@ class TestInspect:
     def test_what_the_graph_brings_must_be_of_use(self, module, given, message, path):
         parts = {name: path[name] for name in given}
         graph = GraphInput(path.num_nodes, path.edge_index, **parts)
-
         with pytest.raises(ValueError, match=message) as error:
             BackboneCall.inspect(module).check(module, graph)
         assert "\n" not in str(error.value)
@@ -300,16 +292,13 @@ class TestBound:
     def test_only_what_is_taken_is_passed(self, full, batch):
         module = TakesNothing()
         backbone = bound(module, full)
-
         assert backbone(batch.x) is not None
         assert module.calls == [{}]
 
     def test_all_that_is_taken_is_passed(self, full, batch):
         module = TakesAll()
         backbone = bound(module, full)
-
         backbone(batch.x)
-
         (call,) = module.calls
         assert call["edge_weight"] is batch.edge_weight
         assert call["edge_attr"] is batch.edge_attr
@@ -321,28 +310,22 @@ class TestBound:
         graph = GraphInput(12, batch.edge_index, batch=batch.batch, batch_size=3)
         moved = batch.x.clone()
         moved[batch.batch > 0] += 1
-
         difference = bound(module, graph)(moved) - bound(module, graph)(batch.x)
-
         assert not difference[batch.batch == 0].any()
         assert difference[batch.batch > 0].any()
 
     def test_recurrences_are_counted(self, full, batch):
         module = TakesAll()
         backbone = bound(module, full)
-
         for _ in range(3):
             backbone(batch.x)
-
         assert [call["step"] for call in module.calls] == [0, 1, 2]
 
     def test_edge_state_goes_from_call_to_call(self, full, batch):
         module = KeepsEdges()
         backbone = bound(module, full)
-
         for _ in range(3):
             backbone(batch.x)
-
         got = [(call["edge_attr"] - batch.edge_attr).mean().item() for call in module.calls]
         assert got == pytest.approx([0, 1, 2])
         assert torch.allclose(backbone.edge_state, batch.edge_attr + 3)
@@ -350,58 +333,47 @@ class TestBound:
     def test_a_list_has_one_module_for_each_recurrence(self, full, batch):
         modules = ModuleList([TakesAll() for _ in range(3)])
         backbone = BoundBackbone(modules, BackboneCall.inspect(modules[0]), full)
-
         for _ in range(3):
             backbone(batch.x)
-
         assert [[call["step"] for call in module.calls] for module in modules] == [[0], [1], [2]]
 
     def test_a_part_that_works_in_place_is_given_a_copy(self, path):
         graph = GraphInput(path.num_nodes, path.edge_index)
         before = path.x.clone()
-
         out = bound(InPlace(part=True), graph)(path.x)
-
         assert torch.equal(path.x, before)
         assert torch.equal(out, before.relu())
 
     def test_a_change_of_the_input_is_refused(self, path):
         graph = GraphInput(path.num_nodes, path.edge_index)
-
         with pytest.raises(RuntimeError, match=r"InPlace.*to leave its input.*x\.clone\(\)"):
             bound(InPlace(part=False), graph)(path.x)
 
     def test_another_width_gets_one_sentence(self, path):
         graph = GraphInput(path.num_nodes, path.edge_index)
         module = GINConv(Linear(5, 1)).double()
-
         with pytest.raises(ValueError, match=r"GINConv.*shape \[4, 5\] \(got \[4, 1\]\)"):
             bound(module, graph)(path.x)
 
     @pytest.mark.parametrize("module", [GCNConv(5, 8), SAGEConv(5, 8), GCNConv(8, 8)], ids=str)
     def test_another_width_of_a_linear_map_gets_one_sentence(self, path, module):
         graph = GraphInput(path.num_nodes, path.edge_index)
-
         with pytest.raises(ValueError, match=r"shape \[4, 5\] \(got \[4, 8\]\)"):
             bound(module, graph).as_linear_map(5)
 
     def test_linear_map_equals_the_call(self, path):
         graph = GraphInput(path.num_nodes, path.edge_index)
-
         backbone = bound(GCNConv(5, 5).double(), graph)
-
         assert torch.allclose(backbone.as_linear_map(5)(path.x), backbone(path.x))
 
     def test_no_linear_map_of_other_modules(self, path):
         graph = GraphInput(path.num_nodes, path.edge_index)
-
         assert bound(SendTanh(5), graph).as_linear_map(5) is None
 
 
 def test_a_compiled_module_is_read_as_the_one_it_was_made_from():
     module = GCNConv(4, 4)
     compiled = torch.compile(module, backend="eager")
-
     assert read_compiled(compiled) is module
     assert read_compiled(module) is module
     for given in (compiled, module):

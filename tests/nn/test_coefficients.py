@@ -34,18 +34,15 @@ class TestSum:
     @pytest.mark.parametrize("share", [0.0, 1e-12, -1e-12])
     def test_near_zero_gives_uniform_coefficients(self, share):
         phi = normalize_sum(scores_with_share(share))
-
         assert torch.allclose(phi, torch.full((4,), 0.25, dtype=torch.float64), atol=1e-9)
 
     @pytest.mark.parametrize("share", [-1.0, -0.34, 0.34, 0.5, 1.0])
     def test_outside_the_guard_it_is_the_plain_quotient(self, share):
         scores = scores_with_share(share)
-
         assert torch.allclose(normalize_sum(scores), scores / scores.sum(), rtol=1e-12)
 
     def test_the_guard_is_relative_to_the_size_of_the_scores(self):
         phi = normalize_sum(torch.tensor([1.0, -0.85]))
-
         assert phi.sum().item() == pytest.approx(1, abs=1e-6)
         assert phi.abs().sum().item() <= 3
 
@@ -54,9 +51,7 @@ class TestSum:
     def test_adds_up_to_one_and_stays_bounded_for_any_scores(self, scores, scale):
         c = scale * torch.tensor(scores, dtype=torch.float64)
         total, size = c.sum(), c.abs().sum()
-
         phi = normalize_sum(c)
-
         assert phi.sum().item() == pytest.approx(1, abs=1e-6)
         assert phi.abs().sum().item() <= 3 + 1e-6
         if size >= 0.1 and total.abs() >= size / 3:
@@ -65,14 +60,11 @@ class TestSum:
     @pytest.mark.parametrize("edge", [-1 / 3, 0.0, 1 / 3])
     def test_is_continuous(self, edge):
         below, above = (normalize_sum(scores_with_share(edge + step)) for step in (-1e-9, 1e-9))
-
         assert torch.allclose(below, above, atol=1e-6)
 
     def test_gradient_at_the_sum_zero_is_finite(self):
         scores = scores_with_share(0.0).requires_grad_()
-
         normalize_sum(scores)[0].backward()
-
         assert torch.isfinite(scores.grad).all()
 
     def test_all_scores_zero_give_uniform_coefficients(self):
@@ -89,17 +81,14 @@ class TestConstraints:
 
     def test_l1_divides_tiny_scores_by_a_constant(self):
         scores = torch.tensor([0.02, -0.03])
-
         assert torch.allclose(normalize_l1(scores), 10 * scores)
 
     def test_softmax_is_positive_and_adds_up_to_one(self):
         phi = normalize_softmax(torch.tensor([0.0, math.log(3.0)]))
-
         assert phi.tolist() == pytest.approx([0.25, 0.75])
 
     def test_none_keeps_the_scores(self):
         scores = torch.randn(3)
-
         assert CONSTRAINTS["none"](scores) is scores
 
     @pytest.mark.parametrize("word", CONSTRAINTS)
@@ -108,13 +97,11 @@ class TestConstraints:
     def test_gradient(self, word, share, scale):
         rows = [scores_with_share(share), scores_with_share(0.9)]
         scores = (scale * torch.stack(rows)).requires_grad_()
-
         assert torch.autograd.gradcheck(CONSTRAINTS[word], scores)
 
     @pytest.mark.parametrize("word", CONSTRAINTS)
     def test_rows_are_independent(self, word):
         scores = torch.randn(3, 4)
-
         assert torch.allclose(CONSTRAINTS[word](scores)[1], CONSTRAINTS[word](scores[1]))
 
 
@@ -127,7 +114,6 @@ class TestPoles:
     @orders
     def test_without_constraint_all_lie_evenly_on_the_circle(self, order, radius):
         found = poles(coefficients_with_poles(order, radius, "none"))
-
         assert len(found) == order
         assert abs(found) == pytest.approx(radius, rel=1e-9)
         angles = numpy.sort(numpy.angle(found))
@@ -137,21 +123,18 @@ class TestPoles:
     def test_with_sum_one_is_one_and_the_others_lie_on_the_circle(self, order, radius):
         found = poles(coefficients_with_poles(order, radius, "sum"))
         found = sorted(found, key=lambda pole: abs(pole - 1))
-
         assert found[0] == pytest.approx(1)
         assert abs(numpy.array(found[1:])) == pytest.approx(radius, rel=1e-9)
 
     @orders
     def test_with_l1_the_dominant_one_is_real_and_at_the_radius(self, order, radius):
         found = poles(coefficients_with_poles(order, radius, "l1"))
-
         assert found[numpy.argmax(abs(found))] == pytest.approx(radius, rel=1e-9)
 
     @orders
     @pytest.mark.parametrize("word", ["sum", "l1", "none"])
     def test_the_constraint_leaves_them_as_they_are(self, order, radius, word):
         phi = coefficients_with_poles(order, radius, word)
-
         assert phi.dtype == torch.float64
         assert torch.allclose(CONSTRAINTS[word](phi), phi, atol=1e-12)
 
@@ -183,45 +166,36 @@ class TestPolesThatCannotBe:
 class TestNaive:
     def test_start_with_the_newest_element_alone(self):
         phi, theta = NaiveCoefficients(3, 2)()
-
         assert phi.tolist() == [[1.0, 0.0, 0.0]]
         assert theta.tolist() == [[1.0, 0.0]]
 
     def test_a_hand_made_weight_keeps_its_order(self):
         module = NaiveCoefficients(3, 2)
         module.weight.data = torch.tensor([6.0, 3.0, 1.0, 1.0, 3.0])
-
         phi, theta = module(torch.randn(4, 3, 1))
-
         assert phi.tolist() == [pytest.approx([0.6, 0.3, 0.1])]
         assert theta.tolist() == [pytest.approx([0.25, 0.75])]
 
     def test_gradient_reaches_the_weight(self):
         module = NaiveCoefficients(2, 1, "none")
-
         phi, theta = module()
         (phi @ torch.tensor([1.0, 2.0]) + 4 * theta[:, 0]).backward()
-
         assert module.weight.grad.tolist() == [PACE, 2 * PACE, 4 * PACE]
 
     def test_fixed_ones_are_not_trained(self):
         module = Coefficients("fixed").build(8, 3)
-
         assert not any(p.requires_grad for p in module.parameters())
         assert torch.equal(module().phi, NaiveCoefficients(3, 3)().phi)
 
     def test_poles_concern_the_states_alone(self):
         module = NaiveCoefficients(4, 3, "sum", 0.9)
-
         assert torch.allclose(module().phi[0].double(), coefficients_with_poles(4, 0.9, "sum"))
         assert module().theta.tolist() == [[1.0, 0.0, 0.0]]
 
     def test_reset(self):
         module = NaiveCoefficients(3, 2)
         module.weight.data.fill_(7)
-
         module.reset_parameters()
-
         assert (PACE * module.weight).tolist() == [1.0, 0.0, 0.0, 1.0, 0.0]
 
     def test_repr(self):
@@ -260,9 +234,7 @@ class TestSelective:
     def test_scores_by_hand(self, pooled, width, p, q, constraint):
         module = selective(p, q, width=width, constraint=constraint)
         bend = torch.Tensor.clone if constraint == "softmax" else torch.tanh
-
         got = module(*pooled)
-
         for side, (coefficients, means, order) in enumerate(zip(got, pooled, (p, q), strict=True)):
             scores = [bend(scores_by_hand(module, side, graph, order)) for graph in means]
             expected = torch.stack([CONSTRAINTS[constraint](row) for row in scores])
@@ -271,19 +243,16 @@ class TestSelective:
     def test_without_residuals_these_are_differences_of_the_states(self, pooled):
         module = selective()
         differences = forward_differences(pooled[0].transpose(0, 1)).transpose(0, 1)
-
         for a, b in zip(module(pooled[0]), module(pooled[0], differences), strict=True):
             assert torch.allclose(a, b)
 
     def test_the_scale_of_the_states_does_not_matter(self, pooled):
         module = selective()
-
         for a, b in zip(module(*pooled), module(*(100 * part for part in pooled)), strict=True):
             assert torch.allclose(a, b, atol=1e-4)
 
     def test_unit_scale_keeps_zero(self):
         x = torch.tensor([[3.0, -4.0], [0.0, 0.0]])
-
         assert to_unit_scale(x).square().mean(1).tolist() == pytest.approx([1, 0], abs=1e-4)
 
     def test_the_first_coefficient_belongs_to_the_newest_element(self):
@@ -292,9 +261,7 @@ class TestSelective:
         torch.nn.init.zeros_(module.lag_bias), torch.nn.init.zeros_(module.query_bias)
         module.query_weight.data[:] = module.key_weight.data[:] = torch.eye(2)
         sequence = torch.tensor([[[3.0, 0.0], [0.0, 5.0], [7.0, 0.0]]], dtype=torch.float64)
-
         phi, theta = module(sequence, sequence)
-
         # the products 2, 0, 2 less their mean, over the root of the width
         expected = (torch.tensor([2.0, -4.0, 2.0], dtype=torch.float64) / 3 / math.sqrt(2)).tanh()
         assert torch.allclose(phi[0], expected)
@@ -305,16 +272,13 @@ class TestSelective:
         changed = [part.clone() for part in pooled]
         for part in changed:
             part[:, 0] += 1
-
         assert torch.equal(module(*pooled).phi, module(*changed).phi)
         assert torch.equal(module(*pooled).theta, module(*changed).theta)
 
     @pytest.mark.parametrize("constraint", CONSTRAINTS)
     def test_graphs_do_not_see_each_other(self, pooled, constraint):
         module = selective(constraint=constraint)
-
         together = module(*pooled)
-
         for graph in range(3):
             alone = module(*(part[graph : graph + 1] for part in pooled))
             assert torch.allclose(together.phi[graph], alone.phi[0])
@@ -324,10 +288,8 @@ class TestSelective:
     def test_a_sequence_of_zeros_gives_finite_coefficients(self, constraint):
         module = SelectiveCoefficients(CHANNELS, 3, 2, constraint=constraint)
         zeros = torch.zeros(1, 3, CHANNELS)
-
         phi, theta = module(zeros, zeros)
         (phi.square().sum() + theta.square().sum()).backward()
-
         assert torch.isfinite(phi).all()
         assert torch.isfinite(theta).all()
         assert all(torch.isfinite(p.grad).all() for p in module.parameters())
@@ -338,26 +300,20 @@ class TestSelective:
     def test_starts_as_naive_ones_do_for_every_graph(self, constraint, poles):
         module = SelectiveCoefficients(16, 4, 3, constraint=constraint, poles=poles)
         expected = NaiveCoefficients(4, 3, constraint, poles)()
-
         got = module(torch.randn(5, 4, 16))
-
         for a, b in zip(got, expected, strict=True):
             assert torch.allclose(a, b.expand(5, -1), atol=2e-3)
 
     def test_keys_are_taught_from_the_first_step(self, pooled):
         module = SelectiveCoefficients(CHANNELS, 3, 2).double()
-
         phi, theta = module(*pooled)
         (phi[:, 0] + theta[:, 0]).square().sum().backward()
-
         assert (module.key_weight.grad.flatten(1).abs().sum(1) > 0).all()
 
     def test_every_parameter_gets_a_gradient(self, pooled):
         module = selective()
-
         phi, theta = module(*pooled)
         (phi.square().sum() + theta.square().sum()).backward()
-
         for parameter in module.parameters():
             assert (parameter.grad.abs().flatten(1).sum(1) > 0).all()
 
@@ -377,10 +333,8 @@ class TestSelective:
     def test_half_precision_means_are_read_in_the_precision_of_the_weights(self, pooled):
         module = selective().float()
         half = [part.bfloat16() for part in pooled]
-
         with torch.autocast("cpu", dtype=torch.bfloat16):
             phi, theta = module(*half)
-
         assert phi.dtype == theta.dtype == torch.float32
         assert torch.allclose(phi, module(*(part.float() for part in half)).phi)
 
@@ -389,9 +343,7 @@ class TestSelective:
         before = {name: p.clone() for name, p in module.named_parameters()}
         for parameter in module.parameters():
             parameter.data.fill_(9)
-
         module.reset_parameters()
-
         for name, value in before.items():
             is_drawn = name.startswith("query")
             assert torch.equal(module.get_parameter(name), value) is not is_drawn, name
@@ -403,17 +355,14 @@ class TestSelective:
 
     def test_repr(self):
         expected = "SelectiveCoefficients(4, 3, 2, width=16, constraint='sum')"
-
         assert str(SelectiveCoefficients(4, 3, 2)) == expected
 
     @pytest.mark.parametrize(("backbone", "share"), [("gatedgcn", 0.1), ("gcn", 0.34)])
     def test_takes_a_small_share_of_the_parameters_of_a_block(self, backbone, share):
         block = GRAMABlock(128, backbone)
-
         own, all_of_it = (
             sum(p.numel() for p in module.parameters()) for module in (block.coefficients, block)
         )
-
         assert own <= share * all_of_it
 
 
@@ -425,7 +374,6 @@ class TestSettings:
 
     def test_orders_are_as_long_as_the_sequence_unless_given(self):
         module = Coefficients(ma_order=2, channels=5).build(CHANNELS, 4)
-
         assert (module.ar_order, module.ma_order, module.width) == (4, 2, 5)
 
     @pytest.mark.parametrize(

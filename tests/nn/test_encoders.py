@@ -7,16 +7,13 @@ from torch_grama.nn import AtomEncoder, BondEncoder, CategoricalEncoder, Positio
 def test_rows_are_sums_of_the_rows_of_the_tables():
     module = CategoricalEncoder([4, 2], 3)
     first, second = module.weight.split([4, 2])
-
     out = module(torch.tensor([[3, 1], [0, 0]]))
-
     assert torch.equal(out, torch.stack([first[3] + second[1], first[0] + second[0]]))
 
 
 def test_a_single_column_may_come_flat():
     module = CategoricalEncoder([4], 3)
     x = torch.tensor([1, 3])
-
     assert torch.equal(module(x), module(x.unsqueeze(-1)))
 
 
@@ -26,7 +23,6 @@ def test_no_rows():
 
 def test_atom_sizes_are_those_of_ogb():
     module = AtomEncoder(8)
-
     assert module.sizes == (119, 5, 12, 12, 10, 6, 6, 2, 2)
     assert module.weight.size() == (sum(module.sizes), 8)
     assert module(torch.tensor([module.sizes]) - 1).size() == (1, 8)
@@ -34,14 +30,12 @@ def test_atom_sizes_are_those_of_ogb():
 
 def test_bond_sizes_are_those_of_ogb():
     module = BondEncoder(8)
-
     assert module.sizes == (5, 6, 2)
     assert module(torch.tensor([module.sizes]) - 1).size() == (1, 8)
 
 
 def test_sizes_agree_with_an_installed_ogb():
     features = pytest.importorskip("ogb.utils.features", reason="ogb is not installed")
-
     assert tuple(features.get_atom_feature_dims()) == AtomEncoder(1).sizes
     assert tuple(features.get_bond_feature_dims()) == BondEncoder(1).sizes
 
@@ -49,9 +43,7 @@ def test_sizes_agree_with_an_installed_ogb():
 @pytest.mark.parametrize("module", [CategoricalEncoder([4, 2], 3), PositionEncoder(3, 8)])
 def test_reset_draws_anew(module):
     before = {name: p.clone() for name, p in module.named_parameters() if "norm" not in name}
-
     module.reset_parameters()
-
     for name, value in before.items():
         assert not torch.equal(module.get_parameter(name), value), name
 
@@ -89,10 +81,8 @@ class TestPositions:
     def test_are_normed_and_pass_two_layers(self):
         module = PositionEncoder(3, 4).double()
         pe = 3 * torch.randn(6, 3, dtype=torch.float64) + 1
-
         normed = (pe - pe.mean(0)) / (pe.var(0, correction=0) + 1e-5).sqrt()
         expected = module.second(module.first(normed).relu())
-
         assert torch.allclose(module(pe), expected)
 
     @pytest.mark.parametrize("sizes", [(0, 3), (3, 0)])

@@ -126,9 +126,7 @@ sizes = pytest.mark.parametrize(
 def test_equals_the_equation_in_value_and_gradient(engine, kind, batch, sizes):
     p, q, length, num_recurrences = sizes
     problem = Problem(p, q, batch, kind, length)
-
     got = problem.solve(arma_recurrence, num_recurrences, engine=engine)
-
     assert_same(got, problem.solve(written_out.recur, num_recurrences))
     assert_same(got, problem.solve(arma_recurrence_reference, num_recurrences))
 
@@ -160,7 +158,6 @@ def test_last_state_is_the_last_of_all(engine, kind, batch, sizes):
         return written_out.recur(*arguments)[0][-1]
 
     got = problem.solve(arma_last_state, num_recurrences, engine=engine)
-
     assert_same(got, problem.solve(last_of_all, num_recurrences))
 
 
@@ -170,11 +167,9 @@ def test_backward_twice_gives_the_same_and_leaves_given_gradients_alone(engine, 
     leaves = {name: leaf.requires_grad_() for name, leaf in problem.leaves.items()}
     new = problem.run(arma_recurrence, leaves, 4, engine=engine)
     given = [torch.ones_like(part) for part in new]
-
     first, second = (
         torch.autograd.grad(new, list(leaves.values()), given, retain_graph=True) for _ in range(2)
     )
-
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
     assert all(torch.equal(g, torch.ones_like(g)) for g in given)
 
@@ -182,9 +177,7 @@ def test_backward_twice_gives_the_same_and_leaves_given_gradients_alone(engine, 
 def test_adjacency_may_be_of_another_type_than_the_states():
     problem = Problem(kind="map")
     single = {name: leaf.float() for name, leaf in problem.leaves.items()}
-
     got = problem.run(arma_recurrence, single, 3, engine="linear")
-
     for a, b in zip(got, problem.run(written_out.recur, problem.leaves, 3), strict=True):
         assert torch.allclose(a, b.float(), rtol=1e-4, atol=1e-5)
 
@@ -216,7 +209,6 @@ def test_backbone_is_called_once_a_recurrence_in_order(engine):
     new, _ = arma_recurrence(
         states, 0 * states, torch.tensor([1.0]), torch.tensor([0.0]), backbone, 3, engine=engine
     )
-
     assert torch.allclose(torch.stack(seen), torch.cat([states[-1:], new[:-1]]))
 
 
@@ -229,7 +221,6 @@ def test_non_contiguous_input(engine, kind, batch):
         turned = problem.leaves[name].permute(2, 0, 1).contiguous().permute(1, 2, 0)
         assert not turned.is_contiguous()
         problem.leaves[name] = turned
-
     assert_same(problem.solve(arma_recurrence, 4, engine=engine), expected)
 
 
@@ -247,9 +238,7 @@ def test_float32_agrees_with_float64_for_stable_coefficients(engine, kind):
         problem.adjacency, value=problem.adjacency.value.float()
     )
     problem.leaves = {name: leaf.float() for name, leaf in problem.leaves.items()}
-
     got, single_gradients = problem.solve(arma_recurrence, 64, engine=engine)
-
     for a, b in zip(got, exact, strict=True):
         assert a.dtype == torch.float32
         assert (a - b).abs().max() <= 1e-5 * b.abs().max()
@@ -261,7 +250,6 @@ def test_float32_agrees_with_float64_for_stable_coefficients(engine, kind):
 def test_coefficients_without_graph_dimension(engine, kind):
     problem = Problem(kind=kind)
     flat = {**problem.leaves, "phi": problem.leaves["phi"][0], "theta": problem.leaves["theta"][0]}
-
     for got, expected in zip(
         problem.run(arma_recurrence, flat, 3, engine=engine),
         problem.run(written_out.recur, problem.leaves, 3),
@@ -276,7 +264,6 @@ def test_shared_coefficients_need_no_batch_vector(engine, kind, function):
     problem = Problem(kind=kind)
     expected = problem.solve(function, 3, engine=engine)
     problem.batch = BATCH
-
     assert_same(problem.solve(function, 3, engine=engine), expected)
 
 
@@ -287,9 +274,7 @@ def test_one_kind_of_coefficients_may_be_shared_by_all_graphs(engine, shared):
     expected = dict(problem.leaves)
     expected[shared] = expected[shared][:1].expand(NUM_GRAPHS, -1)
     given = {**problem.leaves, shared: problem.leaves[shared][0]}
-
     got = problem.run(arma_recurrence, given, 3, engine=engine)
-
     assert torch.allclose(got[0], problem.run(written_out.recur, expected, 3)[0])
 
 
@@ -303,7 +288,6 @@ def test_gradient_of_the_adjacency_itself(engine):
         return torch.autograd.grad(new.square().sum(), values)[0]
 
     got = gradient(arma_recurrence, engine=engine)
-
     assert torch.allclose(got, gradient(written_out.recur))
 
 
@@ -316,7 +300,6 @@ def test_function_transforms_see_the_same_jacobian(kind):
 
     states = problem.leaves["states"]
     expected = torch.autograd.functional.jacobian(run, states)
-
     assert torch.allclose(torch.func.jacrev(run)(states), expected)
     assert torch.allclose(torch.func.jacfwd(run)(states), expected)
 
@@ -340,11 +323,9 @@ def test_second_derivatives_need_the_reference_engine(engine, kind):
 
 def test_states_outside_the_unit_circle_grow_as_the_equation_demands():
     states = torch.ones(1, 1, 1, dtype=torch.float64)
-
     new, _ = arma_recurrence(
         states, 0 * states, torch.tensor([2.0]), torch.tensor([0.0]), torch.zeros_like, 40
     )
-
     assert new[-1].item() == 2.0**40
 
 

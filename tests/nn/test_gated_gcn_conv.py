@@ -44,9 +44,7 @@ def e(seed):
 @pytest.mark.parametrize("normalize_gates", [True, False])
 def test_equals_the_dense_formula_without_norm(x, e, directed, normalize_gates):
     module = conv(norm=None, normalize_gates=normalize_gates, has_edge_attr=True)
-
     out, edge_state = module(x, directed.edge_index, e)
-
     expected, logits = dense_formula(module, x, directed.edge_index, e, normalize_gates)
     assert torch.allclose(out, expected)
     assert torch.allclose(edge_state, e + logits.clamp(min=0))
@@ -60,18 +58,14 @@ def test_norms_come_after_the_sum_and_before_the_rectifier(x, e, directed, train
     module.node_norm.reset_parameters(), module.edge_norm.reset_parameters()
     normalized = [module.node_norm(expected), module.edge_norm(logits)]
     module.node_norm.reset_parameters(), module.edge_norm.reset_parameters()
-
     out, edge_state = module(x, directed.edge_index, e)
-
     assert torch.allclose(out, normalized[0])
     assert torch.allclose(edge_state, e + normalized[1].clamp(min=0))
 
 
 def test_without_edge_attributes_every_edge_starts_from_one_vector(x, directed):
     module = conv(norm=None)
-
     got = module(x, directed.edge_index)
-
     expected = module(x, directed.edge_index, module.initial_edge.expand(7, -1))
     for a, b in zip(got, expected, strict=True):
         assert torch.equal(a, b)
@@ -79,9 +73,7 @@ def test_without_edge_attributes_every_edge_starts_from_one_vector(x, directed):
 
 def test_no_edges(x):
     module = conv()
-
     out, edge_state = module(x, torch.empty(2, 0, dtype=torch.long))
-
     assert out.size() == (5, CHANNELS)
     assert edge_state.size() == (0, CHANNELS)
 
@@ -89,7 +81,6 @@ def test_no_edges(x):
 @pytest.mark.parametrize("norm", ["batch_norm", None])
 def test_gradcheck(x, e, directed, norm):
     module = conv(has_edge_attr=True, norm=norm)
-
     assert torch.autograd.gradcheck(
         lambda x, e: module(x, directed.edge_index, e), (x.requires_grad_(), e.requires_grad_())
     )
@@ -115,10 +106,8 @@ def test_unknown_words(options, message):
 @pytest.mark.parametrize("norm", ["batch_norm", None])
 def test_without_an_edge_state_the_edges_come_back_as_they_were(x, e, directed, norm):
     module = conv(has_edge_attr=True, norm=norm, edge_state="none")
-
     out, edge_state = module(x, directed.edge_index, e)
     out.sum().backward()
-
     assert edge_state is e
     assert all(p.grad is not None for p in module.parameters())
 
@@ -158,7 +147,6 @@ class TestInsideABlock:
             residual, edge_state = block.backbone(state, directed.edge_index, edge_state)
             state = state + residual
             expected.append(state)
-
         assert torch.allclose(run(), torch.stack(expected))
 
     def test_without_an_edge_state_every_recurrence_starts_anew(self, block, run, x, directed):
@@ -168,7 +156,6 @@ class TestInsideABlock:
         for _ in range(3):
             state = state + block.backbone(state, directed.edge_index)[0]
             expected.append(state)
-
         assert torch.allclose(run(anew), torch.stack(expected))
         assert not torch.allclose(run(anew), run(block))
 
@@ -178,9 +165,7 @@ class TestInsideABlock:
     def test_every_recurrence_keeps_its_own_running_statistics(self, x, directed):
         block = GRAMABlock(CHANNELS, "gatedgcn", seq_len=2, num_recurrences=3).double()
         states = torch.stack([x, 2 * x])
-
         block(states, 0 * states, directed.edge_index)
-
         mean = block.backbone.node_norm.running_mean
         assert mean.size() == (3, CHANNELS)
         assert (mean.abs().sum(1) > 0).all()
@@ -206,9 +191,7 @@ class TestInsideAModel:
     @pytest.mark.parametrize("edge_state", ["block", "model"])
     def test_edges_are_handed_on_as_far_as_asked(self, directed, edge_state):
         model = self.build(edge_state)
-
         out = model(directed.x, directed.edge_index)
-
         f = [(directed.x @ model.embedding.weight[0] + model.embedding.bias[0]).relu()]
         d = [torch.zeros_like(f[0])]
         edges = None
@@ -225,5 +208,4 @@ class TestInsideAModel:
         block, whole = (
             self.build(word)(directed.x, directed.edge_index) for word in ("block", "model")
         )
-
         assert not torch.allclose(block, whole)

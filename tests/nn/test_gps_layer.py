@@ -38,7 +38,6 @@ def test_a_single_graph_equals_pyg(attention, graphs):
         attn_type=attention,
     ).double()
     twin.load_state_dict(module.state_dict())
-
     for graph in graphs:
         got = module(graph.x, graph.edge_index)
         assert torch.allclose(got, twin(graph.x, graph.edge_index))
@@ -50,9 +49,7 @@ def test_a_single_graph_equals_pyg(attention, graphs):
 def test_a_batch_equals_its_graphs(attention, conv, pre_norm, graphs):
     module = layer(attention, conv, pre_norm=pre_norm)
     batch = Batch.from_data_list(graphs)
-
     together = module(batch.x, batch.edge_index, batch.batch, 3)
-
     alone = torch.cat([module(graph.x, graph.edge_index) for graph in graphs])
     assert torch.allclose(together, alone)
 
@@ -62,11 +59,9 @@ def test_attention_reaches_every_node_of_the_graph_and_no_other(attention, graph
     module = layer(attention, conv=False)
     batch = Batch.from_data_list(graphs)
     x = batch.x.clone().requires_grad_()
-
     (gradient,) = torch.autograd.grad(
         module(x, batch.edge_index, batch.batch, 3)[0].square().sum(), x
     )
-
     reached = gradient.abs().sum(1) > 0
     assert reached.tolist() == [True] * 4 + [False] * 8
 
@@ -78,10 +73,8 @@ def test_an_empty_graph_in_the_batch_leaves_results_and_gradients_finite(attenti
     batch = torch.tensor([1, 1, 3, 3])
     no_edges = torch.empty(2, 0, dtype=torch.long)
     x = graph.x.requires_grad_()
-
     out = module(x, no_edges, batch, 5)
     out.square().sum().backward()
-
     assert torch.allclose(out[:2], module(x[:2], no_edges))
     assert torch.isfinite(x.grad).all()
     assert all(torch.isfinite(p.grad).all() for p in module.parameters())
@@ -102,7 +95,6 @@ def test_pre_norm_follows_its_equation(graphs):
     hidden = norm(x + update, module.norm3.weight, module.norm3.bias)
     first, _, _, second, _ = module.mlp
     expected = update + second(torch.relu(first(hidden)))
-
     assert torch.allclose(module(x, edge_index), expected)
 
 
@@ -110,9 +102,7 @@ def test_with_pre_norm_small_states_and_large_ones_are_read_alike(graphs):
     graph = graphs[0]
     reads = layer(pre_norm=True)
     reads.mlp.register_forward_hook(lambda module, args, out: torch.zeros_like(out))
-
     small, large = (reads(scale * graph.x, graph.edge_index) for scale in (1.0, 100.0))
-
     assert torch.allclose(small, large, rtol=1e-3, atol=1e-6)
 
 
@@ -122,14 +112,12 @@ def test_gradcheck(attention, pre_norm, graphs):
     module = layer(attention, pre_norm=pre_norm)
     x = torch.cat([graphs[0].x, graphs[2].x]).requires_grad_()
     batch = torch.tensor([0] * 4 + [1] * 3)
-
     assert torch.autograd.gradcheck(lambda x: module(x, graphs[0].edge_index, batch, 2), x)
 
 
 def test_dropout_only_while_training(graphs):
     module = layer(dropout=0.5)
     graph = graphs[0]
-
     assert not torch.equal(*(module(graph.x, graph.edge_index) for _ in range(2)))
     module.eval()
     assert torch.equal(*(module(graph.x, graph.edge_index) for _ in range(2)))
@@ -147,7 +135,6 @@ def test_unknown_attention():
 
 def test_repr_is_one_line():
     expected = "GPSLayer(8, conv=GCNConv(8, 8), heads=4, attn_type=performer)"
-
     assert str(layer("performer")) == expected
 
 
@@ -165,24 +152,18 @@ def list_kept(module):
 class TestResetWhatIsLeftOut:
     def test_attention_without_bias(self):
         module = fill(MultiheadAttention(8, 2, bias=False))
-
         reset_what_is_left_out(module)
-
         assert list_kept(module) == ["in_proj_weight"]
 
     def test_leaves_other_modules_and_the_random_numbers_alone(self):
         module = fill(Sequential(Linear(8, 8), GCNConv(8, 8), GINEConv(Linear(8, 8))))
         before = torch.get_rng_state()
-
         reset_what_is_left_out(module)
-
         assert len(list_kept(module)) == len(list(module.parameters()))
         assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_a_layer_that_is_reset_forgets_every_parameter():
     layer = fill(GPSLayer(8, build_gin_conv(8, True, "multi")))
-
     layer.reset_parameters()
-
     assert list_kept(layer) == []

@@ -61,9 +61,7 @@ class TestEquations:
         case = BackboneCase("", lambda: backbone)
         coefficients = Coefficients(kind, **orders)
         model = case.model(coefficients=coefficients, readout=readout, act="tanh", **sizes)
-
         out, used = case.run(model, batch, return_coefficients=True)
-
         weight, bias = model.embedding.weight, model.embedding.bias
         f = torch.stack([(batch.x @ weight[k] + bias[k]).tanh() for k in range(model.seq_len)])
         d = torch.cat([f[1:] - f[:-1], 0 * f[:1]])
@@ -93,9 +91,7 @@ class TestEquations:
     @pytest.mark.parametrize("kind", ["selective", "naive"])
     def test_single_elements_in_a_row_are_a_residual_network(self, path, num_blocks, kind):
         model = GCN.model(seq_len=1, num_blocks=num_blocks, coefficients=kind)
-
         out = GCN.run(model, path)
-
         f = (path.x @ model.embedding.weight[0] + model.embedding.bias[0]).relu()
         d = torch.zeros_like(f)
         for block in model.blocks:
@@ -108,9 +104,7 @@ class TestEquations:
 class TestCoefficients:
     def test_one_object_a_block(self, batch):
         model = GCN.model(num_blocks=3, coefficients=Coefficients(ar_order=2, ma_order=1))
-
         out, used = GCN.run(model, batch, return_coefficients=True)
-
         assert len(used) == 3
         for coefficients in used:
             assert coefficients.phi.size() == (3, 2)
@@ -119,48 +113,37 @@ class TestCoefficients:
 
     def test_one_row_a_recurrence_when_updated_at_every_step(self, batch):
         model = GCN.model(coefficients=Coefficients(update="step"), num_recurrences=5)
-
         _, used = GCN.run(model, batch, return_coefficients=True)
-
         assert used[0].phi.size() == (5, 3, 3)
         assert used[1].phi.size() == (5, 3, 5)
 
     @pytest.mark.parametrize("kind", ["naive", "fixed"])
     def test_naive_ones_are_those_of_every_graph(self, batch, kind):
         model = GCN.model(coefficients=kind, gain=0.5)
-
         _, used = GCN.run(model, batch, return_coefficients=True)
-
         assert used[0].phi.tolist() == [[1.0, 0.0, 0.0]] * 3
 
     def test_selective_ones_differ_from_graph_to_graph(self, batch):
         _, used = GCN.run(GCN.model(), batch, return_coefficients=True)
-
         assert not torch.allclose(used[0].phi[0], used[0].phi[1])
 
     def test_a_gradient_flows_through_them(self, batch):
         model = GCN.model()
         _, used = GCN.run(model, batch, return_coefficients=True)
-
         used[0].phi.square().sum().backward()
-
         assert model.embedding.weight.grad.abs().sum() > 0
 
     @backbones(WORDS)
     @pytest.mark.parametrize("constraint", ["sum", "l1", "softmax"])
     def test_first_forward_pass_is_finite(self, case, constraint, batch):
         model = case.fresh(coefficients=Coefficients(constraint=constraint))
-
         out, used = case.run(model, batch, return_coefficients=True)
-
         assert torch.isfinite(out).all()
         assert all(torch.isfinite(part).all() for pair in used for part in pair)
 
     def test_settings_reach_every_block(self):
         settings = Coefficients("selective", 2, 1, channels=5, constraint="l1", poles=0.9)
-
         model = GCN.model(coefficients=settings, num_blocks=3)
-
         for block in model.blocks:
             assert (block.ar_order, block.ma_order) == (2, 1)
             assert (block.coefficients.width, block.coefficients.poles) == (5, 0.9)
@@ -170,7 +153,6 @@ class TestCoefficients:
 class TestGain:
     def test_auto_follows_the_recurrences(self):
         model = GCN.model(num_blocks=4, seq_len=3, num_recurrences=5)
-
         assert [block.gain.item() for block in model.blocks] == pytest.approx([0.2] * 4)
         assert [block.retention.item() for block in model.blocks] == pytest.approx([0.8] * 4)
 
@@ -184,10 +166,8 @@ class TestModule:
         file = io.BytesIO()
         torch.save(model.state_dict(), file)
         file.seek(0)
-
         other = case.model().eval()
         other.load_state_dict(torch.load(file, weights_only=True))
-
         assert torch.equal(case.run(model, batch), case.run(other, batch))
 
     @pytest.mark.parametrize("clone", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
@@ -195,7 +175,6 @@ class TestModule:
         model = GCN.model()
         twin = clone(model)
         expected = GCN.run(model, path)
-
         assert torch.equal(GCN.run(twin, path), expected)
         twin.reset_parameters()
         assert torch.equal(GCN.run(model, path), expected)
@@ -206,9 +185,7 @@ class TestModule:
         before = {name: p.detach().clone() for name, p in model.named_parameters()}
         for parameter in model.parameters():
             parameter.data.fill_(9)
-
         model.reset_parameters()
-
         for name, parameter in model.named_parameters():
             assert (parameter != 9).all(), name
             if parameter.dim() > 1 and "bias" not in name:
@@ -234,7 +211,6 @@ class TestModule:
 
     def test_no_two_blocks_share_a_parameter(self):
         model = BackboneCase("", lambda: GCNConv(CHANNELS, CHANNELS)).model(num_blocks=3)
-
         pointers = [p.data_ptr() for p in model.parameters()]
         assert len(set(pointers)) == len(pointers)
         weights = [block.backbone.lin.weight for block in model.blocks]
@@ -248,7 +224,6 @@ class TestModule:
             return SendTanh(channels)
 
         model = GRAMA(5, CHANNELS, 2, num_blocks=3, backbone=build).double()
-
         assert widths == [CHANNELS] * 3
         assert len({id(block.backbone) for block in model.blocks}) == 3
         assert model(path.x, path.edge_index).size() == (4, 2)
@@ -261,7 +236,6 @@ class TestModule:
             torch.manual_seed(4)
             out = case.run(model, batch)
             results.append([out, *loss_gradients(model, out)])
-
         for a, b in zip(*results, strict=True):
             assert (a is None and b is None) or torch.equal(a, b)
 
@@ -273,9 +247,7 @@ class TestModule:
     )
     def test_no_parameter_is_left_without_gradient(self, case, options, batch):
         model = case.model(**options)
-
         gradients = loss_gradients(model, case.run(model, batch))
-
         names = [name for name, _ in model.named_parameters()]
         assert [n for n, g in zip(names, gradients, strict=True) if g is None] == []
 
@@ -283,9 +255,7 @@ class TestModule:
     def test_copies_start_without_cached_matrices(self, batch, path, copied):
         model = GCN.model(running=Running(cached=True)).eval()
         expected = GCN.run(model, batch)
-
         again = copied(model)
-
         GCN.run(again, path)  # another graph: the copy has none cached
         assert torch.equal(GCN.run(model, batch), expected)
 
@@ -293,18 +263,14 @@ class TestModule:
     def test_moves_to_another_type(self, batch, dtype):
         model = GCN.model(running=Running(cached=True))
         GCN.run(model, batch)
-
         model = model.to(dtype)
         out = model(batch.x.to(dtype), batch.edge_index, batch=batch.batch)
-
         assert out.dtype == dtype
 
     def test_float32_is_near_float64(self, batch):
         model = GCN.model(seq_len=8, num_blocks=2)
         expected = GCN.run(model, batch)
-
         out = model.float()(batch.x.float(), batch.edge_index, batch=batch.batch)
-
         assert (out - expected).abs().max() < 1e-5 * expected.abs().max()
 
     def test_frozen_parts_get_no_gradient_and_leave_the_others_theirs(self, path):
@@ -313,7 +279,6 @@ class TestModule:
         model.blocks[0].requires_grad_(False)
         GCN.run(model, path).square().sum().backward()
         GCN.run(free, path).square().sum().backward()
-
         for (name, a), (_, b) in zip(
             model.named_parameters(), free.named_parameters(), strict=True
         ):
@@ -327,9 +292,7 @@ class TestLazy:
     def test_takes_its_width_from_the_first_forward_pass(self, path):
         model = GCN.model(in_channels=-1)
         assert model.in_channels == -1
-
         out = GCN.run(model, path)
-
         assert out.size() == (4, 2)
         assert model.in_channels == 5
         assert str(model).startswith("GRAMA(5, ")
@@ -337,15 +300,12 @@ class TestLazy:
     def test_keeps_its_width_from_then_on(self, path):
         model = GCN.model(in_channels=-1)
         GCN.run(model, path)
-
         with pytest.raises(ValueError, match=r"width in_channels=5 \(got 4\)"):
             model(path.x[:, :4], path.edge_index)
 
     def test_state_dict_fills_a_fresh_one(self, path):
         model, lazy = GCN.model(), GCN.model(in_channels=-1)
-
         lazy.load_state_dict(model.state_dict())
-
         assert lazy.in_channels == 5
         assert torch.equal(GCN.run(lazy, path), GCN.run(model, path))
         with pytest.raises(ValueError, match=r"width in_channels=5 \(got 4\)"):
@@ -353,15 +313,12 @@ class TestLazy:
 
     def test_trains_what_the_first_pass_made(self, path):
         model = GCN.model(in_channels=-1)
-
         GCN.run(model, path).sum().backward()
-
         assert model.embedding.weight.grad.abs().sum() > 0
 
     def test_is_saved_copied_and_reset_before_the_first_pass(self, path):
         model = copy.deepcopy(GCN.model(in_channels=-1))
         model.reset_parameters()
-
         assert isinstance(model.state_dict()["embedding.weight"], UninitializedParameter)
         assert GCN.run(model, path).size() == (4, 2)
 
@@ -400,10 +357,8 @@ class TestShortToFollow:
 
     def test_few_files(self, stacks):
         files = {stack[0] for stack in stacks}
-
         assert 5 <= len(files) <= 14, sorted(files)
 
     def test_not_deep(self, stacks):
         deepest = max(stacks, key=len)
-
         assert 3 <= len(deepest) <= 9, deepest[::-1]

@@ -49,9 +49,7 @@ def test_an_example_by_hand():
     module.backbone.lin.weight.data.fill_(1)
     module.coefficients.weight.data = torch.tensor([3.0, 1.0, 1.0, 1.0])
     f0, f1 = torch.tensor([[1.0], [3.0]]), torch.tensor([[2.0], [2.0]])
-
     states, residuals = module(torch.stack([f0, f1]), torch.stack([f1 - f0, 0 * f0]), edge_index)
-
     # phi = (3/4, 1/4), theta = (1/2, 1/2), d0 = (1, -1), d1 = 0
     # d2 = mean of f1 = 2; f2 = 3/4 f1 + 1/4 f0 + 1/2 d1 + 1/2 d0 + d2
     # d3 = mean of f2 = 4; f3 = 3/4 f2 + 1/4 f1 + 1/2 d2 + 1/2 d1 + d3
@@ -73,9 +71,7 @@ def test_equals_the_equation(
         num_recurrences=num_recurrences,
         engine=engine,
     )
-
     states, residuals, used = run(module, sequence, batch, return_coefficients=True)
-
     phi, theta = coefficients_of(module, sequence, batch)
     expected = written_out.recur(
         *sequence,
@@ -105,9 +101,7 @@ def test_update_at_every_step_by_hand(
         num_recurrences=num_recurrences,
         act=None,
     )
-
     states, residuals, used = run(module, sequence, batch, return_coefficients=True)
-
     f, d, phis, thetas = *sequence, [], []
     for _ in range(num_recurrences):
         phi, theta = coefficients_of(module, (f[-LENGTH:], d[-LENGTH:]), batch)
@@ -138,7 +132,6 @@ def test_an_update_at_every_step_changes_selective_coefficients_alone(
         run(block(coefficients=Coefficients(kind, update=update)), sequence, batch)
         for update in ("block", "step")
     )
-
     assert torch.allclose(a[0], b[0]) is is_same
 
 
@@ -148,26 +141,21 @@ def test_the_norm_of_states_comes_before_the_activation(sequence, batch, norm):
     module = block(norm=norm, act="tanh")
     for parameter in module.norm.parameters():
         torch.nn.init.normal_(parameter)
-
     states, residuals = run(module, sequence, batch)
-
     assert torch.allclose(states, module.norm(plain[0]).tanh())
     assert torch.allclose(residuals, plain[1].tanh())
 
 
 def test_batch_norm_sees_the_nodes_of_each_position(sequence, batch):
     states, _ = run(block(norm="batch_norm", act=None), sequence, batch)
-
     assert torch.allclose(states.mean(1), torch.zeros(LENGTH, CHANNELS).double(), atol=1e-10)
 
 
 def test_dropout_comes_after_the_activation_and_only_while_training(sequence, batch):
     module = block(dropout=0.5)
     plain = run(block(), sequence, batch)
-
     dropped = run(module, sequence, batch)
     kept = run(module.eval(), sequence, batch)
-
     for got, calm, expected in zip(dropped, kept, plain, strict=True):
         assert torch.allclose(calm, expected)
         assert torch.allclose(got[got != 0], 2 * expected[got != 0])
@@ -178,7 +166,6 @@ class TestGain:
     @pytest.mark.parametrize(("num_recurrences", "gain"), [(1, 0.5), (2, 0.5), (5, 0.2)])
     def test_auto_follows_the_recurrences(self, num_recurrences, gain):
         module = block(num_recurrences=num_recurrences)
-
         assert module.gain.item() == pytest.approx(gain)
         assert module.retention.item() == pytest.approx(1 - gain)
 
@@ -188,7 +175,6 @@ class TestGain:
 
     def test_none_is_the_form_of_the_paper(self, sequence, batch):
         paper, one = block(gain=None), block(gain=1.0)
-
         assert paper.gain is None
         assert {"gain", "retention"}.isdisjoint(dict(paper.named_parameters()))
         for a, b in zip(run(paper, sequence, batch), run(one, sequence, batch), strict=True):
@@ -196,9 +182,7 @@ class TestGain:
 
     def test_is_learned(self, sequence, batch):
         module = block()
-
         run(module, sequence, batch)[0].sum().backward()
-
         assert module.gain.grad.abs() > 0
         assert module.retention.grad.abs() > 0
 
@@ -222,9 +206,7 @@ class TestWave:
         scale = adjacency.sum(1).clamp(min=1).rsqrt()
         laplacian = torch.eye(12, dtype=torch.float64) - scale[:, None] * adjacency * scale
         before, now = sequence[0, -2:]
-
         states, _ = run(module, sequence, batch)
-
         for state in states:
             before, now = now, 2 * now - before - laplacian @ now * speeds
             torch.testing.assert_close(state, now, rtol=1e-5, atol=1e-5)
@@ -279,9 +261,7 @@ class TestWave:
 
 def test_bind_is_the_backbone_times_the_gain(path):
     module = block(channels=5)
-
     bound = module.bind(path.num_nodes, path.edge_index, path.edge_weight)
-
     expected = module.gain * module.backbone(path.x, path.edge_index, path.edge_weight)
     assert torch.allclose(bound(path.x), expected)
 
@@ -289,7 +269,6 @@ def test_bind_is_the_backbone_times_the_gain(path):
 def test_every_call_of_a_bound_backbone_is_a_first_recurrence(path):
     module = block(channels=5, backbone="gatedgcn").eval()
     bound = module.bind(path.num_nodes, path.edge_index)
-
     assert torch.equal(bound(path.x), bound(path.x))
 
 
@@ -302,9 +281,7 @@ class TestOwnWeights:
         module = block(
             backbone=backbone, share_weights=False, engine=engine, num_recurrences=4, act=None
         )
-
         got = run(module, sequence, batch)
-
         own = iter(module.backbone)
         expected = written_out.recur(
             *sequence,
@@ -319,7 +296,6 @@ class TestOwnWeights:
     @pytest.mark.parametrize("backbone", ["gcn", "gatedgcn", GCNConv(CHANNELS, CHANNELS)])
     def test_are_as_many_as_recurrences_and_all_different(self, backbone):
         module = block(backbone=backbone, share_weights=False, num_recurrences=4)
-
         weights = [next(p for p in part.parameters() if p.dim() > 1) for part in module.backbone]
         assert len(weights) == 4
         assert not any(torch.equal(weights[0], weight) for weight in weights[1:])
@@ -329,7 +305,6 @@ class TestOwnWeights:
         for part in own.backbone:
             part.load_state_dict(shared.backbone.state_dict())
         own.coefficients.load_state_dict(shared.coefficients.state_dict())
-
         for a, b in zip(run(shared, sequence, batch), run(own, sequence, batch), strict=True):
             assert torch.allclose(a, b)
 
@@ -337,9 +312,7 @@ class TestOwnWeights:
         module = block(share_weights=False)
         for parameter in module.parameters():
             parameter.data.fill_(9)
-
         module.reset_parameters()
-
         assert all((parameter != 9).all() for parameter in module.parameters())
 
     def test_repr_names_one(self):
@@ -358,9 +331,7 @@ class TestLastOnly:
         expected, _ = run(module, sequence, batch)
         module.read_last_only()
         module.double()
-
         out, _, _ = module.run(NodeSequence(*sequence), graph)
-
         assert out.residuals is None
         assert torch.allclose(out.materialize()[0], expected[-1:])
 
@@ -369,7 +340,6 @@ class TestLastOnly:
     def test_edges_that_nobody_reads_are_not_updated(self, num_recurrences, share_weights):
         options = {"num_recurrences": num_recurrences, "share_weights": share_weights}
         module = block(backbone="gatedgcn", **options)
-
         last = module.backbone if share_weights else module.backbone[-1]
         is_alone = num_recurrences == 1 or not share_weights
         assert (last.edge_state == "none") is is_alone
@@ -377,7 +347,6 @@ class TestLastOnly:
     def test_edges_that_leave_the_block_are_updated_by_the_last_recurrence(self):
         backbone = GatedGCNConv(CHANNELS, edge_state="model")
         module = block(backbone=backbone, num_recurrences=1)
-
         assert module.backbone.edge_state == "model"
         module.read_last_only()
         assert module.backbone.edge_state == "none"
@@ -385,9 +354,7 @@ class TestLastOnly:
 
 def test_follows_the_embedding(path):
     embedding = SequenceEmbedding(5, CHANNELS, LENGTH).double()
-
     states, residuals = block()(*embedding(path.x), path.edge_index)
-
     assert states.size() == residuals.size() == (LENGTH, 4, CHANNELS)
 
 
@@ -396,9 +363,7 @@ def test_reset_draws_anew_and_restores_the_gain():
     before = {name: p.detach().clone() for name, p in module.named_parameters()}
     for parameter in module.parameters():
         parameter.data.fill_(9)
-
     module.reset_parameters()
-
     restored = {"gain", "retention", "lag_bias", "bias", "weight"}  # the last two of the norm
     for name, parameter in module.named_parameters():
         if name.rpartition(".")[2] in restored and "lin" not in name:

@@ -45,11 +45,9 @@ def test_compiled_equals_eager_in_value_and_gradient(word, training, path):
     fullgraph = not (training and case.has_batch_statistics)
     backend = "aot_eager" if training else "eager"
     compiled = torch.compile(model, backend=backend, fullgraph=fullgraph)
-
     expected = case.run(model, path)
     gradients = loss_gradients(model, expected)
     out = case.run(compiled, path)
-
     assert torch.allclose(out, expected)
     assert_same_gradients(loss_gradients(model, out), gradients)
 
@@ -71,10 +69,8 @@ def test_compiled_options_equal_eager(options, batch):
     model, twin = (GCN.model(**{"seq_len": 2, "num_blocks": 1, **options}) for _ in range(2))
     # blocks that are computed twice are a matter of the backward graph too
     compiled = torch.compile(twin, backend="aot_eager" if "running" in options else "eager")
-
     expected = GCN.run(model, batch, batch_size=3)
     out = GCN.run(compiled, batch, batch_size=3)
-
     assert torch.allclose(out, expected)
     assert_same_gradients(loss_gradients(twin, out), loss_gradients(model, expected))
 
@@ -83,7 +79,6 @@ def test_compiled_options_equal_eager(options, batch):
 def test_compiled_model_takes_graphs_of_other_sizes(graphs):
     model = GCN.model(seq_len=2)
     compiled = torch.compile(model, backend="eager", dynamic=True)
-
     for graph in graphs:
         assert torch.allclose(GCN.run(compiled, graph), GCN.run(model, graph))
 
@@ -93,7 +88,6 @@ def test_compiled_model_takes_graphs_of_other_sizes(graphs):
 def test_inductor_equals_eager(path):
     model = GCN.model(seq_len=1, num_blocks=1).eval()
     compiled = torch.compile(model)
-
     with torch.no_grad():
         assert torch.allclose(GCN.run(compiled, path), GCN.run(model, path))
 
@@ -104,9 +98,7 @@ def test_exported_model_with_edge_attributes_equals_eager(word, path):
     case = BackboneCase(word, lambda: word, 3)
     model = case.model(seq_len=1).eval()
     arguments = {"edge_attr": path.edge_attr}
-
     program = torch.export.export(model, (path.x, path.edge_index), arguments)
-
     got = program.module()(path.x, path.edge_index, **arguments)
     assert torch.allclose(got, case.run(model, path))
 
@@ -120,13 +112,11 @@ def test_exported_model_takes_graphs_of_other_sizes(word, readout, path, directe
     case = BY_NAME[word]
     model = case.model(seq_len=2, num_blocks=1, readout=readout).eval()
     nodes, edges = torch.export.Dim("nodes", min=2), torch.export.Dim("edges", min=2)
-
     program = torch.export.export(
         model,
         (path.x, path.edge_index),
         dynamic_shapes={"x": {0: nodes}, "edge_index": {1: edges}},
     )
-
     for graph in (path, directed):
         got = program.module()(graph.x, graph.edge_index)
         assert torch.allclose(got, case.run(model, graph))
@@ -136,10 +126,8 @@ def test_exported_model_takes_graphs_of_other_sizes(word, readout, path, directe
 def test_exported_batch_equals_eager_also_from_a_file(batch, tmp_path):
     model = GCN.model(readout="graph", seq_len=2, num_blocks=1).eval()
     arguments = {"batch": batch.batch, "batch_size": 3}
-
     program = torch.export.export(model, (batch.x, batch.edge_index), arguments)
     torch.export.save(program, tmp_path / "model.pt2")
-
     for exported in (program, torch.export.load(tmp_path / "model.pt2")):
         got = exported.module()(batch.x, batch.edge_index, **arguments)
         assert torch.allclose(got, GCN.run(model, batch))
@@ -155,7 +143,6 @@ def test_function_transforms_see_the_same_gradient(case, path):
         return out.square().sum()
 
     got = torch.func.grad(loss)(parameters)
-
     case.run(model, path).square().sum().backward()
     for name, parameter in parameters.items():
         assert torch.allclose(got[name], parameter.grad), name
@@ -165,8 +152,6 @@ def test_function_transforms_see_the_same_gradient(case, path):
 def test_vmap_over_node_features_needs_no_options(case, path):
     model = case.model().eval()
     features = torch.randn(3, *path.x.size(), dtype=torch.float64)
-
     got = torch.func.vmap(lambda x: model(x, path.edge_index))(features)
-
     expected = torch.stack([model(x, path.edge_index) for x in features])
     assert torch.allclose(got, expected)

@@ -74,9 +74,7 @@ def scales(backbone, seed, graph, **options):
 def test_states_and_gradients_keep_their_scale(backbone, coefficients, seq_len, num_blocks, graph):
     options = {"seq_len": seq_len, "num_blocks": num_blocks, "coefficients": coefficients}
     measured = torch.stack([scales(backbone, seed, graph, **options) for seed in range(2)])
-
     states, gradients = measured.log10().mean(dim=0).tolist()
-
     assert -2 < states < 2
     assert -4 < gradients < 4
 
@@ -84,9 +82,7 @@ def test_states_and_gradients_keep_their_scale(backbone, coefficients, seq_len, 
 @pytest.mark.parametrize("coefficients", ["selective", "naive"])
 def test_the_form_of_the_paper_does_not(coefficients, graph):
     options = {"seq_len": 8, "num_blocks": 4, "coefficients": coefficients, "gain": None}
-
     states, _ = scales("GCNConv", 0, graph, **options)
-
     assert states > 1e2
 
 
@@ -105,5 +101,4 @@ def test_a_fresh_model_looks_beyond_the_node(backbone, coefficients):
     for seed in range(2):
         model = fresh(backbone, seed, seq_len=8, num_blocks=2, coefficients=coefficients)
         ranges.append(influence_by_distance(model, path(24), exact=True).influence_range)
-
     assert sum(ranges) / 2 > 0.5

@@ -27,7 +27,6 @@ def assert_finite(case, model, data, size, **options):
     """Output and gradients are finite, and the output has the given size."""
     out = case.run(model, data, **options)
     out.square().sum().backward()
-
     assert out.size() == size
     assert torch.isfinite(out).all()
     for name, parameter in model.named_parameters():
@@ -61,7 +60,6 @@ def test_graphs_with_next_to_nothing_in_them(case, readout, name):
     data.batch = batch
     num_graphs = 1 if batch is None else 6
     model = case.model(readout=readout).train(num_nodes > 1 and edge_index.size(1) > 0)
-
     size = (num_nodes if readout == "node" else num_graphs, 2)
     assert_finite(case, model, data, size, batch_size=num_graphs)
 
@@ -70,9 +68,7 @@ def test_graphs_with_next_to_nothing_in_them(case, readout, name):
 def test_empty_slots_do_not_change_the_other_graphs(case, path):
     model = case.model(readout="graph").eval()
     path.batch = torch.full((4,), 1)
-
     got = case.run(model, path, batch_size=3)
-
     path.batch = None
     assert torch.allclose(got[1], case.run(model, path)[0])
     assert torch.allclose(got[0], got[2])
@@ -81,9 +77,7 @@ def test_empty_slots_do_not_change_the_other_graphs(case, path):
 def test_the_output_of_an_empty_slot_is_the_readout_of_zero(path):
     model = GCN.model(readout="graph")
     path.batch = torch.full((4,), 1)
-
     got = GCN.run(model, path, batch_size=2)
-
     assert torch.allclose(got[0], model.head(torch.zeros(CHANNELS, dtype=torch.float64)))
 
 
@@ -93,9 +87,7 @@ def test_directed_graphs_keep_their_direction(case):
     data = graph(4, torch.tensor([[0, 1, 2], [1, 2, 3]]))
     model = case.model(coefficients="naive").eval()
     x = data.x.requires_grad_()
-
     out = case.run(model, data)
-
     (forth,) = torch.autograd.grad(out[2].sum(), x, retain_graph=True)
     (back,) = torch.autograd.grad(out[0].sum(), x)
     assert forth[0].abs().sum() > 0
@@ -113,7 +105,6 @@ class TestOneNodeInTraining:
     def test_leaves_finite_running_statistics(self, word, norm, readout):
         case = BackboneCase(word, lambda: word)
         model = case.model(norm=norm, readout=readout).train()
-
         assert_finite(case, model, graph(1, torch.tensor([[0], [0]])), (1, 2))
         assert all(torch.isfinite(buffer).all() for buffer in model.buffers())
 
@@ -139,7 +130,6 @@ def test_lengths_and_orders(case, sizes, batch):
 def test_non_contiguous_input(case, batch):
     model = case.model().eval()
     expected = case.run(model, batch)
-
     batch.x = batch.x.t().contiguous().t()
     batch.edge_index = batch.edge_index.t().contiguous().t()
     batch.edge_attr = batch.edge_attr.t().contiguous().t()
@@ -147,7 +137,6 @@ def test_non_contiguous_input(case, batch):
     spread[::2] = batch.batch
     batch.batch = spread[::2]
     got = case.run(model, batch)
-
     assert not batch.x.is_contiguous()
     assert not batch.edge_index.is_contiguous()
     assert torch.allclose(got, expected)
@@ -156,9 +145,7 @@ def test_non_contiguous_input(case, batch):
 def test_an_expanded_feature_row(path):
     model = GCN.model()
     row = torch.randn(1, 5, dtype=torch.float64)
-
     got = model(row.expand(4, 5), path.edge_index)
-
     assert torch.allclose(got, model(row.repeat(4, 1), path.edge_index))
 
 
@@ -168,11 +155,9 @@ def test_autocast_is_finite_and_near_float32(case, readout, batch):
     model = case.model(readout=readout).float().eval()
     batch.x, batch.edge_attr = batch.x.float(), batch.edge_attr.float()
     expected = case.run(model, batch)
-
     with torch.autocast("cpu", dtype=torch.bfloat16):
         out = case.run(model, batch)
     out.float().square().sum().backward()
-
     assert (out - expected).abs().max() < 0.05 * expected.abs().max()
     for name, parameter in model.named_parameters():
         assert parameter.grad is None or torch.isfinite(parameter.grad).all(), name
@@ -193,7 +178,6 @@ def test_autocast_gradients_are_near_float32(engine, sizes, batch):
     model.zero_grad()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         out = model(x, batch.edge_index, batch=batch.batch)
-
     assert (gradient(out) - expected).norm() < 0.03 * expected.norm()
 
 
@@ -210,7 +194,6 @@ def test_a_gradient_taken_inside_autocast_is_near_the_one_outside(engine, readou
                 gradients.append(torch.autograd.grad(loss, list(model.parameters())))
         if not inside:
             gradients.append(torch.autograd.grad(loss, list(model.parameters())))
-
     got, expected = (torch.cat([g.flatten() for g in part]) for part in gradients)
     assert (got - expected).norm() < 0.02 * expected.norm()
 
@@ -218,9 +201,7 @@ def test_a_gradient_taken_inside_autocast_is_near_the_one_outside(engine, readou
 def test_a_model_in_bfloat16_is_near_float64(batch):
     model = GCN.model()
     expected = GCN.run(model, batch)
-
     out = model.bfloat16()(batch.x.bfloat16(), batch.edge_index, batch=batch.batch)
-
     assert out.dtype == torch.bfloat16
     assert (out - expected).abs().max() < 0.05 * expected.abs().max()
 
@@ -228,17 +209,13 @@ def test_a_model_in_bfloat16_is_near_float64(batch):
 @pytest.mark.parametrize("scale", [0.0, 1e-8, 1e8])
 def test_features_of_any_scale(scale, batch):
     model = GCN.model()
-
     out = model(scale * batch.x, batch.edge_index, batch=batch.batch)
-
     assert torch.isfinite(out).all()
 
 
 def test_repeated_edges_count_as_often_as_they_stand(path):
     model = GCN.model()
     twice = torch.cat([path.edge_index, path.edge_index], dim=1)
-
     got = model(path.x, twice)
-
     doubled = torch.full((6,), 2.0, dtype=torch.float64)
     assert torch.allclose(got, model(path.x, path.edge_index, edge_weight=doubled))

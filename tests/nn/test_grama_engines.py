@@ -49,9 +49,7 @@ class TestEngines:
         model, reference = (
             case.model(running=Running(e), **options) for e in (engine, "reference")
         )
-
         out, expected = case.run(model, batch), case.run(reference, batch)
-
         assert torch.allclose(out, expected)
         assert_same_gradients(loss_gradients(model, out), loss_gradients(reference, expected))
 
@@ -86,9 +84,7 @@ class TestEngines:
         model, reference = (
             GCN.model(running=Running(e), **copy.deepcopy(options)) for e in (engine, "reference")
         )
-
         out, expected = GCN.run(model, batch), GCN.run(reference, batch)
-
         assert torch.allclose(out, expected)
         assert_same_gradients(loss_gradients(model, out), loss_gradients(reference, expected))
 
@@ -104,9 +100,7 @@ class TestEngines:
             case.model(running=Running(e), share_weights=False, **sizes)
             for e in (engine, "reference")
         )
-
         out, expected = case.run(model, batch), case.run(reference, batch)
-
         assert [len(block.backbone) for block in model.blocks] == [num_recurrences] * 2
         assert torch.allclose(out, expected)
         assert_same_gradients(loss_gradients(model, out), loss_gradients(reference, expected))
@@ -119,7 +113,6 @@ class TestEngines:
             out = GCN.run(model, batch, edge_weight=weight)
             out.square().sum().backward()
             results.append((out, weight.grad))
-
         for a, b in zip(*results, strict=True):
             assert torch.allclose(a, b)
 
@@ -130,7 +123,6 @@ class TestEngines:
             model = GCN.model(running=Running(engine))
             model(x, batch.edge_index, batch=batch.batch).square().sum().backward()
             gradients.append(x.grad)
-
         assert torch.allclose(gradients[0], gradients[2])
         assert torch.allclose(gradients[1], gradients[2])
 
@@ -140,7 +132,6 @@ class TestEngines:
             model = GCN.model(running=Running(engine), dropout=0.5)
             torch.manual_seed(3)
             outputs.append(GCN.run(model, batch))
-
         assert torch.allclose(outputs[0], outputs[2])
         assert torch.allclose(outputs[1], outputs[2])
 
@@ -148,12 +139,10 @@ class TestEngines:
     def test_second_backward_pass_through_a_retained_graph(self, path, engine):
         model = GCN.model(running=Running(engine))
         out = GCN.run(model, path)
-
         gradients = [
             torch.autograd.grad(out.sum(), list(model.parameters()), retain_graph=True)
             for _ in range(2)
         ]
-
         for a, b in zip(*gradients, strict=True):
             assert torch.equal(a, b)
 
@@ -162,9 +151,7 @@ class TestEngines:
         model = GCN.model(running=Running(engine))
         expected = loss_gradients(model, GCN.run(model, path))
         out = GCN.run(model, path)
-
         loss_gradients(model, GCN.run(model, path))
-
         assert_same_gradients(loss_gradients(model, out), expected)
 
 
@@ -175,7 +162,6 @@ class TestWithoutGradients:
     def test_the_same_numbers(self, batch, engine, norm, act):
         model = GCN.model(running=Running(engine), norm=norm, act=act, num_blocks=3)
         expected = GCN.run(model, batch)
-
         for context in (torch.no_grad(), torch.inference_mode()):
             with context:
                 assert torch.allclose(GCN.run(model, batch), expected)
@@ -184,20 +170,16 @@ class TestWithoutGradients:
         model = GCN.model(norm="layer_norm")
         kept = []
         model.blocks[0].norm.register_forward_hook(lambda *call: kept.append(call[-1]))
-
         with torch.no_grad():
             GCN.run(model, batch)
-
         assert bool((kept[0] < 0).any())
 
     def test_the_block_leaves_its_input_alone(self, path):
         block = GCN.model().blocks[0]
         given = torch.randn(2, block.seq_len, 4, block.channels, dtype=torch.float64)
         before = given.clone()
-
         with torch.no_grad():
             block(given[0], given[1], path.edge_index)
-
         assert torch.equal(given, before)
 
 
@@ -230,7 +212,6 @@ class TestLargeTensors:
                 with torch.no_grad():
                     losses.append((loss.item(), model(x, edge_index).square().mean().item()))
             results.append(torch.tensor(losses))
-
         torch.testing.assert_close(*results, rtol=1e-4, atol=1e-6)
 
     def test_two_graphs_of_autograd_at_once(self):
@@ -240,9 +221,7 @@ class TestLargeTensors:
             torch.autograd.grad(model(part, edge_index).sum(), list(model.parameters()))
             for part in (x, 2 * x)
         ]
-
         outs = [model(part, edge_index) for part in (x, 2 * x)]
-
         for out, gradients in zip(outs, expected, strict=True):
             for a, b in zip(
                 torch.autograd.grad(out.sum(), list(model.parameters())), gradients, strict=True
@@ -265,7 +244,6 @@ class TestSideEffects:
             results.append(
                 torch.autograd.grad(used[0].phi.square().sum(), model.embedding.weight)[0]
             )
-
         assert torch.allclose(results[0], results[1])
         assert torch.allclose(results[0], results[2])
         assert results[0].abs().sum() > 0
@@ -279,7 +257,6 @@ class TestSideEffects:
             if asks_before:
                 used[1].phi.square().sum().backward(retain_graph=True)
             gradients.append(loss_gradients(model, out))
-
         assert_same_gradients(*gradients)
 
     @pytest.mark.parametrize("engine", ["auto", "scan", "reference"])
@@ -300,7 +277,6 @@ class TestSideEffects:
                     loss.backward()
                     optimizer.step()
             results.append(losses)
-
         assert results[0] == pytest.approx(results[1], rel=1e-9)
         assert (results[0][-1] < results[0][0]) is trains
 
@@ -312,7 +288,6 @@ class TestSideEffects:
             model = case.model(running=Running(run_engine), act="tanh")
             out = case.run(model, batch)
             results.append((out, loss_gradients(model, out)))
-
         assert torch.allclose(results[0][0], results[1][0])
         assert_same_gradients(results[0][1], results[1][1])
 
@@ -321,7 +296,6 @@ class TestSideEffects:
     def test_a_backbone_that_changes_its_input_is_refused(self, batch, engine, trains):
         case = BackboneCase("", lambda: RectifiesInput(torch.relu_))
         model = case.model(running=Running(engine), act="tanh")
-
         with (
             torch.set_grad_enabled(trains),
             pytest.raises(RuntimeError, match=r"RectifiesInput.*to leave its input as it is"),
@@ -340,7 +314,6 @@ class TestSideEffects:
 
         fast, parameter = differentiate(engine)
         plain, its_parameter = differentiate("reference")
-
         assert torch.allclose(fast, plain)
         with pytest.raises(RuntimeError, match="engine='reference'"):
             torch.autograd.grad(fast.square().sum(), parameter, retain_graph=True)
@@ -361,9 +334,7 @@ class TestRecompute:
         plain, saving = (
             case.model(running=Running(recompute=flag), **options) for flag in (False, True)
         )
-
         expected, out = case.run(plain, batch), case.run(saving, batch)
-
         assert torch.allclose(out, expected)
         assert_same_gradients(loss_gradients(saving, out), loss_gradients(plain, expected))
         for (name, a), b in zip(saving.named_buffers(), plain.buffers(), strict=True):
@@ -391,7 +362,6 @@ class TestRecompute:
             torch.manual_seed(2)
             out = GCN.run(model, batch)
             results.append((out, loss_gradients(model, out), list(model.buffers())))
-
         assert torch.allclose(results[0][0], results[1][0])
         assert_same_gradients(results[0][1], results[1][1])
         assert all(torch.equal(a, b) for a, b in zip(results[0][2], results[1][2], strict=True))
@@ -404,7 +374,6 @@ class TestRecompute:
             model = GCN.model(running=Running(engine, recompute=flag))
             out = model(x, batch.edge_index, weight, batch=batch.batch)
             gradients.append(torch.autograd.grad(out.square().sum(), (x, weight)))
-
         assert_same_gradients(*gradients)
 
     def test_runs_each_block_once_more_for_the_gradient(self, batch):
@@ -413,7 +382,6 @@ class TestRecompute:
         calls = []
         for block in model.blocks:
             block.backbone.register_forward_hook(lambda *_: calls.append(1))
-
         out = case.run(model, batch)
         assert len(calls) == 6
         out.sum().backward()
@@ -425,16 +393,13 @@ class TestRecompute:
         out = case.run(model, batch)
         before = [buffer.clone() for buffer in model.buffers()]
         model.blocks[1].backbone.register_forward_hook(lambda *_: 1 / 0)
-
         with pytest.raises(ZeroDivisionError):
             out.sum().backward()
-
         assert all(torch.equal(a, b) for a, b in zip(before, model.buffers(), strict=True))
 
     def test_evaluation_without_gradients(self, batch):
         model = GCN.model(running=Running(recompute=True))
         expected = GCN.run(GCN.model(), batch)
-
         with torch.no_grad():
             assert torch.allclose(GCN.run(model, batch), expected)
 
@@ -442,7 +407,6 @@ class TestRecompute:
 class TestCached:
     def test_equals_the_plain_model(self, path):
         plain, cached = GCN.model(), GCN.model(running=Running(cached=True))
-
         for _ in range(2):
             expected, out = GCN.run(plain, path), GCN.run(cached, path)
             assert torch.equal(out, expected)
@@ -455,17 +419,14 @@ class TestCached:
             linear_backbone, "gcn_adjacency", lambda *args: made.append(1) or build(*args)
         )
         model = GCN.model(running=Running(cached=True))
-
         for _ in range(3):
             GCN.run(model, path)
-
         assert len(made) == 1
 
     @pytest.mark.parametrize("check_input", [True, False])
     def test_another_size_is_refused(self, path, directed, check_input):
         model = GCN.model(running=Running(cached=True, check_input=check_input))
         GCN.run(model, path)
-
         with pytest.raises(ValueError, match=r"graph of the first forward pass.*reset_cache"):
             model(path.x, path.edge_index[:, :2])
         with pytest.raises(ValueError, match=r"graph of the first forward pass.*reset_cache"):
@@ -474,7 +435,6 @@ class TestCached:
     def test_other_edges_of_the_same_number_are_refused(self, path):
         model = GCN.model(running=Running(cached=True))
         expected = GCN.run(model, path)
-
         with pytest.raises(ValueError, match=r"graph of the first forward pass.*reset_cache"):
             model(path.x, path.edge_index.flip(0).roll(1, 1))
         assert torch.equal(model(path.x, path.edge_index.clone()), expected)
@@ -487,7 +447,6 @@ class TestCached:
         model = GCN.model(running=Running(cached=True))
         GCN.run(model, path)
         forget(model)
-
         fresh = GCN.model()
         fresh.load_state_dict(model.state_dict())
         fewer = path.edge_index[:, :2]
@@ -498,9 +457,7 @@ class TestCached:
         model = GCN.model(running=Running(engine, cached=True))
         with torch.inference_mode():
             GCN.run(model, path)
-
         out = GCN.run(model, path)
-
         plain = GCN.model(running=Running(engine))
         expected = loss_gradients(plain, GCN.run(plain, path))
         assert_same_gradients(loss_gradients(model, out), expected)
@@ -511,7 +468,6 @@ class TestSparseAdjacency:
     def test_equals_edge_index(self, case, path):
         model = case.model().eval()
         transposed = to_torch_csr_tensor(path.edge_index.flip(0), size=(4, 4)).double()
-
         assert torch.allclose(model(path.x, transposed), case.run(model, path))
 
     def test_values_are_weights(self, directed):
@@ -519,7 +475,6 @@ class TestSparseAdjacency:
         transposed = to_torch_csr_tensor(
             directed.edge_index.flip(0), directed.edge_weight, size=(5, 5)
         )
-
         expected = GCN.run(model, directed, edge_weight=directed.edge_weight)
         assert torch.allclose(model(directed.x, transposed), expected)
 
@@ -527,6 +482,5 @@ class TestSparseAdjacency:
         transposed = to_torch_csr_tensor(
             directed.edge_index.flip(0), directed.edge_weight, size=(5, 5)
         )
-
         with pytest.raises(ValueError, match="no 'edge_weight'"):
             BY_NAME["gatedgcn"].model()(directed.x, transposed)

@@ -243,9 +243,7 @@ def test_a_bad_call_gets_one_sentence(name):
 def test_a_refused_call_leaves_the_model_as_it_was(name):
     model = build(norm="batch_norm", **BAD_CALLS[name][0]).train()
     before = copy.deepcopy(model.state_dict())
-
     assert_refused(model, name)
-
     after = model.state_dict()
     assert after.keys() == before.keys()
     assert all(torch.equal(after[key], before[key]) for key in before)
@@ -255,9 +253,7 @@ def test_a_refused_call_leaves_the_model_as_it_was(name):
 @pytest.mark.parametrize("name", [name for name in BAD_CALLS if name != "width"])
 def test_a_refused_call_leaves_a_lazy_model_lazy(name):
     model = build(**{"in_channels": -1, **BAD_CALLS[name][0]})
-
     assert_refused(model, name)
-
     assert model.in_channels == -1
     assert isinstance(model.embedding.weight, UninitializedParameter)
 
@@ -286,10 +282,8 @@ def test_the_linear_engine_with_another_backbone():
 def test_the_check_of_values_can_be_turned_off():
     x = X.clone()
     x[1, 2] = NAN
-
     options = {"coefficients": "naive", "num_blocks": 1, "seq_len": 1}
     out = build(running=Running(check_input=False), **options)(x, EDGES)
-
     # one convolution: the fault reaches the neighbours and no further
     assert torch.isnan(out).any(dim=1).tolist() == [True, True, True, False]
 

@@ -33,9 +33,7 @@ class TestEncoders:
         model = Molecules(backbone)
         atoms = torch.stack([torch.randint(size, (4,)) for size in model.atoms.sizes], dim=1)
         bonds = torch.stack([torch.randint(size, (8,)) for size in model.bonds.sizes], dim=1)
-
         model(atoms, edge_index, bonds).sum().backward()
-
         assert model.model.in_channels == 6
         assert all(p.grad.abs().sum() > 0 for p in model.atoms.parameters())
         assert all(p.grad.abs().sum() > 0 for p in model.bonds.parameters())
@@ -52,12 +50,10 @@ class TestEncoders:
         data = transform(Data(x=path.x.float(), edge_index=path.edge_index))
         encoder = PositionEncoder(data[name].size(1), 4)
         model = GRAMA(9, CHANNELS, 2)
-
         outs = [
             model(torch.cat([data.x, encoder(pe)], dim=1), data.edge_index)
             for pe in (data[name], data[name].square())
         ]
-
         assert outs[0].size() == (4, 2)
         assert not torch.allclose(*outs)
 
@@ -69,14 +65,11 @@ class TestEdgeAttributes:
     def test_are_used(self, case, path):
         model = case.model().eval()
         expected = case.run(model, path)
-
         path.edge_attr = path.edge_attr + torch.randn(6, 3, dtype=torch.float64)
-
         assert not torch.allclose(case.run(model, path), expected)
 
     def test_a_word_encodes_them_once_for_all_blocks(self, path):
         model = BackboneCase("", lambda: "gatedgcn", 3).model()
-
         assert model.edge_lin.weight.size() == (CHANNELS, 3)
         assert all(block.backbone.edge_lin.in_features == CHANNELS for block in model.blocks)
 
@@ -87,22 +80,17 @@ class TestEdgeAttributes:
         model.blocks[0].backbone.register_forward_pre_hook(
             lambda _, args, kwargs: seen.append(kwargs["edge_attr"]), with_kwargs=True
         )
-
         case.run(model, path)
-
         assert model.edge_lin is None
         assert all(edge_attr is path.edge_attr for edge_attr in seen)
 
     def test_a_module_that_can_use_them_may_also_run_without(self, path):
         case = BackboneCase("", lambda: GATv2Conv(CHANNELS, CHANNELS, edge_dim=3))
-
         assert torch.isfinite(case.run(case.model(), path)).all()
 
     def test_the_word_for_attention_uses_edge_weights(self, path):
         model = GPS.model().eval()
-
         weighted = GPS.run(model, path, edge_weight=path.edge_weight)
-
         assert not torch.allclose(weighted, GPS.run(model, path))
 
 
@@ -114,7 +102,6 @@ class TestSequences:
     def test_a_static_sequence_equals_static_features(self, path):
         model = GCN.model()
         static = path.x.unsqueeze(1).expand(4, 3, 5)
-
         assert torch.allclose(model(static, path.edge_index), GCN.run(model, path))
 
     def test_position_k_gets_snapshot_k(self, path, sequence):
@@ -123,9 +110,7 @@ class TestSequences:
         # only the oldest of the three elements counts, and neither residuals nor backbone
         weight = torch.tensor([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]) / PACE
         model.blocks[0].coefficients.weight.data = weight.double()
-
         out = model(sequence, path.edge_index)
-
         # f3 = f0, f4 = f1, f5 = f2, and f5 is read
         last = sequence[:, 2] @ model.embedding.weight[2] + model.embedding.bias[2]
         assert torch.allclose(out, model.head(last.relu()))
@@ -133,22 +118,17 @@ class TestSequences:
     def test_every_snapshot_matters(self, path, sequence):
         model = GCN.model(act="tanh")
         sequence.requires_grad_()
-
         (gradient,) = torch.autograd.grad(model(sequence, path.edge_index).square().sum(), sequence)
-
         assert (gradient.abs().sum((0, 2)) > 0).all()
 
     def test_a_batch_equals_its_graphs(self, graphs, batch):
         model = GCN.model()
         sequences = [torch.randn(graph.num_nodes, 3, 5, dtype=torch.float64) for graph in graphs]
-
         together = model(torch.cat(sequences), batch.edge_index, batch=batch.batch)
-
         alone = [model(x, graph.edge_index) for x, graph in zip(sequences, graphs, strict=True)]
         assert torch.allclose(together, torch.cat(alone))
 
     def test_a_fault_names_the_node(self, path, sequence):
         sequence[2, 1, 0] = float("nan")
-
         with pytest.raises(ValueError, match="first in row 2"):
             GCN.model()(sequence, path.edge_index)

@@ -77,7 +77,6 @@ def edge_order(batch):
 def assert_renumbered(case, model, batch, order, readout, **extra):
     expected = case.run(model, batch, **extra)
     got = case.run(model, renumber(batch, order), **extra)
-
     assert not torch.allclose(expected[0], expected[1])
     assert torch.allclose(got, expected[order] if readout == "node" else expected)
 
@@ -86,7 +85,6 @@ def assert_renumbered(case, model, batch, order, readout, **extra):
 @readouts
 def test_node_numbers_do_not_matter(case, readout, batch, node_order):
     model = case.model(readout=readout).eval()
-
     assert_renumbered(case, model, batch, node_order, readout)
 
 
@@ -94,14 +92,12 @@ def test_node_numbers_do_not_matter(case, readout, batch, node_order):
 @readouts
 def test_node_numbers_do_not_matter_with_options(options, readout, batch, node_order):
     model = GCN.model(readout=readout, **options).eval()
-
     assert_renumbered(GCN, model, batch, node_order, readout)
 
 
 @readouts
 def test_node_numbers_do_not_matter_with_edge_weights(readout, batch, node_order):
     model = GCN.model(readout=readout)
-
     assert_renumbered(GCN, model, batch, node_order, readout, edge_weight=batch.edge_weight)
 
 
@@ -109,9 +105,7 @@ def test_node_numbers_do_not_matter_with_edge_weights(readout, batch, node_order
 @readouts
 def test_edge_order_does_not_matter(case, readout, batch, edge_order):
     model = case.model(readout=readout).eval()
-
     got = case.run(model, reorder_edges(batch, edge_order))
-
     assert torch.allclose(got, case.run(model, batch))
 
 
@@ -119,9 +113,7 @@ def test_edge_order_does_not_matter(case, readout, batch, edge_order):
 @readouts
 def test_a_batch_equals_its_graphs(case, readout, graphs, batch):
     model = case.model(readout=readout).eval()
-
     together = case.run(model, batch)
-
     alone = torch.cat([case.run(model, graph) for graph in graphs])
     assert torch.allclose(together, alone)
 
@@ -130,9 +122,7 @@ def test_a_batch_equals_its_graphs(case, readout, graphs, batch):
 @readouts
 def test_a_batch_equals_its_graphs_with_options(options, readout, graphs, batch):
     model = GCN.model(readout=readout, **options).eval()
-
     together = GCN.run(model, batch)
-
     alone = torch.cat([GCN.run(model, graph) for graph in graphs])
     assert torch.allclose(together, alone)
 
@@ -141,14 +131,12 @@ def test_a_batch_equals_its_graphs_with_options(options, readout, graphs, batch)
 def test_a_batch_equals_its_graphs_in_training(case, graphs, batch):
     model = case.model(readout="graph").train()
     weights = torch.randn(3, 2, dtype=torch.float64)
-
     together = case.run(model, batch)
     (together * weights).sum().backward()
     gradients = [p.grad for p in model.parameters()]
     model.zero_grad()
     alone = torch.cat([case.run(model, graph) for graph in graphs])
     (alone * weights).sum().backward()
-
     assert torch.allclose(together, alone)
     for got, parameter in zip(gradients, model.parameters(), strict=True):
         assert (got is None) == (parameter.grad is None)
@@ -164,18 +152,14 @@ def test_a_batch_equals_its_graphs_in_training(case, graphs, batch):
 )
 def test_a_batch_equals_its_graphs_in_training_with_options(options, graphs, batch):
     model = GCN.model(**options).train()
-
     together = GCN.run(model, batch)
-
     assert torch.allclose(together, torch.cat([GCN.run(model, graph) for graph in graphs]))
 
 
 @pytest.mark.parametrize("update", ["block", "step"])
 def test_coefficients_of_a_batch_are_those_of_its_graphs(update, graphs, batch):
     model = GCN.model(coefficients=Coefficients(update=update))
-
     _, together = GCN.run(model, batch, return_coefficients=True)
-
     for index, graph in enumerate(graphs):
         _, alone = GCN.run(model, graph, return_coefficients=True)
         for a, b in zip(together, alone, strict=True):
@@ -186,23 +170,18 @@ def test_coefficients_of_a_batch_are_those_of_its_graphs(update, graphs, batch):
 def test_order_of_the_graphs_does_not_matter(graphs):
     model = GCN.model(readout="graph")
     there, back = (Batch.from_data_list(part) for part in (graphs, graphs[::-1]))
-
     assert torch.allclose(GCN.run(model, there), GCN.run(model, back).flip(0))
 
 
 def test_one_graph_with_and_without_batch_vector(path):
     model = GCN.model()
-
     got = model(path.x, path.edge_index, batch=torch.zeros(4, dtype=torch.long))
-
     assert torch.allclose(got, GCN.run(model, path))
 
 
 def test_batch_size_may_be_given(batch):
     model = GCN.model(readout="graph")
-
     got = GCN.run(model, batch, batch_size=3)
-
     assert torch.equal(got, GCN.run(model, batch))
 
 
@@ -214,7 +193,5 @@ def test_information_travels_as_many_hops_as_there_are_recurrences():
     x = torch.randn(8, 5, dtype=torch.float64, requires_grad=True)
     line = torch.stack([torch.arange(7), torch.arange(1, 8)])
     edge_index = torch.cat([line, line.flip(0)], dim=1)
-
     (gradient,) = torch.autograd.grad(model(x, edge_index)[0].sum(), x)
-
     assert (gradient.abs().sum(1) > 0).tolist() == [True] * 7 + [False]

@@ -32,7 +32,6 @@ def entries(graph):
 class TestRead:
     def test_one_graph(self):
         graph = read_graph_input(3, EDGES)
-
         assert graph.edge_index is EDGES
         assert (graph.num_nodes, graph.batch, graph.batch_size) == (3, None, 1)
         assert graph.edge_weight is None
@@ -46,7 +45,6 @@ class TestRead:
 
     def test_no_edges(self):
         empty = torch.empty(2, 0, dtype=torch.long)
-
         assert read_graph_input(3, empty).edge_index.size() == (2, 0)
 
     @pytest.mark.parametrize(
@@ -55,14 +53,11 @@ class TestRead:
     def test_a_sparse_matrix_is_read_as_the_transposed_adjacency(self, layout):
         weight = torch.tensor([0.5, 2.0, 3.0, 4.0])
         transposed = layout(EDGES.flip(0), weight, size=(3, 3))
-
         graph = read_graph_input(3, transposed)
-
         assert entries(graph) == entries(GraphInput(3, EDGES, weight))
 
     def test_a_sparse_matrix_of_ones_carries_no_weights(self):
         graph = read_graph_input(3, to_torch_csr_tensor(EDGES.flip(0), size=(3, 3)))
-
         assert graph.edge_weight is None
         assert entries(graph) == entries(GraphInput(3, EDGES))
 
@@ -70,19 +65,15 @@ class TestRead:
         value = torch.ones(4, requires_grad=True)
         # rows 0, 1 and 2 with one, one and two entries
         matrix = torch.sparse_csr_tensor([0, 1, 2, 4], [2, 0, 0, 1], value, (3, 3))
-
         graph = read_graph_input(3, matrix)
-
         graph.edge_weight.sum().backward()
         assert value.grad.tolist() == [1.0] * 4
 
     def test_matrices_are_built_once(self):
         graph = read_graph_input(3, EDGES)
         built = []
-
         for _ in range(2):
             graph.adjacency("key", lambda: built.append(1) or "matrix")
-
         assert len(built) == 1
 
 
@@ -116,7 +107,6 @@ class TestValues:
     def test_node_numbers_out_of_range(self, index, span):
         edges = EDGES.clone()
         edges[1, 2] = index
-
         with pytest.raises(ValueError, match=rf"between 0 and 2 \(got {span} for 3 nodes\)"):
             self.check(edge_index=edges)
 
@@ -133,21 +123,18 @@ class TestValues:
     def test_features_that_are_not_finite(self, value):
         x = self.x.clone()
         x[1, 0] = x[2, 1] = value
-
         with pytest.raises(ValueError, match=r"node features \(got 2 that.*first in row 1\)"):
             self.check(x=x)
 
     def test_infinities_of_both_signs_do_not_cancel(self):
         x = self.x.clone()
         x[0, 0], x[2, 1] = float("inf"), -float("inf")
-
         with pytest.raises(ValueError, match=r"finite node features.*first in row 0"):
             self.check(x=x)
 
     def test_a_sequence_names_the_node(self):
         x = torch.ones(3, 4, 2)
         x[2, 1, 0] = float("nan")
-
         with pytest.raises(ValueError, match="first in row 2"):
             self.check(x=x)
 
@@ -157,7 +144,6 @@ class TestValues:
         given = {"edge_index": EDGES.clone(), "edge_weight": torch.ones(4)}
         self.check(cached=cached, **given)
         given[name][..., 0] = 2
-
         with pytest.raises(ValueError, match=r"graph of the first forward pass.*reset_cache\(\)"):
             self.check(cached=cached, **given)
 
@@ -202,9 +188,7 @@ class TestLayout:
     def test_equals_pyg_where_graphs_lack_nodes(self):
         x = torch.randn(6, 2)
         layout = PaddedLayout.of(self.batch, 5)
-
         dense, mask = to_dense_batch(x, self.batch, batch_size=5)
-
         assert torch.equal(layout.lay_out(x), dense)
         assert torch.equal(layout.padding, ~mask)
         assert torch.equal(layout.take_back(dense), x)
@@ -212,12 +196,10 @@ class TestLayout:
     def test_gradients(self):
         x = torch.randn(6, 2, dtype=torch.float64, requires_grad=True)
         layout = PaddedLayout.of(self.batch, 5)
-
         assert torch.autograd.gradcheck(lambda x: layout.take_back(layout.lay_out(x).cos()), x)
 
     def test_no_graphs(self):
         layout = PaddedLayout.of(self.batch[:0], 0)
-
         assert layout.lay_out(torch.empty(0, 2)).size() == (0, 0, 2)
         assert layout.take_back(torch.empty(0, 0, 2)).size() == (0, 2)
 
@@ -226,7 +208,5 @@ class TestLayout:
         of = PaddedLayout.of
         monkeypatch.setattr(PaddedLayout, "of", lambda *args: read.append(args) or of(*args))
         model = GRAMA(5, 8, 2, seq_len=3, num_blocks=2, backbone="gps").double()
-
         model(batch.x, batch.edge_index, batch=batch.batch)
-
         assert len(read) == 1

@@ -87,9 +87,7 @@ NOT_LINEAR = [
 @pytest.mark.parametrize("module", UNWEIGHTED, ids=str)
 def test_map_of_a_convolution_equals_the_convolution(module, directed):
     module = module.double()
-
     linear = read(module, directed)
-
     expected = module(directed.x, directed.edge_index)
     assert torch.allclose(linear(directed.x), expected)
 
@@ -97,9 +95,7 @@ def test_map_of_a_convolution_equals_the_convolution(module, directed):
 @pytest.mark.parametrize("module", WEIGHTED, ids=str)
 def test_map_of_a_weighted_convolution_equals_the_convolution(module, directed):
     module = module.double()
-
     linear = read(module, directed, directed.edge_weight)
-
     expected = module(directed.x, directed.edge_index, directed.edge_weight)
     assert torch.allclose(linear(directed.x), expected)
 
@@ -113,11 +109,9 @@ def test_what_is_not_known_to_be_linear_is_called(module, directed):
 @pytest.mark.parametrize("readout", ["node", "graph"])
 def test_the_linear_engine_equals_the_reference(module, readout, batch):
     model, other = (build(e, backbone=module, readout=readout) for e in ("linear", "reference"))
-
     outputs = [m(batch.x, batch.edge_index, batch=batch.batch) for m in (model, other)]
     for out in outputs:
         out.square().sum().backward()
-
     assert torch.allclose(*outputs)
     for a, b in zip(model.parameters(), other.parameters(), strict=True):
         assert torch.allclose(a.grad, b.grad)
@@ -126,7 +120,6 @@ def test_the_linear_engine_equals_the_reference(module, readout, batch):
 def test_scale_multiplies_the_whole_map(path):
     linear = read(GraphConv(CHANNELS, CHANNELS).double(), path)
     gain = torch.tensor(0.3, dtype=torch.float64)
-
     assert torch.allclose(linear.scale(gain)(path.x), 0.3 * linear(path.x))
     assert linear.scale(None) is linear
 
@@ -134,7 +127,6 @@ def test_scale_multiplies_the_whole_map(path):
 def test_blocks_share_one_adjacency(path):
     graph = GraphInput(path.num_nodes, path.edge_index)
     maps = [find_linear_map(GCNConv(CHANNELS, CHANNELS), graph) for _ in range(2)]
-
     assert maps[0].adjacency is maps[1].adjacency
 
 
@@ -144,7 +136,6 @@ def test_settings_that_differ_do_not_share(path):
         find_linear_map(GCNConv(CHANNELS, CHANNELS, improved=improved), graph)
         for improved in (False, True)
     )
-
     assert plain.adjacency is not improved.adjacency
 
 
@@ -157,7 +148,6 @@ def test_weighted_and_plain_graphs_do_not_share(path):
             SAGEConv(CHANNELS, CHANNELS, aggr="mean"),
         )
     )
-
     assert not torch.allclose(convolution.adjacency.value, plain.adjacency.value)
 
 
@@ -173,9 +163,7 @@ class TestUsersModule:
     def test_equals_the_reference_without_being_called(self, path):
         backbone = TwiceTheNeighbours(CHANNELS)
         model, other = (build(engine, backbone=backbone) for engine in ("linear", "reference"))
-
         got, expected = (m(path.x, path.edge_index) for m in (model, other))
-
         assert torch.allclose(got, expected)
         assert [block.backbone.num_calls for block in model.blocks] == [0, 0]
         assert [block.backbone.num_calls for block in other.blocks] == [4, 4]
@@ -199,10 +187,8 @@ def test_a_module_with_a_hook_is_called(hook, path):
     expected = model(path.x, path.edge_index)
     log = []
     HOOKS[hook](model.blocks[0].backbone, lambda *_: log.append(1))
-
     out = model(path.x, path.edge_index)
     out.sum().backward()
-
     assert len(log) == 3
     assert torch.allclose(out, expected)
 
@@ -211,17 +197,14 @@ def test_what_a_hook_returns_is_used(path):
     model = build(num_blocks=1, seq_len=1)
     block = model.blocks[0]
     block.backbone.register_propagate_forward_hook(lambda module, args, out: 2 * out)
-
     f = model.embedding(path.x)[0][0]
     expected = (block.retention * f + block.gain * block.backbone(f, path.edge_index)).relu()
-
     assert torch.allclose(model(path.x, path.edge_index), model.head(expected))
 
 
 def test_a_module_that_is_explained_is_called(path):
     module = GCNConv(CHANNELS, CHANNELS).double()
     module.explain = True
-
     assert read(module, path) is None
 
 
@@ -282,7 +265,6 @@ def test_a_module_that_was_changed_is_what_counts(change, num_recurrences, path)
             out = model(path.x, path.edge_index)
         outputs.append(out)
         gradients.append(torch.autograd.grad(out.square().sum(), changed))
-
     assert torch.allclose(*outputs)
     assert not torch.allclose(outputs[0], plain)
     for a, b in zip(*gradients, strict=True):
@@ -338,9 +320,7 @@ class TestAdjacency:
     )
     def test_equals_the_normalisation_of_pyg(self, edge_index, weighted, loop_weight, options):
         weight = edge_weights(edge_index, weighted)
-
         got = dense(gcn_adjacency(edge_index, weight, NODES, torch.float64, loop_weight))
-
         (source, target), value = gcn_norm(
             edge_index, weight, num_nodes=NODES, dtype=torch.float64, **options
         )
@@ -350,7 +330,6 @@ class TestAdjacency:
 
     def test_gradient_in_the_weights(self):
         weight = edge_weights(LOOPS, True).requires_grad_()
-
         assert torch.autograd.gradcheck(
             lambda w: dense(gcn_adjacency(LOOPS, w, NODES, torch.float64)), weight
         )
@@ -358,10 +337,8 @@ class TestAdjacency:
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
     def test_gradient_is_finite_for_nodes_without_incoming_edges(self, dtype):
         weight = edge_weights(PLAIN, True).to(dtype).requires_grad_()
-
         adjacency = gcn_adjacency(PLAIN, weight, NODES, dtype, loop_weight=None)
         adjacency.propagate(torch.ones(NODES, 1, dtype=dtype)).sum().backward()
-
         assert torch.isfinite(weight.grad).all()
         assert torch.isfinite(adjacency.value).all()
 
@@ -374,13 +351,10 @@ class TestAdjacency:
         weight = edge_weights(edge_index, weighted)
         x = torch.randn(NODES, 3, dtype=torch.float64)
         messages = x[edge_index[0]] if weight is None else x[edge_index[0]] * weight[:, None]
-
         got = build(edge_index, weight, NODES, torch.float64).propagate(x)
-
         assert torch.allclose(got, scatter(messages, edge_index[1], 0, NODES, reduce))
 
     @pytest.mark.parametrize("build", [gcn_adjacency, mean_adjacency, sum_adjacency])
     def test_values_have_the_type_asked_for(self, build):
         weight = edge_weights(PLAIN, True)
-
         assert build(PLAIN, weight, NODES, torch.float32).value.dtype == torch.float32

@@ -30,9 +30,7 @@ class TestRootedGCN:
     def test_equals_the_dense_formula(self, directed, bias, weighted):
         module = RootedGCNConv(CHANNELS, bias=bias).double()
         weight = torch.rand(directed.num_edges, dtype=torch.float64) if weighted else None
-
         out = module(directed.x, directed.edge_index, weight)
-
         assert torch.allclose(out, dense_formula(module, directed, weight))
 
 
@@ -55,9 +53,7 @@ class TestNeighborSum:
     def test_equals_its_equation(self, directed, edges, has_edges, norm):
         module = NeighborSumConv(CHANNELS, has_edges, norm=norm).double()
         given = edges if has_edges else None
-
         out = module(directed.x, directed.edge_index, given)
-
         expected = self.written_out(module, directed, given)
         if norm:
             expected = F.batch_norm(expected, None, None, training=True)
@@ -65,7 +61,6 @@ class TestNeighborSum:
 
     def test_gradcheck(self, directed, edges):
         module = NeighborSumConv(CHANNELS, True).double()
-
         assert torch.autograd.gradcheck(
             lambda x, e: module(x, directed.edge_index, e),
             (directed.x.requires_grad_(), edges.requires_grad_()),
@@ -74,9 +69,7 @@ class TestNeighborSum:
     def test_every_recurrence_keeps_its_own_running_statistics(self, directed):
         block = GRAMABlock(CHANNELS, "neighbor-sum", seq_len=2, num_recurrences=3).double()
         states = torch.stack([directed.x, 2 * directed.x])
-
         block(states, 0 * states, directed.edge_index)
-
         mean = block.backbone.norm.running_mean
         assert mean.size() == (3, CHANNELS)
         assert not torch.allclose(mean[0], mean[1])
@@ -99,9 +92,7 @@ class TestGIN:
     def test_is_the_layer_of_pyg(self, directed, has_edges, aggregation):
         module = build_gin_conv(CHANNELS, has_edges, aggregation).double()
         edges = {"edge_attr": torch.randn(directed.num_edges, CHANNELS).double()}
-
         out = module(directed.x, directed.edge_index, **(edges if has_edges else {}))
-
         assert type(module) is (GINEConv if has_edges else GINConv)
         source, target = directed.edge_index
         messages = directed.x[source]
@@ -116,18 +107,14 @@ class TestNormed:
         module = NormedConv(GINConv(torch.nn.Linear(CHANNELS, CHANNELS)), CHANNELS, 2).double()
         x, edge_index = directed.x, directed.edge_index
         plain = module.conv(x, edge_index)
-
         out = module(x, edge_index, step=1)
-
         assert torch.allclose(out, F.batch_norm(plain, None, None, training=True))
         assert not module.norm.running_mean[0].any()
         assert torch.allclose(module.norm.running_mean[1], 0.1 * plain.mean(0))
 
     def test_keywords_go_to_the_convolution(self, directed):
         module = NormedConv(RootedGCNConv(CHANNELS), CHANNELS).double().eval()
-
         out = module(directed.x, directed.edge_index, edge_weight=directed.edge_weight)
-
         plain = module.conv(directed.x, directed.edge_index, directed.edge_weight)
         assert torch.allclose(out, plain, rtol=1e-4)
 
@@ -138,7 +125,6 @@ class TestNormed:
 class TestAggregation:
     def test_sum(self):
         out = build_aggregation("sum", 2)(MESSAGES, TARGET, dim_size=3)
-
         assert out.tolist() == [[0.0, 0.0], [4.0, 3.0], [-4.0, 0.5]]
 
     def test_multi_maps_four_summaries(self):
@@ -146,9 +132,7 @@ class TestAggregation:
         nothing = torch.zeros(8, dtype=torch.float64)
         pair = torch.tensor([4.0, 3.0, 2.0, 1.5, 3.0, 5.0, 1.0, -2.0], dtype=torch.float64)
         single = MESSAGES[2].repeat(4)
-
         out = aggregation(MESSAGES, TARGET, dim_size=3)
-
         expected = aggregation.lin(torch.stack([nothing, pair, single]))
         torch.testing.assert_close(out, expected)
 

@@ -21,7 +21,6 @@ class TestBuild:
     )
     def test_words(self, word, kind):
         norm = build_norm(word, 4)
-
         assert type(norm) is kind
         assert norm(torch.randn(3, 4)).size() == (3, 4)
 
@@ -53,21 +52,17 @@ class TestNormalize:
         norm(torch.randn(8, 4) + 3)
         before = norm.running_mean.clone()
         x = torch.randn(num_nodes, 4)
-
         out = normalize(norm, x)
-
         assert torch.equal(norm.running_mean, before)
         assert torch.equal(out, normalize(norm.eval(), x))
 
     def test_batch_norm_without_running_statistics_says_what_torch_says(self):
         norm = BatchNorm1d(4, track_running_stats=False)
-
         with pytest.raises(ValueError, match="more than 1 value per channel"):
             normalize(norm, torch.randn(1, 4))
 
     def test_a_norm_of_another_kind_is_called_on_rows(self):
         norm, x = GroupNorm(2, 4), torch.randn(3, 4)
-
         assert torch.equal(normalize(norm, x), norm(x))
 
 
@@ -78,7 +73,6 @@ class TestSequence:
         states = torch.stack([torch.randn(9, CHANNELS), 5 * torch.randn(9, CHANNELS) + 2])
         for _ in range(100):
             trained = module(states)
-
         assert torch.allclose(trained.mean(1), torch.zeros(2, CHANNELS), atol=1e-5)
         assert torch.allclose(trained.var(1, correction=0), torch.ones(2, CHANNELS), atol=1e-3)
         # the running variance is the unbiased one
@@ -87,7 +81,6 @@ class TestSequence:
     def test_layer_norm_sees_each_row_alone(self):
         module = SequenceNorm("layer_norm", CHANNELS, 2)
         states = torch.randn(2, 5, CHANNELS)
-
         assert len(module.norms) == 1
         assert torch.allclose(module(states)[1, 2], module.norms[0](states[1, 2]), atol=1e-6)
 
@@ -95,9 +88,7 @@ class TestSequence:
     def test_graphs_and_positions_do_not_mix(self, norm):
         module = SequenceNorm(norm, CHANNELS, 2)
         states = torch.randn(2, 9, CHANNELS)
-
         together = module(states, BATCH, 3)
-
         for graph in range(3):
             part = states[:, graph == BATCH]
             assert torch.allclose(together[:, graph == BATCH], module(part), atol=1e-6)
@@ -108,9 +99,7 @@ class TestSequence:
         for parameter in module.parameters():
             torch.nn.init.normal_(parameter)
         module(torch.randn(2, 5, CHANNELS))
-
         module.reset_parameters()
-
         assert all(torch.equal(value, fresh[name]) for name, value in module.state_dict().items())
 
     def test_repr(self):
@@ -130,13 +119,11 @@ class TestStepwise:
     def test_one_step_equals_batch_norm(self):
         ours, theirs = pair()
         x = 3 * torch.randn(6, CHANNELS) + 1
-
         for _ in range(3):
             assert torch.allclose(ours(x), theirs(x))
         for module in (ours, theirs):
             module(x).pow(3).sum().backward()
             module.eval()
-
         assert torch.allclose(ours(x), theirs(x))
         assert torch.allclose(ours.weight.grad, theirs.weight.grad)
         assert torch.allclose(ours.bias.grad, theirs.bias.grad)
@@ -144,9 +131,7 @@ class TestStepwise:
     def test_every_step_has_its_own_statistics(self):
         ours = StepwiseBatchNorm(CHANNELS, 2)
         first, second = torch.randn(6, CHANNELS), 5 * torch.randn(6, CHANNELS) + 2
-
         ours(first, 0), ours(second, 1)
-
         assert torch.allclose(ours.running_mean[0], 0.1 * first.mean(0))
         assert torch.allclose(ours.running_mean[1], 0.1 * second.mean(0))
         assert torch.allclose(ours.running_var[1], 0.9 + 0.1 * second.var(0))
@@ -155,14 +140,12 @@ class TestStepwise:
         ours = StepwiseBatchNorm(CHANNELS, 2).eval()
         ours.running_mean[1] += 2
         x = torch.randn(6, CHANNELS)
-
         assert torch.allclose(ours(x, 1), ours(x - 2, 0))
 
     def test_steps_beyond_the_last_use_the_last(self):
         ours = StepwiseBatchNorm(CHANNELS, 2).eval()
         ours.running_mean[1] += 2
         x = torch.randn(6, CHANNELS)
-
         assert torch.equal(ours(x, 7), ours(x, 1))
 
     @pytest.mark.parametrize("num_rows", [0, 1])
@@ -170,18 +153,14 @@ class TestStepwise:
         ours, _ = pair()
         x = torch.randn(num_rows, CHANNELS)
         before = ours.running_mean.clone()
-
         out = ours(x)
-
         assert torch.equal(ours.running_mean, before)
         assert torch.equal(out, ours.eval()(x))
 
     def test_reset(self):
         ours, _ = pair()
         ours(torch.randn(6, CHANNELS))
-
         ours.reset_parameters()
-
         fresh = StepwiseBatchNorm(CHANNELS).state_dict()
         for name, value in ours.state_dict().items():
             assert torch.equal(value, fresh[name])
@@ -199,6 +178,5 @@ def test_coefficients_of_each_step_leave_the_same_statistics(batch):
         model = GRAMA(5, 8, 2, coefficients=coefficients, norm="batch_norm").double()
         model(batch.x, batch.edge_index, batch=batch.batch)
         models.append(model)
-
     for (name, ours), theirs in zip(models[1].named_buffers(), models[0].buffers(), strict=True):
         torch.testing.assert_close(ours, theirs, msg=name)

@@ -55,7 +55,6 @@ class TestSettings:
 
     def test_reach_the_model(self):
         model = GRAMA(3, 8, 2, readout=Readout("graph", "sum-max-mean", 3))
-
         assert [layer.in_features for layer in model.head.layers] == [24, 24, 24]
         assert model.readout.level == "graph"
 
@@ -78,19 +77,16 @@ class TestMLP:
         module = ReadoutMLP(4, 2, 3, F.relu, 0.0)
         x = torch.randn(5, 4)
         first, second, last = module.layers
-
         assert torch.equal(module(x), last(second(first(x).relu()).relu()))
 
     def test_one_layer_is_linear(self):
         module = ReadoutMLP(4, 2, 1, F.relu, 0.5)
         x = torch.randn(5, 4)
-
         assert torch.equal(module(x), module.layers[0](x))
 
     def test_dropout_only_while_training(self):
         module = ReadoutMLP(16, 2, 2, F.relu, 0.5)
         x = torch.randn(5, 16)
-
         assert not torch.equal(module(x), module(x))
         module.eval()
         assert torch.equal(module(x), module(x))

@@ -24,9 +24,7 @@ def x(seed):
 
 def test_every_position_has_its_own_map(x):
     module = embedding()
-
     states, _ = module(x)
-
     assert states.size() == (LENGTH, NODES, CHANNELS)
     for k in range(LENGTH):
         assert torch.allclose(states[k], (x @ module.weight[k] + module.bias[k]).clamp(min=0))
@@ -34,7 +32,6 @@ def test_every_position_has_its_own_map(x):
 
 def test_residuals_are_forward_differences_and_the_last_is_zero(x):
     states, residuals = embedding()(x)
-
     for k in range(LENGTH - 1):
         assert torch.equal(residuals[k], states[k + 1] - states[k])
     assert torch.equal(residuals[-1], torch.zeros(NODES, CHANNELS, dtype=torch.float64))
@@ -42,9 +39,7 @@ def test_residuals_are_forward_differences_and_the_last_is_zero(x):
 
 def test_further_layers_by_hand(x):
     module = embedding(num_layers=3, act="tanh")
-
     states, _ = module(x)
-
     for k in range(LENGTH):
         hidden = (x @ module.weight[k] + module.bias[k]).tanh()
         for layer in range(2):
@@ -56,16 +51,13 @@ def test_further_layers_by_hand(x):
 def test_a_sequence_gives_every_position_its_snapshot(x):
     module = embedding()
     sequence = torch.randn(NODES, LENGTH, IN, dtype=torch.float64)
-
     states, _ = module(sequence)
-
     for k in range(LENGTH):
         assert torch.allclose(states[k], module(sequence[:, k])[0][k])
 
 
 def test_positions_differ_at_initialisation(x):
     states, residuals = SequenceEmbedding(IN, CHANNELS, LENGTH)(x.float())
-
     assert (residuals[:-1].abs().sum(dim=(1, 2)) > 0).all()
     assert (states[1:] != states[:-1]).any()
 
@@ -73,9 +65,7 @@ def test_positions_differ_at_initialisation(x):
 @pytest.mark.parametrize("num_layers", [1, 2, 4])
 def test_initialisation_keeps_the_scale(num_layers):
     x = torch.randn(200, 64)
-
     states, _ = SequenceEmbedding(64, 64, 2, num_layers=num_layers)(x)
-
     assert 0.5 < states.square().mean().sqrt() < 2
 
 
@@ -83,9 +73,7 @@ def test_dropout_only_while_training(x):
     module = embedding(dropout=0.5, act=None)
     dropped = module(x)[0]
     module.eval()
-
     kept = module(x)[0]
-
     assert (dropped == 0).any()
     assert torch.equal(kept, module(x)[0])
     assert torch.allclose(dropped[dropped != 0], 2 * kept[dropped != 0])
@@ -93,9 +81,7 @@ def test_dropout_only_while_training(x):
 
 def test_state_dict_of_a_lazy_one_loads_into_a_lazy_one(x):
     module, other = embedding(in_channels=-1), embedding(in_channels=-1)
-
     other.load_state_dict(module.state_dict())
-
     assert other.in_channels == -1
     assert isinstance(other.weight, UninitializedParameter)
 
@@ -103,16 +89,13 @@ def test_state_dict_of_a_lazy_one_loads_into_a_lazy_one(x):
 def test_reset_draws_anew():
     module = embedding(num_layers=2)
     before = {name: p.clone() for name, p in module.named_parameters()}
-
     module.reset_parameters()
-
     for name, parameter in module.named_parameters():
         assert not torch.equal(parameter, before[name])
 
 
 def test_gradcheck(x):
     module = embedding(act="tanh", num_layers=2)
-
     assert torch.autograd.gradcheck(module, x.requires_grad_())
 
 
@@ -145,7 +128,6 @@ class TestBatchedLinear:
 
     def test_equals_the_plain_product_in_value(self):
         x, weight, bias = make_problem()
-
         torch.testing.assert_close(batched_linear(x, weight, bias), torch.baddbmm(bias, x, weight))
 
     def test_gradients(self):
@@ -154,6 +136,5 @@ class TestBatchedLinear:
 
     def test_autocast_is_left_to_torch(self):
         x, weight, bias = (t.detach().float() for t in make_problem())
-
         with torch.autocast("cpu", dtype=torch.bfloat16):
             assert batched_linear(x, weight, bias).dtype == torch.bfloat16

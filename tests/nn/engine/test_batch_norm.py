@@ -74,7 +74,6 @@ class TestRealRows:
         if count is not None:
             x[count:] = HUGE
         expected, running = judged(x, weight, bias, mean, var, real, onto)
-
         ours = run(
             lambda x, w, b, onto=None: batch_norm(
                 x, mean, var, w, b, 0.3, 1e-3, None if count is None else torch.tensor(count), onto
@@ -84,7 +83,6 @@ class TestRealRows:
             bias,
             onto,
         )
-
         assert ours[0].dtype == way
         assert_close(ours[0][:real], expected[0])
         assert_close(ours[1][:real], expected[1])
@@ -102,14 +100,12 @@ class TestRealRows:
         x, weight, bias, mean, var = make(500, 3, way, offset=1000)
         x[0] += 1000
         expected, running = judged(x, weight, bias, mean, var, 500)
-
         ours = run(
             lambda x, w, b: batch_norm(x, mean, var, w, b, 0.3, 1e-3, torch.tensor(500)),
             x,
             weight,
             bias,
         )
-
         for a, b in zip(ours, expected, strict=True):
             scale = float(b.abs().max())
             torch.testing.assert_close(a.double(), b, rtol=1e-3, atol=1e-4 * scale)
@@ -118,9 +114,7 @@ class TestRealRows:
     def test_one_row_moves_the_mean_alone(self, way):
         x, weight, bias, mean, var = make(4, 3, way)
         before = mean.clone(), var.clone()
-
         out = batch_norm(x, mean, var, weight, bias, 0.5, 1e-5, torch.tensor(1))
-
         torch.testing.assert_close(out[0], bias)
         torch.testing.assert_close(mean, (before[0] + x[0]) / 2)
         torch.testing.assert_close(var, before[1] / 2)
@@ -130,19 +124,15 @@ class TestRealRows:
         x, weight, bias, _, _ = make(9, 3, way)
         if not affine:
             weight = bias = None
-
         out = batch_norm(x, None, None, weight, bias, 0.1, 1e-5, torch.tensor(6))
-
         expected = F.batch_norm(x[:6], None, None, weight, bias, True)
         torch.testing.assert_close(out[:6], expected)
 
     def test_of_one_shared_row_to_add_to(self, way):
         x, weight, bias, mean, var = make(9, 3, way)
         row = torch.randn(3).to(way).requires_grad_()
-
         out = batch_norm(x, mean, var, weight, bias, 0.1, 1e-5, onto=row.expand(9, -1))
         out.sum().backward()
-
         plain = F.batch_norm(x, None, None, weight, bias, True).relu()
         torch.testing.assert_close(out, row + plain)
         assert row.grad.tolist() == [9, 9, 9]
@@ -150,9 +140,7 @@ class TestRealRows:
     def test_not_contiguous(self, way):
         x, weight, bias, mean, var = make(3, 9, way)
         weight, bias, mean, var = (t[:3] for t in (weight, bias, mean, var))
-
         out = batch_norm(x.t(), mean, var, weight, bias, 0.1, 1e-5, torch.tensor(5))
-
         torch.testing.assert_close(out[:5], F.batch_norm(x.t()[:5], None, None, weight, bias, True))
 
     @pytest.mark.parametrize("count", [None, 6])
@@ -170,7 +158,6 @@ class TestRealRows:
 
         ours = second((x, weight, bias), number)
         judge = second((x.double(), weight.double(), bias.double()), number)
-
         for a, b in zip(ours, judge, strict=True):
             scale = float(b.abs().max())
             torch.testing.assert_close(a.double(), b, rtol=1e-3, atol=1e-4 * scale)
@@ -181,11 +168,9 @@ def test_half_precision_has_float32_statistics():
     x, weight, bias, mean, var = make(300, 3, torch.float32, offset=20)
     halved = x.bfloat16().requires_grad_()
     onto = torch.randn(300, 3)
-
     out = batch_norm(halved, mean, var, weight, bias, 1.0, 1e-5)
     added = batch_norm(halved, None, None, weight, bias, 1.0, 1e-5, onto=onto)
     out.float().pow(2).sum().backward()
-
     expected = F.batch_norm(halved.float(), None, None, weight, bias, True)
     assert out.dtype == halved.grad.dtype == torch.bfloat16
     assert added.dtype == torch.float32
@@ -215,10 +200,8 @@ class TestStepwise:
         alone = StepwiseBatchNorm(3, 2).to(way)
         x = torch.randn(9, 3).to(way)
         padding = Padding(9, 5, 2, torch.tensor([6, 4, 1]), 9)
-
         with padded(padding):
             nodes, edges = norm(x, 1), norm(x[:5], 0, x[4:])
-
         torch.testing.assert_close(nodes[:6], alone(x[:6], 1))
         torch.testing.assert_close(edges[:4], alone(x[:4], 0, x[4:8]))
         assert torch.equal(nodes[6:], torch.zeros(3, 3).to(way))
@@ -228,6 +211,5 @@ class TestStepwise:
 
     def test_rows_of_unknown_kind_are_an_error(self):
         padding = Padding(9, 5, 2, torch.tensor([6, 4, 1]), 9)
-
         with padded(padding), pytest.raises(PaddingError, match="nodes, edges or graphs"):
             StepwiseBatchNorm(3)(torch.randn(7, 3))

@@ -102,7 +102,6 @@ def test_selection(channels, width, p, q, scores, folds, monkeypatch) -> None:
     states = draw(3, 5, channels).requires_grad_()
     residuals = None if folds else draw(3, 5, channels, seed=5).requires_grad_()
     leaves = [states, *([] if residuals is None else [residuals]), *module.parameters()]
-
     assert_near(*both_ways(lambda: module(states, residuals), leaves, monkeypatch))
 
 
@@ -120,9 +119,7 @@ def test_a_graph_without_nodes(monkeypatch) -> None:
     states = draw(2, 3, 6)
     states[1] = 0
     states.requires_grad_()
-
     ours, theirs = both_ways(lambda: module(states), [states], monkeypatch)
-
     assert_near(ours, theirs)
     assert all(torch.isfinite(part).all() for part in ours)
 
@@ -131,7 +128,6 @@ def test_a_graph_without_nodes(monkeypatch) -> None:
 @pytest.mark.parametrize("constraint", ["l1", "softmax", "none"])
 def test_other_constraints_go_through_torch(constraint) -> None:
     module = SelectiveCoefficients(6, 3, 2, constraint=constraint)
-
     assert SelectiveCoefficients(6, 3, 2)._runs_on_device(draw(2, 3, 6), None)
     assert not module._runs_on_device(draw(2, 3, 6), None)
 

@@ -105,9 +105,7 @@ class TestKernels:
 
     def test_results_are_the_same_from_run_to_run(self):
         given = draw(7, 12), draw(12, 3)
-
         first, second = (results(lambda n, p: gated_sum(n, p, EDGES), *given) for _ in range(2))
-
         assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
     def test_without_gradients_nothing_is_copied(self, monkeypatch):
@@ -118,11 +116,9 @@ class TestKernels:
             fast, "gated_sum", lambda *given: copies.append(given[3]) or plain(*given)
         )
         given = draw(7, 12), draw(12, 3)
-
         trained = gated_sum(*given, EDGES)
         with torch.no_grad():
             evaluated = gated_sum(*given, EDGES)
-
         assert copies[0].size() == (7, 3)
         assert copies[1] is None
         assert all(torch.equal(a, b) for a, b in zip(trained, evaluated, strict=True))
@@ -136,7 +132,6 @@ class TestKernels:
             return gated_sum(nodes, projected, EDGES)
 
         ours, judge = results(run, *halved), results(run, *in_double(*halved))
-
         assert all(t.dtype == dtype for t in ours)
         for a, b in zip(ours, judge, strict=True):
             torch.testing.assert_close(
@@ -162,22 +157,18 @@ class TestKernels:
 
     def test_frozen_edges(self):
         sent, projected = draw(7, 3), draw(12, 3).detach()
-
         out = neighbor_sum(sent, projected, EDGES)
         (gradient,) = torch.autograd.grad(out.pow(3).sum(), sent, create_graph=True)
         (expected,) = torch.autograd.grad(
             neighbor_sum(sent.double(), projected.double(), EDGES).pow(3).sum(), sent
         )
-
         torch.testing.assert_close(gradient, expected)
 
     def test_what_is_not_contiguous_is_left_to_torch(self):
         nodes, projected = draw(12, 7).t(), draw(12, 3)
-
         assert edge_kernels(nodes, projected) is None
         out, _ = gated_sum(nodes, projected, EDGES)
         expected, _ = gated_sum(nodes.contiguous(), projected, EDGES)
-
         torch.testing.assert_close(out, expected)
 
     @pytest.mark.no_cover
@@ -188,14 +179,12 @@ class TestKernels:
             return gated_sum(nodes, projected, EDGES)[0]
 
         jacobian = torch.func.jacrev(run)(nodes)
-
         torch.testing.assert_close(jacobian, torch.autograd.functional.jacobian(run, nodes))
 
 
 class TestOrder:
     def test_holds_the_numbers_of_the_edges(self):
         order = order_edges(EDGES, 7)
-
         for matrix, end in ((order.csr, 1), (order.transposed, 0)):
             ends = EDGES[:, matrix.value]
             assert torch.equal(ends[end], ends[end].sort().values)
@@ -219,9 +208,7 @@ class TestOrder:
         )
         running = Running(recompute=recompute)
         model = GRAMA(5, 4, 2, seq_len=1, num_blocks=2, backbone=backbone, running=running)
-
         model(torch.randn(3, 5), torch.tensor([[0, 1], [1, 2]])).sum().backward()
-
         assert len(made) == 1
 
 
@@ -242,7 +229,6 @@ def test_a_training_model_equals_torch(backbone, edge_dim, monkeypatch):
         assert (kernels.triton_for(torch.relu, x) is None) or switch == "1"
         outputs.append(model(x, EDGES, edge_attr=edge_attr))
         outputs[-1].pow(3).sum().backward()
-
     torch.testing.assert_close(*outputs, rtol=1e-4, atol=1e-4)
     scale = max(float(p.grad.abs().max()) for p in models[1].parameters())
     for (name, ours), theirs in zip(

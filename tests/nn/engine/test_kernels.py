@@ -54,10 +54,8 @@ def expected_sums(weights: Tensor, x: Tensor, batch: Tensor | None) -> Tensor:
 def test_weighted_sums_of_two_sequences(batch, act) -> None:
     groups, weights, x = problem(batch)
     _, other_weights, other = problem(batch)
-
     with torch.no_grad():
         out = kernels.combine(weights, x, other_weights, other, groups, act)
-
     expected = expected_sums(weights, act(x), batch)
     expected = expected + expected_sums(other_weights, act(other), batch)
     torch.testing.assert_close(out, expected.detach())
@@ -68,9 +66,7 @@ def test_weighted_sums_of_two_sequences(batch, act) -> None:
 def test_weighted_sums_of_a_batch_of_any_size(size, weights_dtype) -> None:
     rows, length, channels = size
     weights, x = draw(4, rows, length).to(weights_dtype), draw(length, N, channels).float()
-
     out = kernels.combine(weights, x, None, None, Groups(BATCH, 4), identity)
-
     assert out.dtype == torch.float32
     torch.testing.assert_close(out, expected_sums(weights.double(), x.double(), BATCH).float())
 
@@ -85,9 +81,7 @@ def test_gradients_of_sums_means_and_the_newest(batch, act) -> None:
     means = kernels.pool(x, groups, act)
     loss = (sums * gradient).sum() + (means * share).sum() + (act(x)[-1] * newest).sum()
     (expected,) = torch.autograd.grad(loss, x)
-
     out = kernels.sequence_gradient(weights, gradient, share, newest, groups, x.detach(), act)
-
     torch.testing.assert_close(out, expected)
 
 
@@ -99,10 +93,8 @@ def test_inner_products(batch, act) -> None:
     weights.requires_grad_()
     gradient = draw(R, N, C)
     (expected,) = torch.autograd.grad(expected_sums(weights, act(x), batch), weights, gradient)
-
     with torch.no_grad():
         out = kernels.gram(gradient, x, groups, act)
-
     torch.testing.assert_close(out, expected)
 
 
@@ -113,9 +105,7 @@ def test_inner_products(batch, act) -> None:
 def test_means(batch, act, dtype) -> None:
     groups, _, x = problem(batch)
     x = x.detach().to(dtype)
-
     out = kernels.pool(x, groups, act)
-
     for graph in range(groups.num_graphs):
         nodes = slice(None) if batch is None else batch == graph
         rows = act(x)[:, nodes]
@@ -132,9 +122,7 @@ def test_sums_are_added_in_place(batch, base, dtype) -> None:
     given = {"none": None, "another": draw(N, C).to(dtype), "the output": out}[base]
     expected = expected_sums(weights[:, :1], x.detach(), batch)[0]
     expected = expected if given is None else given + expected
-
     kernels.add_combination(out, given, weights[:, 0], x.detach().to(dtype), groups)
-
     torch.testing.assert_close(out, expected.to(dtype))
 
 
@@ -149,17 +137,13 @@ def test_steps_of_horner_add_the_offset_of_each_graph(batch, dtype) -> None:
     csr = Adjacency(nodes, nodes.flip(0), torch.ones(N, dtype=dtype), N).csr
     own = offset[torch.zeros(N, dtype=torch.long) if batch is None else batch, 0]
     expected = terms[0] + terms[1].flip(0) @ weight + own
-
     kernels.horner_steps(terms, csr, weight, None, offset, groups)
-
     torch.testing.assert_close(terms[0], expected)
 
 
 def test_half_precision_is_summed_in_single() -> None:
     x = torch.ones(1, 5000, 1, dtype=torch.bfloat16)
-
     out = kernels.pool(x, Groups(), mean=False)
-
     assert out.dtype == torch.float32
     assert out.item() == 5000
 
@@ -173,7 +157,6 @@ def test_sparse_product_equals_the_dense_one(dtype, num_edges) -> None:
     dense.index_put_((target, source), value.double(), accumulate=True)
     x = torch.randn(5, 9, dtype=dtype).t()
     adjacency = Adjacency(target, source, value, 9)
-
     for matrix, expected in ((adjacency.csr, dense), (adjacency.transposed, dense.t())):
         out = kernels.sparse_product(matrix, x)
         assert out.dtype == dtype

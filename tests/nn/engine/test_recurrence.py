@@ -16,9 +16,7 @@ def test_the_first_coefficient_multiplies_the_newest_state():
     # state k is a one in channel k
     states = torch.eye(3).unsqueeze(1)
     phi, theta = torch.tensor([1.0, 10.0, 100.0]), torch.zeros(1)
-
     new, _ = arma_recurrence_reference(states, 0 * states, phi, theta, torch.zeros_like, 2)
-
     # f3 = f2 + 10 f1 + 100 f0, then f4 = f3 + 10 f2 + 100 f1
     assert new[0, 0].tolist() == [100.0, 10.0, 1.0]
     assert new[1, 0].tolist() == [100.0, 110.0, 11.0]
@@ -27,9 +25,7 @@ def test_the_first_coefficient_multiplies_the_newest_state():
 def test_the_first_coefficient_multiplies_the_newest_residual():
     residuals = torch.eye(3).unsqueeze(1)
     phi, theta = torch.zeros(1), torch.tensor([1.0, 10.0, 100.0])
-
     new, _ = arma_recurrence_reference(0 * residuals, residuals, phi, theta, torch.zeros_like, 2)
-
     # the new residual d3 is zero: f3 = d2 + 10 d1 + 100 d0, then f4 = d3 + 10 d2 + 100 d1
     assert new[0, 0].tolist() == [100.0, 10.0, 1.0]
     assert new[1, 0].tolist() == [0.0, 100.0, 10.0]
@@ -46,7 +42,6 @@ def test_the_residual_of_a_step_comes_from_the_state_before_it():
     new, residuals = arma_recurrence_reference(
         ones, ones, torch.tensor([1.0]), torch.tensor([0.5]), backbone, 3
     )
-
     # d2 = 1 + 1, f2 = 1 + 0.5 + 2; d3 = 4.5, f3 = 3.5 + 1 + 4.5; d4 = 10, f4 = 9 + 2.25 + 10
     assert new.flatten().tolist() == [3.5, 9.0, 21.25]
     assert residuals.flatten().tolist() == [2.0, 4.5, 10.0]

@@ -25,7 +25,6 @@ def sequence(seed):
 class TestMean:
     def test_of_each_graph(self, sequence):
         mean = graph_mean(sequence, BATCH, 6)
-
         assert mean.size() == (6, 3, 2)
         assert torch.allclose(mean[0], (sequence[:, 0] + sequence[:, 1] + sequence[:, 2]) / 3)
         assert torch.allclose(mean[2], (sequence[:, 3] + sequence[:, 4]) / 2)
@@ -33,12 +32,10 @@ class TestMean:
 
     def test_a_graph_without_nodes_gives_zero(self, sequence):
         mean = graph_mean(sequence, BATCH, 6)
-
         assert torch.equal(mean[[1, 3, 5]], torch.zeros(3, 3, 2, dtype=torch.float64))
 
     def test_without_batch_all_nodes_are_one_graph(self, sequence):
         one = torch.zeros(6, dtype=torch.long)
-
         assert torch.allclose(graph_mean(sequence), graph_mean(sequence, one))
 
     def test_no_nodes_at_all_give_zero(self):
@@ -46,23 +43,19 @@ class TestMean:
 
     def test_non_contiguous_input(self, sequence):
         turned = sequence.transpose(1, 2).contiguous().transpose(1, 2)
-
         assert not turned.is_contiguous()
         assert torch.equal(graph_mean(turned, BATCH, 6), graph_mean(sequence, BATCH, 6))
 
     @pytest.mark.parametrize(("batch", "size"), [(None, 1), (BATCH, 6)])
     def test_gradient(self, sequence, batch, size):
         sequence.requires_grad_()
-
         assert torch.autograd.gradcheck(lambda x: graph_mean(x, batch, size), sequence)
 
     @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
     @pytest.mark.parametrize("batch", [None, torch.zeros(1000, dtype=torch.long)])
     def test_half_precision_counts_a_thousand_nodes(self, dtype, batch):
         sequence = torch.tensor([1.0, 3.0], dtype=dtype).repeat_interleave(500).view(1, 1000, 1)
-
         mean = graph_mean(sequence, batch)
-
         assert mean.dtype == dtype
         assert mean.item() == 2
 
@@ -83,7 +76,6 @@ def test_count_graphs(batch, batch_size, expected):
 
 def test_groups_know_where_graphs_start_and_share_nodes_evenly():
     groups = Groups(BATCH, 6)
-
     assert groups.starts.tolist() == [0, 3, 3, 5, 5, 6, 6]
     assert groups.counts.flatten().tolist() == [3, 1, 2, 1, 1, 1]
     cuts = groups.cuts(6, 2, BATCH.device)
@@ -94,7 +86,6 @@ def test_groups_know_where_graphs_start_and_share_nodes_evenly():
 class TestDifferences:
     def test_by_hand(self):
         states = torch.tensor([1.0, 4.0, 2.0]).view(3, 1, 1)
-
         assert forward_differences(states).flatten().tolist() == [3.0, -2.0, 0.0]
         assert forward_differences(states[:1]).tolist() == [[[0.0]]]
 
@@ -105,27 +96,21 @@ class TestDifferences:
 class TestNodeSequence:
     def test_materialize_applies_the_activation_to_both(self):
         states, residuals = torch.randn(2, 3, 4, 5)
-
         got = NodeSequence(states, residuals, F.relu).materialize()
-
         assert torch.equal(got[0], states.clamp(min=0))
         assert torch.equal(got[1], residuals.clamp(min=0))
 
     def test_missing_residuals_are_differences_of_activated_states(self):
         states = torch.tensor([-1.0, 2.0, -3.0]).view(3, 1, 1)
-
         got = NodeSequence(states, None, F.relu).materialize()
-
         assert got[1].flatten().tolist() == [2.0, -2.0, 0.0]
 
     @pytest.mark.parametrize("act", PURE_ACTIVATIONS)
     def test_without_gradients_pure_functions_are_applied_on_the_spot(self, act):
         states, residuals = torch.randn(2, 3, 4, 5)
         expected = NodeSequence(states.clone(), residuals.clone(), act).materialize()
-
         with torch.no_grad():
             got = NodeSequence.activated(states, residuals, act)
-
         assert got.states is states
         assert got.residuals is residuals
         for ours, theirs in zip(got.materialize(), expected, strict=True):
@@ -134,9 +119,7 @@ class TestNodeSequence:
     def test_what_gradients_need_is_left_alone(self):
         states = torch.randn(3, 4, 5)
         before = states.clone()
-
         got = NodeSequence.activated(states, None, F.relu)
-
         assert got.act is F.relu
         assert torch.equal(states, before)
 
@@ -146,11 +129,9 @@ class TestNodeSequence:
         states, residuals = torch.randn(2, 3, 4, 5)
         before = states.clone(), residuals.clone()
         calls = []
-
         with torch.set_grad_enabled(trains):
             got = NodeSequence.activated(states, residuals, lambda x: calls.append(1) or act(x))
             again = got.materialize()
-
         assert len(calls) == 2
         for ours, given, kept in zip(again, before, (states, residuals), strict=True):
             assert torch.equal(ours, act(given.clone()))
@@ -173,7 +154,6 @@ class TestHandwritten:
     def test_a_second_differentiation_names_the_engine_that_allows_it(self):
         x = torch.tensor([3.0], requires_grad=True)
         (gradient,) = torch.autograd.grad(apply(self.Square, x), x, create_graph=True)
-
         assert gradient.item() == 6
         with pytest.raises(RuntimeError, match="engine='reference'"):
             torch.autograd.grad(gradient, x)
@@ -190,5 +170,4 @@ class TestHandwritten:
         torch.func.vmap(look)(torch.ones(2, 2))
         with torch.autograd.forward_ad.dual_level():
             look(torch.ones(2))
-
         assert seen == [True, False, False, False]

@@ -123,7 +123,6 @@ def test_sparse_product_of_many_edges(monkeypatch) -> None:
     target = torch.tensor([0] * 9 + [2] * 4 + [3])
     adjacency = Adjacency(target, torch.randint(5, target.size()), torch.randn(14), 5)
     x = torch.randn(5, 6)
-
     both_ways(lambda: [kernels.sparse_product(adjacency.csr, x)], monkeypatch)
 
 
