@@ -1,6 +1,8 @@
 """Tables as they come: gaps, dates, words, decimal commas, names in capitals."""
 
+import itertools
 import resource
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,7 @@ from torch_grama.datasets import DatasetError, GraphTaskData, load_path
 from torch_grama.datasets.errors import DatasetFaults
 from torch_grama.datasets.own_data import describe
 from torch_grama.datasets.own_data.cells import read_date, read_number
+from torch_grama.datasets.own_data.table_files import read_table
 
 SPLIT = ["train"] * 6 + ["val"] * 3 + ["test"] * 3
 
@@ -301,9 +304,43 @@ def test_a_wide_table_is_read_in_linear_time(tmp_path: Path) -> None:
     assert seconds(20_000) < 3  # quadratic in the header: 10
 
 
+@pytest.mark.parametrize("order", ["id,label,a,b,c", "a,b,c,id,label", "id,a,b,c,label"])
+def test_the_fast_way_reads_what_the_slow_way_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
+    """With pyarrow and without it, wherever the numbers stand and whatever their words are."""
+    generator = np.random.default_rng(0)
+    words = ["1e-7", "+3", "-0", ".5", "1e39", "0.1234567891234567891", "1E5", "nan", " 2 ", "(1)"]
+    odd = ["", "NA", "nan(1)", "1_2", "word", "inf"]
+
+    def read(text: str) -> object:
+        (tmp_path / "t.csv").write_text(text)
+        try:
+            table = read_table(tmp_path / "t.csv", lambda names: {"id", "label"} & {*names})
+        except DatasetError as error:
+            return str(error)
+        return {name: np.asarray(cells).tolist() for name, cells in table.columns.items()}
+
+    for seed in range(60):
+        likely = [*words[: 3 + seed % 8], *odd[: max(0, seed - 30) % 7]]
+        rows = [",".join(generator.choice(likely, 5)) for _ in range(1 + seed % 5)]
+        rows += [rows[0] + ",7", rows[0][:-4]] * (seed % 10 == 9)  # as many cells in all
+        text = "\n".join([order, *rows])
+        fast = read(text)
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, "pyarrow", None)
+            numpy_only = read(text)
+        in_quotes = ['"' + row.replace(",", '","') + '"' for row in rows]
+        quoted = read("\n".join([order, *in_quotes]))
+        assert repr(fast) == repr(numpy_only) == repr(quoted)
+
+
 @pytest.mark.long
 def test_a_table_of_genes(tmp_path: Path) -> None:
-    """60,000 columns and 1,000 rows in 10 seconds, in four times the file and 1 GiB."""
+    """60,000 columns and 1,000 rows in 10 seconds, in four times the file and 1 GiB.
+
+    Where others use the machine too, in twice the time that numpy takes for the numbers alone.
+    """
     generator = np.random.default_rng(0)
     with (tmp_path / "nodes.csv").open("w") as file:
         file.write("id,label," + ",".join(f"g{n}" for n in range(60_000)) + "\n")
@@ -313,6 +350,11 @@ def test_a_table_of_genes(tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("source,target\nn0,n1\n")
     start = time.process_time()
     assert load_path(tmp_path).graphs[0].x.shape == (1000, 60_000)
-    assert time.process_time() - start < 10
+    taken = time.process_time() - start
+    with (tmp_path / "nodes.csv").open() as file:
+        lines = [line.split(",", 2)[-1] for line in itertools.islice(file, 1, 101)]
+    start = time.process_time()
+    np.loadtxt(lines, np.float32, delimiter=",")
+    assert taken < max(10, 2 * 10 * (time.process_time() - start))
     most = 4 * (tmp_path / "nodes.csv").stat().st_size + 2**30
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 < most

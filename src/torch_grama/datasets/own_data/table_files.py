@@ -7,6 +7,7 @@ import csv
 import difflib
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -218,25 +219,18 @@ class CsvTable(Table):
         self, block: list[str | list[str]], positions: list[int]
     ) -> tuple[NDArray[np.float32], set[int]]:
         """The numbers of those columns that have no words, and which columns have words."""
-        lines = [row for row in block if isinstance(row, str)]
-
-        def load(lines: list[str], used: list[int] | None = None) -> NDArray[np.float32]:
-            """The fast way, for tables without gaps and words."""
-            mark = self._delimiter
-            return np.loadtxt(lines, np.float32, None, mark, usecols=used, ndmin=2)
-
-        lead = len(self._header) - len(positions)
+        lead, trail = positions[0], len(self._header) - 1 - positions[-1]
+        lines, mark = [row for row in block if isinstance(row, str)], self._delimiter
         # choosing among 60,000 columns takes its time; one empty cell alone would be skipped
-        is_tail = positions[0] == lead and len(positions) > 1
-        if len(lines) == len(block) and is_tail:
+        is_one_piece = 1 < len(positions) == len(self._header) - lead - trail
+        if len(lines) == len(block) and is_one_piece:
+            cut = [row.split(mark, lead)[-1].rsplit(mark, trail)[0] for row in lines]
             with contextlib.suppress(ValueError):
-                values = load([row.split(self._delimiter, lead)[-1] for row in lines])
-                if values.shape == (len(lines), len(positions)):
-                    return values, set()
+                return _load(cut, mark, len(positions)), set()
         self._check_widths(block)
-        if len(lines) == len(block) and not is_tail:
+        if len(lines) == len(block) and not is_one_piece:
             with contextlib.suppress(ValueError):
-                return load(lines, positions), set()
+                return np.loadtxt(lines, np.float32, None, mark, usecols=positions, ndmin=2), set()
         pick = itemgetter(*positions) if len(positions) > 1 else lambda row: (row[positions[0]],)
         rows = [
             [_NAN.get(cell, cell) for cell in map(str.strip, pick(self._split(row)))]
@@ -250,6 +244,30 @@ class CsvTable(Table):
         numbers = [column for column in columns if column is not None]
         blank = np.empty((0, len(rows)), dtype=np.float32)
         return np.concatenate([blank, *numbers]).T, words
+
+
+def _load(lines: list[str], mark: str, width: int) -> NDArray[np.float32]:
+    """Rows of numbers without gaps, the fast way; anything else is a ``ValueError``."""
+
+    def parse(lines: list[str]) -> NDArray[np.float32]:
+        rows = compute.split_pattern(pyarrow.array(lines, pyarrow.large_string()), mark)
+        if (np.diff(rows.offsets) != width).any():
+            raise ValueError(width)
+        # rounded twice, as numpy does it
+        numbers = np.asarray(compute.cast(rows.flatten(), pyarrow.float64()))
+        with np.errstate(over="ignore"):
+            return numbers.astype(np.float32).reshape(-1, width)
+
+    try:
+        import pyarrow
+        from pyarrow import compute
+    except ImportError:
+        return np.loadtxt(lines, np.float32, None, mark, ndmin=2).reshape(len(lines), width)
+    if any("(" in line for line in lines):  # which reads nan(1) as a number
+        raise ValueError("(")
+    with ThreadPoolExecutor(2) as pool:
+        half = len(lines) // 2
+        return np.concatenate(list(pool.map(parse, (lines[:half], lines[half:]))))
 
 
 def _convert(rows: Sequence[Sequence[str]]) -> NDArray[np.float32] | None:
