@@ -103,6 +103,11 @@ def test_faults_of_frames_name_the_row() -> None:
         from_frames(nodes, edges.assign(to=[102, 7]))
     with pytest.raises(DatasetError, match=r"frame of nodes, row 2: the cell 'inf' .* 'size'"):
         from_frames(nodes.assign(size=[1, 2, float("inf"), *range(9)]), edges)
+    for column in ("job", "ID", "size"):  # as a CSV file with it
+        with pytest.raises(DatasetError, match="frame of nodes, row 1 has a NUL character"):
+            from_frames(nodes.assign(**{column: ["1", "1\0", *["2"] * 10]}), edges)
+    with pytest.raises(DatasetError, match="frame of nodes has a NUL character"):
+        from_frames(nodes.rename(columns={"size": "size\0"}), edges)
     with pytest.raises(TypeError, match=r"no option 'lable' .did you mean 'label'"):
         from_frames(nodes, edges, lable="x")
 

@@ -80,6 +80,8 @@ class Table:
         )
 
     def _check_names(self, names: Sequence[str]) -> None:
+        if "\0" in "".join(names):
+            raise _nul(self.header)
         if not names:
             raise DatasetError(f"{self.place} is empty: write a line with the column names first.")
         seen: set[str] = set()
@@ -158,10 +160,7 @@ class CsvTable(Table):
                 for line in file:
                     self._line += 1
                     if "\0" in line:
-                        raise DatasetError(
-                            f"{self.place}, line {self._line} has a NUL character, which no text "
-                            f"has: save the file again as plain text."
-                        )
+                        raise _nul(f"{self.place}, line {self._line}")
                     yield line
         except UnicodeDecodeError as error:
             raise undecodable(self._path) from error
@@ -298,13 +297,21 @@ class FrameTable(Table):
                     numbers = series.to_numpy(dtype=np.float64, na_value=np.nan)
                     self.columns[name] = numbers.astype(np.float32)
             else:
-                self.columns[name] = _frame_texts(series)
+                self.columns[name] = texts = _frame_texts(series)
+                for word in [word for word in set(texts) if "\0" in word][:1]:
+                    raise _nul(self.where(texts.index(word)))
 
     def where(self, row: int) -> str:
         return f"{self.place}, row {row}"
 
     def texts(self, names: Iterable[str]) -> dict[str, list[str]]:
         return {name: _frame_texts(self._series[name]) for name in names}
+
+
+def _nul(place: str) -> DatasetError:
+    return DatasetError(
+        f"{place} has a NUL character, which no text has: remove it, or save the table again."
+    )
 
 
 def _frame_texts(series: Series) -> list[str]:
