@@ -104,6 +104,17 @@ def test_several_runs_are_compared(server):
     assert ask(server, "/compare")[0] == 404
 
 
+@pytest.mark.parametrize("fault", [ValueError("a fault of ours"), KeyError("a fault of ours")])
+def test_a_fault_of_the_server_is_told_as_one(server, monkeypatch, capsys, fault):
+    def fail(*_):
+        raise fault
+
+    monkeypatch.setattr(server.runs, "page", fail)
+    assert ask(server, "/run/first")[0] == 500
+    assert ask(server, "/")[0] == 200
+    assert f"a request failed ({type(fault).__name__}" in capsys.readouterr().err
+
+
 def test_a_page_is_made_once_until_a_file_changes(root, monkeypatch):
     runs = WatchedRuns(root)
     folder = runs.find("first")

@@ -122,16 +122,23 @@ class WatchHandler(BaseHTTPRequestHandler):
             return
         try:
             split = urlsplit(self.path)
-            answer = self._find(unquote(split.path, errors="strict"), split.query)
-        except (RunError, FileNotFoundError):
-            self.send_error(HTTPStatus.NOT_FOUND)
+            path = unquote(split.path, errors="strict")
+            names = parse_qs(split.query, max_num_fields=_MAX_COMPARED).get("run", [])
         except ValueError:  # an address that cannot be read
             self.send_error(HTTPStatus.BAD_REQUEST)
+            return
+        try:
+            answer = self._find(path, names)
+        except (RunError, FileNotFoundError):
+            self.send_error(HTTPStatus.NOT_FOUND)
+        except Exception:  # a fault of ours
+            self._watch.handle_error(self.request, self.client_address)
+            self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR)
         else:
             self._send(*answer)
 
-    def _find(self, path: str, query: str) -> tuple[bytes, str, str]:
-        r"""Content, kind and policy of what an address names."""
+    def _find(self, path: str, names: Sequence[str]) -> tuple[bytes, str, str]:
+        r"""Content, kind and policy of what an address names, and the runs that it lists."""
         watched = self._watch.runs
         if path == "/list":
             return self._list_part().encode(), _HTML, _page_policy(())
@@ -146,9 +153,8 @@ class WatchHandler(BaseHTTPRequestHandler):
             )
             return html.encode(), _HTML, _page_policy((script,))
         if path == "/compare" or path.startswith("/run/"):
-            names = [path.removeprefix("/run/").removesuffix("/")]
-            if path == "/compare":
-                names = parse_qs(query, max_num_fields=_MAX_COMPARED).get("run", [])
+            if path != "/compare":
+                names = [path.removeprefix("/run/").removesuffix("/")]
             folders = [watched.find(name) for name in dict.fromkeys(names)]
             if folders:
                 page = watched.page(folders)
