@@ -71,7 +71,7 @@ def test_a_race_that_was_stopped_ends_as_one_that_was_not(data, tmp_path, monkey
     path.write_text(json.dumps(json.loads(path.read_text()) | {"speeds": plan["speeds"]}))
     x = data.graphs[0].x
     data.graphs[0].x = -7 * x
-    with pytest.raises(RunError, match=r"data is not what the race in '.*half' was started with"):
+    with pytest.raises(RunError, match=r"data is not what '.*half' was started with"):
         run_race(SETTINGS, data, tmp_path / "half", 60.0)
     data.graphs[0].x = x
     again = run_race(SETTINGS, data, tmp_path / "half", 60.0)

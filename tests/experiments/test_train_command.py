@@ -242,7 +242,7 @@ def test_changed_data_is_noticed(tmp_path, capsys):
     (data / "nodes.csv").write_text(text.replace("height", "depth"))
     capsys.readouterr()
     assert main(["train", "--resume", "run"]) == 2
-    assert "is not what the run 'run' was started with" in capsys.readouterr().err
+    assert "is not what 'run' was started with" in capsys.readouterr().err
     assert main(["evaluate", "run"]) == 2
     assert "is not what the run 'run' was trained on" in capsys.readouterr().err
 
@@ -270,5 +270,5 @@ def test_the_summary_of_folds_is_json_where_a_value_is_no_number(tmp_path, monke
     written = json.loads((tmp_path / "runs" / "summary.json").read_text(), parse_constant=refuse)
     assert written["val"] == "nan"
     monkeypatch.setattr("torch_grama.experiments.folds.hash_data", lambda *_: "other values")
-    with pytest.raises(RunError, match="data is not what the runs in"):
+    with pytest.raises(RunError, match=r"data is not what '.*runs' was started with"):
         run_folds(config, tmp_path / "runs", [0])

@@ -65,7 +65,7 @@ def _pairs(arguments: argparse.Namespace) -> int:
     settings = check_settings(("on the command line", read_arguments(arguments.settings)))
     if "data.name" not in settings:
         raise ValueError("Expected a data set or a path (got none); name it with `--data`")
-    suite, facts, num_folds, request = suite_of(
+    suite, facts, num_folds, request, values = suite_of(
         settings,
         arguments.backbones,
         parameters=arguments.parameters,
@@ -73,7 +73,7 @@ def _pairs(arguments: argparse.Namespace) -> int:
         repeats=arguments.repeats,
     )
     label = suite.data[0].label
-    check_request(arguments.runs / suite.name / arguments.budget / label, request)
+    check_request(arguments.runs / suite.name / arguments.budget / label, request, values)
     arguments.results = str(arguments.runs)
     arguments.picture = arguments.picture or arguments.runs / f"{label}.png"
     status = run_pairs(suite, arguments, (), {label: num_folds}, {label: facts})

@@ -8,13 +8,13 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from torch_grama.datasets import GraphTaskData
 from torch_grama.experiments.config import ConfigError, RunConfig
 from torch_grama.experiments.data_facts import load_data
 from torch_grama.experiments.run import load_config, run_experiment, save_config
 from torch_grama.runs.atomic_file import write_atomically
+from torch_grama.runs.data_seal import seal_data
 from torch_grama.runs.result import Result, deviation, to_json
 from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.runs.safe_files import read_plain
@@ -88,17 +88,12 @@ def run_folds(
     is_done = all(RunFolder(folder / f"fold-{fold}").is_finished for fold in folds)
     if data is None and not is_done:
         data = load_data(config.data)
-    values = "" if data is None or is_done else hash_data(data, folds[0])
     if not is_folds_folder(folder):
         RunFolder(folder).make()
         save_config(config, folder / BASE)
-        plan = {"folds": list(folds), "values": values}
-        write_atomically(folder / FOLDS, json.dumps(plan).encode())
-    elif values and _read_plan(folder).get("values", values) != values:
-        raise RunError(
-            f"The data is not what the runs in '{folder}' were started with: restore it, or start "
-            f"new ones"
-        )
+        write_atomically(folder / FOLDS, json.dumps({"folds": list(folds)}).encode())
+    if data is not None and not is_done:
+        seal_data(folder, hash_data(data, config.data.fold))
     results = []
     for fold in folds:
         path = folder / f"fold-{fold}"
@@ -118,18 +113,14 @@ def resume_folds(folder: str | Path, *, report: ReportName | Reporter = "auto") 
         report (str or Reporter, optional): As there. (default: :obj:`"auto"`)
     """
     folder = Path(folder)
-    folds = _read_plan(folder)["folds"]
-    return run_folds(load_config(folder / BASE), folder, folds, report=report)
-
-
-def _read_plan(folder: Path) -> dict[str, Any]:
     try:
         content = json.loads(read_plain(folder / FOLDS, 1_000_000))
-        return {**content, "folds": [int(fold) for fold in content["folds"]]}
+        folds = [int(fold) for fold in content["folds"]]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RunError(
             f"'{folder / FOLDS}' cannot be read ({error}): start the runs again"
         ) from error
+    return run_folds(load_config(folder / BASE), folder, folds, report=report)
 
 
 def is_folds_folder(folder: str | Path) -> bool:

@@ -21,6 +21,7 @@ from torch_grama.experiments.data_facts import DataFacts, mean_nodes
 from torch_grama.experiments.defaults import resolve_config
 from torch_grama.experiments.run import RunInterrupted, run_experiment
 from torch_grama.runs.atomic_file import write_atomically
+from torch_grama.runs.data_seal import seal_data
 from torch_grama.runs.metrics_file import read_metrics
 from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.runs.words import format_count, format_metric, format_seconds
@@ -89,16 +90,10 @@ def run_race(
     run = RunFolder(folder)
     run.path.mkdir(parents=True, exist_ok=True)
     with run.lock():
+        seal_data(run.path, hash_data(data, int(str(settings.get("data.fold", 0)))))
         done = _read(run.race)
-        values = hash_data(data, int(str(settings.get("data.fold", 0))))
-        if (done or _read(_plan(run.path))).get("values", values) != values:
-            raise RunError(
-                f"The data is not what the race in '{folder}' was started with: restore it, or "
-                f"start a new run"
-            )
         if "winner" not in done:
             begun: dict[str, Any] = {"settings": dict(settings), "budget": budget, "folds": folds}
-            begun["values"] = values
             done = begun | _Race(begun, data, run.path, report).decide()
             _write(run.race, done)
         shutil.rmtree(run.path / "race", ignore_errors=True)

@@ -33,6 +33,7 @@ from torch_grama.reproduce.reproduction import (
 )
 from torch_grama.reproduce.suite import Budget, Suite, SuiteData, Tuning, find_configs, find_suite
 from torch_grama.runs.atomic_file import write_atomically
+from torch_grama.runs.data_seal import seal_data
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.runs.safe_files import read_yaml, to_yaml
@@ -63,7 +64,8 @@ class OwnPairs(NamedTuple):
     suite: Suite  # with one budget, OWN
     facts: DataFacts  # what the data is like
     num_folds: int
-    request: dict[str, object]  # all that was asked for, and a hash of the data
+    request: dict[str, object]  # all that was asked for
+    values: str  # a hash of the data
 
 
 def suite_of(
@@ -116,26 +118,25 @@ def suite_of(
         **{name: value for name, value in settings.items() if name in length or name not in FREE},
         "parameters": parameters,
         "draws": draws,
-        "values of the data": hash_data(data, 0),
     }
-    return OwnPairs(suite, facts, len(data.folds), request)
+    return OwnPairs(suite, facts, len(data.folds), request, hash_data(data, 0))
 
 
-def check_request(folder: Path, request: Mapping[str, object]) -> None:
+def check_request(folder: Path, request: Mapping[str, object], values: str) -> None:
     r"""Keeps what was asked for in a folder of runs, and refuses to go on with anything else.
 
     Raises:
         RunError: The runs were started with other settings or other data.
     """
     path = folder / REQUEST
+    seal_data(folder, values)
     if not path.is_file():
-        folder.mkdir(parents=True, exist_ok=True)
         write_atomically(path, to_yaml(dict(request)).encode())
         return
     before = read_yaml(path)
     if not isinstance(before, Mapping):
         raise RunError(f"'{path}' holds no mapping: choose another folder with `--runs`")
-    for name in sorted({*before, *request}):
+    for name in sorted({*before, *request} - {"values of the data"}):  # of an earlier version
         old, new = before.get(name, "not set"), request.get(name, "not set")
         if old != new:
             raise RunError(

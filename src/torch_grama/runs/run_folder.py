@@ -11,7 +11,7 @@ from pathlib import Path
 
 CONFIG, RESULT, FACTS = "config.yaml", "result.json", "data.json"
 METRICS, ANALYSIS, COEFFICIENTS = "metrics.csv", "analysis.json", "coefficients.jsonl"
-RACE = "race.json"
+RACE, SEAL = "race.json", "data.sha"
 # The files that a report reads, and the largest sizes of them that are read, in bytes.
 LIMITS = {
     CONFIG: 256_000,
@@ -160,7 +160,7 @@ class RunFolder:
     def _has_content(self) -> bool:
         # a run that died before its configuration was written left no more than these
         return any(
-            found.name not in (".lock", FACTS, RACE) and not is_leftover(found)
+            found.name not in (".lock", FACTS, RACE, SEAL) and not is_leftover(found)
             for found in self.path.iterdir()
         )
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 from torch_grama.datasets.storage import Report
 from torch_grama.experiments.config import ConfigError
 from torch_grama.experiments.run import RunInterrupted
 from torch_grama.runs.atomic_file import write_atomically
+from torch_grama.runs.data_seal import seal_data
 from torch_grama.runs.run_folder import RunError, RunFolder
-from torch_grama.runs.safe_files import read_plain, to_yaml
+from torch_grama.runs.safe_files import to_yaml
 from torch_grama.runs.words import format_count
 from torch_grama.search.ray_session import (
     check_address,
@@ -25,7 +25,6 @@ from torch_grama.search.sweep_result import SweepResult
 from torch_grama.training.process_state import SignalWatch
 
 SPACE = "space.yaml"
-VALUES = "data.sha"
 """Keeps a hash of the data, so that a sweep goes on with the same."""
 
 
@@ -101,7 +100,7 @@ def run_sweep(
     reporter = build_sweep_reporter(report)
     with RunFolder(folder).lock():
         write_atomically(folder / SPACE, to_yaml(checked.space.to_dict()).encode())
-        write_atomically(folder / VALUES, checked.values.encode())
+        seal_data(folder, checked.values)
         sweep = SweepSession(checked, folder, reporter)
         if retry_failed:
             sweep.forget_failures()
@@ -136,12 +135,7 @@ def check_folder(folder: Path, resume: bool) -> None:
 
 def _check_same(checked: CheckedSpace, folder: Path) -> None:
     before, space = read_space(folder / SPACE), checked.space
-    with contextlib.suppress(OSError):  # one of an earlier version has no such file
-        if read_plain(folder / VALUES, 1000) not in (b"", checked.values.encode()):
-            raise RunError(
-                f"The data is not what the sweep in '{folder}' was started with: restore it, or "
-                f"begin another sweep with `--out`"
-            )
+    seal_data(folder, checked.values)
     for name in sorted({*before.base, *space.base}):
         old, new = before.base.get(name), space.base.get(name)
         if old != new:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from torch_grama.datasets import CompactGraphs, GraphTaskData
 from torch_grama.datasets.raw_arrays import Array, fingerprint
+from torch_grama.runs.data_seal import check_same_data
 from torch_grama.runs.run_folder import RunError
 from torch_grama.runs.words import clip, format_count
 
@@ -53,11 +54,7 @@ class Origin:
             raise RunError(f"The checkpoint of '{run}' does not say its settings: start it again")
         changes = compare_settings(settings, self.settings, run)
         for mine, name in ((self.facts, "facts"), (self.values, "values")):
-            if mine and before.get(name, mine) != mine:
-                raise RunError(
-                    f"The data is not what the run '{run}' was started with: restore it, or start "
-                    f"a new run"
-                )
+            check_same_data(str(before.get(name, "")), mine, run)
         kept = before.get("changes")
         told = tuple(map(str, kept)) if isinstance(kept, list | tuple) else ()
         here = tuple(f"{change} after {format_count(epochs, 'epoch')}" for change in changes)
