@@ -30,11 +30,12 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
+# What one process has compiled the others need not, and the next run need not.
 # Files of long tests come first, so that no process is left alone with one at the end.
 FIRST := tests/search tests/experiments tests/docs tests/reproduce tests/training tests/browser
 
 unit: $(VENV)/.installed
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --doctest-modules $(FIRST) src tests -m "not long" \
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --doctest-modules $(FIRST) src tests -m "not long" \
 		-n $(JOBS) --dist loadfile --no-loadscope-reorder --durations 25 \
 		--cov --cov-report=
 	$(BIN)/python tests/check_coverage.py
