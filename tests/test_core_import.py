@@ -66,7 +66,7 @@ def run_bare(order: dict) -> dict:
         [sys.executable, "-I", str(FOLDER / "bare_core.py"), json.dumps(order)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,
         check=False,
     )
     assert result.returncode == 0, result.stderr

@@ -43,7 +43,7 @@ def page(chrome, path):
 
 def wait_for(chrome, script, *arguments):
     """Waits until a script returns something true, and returns it."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 600  # a busy machine is no failure
     while time.monotonic() < deadline:
         if found := chrome.execute_script(script, *arguments):
             return found

@@ -301,7 +301,7 @@ def test_a_wide_table_is_read_in_linear_time(tmp_path: Path) -> None:
         return time.process_time() - start
 
     seconds(10)
-    assert seconds(20_000) < 3  # quadratic in the header: 10
+    assert seconds(20_000) < 15 * seconds(4_000)  # quadratic in the header: 25 times
 
 
 @pytest.mark.parametrize("order", ["id,label,a,b,c", "a,b,c,id,label", "id,a,b,c,label"])
