@@ -53,7 +53,7 @@ def test_table_has_a_line_a_number(places, capsys):
         *("parameters", "version", "hardware"),
     ]
     assert [line.split()[3] for line in lines[:2]] == ["grama-gcn", "gcn"]
-    assert lines[-1] == "Not shown for want of space: config; `--json` has all."
+    assert lines[-1] == "Left out to fit the width: config; `--json` has all."
     assert lines[1].split()[5] == "-"
 
 

@@ -80,7 +80,7 @@ def _is_for_other_data(word: str, facts: DataFacts) -> bool:
 
 
 @pytest.mark.no_cover
-@pytest.mark.filterwarnings("ignore:The model .* has no place for edge weights")
+@pytest.mark.filterwarnings("ignore:The model .* does not use edge weights")
 @pytest.mark.parametrize("word", each_model())
 @pytest.mark.parametrize("kind", ALL)
 def test_every_model_reads_every_kind_of_data(word, kind):

@@ -130,7 +130,7 @@ def test_a_run_that_was_never_validated_is_not_finished(tmp_path, monkeypatch):
     module = sys.modules["torch_grama.training.fit"]  # the function of that name hides it
     monkeypatch.setattr(module, "_check_metric", lambda task, module: None)
     for resume in (False, True):
-        with pytest.raises(RunError, match="never was a number"):
+        with pytest.raises(RunError, match="was never a number"):
             run_experiment(config, folder.path, resume=resume, report="quiet", data=data)
         assert not folder.is_finished
         assert load_run(folder.path).task.training is False

@@ -80,7 +80,7 @@ def test_the_options_are_those_of_the_chosen_model():
         (["--model.heads", "2"], "'heads', which was of version 0.1; leave it out"),
         (["--model.backbone", "gps-sum-pre"], r"write 'backbone: gps, backbone_options: \{local: "
          r"gin, pre_norm: true\}' \(on the command line\)"),
-        (["--model", "gramma"], "words that `grama models` prints, such as 'grama'"),
+        (["--model", "gramma"], "names that `grama models` prints, such as 'grama'"),
         (["--trainer.max_epochs", "2.5"], r"to be a whole number \(got '2.5', on the command"),
         (["--model.dropout", "much"], "Expected 'model.dropout' to be a number"),
         (["--data", "a", "b"], r"Expected an option such as `--data b`"),

@@ -204,7 +204,7 @@ def test_info_of_a_finished_run(trained, capsys):
         (["--data", "transfer-line-3", "--run", "taken"], "is not empty and holds no run"),
         (["--data", "transfer-line-3", "--trainer.accelerator", "cuda"], "Expected a device for"),
         (["--resume", "missing"], "There is no run 'missing'"),
-        (["--resume", "taken", "--seed", "3"], "Expected nothing beside '--resume'"),
+        (["--resume", "taken", "--seed", "3"], "'seed' cannot be changed with '--resume'"),
     ],
 )
 def test_mistakes_are_one_sentence(words, message, capsys):

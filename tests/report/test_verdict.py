@@ -42,7 +42,7 @@ def test_three_lines(tmp_path):
         ({"metric": "mae", "test": 1.0, "trivial": {"constant": 4.0}}, "by 75 % of the error"),
         ({"metric": "mae", "test": 5.0, "trivial": {"constant": 4.0}}, "No better than"),
         ({"stop_reason": "patience"}, "Stopped early after epoch 10: validation AUC had not"),
-        ({"stop_reason": "min_lr"}, "the learning rate had come to its end"),
+        ({"stop_reason": "min_lr"}, "the learning rate had reached its minimum"),
         ({"stop_reason": "max_epochs"}, "Still improving at the end: epoch 10 of 10"),
         ({"best_epoch": 22, "epochs": 25}, "Still improving at the end: epoch 23 of 25"),
     ],

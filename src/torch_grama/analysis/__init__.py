@@ -1,4 +1,4 @@
-"""Theory made computable: poles, stability, memory, the closed loop; and what a model does.
+"""Functions for the theory (poles, stability, memory, the closed loop), and for what a model does.
 
 Every function raises a :class:`ValueError` or a :class:`TypeError` for an argument that it cannot
 use: coefficients that are not finite, shapes that do not fit, a model that cannot be differentiated

@@ -80,7 +80,7 @@ def analyze_blocks(
     block is given, with the first recurrence's weights, edge state and running statistics.
 
     Args:
-        model (Module): A GRAMA model, or a module that holds one and is called alike.
+        model (Module): A GRAMA model, or a module that contains one and has the same call.
         data (ModelInput, Data, Batch or sequence): The graphs.
         closed_loop (bool, optional): Whether to measure the loop with the backbone, which takes
             most of the time. (default: :obj:`True`)

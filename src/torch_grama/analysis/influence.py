@@ -63,12 +63,12 @@ def influence_by_distance(
     If independent noise of variance :math:`\varepsilon^2` is added to every input,
     :math:`\varepsilon^2 T_k` is, to first order, the variance of a node's output that comes from
     :math:`k` hops away; the *influence range* :math:`\rho` is the mean distance from which variance
-    arrives, in hops, whatever the scale of the output. Pairs without a path take no part in it. Of
-    several graphs, the mean over the nodes of each is averaged.
+    arrives, in hops, whatever the scale of the output. Pairs without a path are left out. For
+    several graphs, the means over the nodes of each graph are averaged.
 
-    Small graphs are treated exactly, with one backward pass for every node and output channel. Of
+    Small graphs are computed exactly, with one backward pass for every node and output channel. For
     large ones random nodes are drawn, with one backward pass each through random signs of the
-    outputs: an estimate without bias, whose spread gives the confidence intervals.
+    outputs: an unbiased estimate, whose spread gives the confidence intervals.
 
     Args:
         model (Module): Any model with the common call ``model(x, edge_index, edge_weight,
@@ -105,7 +105,7 @@ def influence_by_distance(
 def influence_of_task(
     matrices: Sequence[Tensor], data: Graphs, *, norm: Norm = "square"
 ) -> Influence:
-    r"""How far a task asks, where the derivatives of its targets by its inputs are known.
+    r"""The range that a task needs, where the derivatives of its targets by its inputs are known.
 
     Args:
         matrices (sequence of Tensor): For each graph the sizes :math:`(N, N)` of

@@ -42,8 +42,8 @@ _MIN_SAMPLES = 8
 
 @dataclass(frozen=True)
 class AnalysisSettings:
-    r"""How much is looked at. The defaults keep the file at a few hundred kB and a graph of 10,000
-    nodes at about a minute."""
+    r"""How much to analyse. With the defaults the file has a few hundred kB, and a graph of 10,000
+    nodes takes about a minute."""
 
     max_graphs: int = 32  #: graphs whose blocks and smoothness are analysed, drawn at random
     max_influence_graphs: int = 8  #: graphs of which influence is measured; the first of the former
@@ -72,7 +72,7 @@ class Analysis:
     num_edges: list[int]  #: number of edges of each of them
     blocks: list[BlockAnalysis]  #: dynamics of every block; empty for a model that is not GRAMA
     #: influence by distance of the model, under ``"model"``, and of those it is compared with,
-    #: under their names; how far the task asks, where it is known, under ``"the task"``
+    #: under their names; the range that the task needs, where it is known, under ``"the task"``
     influence: dict[str, Influence]
     #: Dirichlet energy along the recurrence or the layers likewise; a model without layers that
     #: could be told has no entry
@@ -93,21 +93,22 @@ def analyze(
     settings: AnalysisSettings | None = None,
     report: Callable[[str], None] | None = None,
 ) -> Analysis:
-    r"""Looks at a trained model: its dynamics, how far information travels, whether states become
+    r"""Analyses a trained model: its dynamics, how far information travels, whether states become
     alike, and where it is wrong.
 
     Args:
-        model (Module): A GRAMA model, a module that holds one, or any other model with the common
-            call, of which influence, smoothness and errors are left.
+        model (Module): A GRAMA model, a module that contains one, or any other model with the
+            common call, for which only influence, smoothness and errors are computed.
         data (ModelInput, Data, Batch or sequence): The graphs, ready for the model; on its device.
         predictions (Predictions, optional): What the model said. (default: :obj:`None`)
-        compare (mapping, optional): Other models for the same graphs, by name, whose influence and
-            smoothness are set beside. (default: :obj:`None`)
-        task (callable, optional): From inputs and edges of a graph to the sizes :math:`(N, N)` of
-            the derivatives of its targets, where they are known: how far the task asks.
-            (default: :obj:`None`)
-        settings (AnalysisSettings, optional): How much is looked at. (default: :obj:`None`)
-        report (callable, optional): Told which part begins. (default: :obj:`None`)
+        compare (mapping, optional): Other models for the same graphs, by name; their influence and
+            smoothness are computed too. (default: :obj:`None`)
+        task (callable, optional): Function from inputs and edges of a graph to the sizes :math:`(N,
+            N)` of the derivatives of its targets, where they are known: the range that the task
+            needs. (default: :obj:`None`)
+        settings (AnalysisSettings, optional): How much to analyse. (default: :obj:`None`)
+        report (callable, optional): Called with the name of each part when it begins. (default:
+            :obj:`None`)
 
     Raises:
         ValueError: If there is no graph, or a compared model is called ``"model"``.

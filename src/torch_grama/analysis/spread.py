@@ -73,7 +73,7 @@ def influence_spread(
     coefficients, which depend on all nodes of a graph. The derivatives are taken in forward mode.
 
     Args:
-        model (Module): A GRAMA model, or a module that holds one and is called alike.
+        model (Module): A GRAMA model, or a module that contains one and has the same call.
         data (ModelInput or Data): One graph.
         source (int or sequence of int): The node, or several.
         num_probes (int, optional): Number of random changes of the source's input, for an unbiased
@@ -133,12 +133,12 @@ def draw_example(
 ) -> ExampleGraph:
     r"""Prepares a graph for a drawing in which a click on a node shows its influence.
 
-    Of a large graph the node with the most edges and those nearest to it are shown, as far as paths
-    lead; the model runs on the whole. The influence is exact and given for every node while that is
-    affordable.
+    Of a large graph, only the node with the most edges and the nodes nearest to it are shown; the
+    model runs on the whole graph. The influence is exact and given for every shown node if that
+    does not take too long.
 
     Args:
-        model (Module): A GRAMA model, or a module that holds one and is called alike.
+        model (Module): A GRAMA model, or a module that contains one and has the same call.
         inputs (ModelInput): One graph.
         graph (int, optional): Its number in the data. (default: :obj:`0`)
         max_nodes (int, optional): How many nodes to show. (default: :obj:`60`)

@@ -1,4 +1,4 @@
-"""The systems that GRAMA is compared with, all called alike."""
+"""The models that GRAMA is compared with; all have the same call."""
 
 from torch_grama.baselines.antisymmetric import ADGN, SWAN
 from torch_grama.baselines.co_gnn import CoGNN

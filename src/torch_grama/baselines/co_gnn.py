@@ -58,7 +58,7 @@ class CoGNN(EncodedModel):
         source="torch_geometric.nn.GraphConv and torch_grama",
         departures=(
             "In evaluation every node takes the likelier action; the released code draws samples.",
-            "Edge attributes are left aside.",
+            "Edge attributes are ignored.",
         ),
     )
 

@@ -150,7 +150,7 @@ class DIGL(GraphModel):
     card = Card(
         equation="H <- H + relu(BN(S H W)),  S = a (I - (1-a) A)^-1 sparsified",
         reference="Gasteiger et al., Diffusion Improves Graph Learning, 2019 (arXiv:1911.05485)",
-        cost="N F^2 + E_S F, and N^3 once a graph",
+        cost="N F^2 + E_S F, and N^3 once per graph",
         source="torch_geometric.transforms.GDC, torch_geometric.nn.GCNConv",
         departures=(
             "The convolutions have batch norm and a skip connection, which the paper leaves to the "

@@ -65,7 +65,7 @@ class Exphormer(EncodedModel):
         equivariant=False,
         takes_edge_attr=True,
         departures=(
-            "One expander a seed and graph size; the paper's code draws one for each graph.",
+            "One expander per seed and graph size; the paper's code draws one for each graph.",
             "Equivariant with expander_degree=0 alone.",
             "Positional encodings are part of the node features, encoded once for all models "
             "alike.",

@@ -64,7 +64,7 @@ class GMN(EncodedModel):
         walk_length (int, optional): The longest walk :math:`m`.
         num_samples (int, optional): Tokens a length :math:`s`.
         num_walks (int, optional): Walks a token :math:`M`.
-        state_channels (int, optional): States a channel of the scans.
+        state_channels (int, optional): States per channel of the scans.
     """
 
     card = Card(
@@ -72,14 +72,14 @@ class GMN(EncodedModel):
         "BiMamba(y sorted by degree), h = BN(x + u) + BN(x + gatedgcn(x)), x' = BN(h + MLP(h))",
         reference="Behrouz and Hashemi, Graph Mamba: Towards Learning on Graphs with State Space "
         "Models, 2024",
-        cost="T N F^2 + T S N F + E F, T tokens per node, S states a channel",
+        cost="T N F^2 + T S N F + E F, T tokens per node, S states per channel",
         equivariant=False,
         takes_edge_attr=True,
         departures=(
             "No code of the authors is public; this is a reading of the paper.",
             "Subgraphs are encoded by one round of message passing and a mean; each direction of "
             "the scan over them is read at its end.",
-            "Walks are drawn once a forward pass for all layers; at test time they are fixed by "
+            "Walks are drawn once per forward pass for all layers; at test time they are fixed by "
             "the number of a node within its graph.",
             "The frame around the scans, with its feed-forward part, is that of GPS.",
         ),

@@ -151,7 +151,7 @@ class GraphMamba(BranchStack):
         "+ MLP(h))",
         reference="Wang et al., Graph-Mamba: Towards Long-Range Graph Sequence Modeling with "
         "Selective State Spaces, 2024",
-        cost="N F^2 + S N F + E F, S states a channel; five times the scan at test time",
+        cost="N F^2 + S N F + E F, S states per channel; five times the scan at test time",
         equivariant=False,
         takes_edge_attr=True,
         departures=(
@@ -205,7 +205,7 @@ class GPSMamba(BranchStack):
         equation="h = BN(x + gatedgcn(x)) + BN(x + Mamba(x)), x' = BN(h + MLP(h))",
         reference="Behrouz and Hashemi, Graph Mamba: Towards Learning on Graphs with State Space "
         "Models, 2024 (baseline of that paper)",
-        cost="N F^2 + S N F + E F, S states a channel",
+        cost="N F^2 + S N F + E F, S states per channel",
         equivariant=False,
         takes_edge_attr=True,
         departures=(

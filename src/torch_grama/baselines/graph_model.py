@@ -40,7 +40,7 @@ SHARED_ARGUMENTS = {
     "attention_dropout": "(float, optional): Dropout of the attention weights.",
     "local": '(str, optional): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gine-multi"`` or '
     '``"gatedgcn"``.',
-    "state_channels": "(int, optional): States a channel of the scan.",
+    "state_channels": "(int, optional): States per channel of the scan.",
     "expansion": "(int, optional): Inner width of the scan, in multiples of the hidden channels.",
     "weight_sharing": "(bool, optional): Whether all steps share their weights.",
     "batch_norm": "(bool, optional): Whether to normalise before the activation.",

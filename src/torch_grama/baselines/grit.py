@@ -67,7 +67,7 @@ class GRIT(EncodedModel):
         takes_edge_attr=True,
         departures=(
             "Nodes without edges have a walk of no steps alone.",
-            "The pairs of the last layer, which nobody reads, are not updated.",
+            "The pairs of the last layer, which are not used, are not updated.",
         ),
     )
 

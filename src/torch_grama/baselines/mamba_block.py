@@ -36,7 +36,7 @@ class MambaBlock(Module):
 
     Args:
         channels (int): Width of input and output.
-        state_channels (int, optional): States a channel :math:`S`. (default: :obj:`16`)
+        state_channels (int, optional): States per channel :math:`S`. (default: :obj:`16`)
         kernel_size (int, optional): Length of the causal convolution :math:`K`. (default: :obj:`4`)
         expansion (int, optional): Inner width, in multiples of the channels. (default: :obj:`1`,
             as in Graph-Mamba; language models have 2)
@@ -120,7 +120,7 @@ class BidirectionalMamba(Module):
 
     Args:
         channels (int): Width of input and output.
-        state_channels (int, optional): States a channel. (default: :obj:`16`)
+        state_channels (int, optional): States per channel. (default: :obj:`16`)
         kernel_size (int, optional): Length of the causal convolution. (default: :obj:`4`)
         expansion (int, optional): Inner width, in multiples of the channels. (default: :obj:`1`)
 

@@ -286,7 +286,7 @@ class GatedGCN(LayerStack):
         source="torch_grama.nn.GatedGCNConv",
         takes_edge_attr=True,
         departures=(
-            "Dropout falls on the nodes alone.",
+            "Dropout applies to the nodes only.",
             "Without edge attributes, every edge starts from one learned vector.",
         ),
     )

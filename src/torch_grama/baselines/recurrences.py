@@ -56,7 +56,7 @@ class SONAR(EncodedModel):
         takes_edge_attr=True,
         departures=(
             "Of the Laplacians that the authors try, this is the symmetrically normalised one.",
-            "Resistances are computed once a block, and edge weights multiply them.",
+            "Resistances are computed once per block, and edge weights multiply them.",
         ),
     )
 

@@ -60,10 +60,10 @@ def add_to(commands: Commands) -> None:
     audit = below.add_parser(
         "audit",
         help="look for overlaps, twins, wrong labels and leaks",
-        description="Looks for what makes numbers on a data set mean less than they seem to: parts "
-        "that overlap, graphs of the test part that are in training too, labels that are not what "
-        "their name says, single columns that give the target away, and classes that are missing. "
-        "The exit code is 1 where something is at fault.",
+        description="Looks for faults that make results on a data set misleading: parts that "
+        "overlap, test graphs that are also in the training part, labels that are not what their "
+        "name says, single columns that give the target away, and missing classes. The exit code "
+        "is 1 if there is a fault.",
     )
     audit.add_argument("name", metavar="NAME", help="a name, or the path of your own files")
     audit.add_argument("--fold", type=int, default=0, metavar="N", help="which split [0]")

@@ -32,12 +32,12 @@ _LEAD = (
     "1/12 = 0.083."
 )
 _READING = (
-    "Messages pass along the edges, one hop a layer or recurrence. The training is short; what a "
+    "Messages pass along the edges, one hop per layer or recurrence. The training is short; what a "
     "model does not learn in it, it may learn in a longer one."
 )
 _READING_OF_GPS = (
-    "GPS also attends to all pairs of nodes at once: no distance exists for it, at a cost that "
-    "grows with the square of the nodes."
+    "GPS also attends to all pairs of nodes at once: distance does not matter to it, at a cost "
+    "that grows with the square of the nodes."
 )
 _TRIVIAL = (
     "The rows in grey look at no neighbour: the mean of the training targets, and their mean by "

@@ -41,7 +41,7 @@ def _models(arguments: argparse.Namespace) -> int:
     for name in names:
         if name not in words:
             raise ValueError(
-                f"Expected one of the {len(words)} words that `grama models` prints, such as "
+                f"Expected one of the {len(words)} names that `grama models` prints, such as "
                 f"{', '.join(map(repr, nearest_first(name, words)[:5]))} (got {name!r})"
             )
     chosen = [model for model in models if not names or model["name"] in names]

@@ -26,9 +26,9 @@ def add_to(commands: Commands) -> None:
         "pairs",
         help="see what GRAMA gains around a backbone on your data",
         usage="grama pairs --data NAME_OR_PATH [options] [--SECTION.SETTING VALUE]",
-        description="Trains a graph network alone, and with GRAMA around it: as many parameters, "
-        "as many settings tried, the same epochs. Prints the gain with its standard error, and "
-        "draws a picture. You can stop it at any time; run the same command to continue.",
+        description="Trains a graph network alone, and with GRAMA around it, with the same number "
+        "of parameters, of settings tried and of epochs. Prints the gain with its standard error "
+        "and draws a picture. You can stop it at any time; run the same command to continue.",
         epilog=_EPILOG,
     )
     add = parser.add_argument

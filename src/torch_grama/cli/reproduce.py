@@ -41,7 +41,7 @@ def add_to(commands: Commands) -> None:
     """Adds ``reproduce`` to a parser."""
     parser = commands.add_parser(
         "reproduce",
-        help="run an experiment of the paper and print its table beside ours",
+        help="run an experiment of the paper and print its table with our numbers",
         description="Runs what is missing of an experiment of the paper, skips what is done, and "
         "prints the paper's table with our numbers. You can stop it at any time; run the "
         "same command to continue.",
@@ -63,7 +63,7 @@ def add_to(commands: Commands) -> None:
     add(
         "--sweep",
         action="store_true",
-        help="tune each row first, on validation; the settings chosen lie in its best.yaml",
+        help="tune each row first, on validation; the chosen settings are in its best.yaml",
     )
     add(
         "--space",

@@ -27,8 +27,8 @@ def add_to(commands: Commands) -> None:
         "results",
         help="list saved results",
         description="Lists every number of finished experiments: suite, data, model, metric, mean "
-        "and deviation over runs, budget, parameters, hardware, configuration, and the paper's "
-        "value.",
+        "and standard deviation over runs, budget, parameters, hardware, configuration, and the "
+        "paper's value.",
     )
     parser.add_json()
     add = parser.add_argument
@@ -63,7 +63,7 @@ def _results(arguments: argparse.Namespace) -> int:
     fitting = _fit(rows, output_width())
     print_table(fitting)
     if left_out := _HEAD[len(fitting[0]) :]:
-        print(f"\nNot shown for want of space: {', '.join(left_out)}; `--json` has all.")
+        print(f"\nLeft out to fit the width: {', '.join(left_out)}; `--json` has all.")
     if old := explain_old(held):
         print("\n" + textwrap.fill(old, output_width()))
     return 0

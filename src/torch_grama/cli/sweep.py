@@ -29,7 +29,7 @@ a space file:
   resources: {cpus_per_trial: 1, gpus_per_trial: 0.5, concurrency: 4}
 
 Trials are compared on validation; the test part is not read. `--SECTION.SETTING VALUE` fixes a
-setting of every trial, one of the space too.
+setting for every trial, even one that the space file searches.
 
 examples:
   grama sweep space.yaml
@@ -64,7 +64,7 @@ def add_to(commands: Commands) -> None:
     add("--resume", action="store_true", help="continue a sweep: run the missing trials")
     add("--retry-failed", action="store_true", help="with --resume: run failed trials again")
     add("--ray-address", metavar="ADDRESS", help="join a Ray cluster [start a local Ray]")
-    add("--concurrency", type=int, metavar="N", help="most trials at a time")
+    add("--concurrency", type=int, metavar="N", help="largest number of trials at a time")
     add("--cpus-per-trial", type=float, metavar="X", help="cores of a trial [1]")
     add("--gpus-per-trial", type=float, metavar="X", help="GPUs of a trial [1 where there are any]")
     add("--scheduler", choices=["none", "asha"], help="whether poor trials end early [none]")
@@ -156,7 +156,7 @@ def _print(arguments: argparse.Namespace, result: SweepResult) -> None:
             f"`--resume --retry-failed`"
         )
     if result.best is None:
-        say(f"No trial came to its end: see {result.folder}")
+        say(f"No trial finished: see {result.folder}")
         return
     print(f"best      {result.folder / BEST}")
     print(f"to train  grama train --config {result.folder / BEST}")

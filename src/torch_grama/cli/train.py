@@ -231,8 +231,8 @@ def _resume(arguments: argparse.Namespace, given: Mapping[str, object]) -> int:
     if words or arguments.config or arguments.folder is not None or arguments.folds is not None:
         words += ["config"] if arguments.config else ["run"]
         raise ConfigError(
-            f"Expected nothing beside '--resume' but {', '.join(FREE)} (got '{words[0]}'): a run "
-            f"goes on with the settings it was started with; start a new one for others"
+            f"'{words[0]}' cannot be changed with '--resume': a run continues with its own "
+            f"settings, except for {', '.join(FREE)}; start a new run for others"
         )
     if is_racing(folder) and not is_folds_folder(folder):
         begun = read_race(folder)

@@ -18,8 +18,8 @@ def add_to(commands: Commands) -> None:
     parser = commands.add_parser(
         "watch",
         help="follow running and finished runs in a browser",
-        description="Serves the runs of a folder on this machine alone; the list renews itself, "
-        "and each run has its report. End it with Ctrl-C.",
+        description="Shows the runs of a folder in a browser, on this machine only. The list "
+        "updates itself, and each run has its report. Stop it with Ctrl-C.",
         epilog="examples:\n  grama watch runs\n  grama watch runs --port 9000",
     )
     add = parser.add_argument

@@ -45,7 +45,7 @@ def assemble_model(
     if facts.seq_len == 0 and reads_series_alone(config.name):
         raise ConfigError(
             f"Expected a series on every node for the model '{config.name}' (the data set has "
-            f"none); choose another word of `grama models`"
+            f"none); choose another name from `grama models`"
         )
     flatten = facts.seq_len > 0 and not entry.takes_sequence
     if flatten:
@@ -95,8 +95,8 @@ def assemble_model(
     drop_edge_weight = not getattr(model, "takes_edge_weight", True) and not weight_as_attr
     if facts.has_edge_weight and (drop_edge_weight or getattr(model, "ignores_edge_weight", False)):
         warnings.warn(
-            f"The model '{config.name}' has no place for edge weights, so those of the data are "
-            f"left aside; choose a model that reads them, such as 'gcn' or 'grama', if they matter",
+            f"The model '{config.name}' does not use edge weights, so those of the data are "
+            f"ignored; choose a model that uses them, such as 'gcn' or 'grama', if they matter",
             stacklevel=2,
         )
     return InputStage(

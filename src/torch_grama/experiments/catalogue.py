@@ -313,6 +313,6 @@ def find_model(name: str) -> ModelEntry:
         return MODELS[word]
     nearest = list_nearest_first(word, MODELS).split(", ")[:_SHOWN]
     raise ValueError(
-        f"Expected 'model' to be one of the {len(MODELS)} words that `grama models` prints, such "
+        f"Expected 'model' to be one of the {len(MODELS)} names that `grama models` prints, such "
         f"as {', '.join(nearest)} (got {name!r})"
     )

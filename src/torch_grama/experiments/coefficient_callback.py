@@ -23,7 +23,7 @@ _MAX_LINES = 200
 class CoefficientCallback(pl.Callback):
     r"""Writes a summary of the coefficients that validation computes anyway.
 
-    The file has one object a line: ``epoch``, and ``blocks`` with the entries of
+    The file has one object per line: ``epoch``, and ``blocks`` with the entries of
     :class:`~torch_grama.analysis.CoefficientSummary`. Of a run of more than 200 epochs every
     second, third and so on is written. A resumed run drops the lines of epochs that it runs again.
     """

@@ -89,7 +89,7 @@ def run_experiment(
         test (bool, optional): Whether the test part is read at the end. (default: what the
             configuration says)
         report (str or Reporter, optional): ``"auto"``, ``"rich"``, ``"plain"``, ``"quiet"``,
-            ``"json"`` or something that is told. (default: :obj:`"auto"`)
+            ``"json"`` or your own reporter. (default: :obj:`"auto"`)
         data (GraphTaskData, optional): The data set of the configuration, if it is loaded
             already. (default: :obj:`None`)
         data_report (callable, optional): Told while data is loaded. (default: :obj:`None`)
@@ -159,7 +159,7 @@ def run_experiment(
             raise RunInterrupted(run.path, outcome.exit_code)
         if not outcome.best_epoch:
             raise RunError(
-                f"Validation {outcome.metric} of '{run.path}' never was a number, so that no epoch "
+                f"Validation {outcome.metric} of '{run.path}' was never a number, so that no epoch "
                 f"could be selected and the run is not finished: train again with a lower learning "
                 f"rate or another metric; `grama predict` and `grama export` take its last weights"
             )

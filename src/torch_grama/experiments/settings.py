@@ -203,7 +203,7 @@ def _unknown(
     if last in ("class_path", "init_args", "_target_", "py/object"):
         return ConfigError(
             f"Expected plain values (got '{name}', {source}): a configuration names no classes and "
-            f"runs no code; choose a model by its word with 'model.name'"
+            f"runs no code; choose a model by its name with 'model.name'"
         )
     if name in _SECTIONS:
         return ConfigError(

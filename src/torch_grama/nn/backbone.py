@@ -32,11 +32,12 @@ _UNNAMED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class Backbone(Protocol):
-    r"""What a module may declare to be told more, or to do more, as the backbone of a block.
+    r"""What a module may declare, to receive or to return more than node states as the backbone of
+    a block.
 
     Only ``forward(x, edge_index)`` is needed: node states :math:`(N, F)` and edges :math:`(2, E)`
-    in, node states :math:`(N, F)` out. Whatever else of the following its signature names is passed
-    by that name. A class need not inherit from this protocol.
+    in, node states :math:`(N, F)` out. Any other argument below is passed by name if the signature
+    has it. A class need not inherit from this protocol.
 
     Attributes:
         edge_state: ``"block"`` or ``"model"`` if ``forward`` returns a pair of node states and

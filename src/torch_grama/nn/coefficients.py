@@ -53,7 +53,7 @@ class ARMACoefficients(NamedTuple):
 
 @dataclass(frozen=True)
 class Coefficients:
-    r"""Which coefficients a model uses; each block makes its own from it.
+    r"""Which kind of coefficients a model uses; each block builds its own.
 
     Args:
         kind (str, optional): ``"selective"``, ``"naive"`` or ``"fixed"``; see
@@ -63,8 +63,8 @@ class Coefficients:
             block receives)
         ma_order (int, optional): Order :math:`q`. (default: likewise)
         channels (int, optional): Width of queries and keys, of selective ones. (default: :obj:`16`)
-        constraint (str, optional): What the coefficients of a set are held to: ``"sum"`` (they
-            add up to one, the paper's), ``"l1"`` (their absolute values do, which always satisfies
+        constraint (str, optional): The constraint on each set of coefficients: ``"sum"`` (they add
+            up to one, as in the paper), ``"l1"`` (their absolute values do, which always satisfies
             the stability theorem), ``"softmax"`` (positive, and add up to one) or ``"none"``.
             (default: :obj:`"sum"`)
         poles (float, optional): Radius of the poles at initialisation; see
@@ -190,10 +190,10 @@ class NaiveCoefficients(Module):
 
 
 class SelectiveCoefficients(Module):
-    r"""Coefficients that attend to the sequence of each graph.
+    r"""Coefficients computed by attention over the sequence of each graph.
 
-    The sequence is averaged over the nodes of each graph. The newest element asks, the last
-    :math:`p` elements answer:
+    The sequence is averaged over the nodes of each graph. The newest element gives the query, the
+    last :math:`p` elements give the keys:
 
     .. math::
         s_i = \frac{\mathbf{q}^{\top} (\mathbf{k}_i - \bar{\mathbf{k}})}{\sqrt{D}} + b_i, \qquad
@@ -203,18 +203,18 @@ class SelectiveCoefficients(Module):
     :math:`\mathbf{k}_i = \mathbf{W}_k \mathbf{u}_i` with the mean :math:`\bar{\mathbf{k}}` over the
     lags, :math:`b_i` is a learned bias of each lag, and
     :math:`\mathbf{u}_i = \bar{\mathbf{f}}^{(t-i)} / \mathrm{rms}(\bar{\mathbf{f}}^{(t-i)})`. The
-    moving-average ones read the residuals likewise, with weights of their own. With the constraint
-    ``"softmax"`` the scores enter without the tanh.
+    moving-average ones read the residuals in the same way, with their own weights. With the
+    constraint ``"softmax"`` the scores enter without the tanh.
 
     .. note::
         The paper's queries and keys have the width of the states: four times the parameters of a
         graph convolution, for a few numbers. Width :math:`D = 16` trains to the same accuracy.
-        The division by the root mean square is ours: scores have unit scale whatever the scale
-        of the states. So is the mean that is taken off: it moves all scores alike, which the
-        constraint would undo. The bias :math:`b_i` is ours too: without it, the moving-average
-        scores of the first block are exactly zero, since the last residual is, and the division is
-        0/0. Keys start at zero and the bias favours the newest element, so that coefficients start
-        as :class:`NaiveCoefficients` do, the same for every graph.
+        Three things are not in the paper. The division by the root mean square: scores have unit
+        scale whatever the scale of the states. The subtracted mean: it would move all scores by the
+        same amount, which the constraint undoes. The bias :math:`b_i`: without it, the
+        moving-average scores of the first block are exactly zero, since the last residual is, and
+        the division is 0/0. Keys start at zero and the bias favours the newest element, so that
+        coefficients start as :class:`NaiveCoefficients` do, the same for every graph.
 
     Args:
         channels (int): Width :math:`F` of the sequence.

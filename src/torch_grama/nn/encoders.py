@@ -22,7 +22,7 @@ _LONGEST_ROW = 512
 
 
 class CategoricalEncoder(Module):
-    r"""Embeds categorical columns: one table a column, and the sum of their rows.
+    r"""Embeds categorical columns: one table per column, and the sum of their rows.
 
     Args:
         sizes (sequence of int): Number of categories of each column.

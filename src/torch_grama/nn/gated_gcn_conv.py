@@ -32,13 +32,13 @@ class GatedGCNConv(Module):
         \mathbf{e}'_{ij} &= \mathbf{e}_{ij} +
         \mathrm{ReLU}(\mathrm{BN}(\hat{\mathbf{e}}_{ij})),
 
-    where :math:`j \to i` are the edges. As a backbone it hands :math:`\mathbf{e}'` from recurrence
-    to recurrence.
+    where :math:`j \to i` are the edges. As a backbone it passes :math:`\mathbf{e}'` from one
+    recurrence to the next.
 
     .. note::
-        There is no activation and no skip connection on the nodes: inside GRAMA the recurrence
-        plays that part. Batch statistics differ from one recurrence to the next, so each
-        recurrence keeps its own running statistics.
+        There is no activation and no skip connection on the nodes: inside GRAMA the recurrence does
+        this. Batch statistics differ from one recurrence to the next, so each recurrence keeps its
+        own running statistics.
 
     Args:
         channels (int): Width of node and edge states.
@@ -47,10 +47,9 @@ class GatedGCNConv(Module):
         num_recurrences (int, optional): How many recurrences share the layer. (default: :obj:`1`)
         norm (str, optional): ``"batch_norm"`` or :obj:`None`. (default: :obj:`"batch_norm"`)
         normalize_gates (bool, optional): Whether gates add up to one. (default: :obj:`True`)
-        edge_state (str, optional): How far :math:`\mathbf{e}'` is handed on: ``"block"``, from
-            recurrence to recurrence; ``"model"``, also from block to block; ``"none"``: there is
-            no update of the edges, for a last layer, whose edges nobody reads.
-            (default: :obj:`"block"`)
+        edge_state (str, optional): Where :math:`\mathbf{e}'` is passed on: ``"block"``, from
+            recurrence to recurrence; ``"model"``, also from block to block; ``"none"``: edges are
+            not updated, for a last layer, whose edges are not used. (default: :obj:`"block"`)
 
     Shapes:
         - **input:** node states :math:`(N, F)`, edges :math:`(2, E)`, edge state :math:`(E, F)`
@@ -100,11 +99,12 @@ class GatedGCNConv(Module):
                 norm.reset_parameters()
 
     def drop_edge_update(self) -> None:
-        r"""Leaves out the update of the edges, because nobody will read it."""
+        r"""Leaves out the update of the edges, which will not be used."""
         self.edge_state, self.edge_norm = "none", None
 
     def drop_initial_edge(self) -> None:
-        r"""Leaves out the vector that edges start from, because others will hand edges over."""
+        r"""Leaves out the vector that edges start from, because another block provides the edge
+        states."""
         self.initial_edge = None
 
     def forward(

@@ -30,22 +30,22 @@ class GPSLayer(GPSConv):
         \mathrm{Norm}(\mathbf{x} + \mathrm{Attention}(\mathbf{x})), \qquad
         \mathbf{x}' = \mathrm{Norm}(\mathbf{h} + \mathrm{MLP}(\mathbf{h})).
 
-    With :obj:`pre_norm` it returns what it would add to the states, and norms what it reads instead
-    of what it returns:
+    With :obj:`pre_norm` the norm is applied to the input instead of the output, and the layer
+    returns the update alone, without the states:
 
     .. math::
         \mathbf{u} = \mathrm{MPNN}(\mathrm{Norm}(\mathbf{x})) +
         \mathrm{Attention}(\mathrm{Norm}(\mathbf{x})), \qquad
         \mathbf{x}' = \mathbf{u} + \mathrm{MLP}(\mathrm{Norm}(\mathbf{x} + \mathbf{u})).
 
-    A recurrence adds the states itself. Around the first form they are added twice, and the norm
-    takes the size of what a layer finds before it is added.
+    A recurrence adds the states itself. With the first form they are added twice, and the norm
+    removes the scale of the update.
 
     It is PyG's :class:`~torch_geometric.nn.GPSConv` with three differences. The norm is a layer
     norm over the channels of each node: one backbone serves all recurrences of a block, and the
-    running statistics of a batch norm would mix those of all steps. A single graph is attended to
-    without being copied into a padded batch. And the padding of a batch takes no part in linear
-    attention, so that a batch gives the same result as its graphs one by one.
+    running statistics of a batch norm would mix all steps. A single graph is attended to without
+    being copied into a padded batch. And the padding of a batch takes no part in linear attention,
+    so that a batch gives the same result as its graphs one by one.
 
     Args:
         channels (int): Width of the states.

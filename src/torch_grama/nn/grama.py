@@ -102,25 +102,25 @@ class GRAMA(Module):
     message-passing backbone, information travels :math:`S \cdot R` hops.
 
     .. note::
-        Open points of the paper are settled as follows. Block :math:`s` takes its coefficients
-        from the sequence it receives. :math:`\phi_1` multiplies the newest state. The readout
-        reads the last element after the activation. A norm between blocks is one of the states,
-        comes before the activation and, in the last block, sees the last state alone. A block of
+        The paper leaves some points open; here they are as follows. Block :math:`s` computes its
+        coefficients from its input sequence. :math:`\phi_1` multiplies the newest state. The
+        readout reads the last element after the activation. A norm between blocks applies to the
+        states, before the activation; in the last block, only to the last state. A block of
         ``seq_len=1`` is a residual layer :math:`\alpha \mathbf{f} + \gamma \,
         \mathrm{GNN}(\mathbf{f})`, plus the residual of the block before, if there is one.
 
     .. note::
-        The gain :math:`\gamma` and the retention :math:`\alpha` of each block are ours; see
-        :class:`GRAMABlock`. Started at :math:`\gamma = 1 / R` and :math:`\alpha = 1 - \gamma`, a
-        fresh model looks far and keeps its scale at depth 128, around any backbone that does not
-        sum over neighbours without a norm (:class:`NormedConv` gives it one).
+        The gain :math:`\gamma` and the retention :math:`\alpha` of each block are not in the paper;
+        see :class:`GRAMABlock`. They start at :math:`\gamma = 1 / R` and :math:`\alpha = 1 -
+        \gamma`, so that an untrained model looks far, and its states keep their scale at depth 128.
+        A backbone that sums over neighbours needs a norm for this (:class:`NormedConv` adds one).
 
     Args:
         in_channels (int): Width of the node features, or :obj:`-1` to take it from the first
             forward pass.
         hidden_channels (int): Width :math:`F` of the states.
         out_channels (int, optional): Width of the output. With :obj:`None` there is no readout MLP:
-            the output are the last states, of nodes or pooled, for an encoder.
+            the output is the last states, of nodes or pooled, as of an encoder.
         seq_len (int, optional): Length :math:`L` of the sequence. (default: :obj:`4`)
         num_blocks (int, optional): Number :math:`S` of blocks. (default: :obj:`2`)
         backbone (str, Module or callable, optional): ``"gcn"`` (linear graph convolution),
@@ -140,17 +140,17 @@ class GRAMA(Module):
             ``"layer_norm"``, a callable from the number of channels to a module, or :obj:`None`.
             (default: :obj:`None`)
         dropout (float, optional): Dropout after the embedding, between blocks, in the readout, and
-            in a backbone by name that has a place for it. (default: :obj:`0.0`)
+            in a backbone by name if it has dropout. (default: :obj:`0.0`)
         readout (str or Readout, optional): ``"node"``, ``"graph"``, or :class:`Readout` with
             pooling and number of layers. (default: :obj:`"node"`)
         edge_dim (int, optional): Width of edge attributes, if any. (default: :obj:`None`)
         gain (float or str, optional): Where the learned gain :math:`\gamma` of each block starts:
             ``"auto"`` for :math:`1 / R` (and the retention at :math:`1 - \gamma`), a number
             (and the retention at one), ``"wave"`` for blocks that start as a wave equation (see
-            :class:`GRAMABlock`), or :obj:`None` for the paper's form without either.
+            :class:`GRAMABlock`), or :obj:`None` for the paper's form without gain and retention.
             (default: :obj:`"auto"`)
-        share_weights (bool, optional): If :obj:`False`, each recurrence of a block has a backbone
-            of its own. (default: :obj:`True`)
+        share_weights (bool, optional): If :obj:`False`, each recurrence of a block has its own
+            backbone. (default: :obj:`True`)
         running (Running, optional): Engine, recomputation, caching and checks.
             (default: :class:`Running()`)
 
@@ -308,11 +308,12 @@ class GRAMA(Module):
             edge_weight (Tensor, optional): Edge weights. (default: :obj:`None`)
             edge_attr (Tensor, optional): Edge attributes. (default: :obj:`None`)
             batch (Tensor, optional): The graph of each node. (default: :obj:`None`, one graph)
-            batch_size (int, optional): Number of graphs; saves a wait. (default: :obj:`None`)
+            batch_size (int, optional): Number of graphs; if given, it need not be read from the
+                device. (default: :obj:`None`)
             return_coefficients (bool, optional): If :obj:`True`, also returns the coefficients of
                 each block. (default: :obj:`False`)
-            edge_type (Tensor, optional): The type of each edge, for a backbone that tells types
-                apart, such as PyG's ``RGCNConv``. (default: :obj:`None`)
+            edge_type (Tensor, optional): The type of each edge, for a backbone that uses types,
+                such as PyG's ``RGCNConv``. (default: :obj:`None`)
         """
         # 1. the door
         given = edge_index, edge_weight, edge_attr, batch, batch_size, edge_type

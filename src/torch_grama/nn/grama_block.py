@@ -53,35 +53,35 @@ class GRAMABlock(Module):
         + \sum_{j=1}^{q} \theta_j \, \boldsymbol{\delta}^{(t-j)} + \boldsymbol{\delta}^{(t)},
         \qquad \boldsymbol{\delta}^{(t)} = \gamma \, \mathrm{GNN}(\mathbf{f}^{(t-1)}),
 
-    for :math:`t = L, \ldots, L + R - 1`, where the coefficients :math:`\phi, \theta` are those of
-    each graph. The :math:`R` new states then pass through the norm, states and residuals through
-    the activation and dropout.
+    for :math:`t = L, \ldots, L + R - 1`, where each graph has its own coefficients :math:`\phi,
+    \theta`. The :math:`R` new states then pass through the norm, states and residuals through the
+    activation and dropout.
 
     .. note::
-        The paper has no gain :math:`\gamma`. Its theory treats the residuals as an outside input,
+        The paper has no gain :math:`\gamma`. Its theory treats the residuals as an external input,
         but :math:`\boldsymbol{\delta} = \mathrm{GNN}(\mathbf{f})` closes the loop: every recurrence
         multiplies the scale of the states by up to
         :math:`\sum_i |\phi_i| + (1 + \sum_j |\theta_j|) \, \gamma \, \|\mathrm{GNN}\|`, and deep
-        models explode. Nor has it the retention :math:`\alpha`: with coefficients that add up to
-        one a state can be added to, and never replaced. Both are learned. They start at
-        :math:`\gamma = 1 / R` (as for :math:`R = 2` if :math:`R = 1`) and
-        :math:`\alpha = 1 - \gamma`, so that each step of a fresh block trades a share of its past
-        for what the backbone says.
+        models explode. It has no retention :math:`\alpha` either: with coefficients that add up to
+        one, a block can only add to a state, never replace it. Both are learned. They start at
+        :math:`\gamma = 1 / R` (as for :math:`R = 2` if :math:`R = 1`) and :math:`\alpha = 1 -
+        \gamma`, so that each step of an untrained block replaces a share of the past by the output
+        of the backbone.
 
     .. note::
-        Such a start averages: on a path, what lies ten hops away has a share of :math:`10^{-8}` or
-        less in the output, and a task that asks for it gives hardly a gradient. With
-        ``gain="wave"`` a block starts as a wave equation in steps,
+        Such a start averages: on a path, a node ten hops away has a share of :math:`10^{-8}` or
+        less in the output, so a task that needs it gives almost no gradient. With ``gain="wave"`` a
+        block starts as a wave equation in steps,
 
         .. math::
             \mathbf{f}^{(t)} = 2 \mathbf{f}^{(t-1)} - \mathbf{f}^{(t-2)} - (\mathbf{I} -
             \hat{\mathbf{A}}) \mathbf{f}^{(t-1)} \, \mathrm{diag}(w_1, \ldots, w_F),
 
         where the squared speeds :math:`w` run from 0 to 2 over the channels: each step carries the
-        input one hop on, and states neither fade nor explode. All of it is learned from there. It
-        takes :class:`RootedGCNConv`, best without self-loops (the fastest channel then is the
-        Chebyshev polynomial of the normalised adjacency matrix and loses nothing), at least two
-        elements, and coefficients of the constraint ``"none"``.
+        input one hop further, and states neither vanish nor explode. Training then changes all of
+        it. It needs :class:`RootedGCNConv`, best without self-loops (the fastest channel then is
+        the Chebyshev polynomial of the normalised adjacency matrix and loses nothing), at least two
+        elements, and coefficients with the constraint ``"none"``.
 
     Args:
         channels (int): Width :math:`F` of states and residuals.
@@ -96,7 +96,7 @@ class GRAMABlock(Module):
         dropout (float, optional): Dropout after the activation, as in GRAMA. (default: :obj:`0.0`)
         gain (float or str, optional): Where :math:`\gamma` and :math:`\alpha` start, as in GRAMA.
             (default: :obj:`"auto"`)
-        has_edge_attr (bool, optional): Whether edge attributes come. (default: :obj:`False`)
+        has_edge_attr (bool, optional): Whether edge attributes are given. (default: :obj:`False`)
         share_weights (bool, optional): As in GRAMA. (default: :obj:`True`)
         engine (str, optional): As in :class:`~torch_grama.nn.Running`. (default: :obj:`"auto"`)
 
@@ -186,14 +186,14 @@ class GRAMABlock(Module):
             torch.nn.init.constant_(self.retention, self._start[1])
 
     def read_last_only(self) -> None:
-        r"""Makes :meth:`run` return the last state alone; what only serves other states goes."""
+        r"""Makes :meth:`run` return the last state only, and drops what only other states need."""
         self.reads_last_only = True
         if self._given_norm is not None:
             self.norm = SequenceNorm(self._given_norm, self.channels, 1)
         self._drop_last_edge_update()
 
     def take_edges(self) -> None:
-        r"""Tells the block that another hands its edges over, if it is so."""
+        r"""Tells the block that another block passes its edge states on to it, if so."""
         if self._call.edges_leave:
             _ask(self._backbones()[0], "drop_initial_edge")
 
@@ -266,11 +266,11 @@ class GRAMABlock(Module):
     def run(
         self, sequence: NodeSequence, graph: GraphInput, is_inside: bool = True
     ) -> tuple[NodeSequence, ARMACoefficients, GraphInput]:
-        r"""Runs the block on a graph that is checked already; inside a model, nobody else
-        sees the gradients of the result.
+        r"""Runs the block on a graph that was checked before; inside a model, nothing else sees the
+        gradients of the result.
 
-        Returns the new sequence (activation perhaps still to come), the coefficients, and the graph
-        with the edge attributes that the next block is to see.
+        Returns the new sequence (sometimes before its activation), the coefficients, and the graph
+        with the edge attributes for the next block.
         """
         backbone = self._bind(graph)
         residuals: Tensor | None
@@ -322,11 +322,11 @@ class GRAMABlock(Module):
         return lambda x: self._bind(graph)(x) * (1.0 if self.gain is None else self.gain)
 
     def check(self, graph: GraphInput) -> None:
-        r"""Raises a :class:`ValueError` if the backbone has no use for what the graph brings."""
+        r"""Raises a :class:`ValueError` if the backbone cannot use what the graph has."""
         self._call.check(self.backbone, graph)
 
     def prepare(self, graph: GraphInput) -> None:
-        r"""Makes the matrices that the block will ask the graph for."""
+        r"""Computes the matrices of the graph that the block will need."""
         self._bind(graph)
 
     def _finish(self, states: Tensor, residuals: Tensor | None, graph: GraphInput) -> NodeSequence:

@@ -27,11 +27,11 @@ class GRAMAConv(MessagePassing):
     With a pair of source and target features, as in bipartite graphs and between the node types of
     a heterogeneous one, the recurrence runs over the states of the targets, and
     :math:`\boldsymbol{\delta}^{(t)} = \gamma \, \mathrm{GNN}(\mathbf{x}_{\mathrm{source}},
-    \mathbf{f}^{(t-1)})`: sources stay as they are.
+    \mathbf{f}^{(t-1)})`: the features of the sources do not change.
 
     .. note::
-        Layers one after the other are not a :class:`GRAMA` of as many blocks: between its blocks, a
-        model hands on the whole sequence with its residuals, and not the last state alone.
+        Several layers are not the same as a :class:`GRAMA` of as many blocks: there, a block passes
+        the whole sequence and its residuals to the next, not only the last state.
 
     Args:
         conv (str, Module or callable): What :class:`GRAMA` takes as a backbone; a convolution, such
@@ -48,8 +48,8 @@ class GRAMAConv(MessagePassing):
             (default: :obj:`None`)
         dropout (float, optional): As in GRAMA. (default: :obj:`0.0`)
         gain (float or str, optional): As in GRAMA. (default: :obj:`"auto"`)
-        has_edge_attr (bool, optional): Whether edge attributes come, for a convolution by name;
-            they have its width. (default: :obj:`False`)
+        has_edge_attr (bool, optional): For a convolution by name: whether edge attributes are
+            given, which must have its width. (default: :obj:`False`)
         running (Running, optional): Engine and checks of the input. (default: :class:`Running()`)
 
     Shapes:

@@ -151,7 +151,7 @@ def read_graph_input(
         )
     if edge_type is not None and tuple(edge_type.size()) != (num_edges,):
         raise ValueError(
-            f"Expected 'edge_type' to have shape [{num_edges}], one type an edge "
+            f"Expected 'edge_type' to have shape [{num_edges}], one type per edge "
             f"(got {list(edge_type.size())})"
         )
     if edge_attr is not None and (edge_attr.dim() != 2 or edge_attr.size(0) != num_edges):

@@ -81,7 +81,7 @@ class NeighborSumConv(Module):
 
     Args:
         channels (int): Width of the states, and of the edge attributes if there are any.
-        has_edge_attr (bool, optional): Whether edge attributes come. (default: :obj:`False`)
+        has_edge_attr (bool, optional): Whether edge attributes are given. (default: :obj:`False`)
         num_recurrences (int, optional): How many recurrences share the layer. (default: :obj:`1`)
         norm (str, optional): ``"batch_norm"`` or :obj:`None`. (default: :obj:`"batch_norm"`)
 
@@ -176,7 +176,7 @@ def build_gin_conv(
 
     Args:
         channels (int): Width of the states.
-        has_edge_attr (bool, optional): Whether edge attributes come. (default: :obj:`False`)
+        has_edge_attr (bool, optional): Whether edge attributes are given. (default: :obj:`False`)
         aggregation (str, optional): ``"sum"``, or ``"multi"`` for a linear map of sum, mean,
             maximum and minimum. (default: :obj:`"sum"`)
     """

@@ -88,8 +88,9 @@ def run_aside(run: Callable[[], _Result]) -> _Result:
 def capture(model: Module, *example: Any, **named: Any) -> Callable[..., Tensor]:
     r"""Records the forward pass of a model as a CUDA graph, for many calls of the same sizes.
 
-    A model of few layers spends most of its time in Python; a record has none. The result is called
-    as the model is. It sees weights that change in place, such as those that an optimiser moves.
+    A model of few layers spends most of its time in Python; a recording does not. Call the result
+    like the model. It uses the current weights if they change in place, as an optimiser changes
+    them.
 
     Args:
         model (Module): The model, in evaluation and on a CUDA device; on a CPU the result calls

@@ -104,8 +104,8 @@ def _end(run: RunFiles, scale: MetricScale) -> list[str]:
         ]
     if reason == "min_lr":
         return [
-            f"Stopped early after epoch {epochs:.0f}: the learning rate had come to its end; the "
-            f"best epoch was {best:.0f}."
+            f"Stopped early after epoch {epochs:.0f}: the learning rate had reached its minimum; "
+            f"the best epoch was {best:.0f}."
         ]
     if best > _LATE * epochs:
         return [

@@ -296,7 +296,7 @@ def choose_best(row: PairedRow) -> Path:
             scores[number] = sign * statistics.fmean([run.val for run in found] or [0.0])
     if not scores:
         raise RunError(
-            f"No candidate in '{row.place / SEARCH}' came to its end: what failed says why in its "
+            f"No candidate in '{row.place / SEARCH}' finished: what failed says why in its "
             f"'failure.json'"
         )
     settings = row.candidates[max(scores, key=lambda number: scores[number])]

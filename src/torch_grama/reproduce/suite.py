@@ -49,7 +49,7 @@ def _check_folder(place: Path, name: str) -> Path:
 
 
 SUITE_FILE = "suite.yaml"
-REPEATS = {"fold": "one run a fold", "seed": "one run a seed, all on the first fold"}
+REPEATS = {"fold": "one run per fold", "seed": "one run per seed, all on the first fold"}
 BUDGETS = ("smoke", "short", "full")
 SPACE = "search"
 """The space of a suite that names none."""

@@ -79,7 +79,7 @@ class FitOutcome:
     #: schedule came to its end) or ``"signal"`` (interrupted, to be resumed)
     stop_reason: StopReason
     metric: str  #: name of the metric
-    best_value: float  #: its best value on validation; NaN if it never was a number
+    best_value: float  #: its best value on validation; NaN if it was never a number
     best_epoch: int  #: the epoch of that value, from 1 on; 0 if there is none
     epochs: int  #: epochs done, those before an interruption included
     seconds: float  #: time spent training, likewise
@@ -472,7 +472,7 @@ def _outcome(
     if not state["best_epoch"]:
         notes = [
             *notes,
-            f"Validation {task.metric.name} never was a number, so the last weights stand for the "
+            f"Validation {task.metric.name} was never a number, so the last weights stand for the "
             "best",
         ]
     return FitOutcome(

@@ -116,7 +116,7 @@ def build_loss(
         weights = torch.as_tensor(class_weights, dtype=torch.float)
         if weights.size() != (num_outputs,) or not bool((weights >= 0).all()):
             raise ValueError(
-                f"Expected 'class_weights' to be {num_outputs} numbers from 0 on, one an output "
+                f"Expected 'class_weights' to be {num_outputs} numbers from 0 on, one per output "
                 f"(got {weights.tolist()})"
             )
     return TaskLoss(name, weights)

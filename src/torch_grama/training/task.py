@@ -28,7 +28,7 @@ from torch_grama.training.scores import LossOptions, build_loss, build_metric
 class GraphTask(pl.LightningModule):
     r"""A model, the loss it learns by and the metric it is judged by.
 
-    Logs ``train/loss``, ``val/loss`` and ``val/<metric>`` once an epoch, each over all targets of
+    Logs ``train/loss``, ``val/loss`` and ``val/<metric>`` once per epoch, each over all targets of
     the epoch. A model may add a term to the training loss and start from an estimate made of the
     training labels, see :mod:`torch_grama.training.model_hooks`.
 
