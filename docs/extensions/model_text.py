@@ -6,7 +6,7 @@ from equation_text import to_latex, typeset
 from markdown_text import code, plain, table
 from torch_grama.experiments.models import ModelFacts, list_models
 
-HEADER = ["Name", "Update", "Parameters", "Cost of a layer", "Edge attributes"]
+HEADER = ["Name", "Update", "Parameters", "Cost per layer"]
 WIDTH, DEPTH = 64, 8
 
 
@@ -23,7 +23,6 @@ def describe_models() -> str:
                 typeset(model.equation),
                 "–" if model.parameters is None else f"{model.parameters:,}",
                 cost_text(model.cost),
-                "yes" if model.takes_edge_attr else "no",
             )
             for model in models
         ]
@@ -31,7 +30,8 @@ def describe_models() -> str:
         text = f"## {heading[:1].upper()}{heading[1:]}\n\n{table(HEADER, rows)}"
         papers = shared_lines({model.name: (model.reference,) for model in models})
         departures = shared_lines({model.name: model.departures for model in models})
-        parts.append(f"{text}\n{papers}\n")
+        takers = ", ".join(code(model.name) for model in models if model.takes_edge_attr)
+        parts.append(f"{text}\n{papers}\nUse edge attributes: {takers or 'none'}.\n")
         if departures:
             summary = "<details>\n<summary>What differs from the papers</summary>"
             parts.append(f"{summary}\n\n{departures}\n</details>\n")

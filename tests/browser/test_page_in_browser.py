@@ -340,7 +340,18 @@ def test_all_is_open_and_light_in_print(page):
     try:
         stroke = "return getComputedStyle(document.querySelector('#losses .curve')).stroke"
         assert page.execute_script(stroke) == "rgb(0, 114, 178)"
+        # paper does not scroll: tables fit, and none says that it scrolls
+        paper = {"width": 718, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+        page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", paper)
+        cut = page.execute_script(
+            "return [...document.querySelectorAll('.scroll')].filter((box) => "
+            "box.scrollWidth > box.clientWidth || "
+            "getComputedStyle(box, '::before').content.includes('Scroll'))"
+            ".map((box) => box.closest('section').id)"
+        )
+        assert cut == []
     finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
 
 

@@ -165,7 +165,9 @@ def draw_example(
     probes = exact if runs >= exact * count else min(exact, 8, max(2, runs // 8))
     count = min(count, max(1, runs // probes))
     num_probes = None if probes == exact else probes
-    chosen = nodes[:count].tolist()
+    # from the centre to the rim
+    sources = torch.linspace(0, len(nodes) - 1, count, device=nodes.device).round().long()
+    chosen = nodes[sources].tolist()
     spread = influence_spread(model, inputs, chosen, num_probes=num_probes, seed=seed)
     place = torch.full((num_nodes,), -1, device=both.device)
     place[nodes] = torch.arange(len(nodes), device=both.device)
@@ -177,7 +179,7 @@ def draw_example(
         nodes=nodes.tolist(),
         positions=plain_matrix(arrange_nodes(edges, len(nodes))),
         edges=edges.mT.tolist(),
-        sources=list(range(count)),
+        sources=sources.tolist(),
         labels=labels,
         # three digits are more than a colour shows
         spread=[
