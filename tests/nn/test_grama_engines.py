@@ -32,108 +32,77 @@ class RectifiesInput(Module):
         return torch.zeros_like(x).index_add(0, edge_index[1], messages)
 
 
+OPTIONS = [
+    {"coefficients": "naive"},
+    {"coefficients": Coefficients(constraint="l1")},
+    {"coefficients": Coefficients(constraint="softmax")},
+    {"coefficients": Coefficients("naive", constraint="none")},
+    {"coefficients": Coefficients(ar_order=1, ma_order=2)},
+    {"coefficients": Coefficients(ar_order=2), "num_recurrences": 10},
+    {"act": "gelu"},
+    {"act": None},
+    {"act": torch.sin},
+    {"act": lambda x: x.clamp(min=0) ** 2},
+    {"act": PReLU(dtype=torch.float64)},
+    {"act": PReLU(dtype=torch.float64), "num_recurrences": 10, "norm": "layer_norm"},
+    {"dropout": 0.5},
+    {"norm": "layer_norm"},
+    {"norm": "batch_norm"},
+    {"norm": GraphNorm},
+    {"num_recurrences": 2},
+    {"gain": None},
+    {"readout": Readout("graph", "sum-max-mean", 3)},
+    {"num_blocks": 1},
+    {"num_blocks": 4},
+]
+# a backbone for each recurrence
+OWN = [
+    {"share_weights": False, "num_recurrences": number, "seq_len": min(number, 3)}
+    for number in (1, 3, 9)
+]
+WITH_OWN = [BY_NAME[name] for name in ("gatedgcn", "gatedgcn with edges", "gps", "SAGEConv")]
+
+
+def name_of(value):
+    return getattr(value, "name", re.sub(r" at 0x\w+", "", str(value)))
+
+
+def solve(case, batch, weighted=False, **options):
+    """What a model says, and the gradients of its parameters, its features and its weights."""
+    model = case.model(**copy.deepcopy(options))
+    graph = copy.copy(batch)
+    graph.x, weight = (given.clone().requires_grad_() for given in (batch.x, batch.edge_weight))
+    torch.manual_seed(3)  # of dropout
+    out = case.run(model, graph, **({"edge_weight": weight} if weighted else {}))
+    leaves = [graph.x, *([weight] if weighted else []), *model.parameters()]
+    loss = (out * torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view_as(out)).sum()
+    return out, torch.autograd.grad(loss, leaves, allow_unused=True), list(model.buffers())
+
+
+def assert_same(one, other):
+    assert torch.allclose(one[0], other[0])
+    assert_same_gradients(one[1], other[1])
+    assert all(torch.allclose(a, b) for a, b in zip(one[2], other[2], strict=True))
+
+
 class TestEngines:
     """Same numbers, different speed."""
 
-    @pytest.mark.no_cover
     @pytest.mark.parametrize(
         ("case", "engine", "options"),
         [
             *itertools.product(CASES, ["auto"], [{}]),
             *itertools.product(CASES, ["scan"], [{"readout": "graph"}]),
             *itertools.product(OFTEN, ["auto", "scan"], [HORNER]),
+            *itertools.product([GCN], ["auto", "scan", "linear"], [{"weighted": True}, *OPTIONS]),
+            *itertools.product([GCN], ["auto", "scan"], OWN),
+            *itertools.product(WITH_OWN, ["auto", "scan"], OWN[1:2]),
         ],
-        ids=lambda value: getattr(value, "name", str(value)),
+        ids=name_of,
     )
     def test_equal_the_reference(self, case, engine, options, batch):
-        model, reference = (
-            case.model(running=Running(e), **options) for e in (engine, "reference")
-        )
-        out, expected = case.run(model, batch), case.run(reference, batch)
-        assert torch.allclose(out, expected)
-        assert_same_gradients(loss_gradients(model, out), loss_gradients(reference, expected))
-
-    @pytest.mark.parametrize(
-        "options",
-        [
-            {"coefficients": "naive"},
-            {"coefficients": Coefficients(constraint="l1")},
-            {"coefficients": Coefficients(constraint="softmax")},
-            {"coefficients": Coefficients("naive", constraint="none")},
-            {"coefficients": Coefficients(ar_order=1, ma_order=2)},
-            {"coefficients": Coefficients(ar_order=2), "num_recurrences": 10},
-            {"act": "gelu"},
-            {"act": None},
-            {"act": torch.sin},
-            {"act": lambda x: x.clamp(min=0) ** 2},
-            {"act": PReLU(dtype=torch.float64)},
-            {"act": PReLU(dtype=torch.float64), "num_recurrences": 10, "norm": "layer_norm"},
-            {"norm": "layer_norm"},
-            {"norm": "batch_norm"},
-            {"norm": GraphNorm},
-            {"num_recurrences": 2},
-            {"gain": None},
-            {"readout": Readout("graph", "sum-max-mean", 3)},
-            {"num_blocks": 1},
-            {"num_blocks": 4},
-        ],
-        ids=lambda options: re.sub(r" at 0x\w+", "", str(options)),
-    )
-    @pytest.mark.parametrize("engine", ["auto", "scan", "linear"])
-    def test_equal_the_reference_with_options(self, batch, engine, options):
-        model, reference = (
-            GCN.model(running=Running(e), **copy.deepcopy(options)) for e in (engine, "reference")
-        )
-        out, expected = GCN.run(model, batch), GCN.run(reference, batch)
-        assert torch.allclose(out, expected)
-        assert_same_gradients(loss_gradients(model, out), loss_gradients(reference, expected))
-
-    @pytest.mark.parametrize("name", ["gcn", "gatedgcn", "gatedgcn with edges", "gps", "SAGEConv"])
-    @pytest.mark.parametrize("num_recurrences", [1, 3, 9])
-    @pytest.mark.parametrize("engine", ["auto", "scan"])
-    def test_equal_the_reference_with_a_backbone_for_each_recurrence(
-        self, batch, name, num_recurrences, engine
-    ):
-        case = BY_NAME[name]
-        sizes = {"num_recurrences": num_recurrences, "seq_len": min(num_recurrences, 3)}
-        model, reference = (
-            case.model(running=Running(e), share_weights=False, **sizes)
-            for e in (engine, "reference")
-        )
-        out, expected = case.run(model, batch), case.run(reference, batch)
-        assert [len(block.backbone) for block in model.blocks] == [num_recurrences] * 2
-        assert torch.allclose(out, expected)
-        assert_same_gradients(loss_gradients(model, out), loss_gradients(reference, expected))
-
-    @pytest.mark.parametrize("engine", ["auto", "scan", "linear"])
-    def test_equal_the_reference_for_edge_weights_and_their_gradient(self, batch, engine):
-        results = []
-        for model in (GCN.model(running=Running(e)) for e in (engine, "reference")):
-            weight = batch.edge_weight.clone().requires_grad_()
-            out = GCN.run(model, batch, edge_weight=weight)
-            out.square().sum().backward()
-            results.append((out, weight.grad))
-        for a, b in zip(*results, strict=True):
-            assert torch.allclose(a, b)
-
-    def test_equal_the_reference_in_the_gradient_of_the_features(self, batch):
-        gradients = []
-        for engine in ("auto", "scan", "reference"):
-            x = batch.x.clone().requires_grad_()
-            model = GCN.model(running=Running(engine))
-            model(x, batch.edge_index, batch=batch.batch).square().sum().backward()
-            gradients.append(x.grad)
-        assert torch.allclose(gradients[0], gradients[2])
-        assert torch.allclose(gradients[1], gradients[2])
-
-    def test_dropout_draws_the_same_numbers(self, batch):
-        outputs = []
-        for engine in ("auto", "scan", "reference"):
-            model = GCN.model(running=Running(engine), dropout=0.5)
-            torch.manual_seed(3)
-            outputs.append(GCN.run(model, batch))
-        assert torch.allclose(outputs[0], outputs[2])
-        assert torch.allclose(outputs[1], outputs[2])
+        expected = solve(case, batch, running=Running("reference"), **options)
+        assert_same(solve(case, batch, running=Running(engine), **options), expected)
 
     @pytest.mark.parametrize("engine", ["auto", "scan"])
     def test_second_backward_pass_through_a_retained_graph(self, path, engine):
@@ -324,57 +293,37 @@ class TestSideEffects:
 
 
 class TestRecompute:
-    @pytest.mark.no_cover
     @pytest.mark.parametrize(
         ("case", "options"),
-        [*itertools.product(CASES, [{"readout": "graph"}]), *itertools.product(OFTEN, [HORNER])],
-        ids=lambda value: getattr(value, "name", str(value)),
-    )
-    def test_equals_the_plain_model_in_value_and_gradient(self, case, options, batch):
-        plain, saving = (
-            case.model(running=Running(recompute=flag), **options) for flag in (False, True)
-        )
-        expected, out = case.run(plain, batch), case.run(saving, batch)
-        assert torch.allclose(out, expected)
-        assert_same_gradients(loss_gradients(saving, out), loss_gradients(plain, expected))
-        for (name, a), b in zip(saving.named_buffers(), plain.buffers(), strict=True):
-            assert torch.allclose(a, b), name
-
-    @pytest.mark.parametrize(
-        "options",
         [
-            {"coefficients": "naive"},
-            {"coefficients": Coefficients(update="step")},
-            {"norm": "batch_norm"},
-            {"dropout": 0.5},
-            {"act": ELU(inplace=True)},
-            {"engine": "scan"},
-            {"engine": "reference"},
-            {"cached": True},
+            *itertools.product(CASES, [{"readout": "graph"}]),
+            *itertools.product(OFTEN, [HORNER]),
+            *itertools.product(
+                [GCN],
+                [
+                    {"coefficients": "naive"},
+                    {"coefficients": Coefficients(update="step")},
+                    {"norm": "batch_norm"},
+                    {"dropout": 0.5},
+                    {"act": ELU(inplace=True)},
+                    {"engine": "scan", "weighted": True},
+                    {"engine": "reference", "weighted": True},
+                    {"cached": True},
+                    {"weighted": True, "num_blocks": 3},
+                ],
+            ),
         ],
-        ids=str,
+        ids=name_of,
     )
-    def test_equals_the_plain_model_with_options(self, options, batch):
-        running = {name: options.pop(name) for name in ("engine", "cached") if name in options}
-        results = []
-        for flag in (False, True):
-            model = GCN.model(num_blocks=3, running=Running(recompute=flag, **running), **options)
-            torch.manual_seed(2)
-            out = GCN.run(model, batch)
-            results.append((out, loss_gradients(model, out), list(model.buffers())))
-        assert torch.allclose(results[0][0], results[1][0])
-        assert_same_gradients(results[0][1], results[1][1])
-        assert all(torch.equal(a, b) for a, b in zip(results[0][2], results[1][2], strict=True))
-
-    @pytest.mark.parametrize("engine", ["auto", "scan", "reference"])
-    def test_features_and_edge_weights_get_their_gradient(self, batch, engine):
-        gradients = []
-        for flag in (False, True):
-            x, weight = (part.clone().requires_grad_() for part in (batch.x, batch.edge_weight))
-            model = GCN.model(running=Running(engine, recompute=flag))
-            out = model(x, batch.edge_index, weight, batch=batch.batch)
-            gradients.append(torch.autograd.grad(out.square().sum(), (x, weight)))
-        assert_same_gradients(*gradients)
+    def test_equals_the_plain_model(self, case, options, batch):
+        names = {"engine", "cached"} & options.keys()
+        running = {name: options[name] for name in names}
+        options = {name: value for name, value in options.items() if name not in names}
+        plain, saving = (
+            solve(case, batch, running=Running(recompute=flag, **running), **options)
+            for flag in (False, True)
+        )
+        assert_same(saving, plain)
 
     def test_runs_each_block_once_more_for_the_gradient(self, batch):
         case = BY_NAME["user's module"]
