@@ -129,6 +129,10 @@ def test_equals_the_equation_in_value_and_gradient(engine, kind, batch, sizes):
     got = problem.solve(arma_recurrence, num_recurrences, engine=engine)
     assert_same(got, problem.solve(written_out.recur, num_recurrences))
     assert_same(got, problem.solve(arma_recurrence_reference, num_recurrences))
+    last = problem.solve(arma_last_state, num_recurrences, engine=engine)
+    assert_same(
+        last, problem.solve(lambda *given: written_out.recur(*given)[0][-1], num_recurrences)
+    )
 
 
 @engines
@@ -145,20 +149,6 @@ def test_gradient_when_only_some_elements_are_used(engine, kind, state, residual
         return problem.solve(run, 4)
 
     assert_same(some(arma_recurrence, engine=engine), some(written_out.recur))
-
-
-@engines
-@batches
-@sizes
-def test_last_state_is_the_last_of_all(engine, kind, batch, sizes):
-    p, q, length, num_recurrences = sizes
-    problem = Problem(p, q, batch, kind, length)
-
-    def last_of_all(*arguments):
-        return written_out.recur(*arguments)[0][-1]
-
-    got = problem.solve(arma_last_state, num_recurrences, engine=engine)
-    assert_same(got, problem.solve(last_of_all, num_recurrences))
 
 
 @pytest.mark.parametrize(("engine", "kind"), [("scan", "tanh"), ("linear", "map")])

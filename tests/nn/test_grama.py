@@ -10,7 +10,7 @@ import pytest
 import torch
 import written_out
 from backbone_cases import BY_NAME, CASES, CHANNELS, WORDS, BackboneCase, SendTanh, backbones
-from model_gradients import loss_gradients
+from model_gradients import assert_same_gradients, loss_gradients
 from torch.nn.parameter import UninitializedParameter
 from torch_geometric.nn import GCNConv, GINConv, SAGEConv
 
@@ -126,12 +126,6 @@ class TestCoefficients:
     def test_selective_ones_differ_from_graph_to_graph(self, batch):
         _, used = GCN.run(GCN.model(), batch, return_coefficients=True)
         assert not torch.allclose(used[0].phi[0], used[0].phi[1])
-
-    def test_a_gradient_flows_through_them(self, batch):
-        model = GCN.model()
-        _, used = GCN.run(model, batch, return_coefficients=True)
-        used[0].phi.square().sum().backward()
-        assert model.embedding.weight.grad.abs().sum() > 0
 
     @backbones(WORDS)
     @pytest.mark.parametrize("constraint", ["sum", "l1", "softmax"])
@@ -312,9 +306,11 @@ class TestLazy:
             lazy(path.x[:, :4], path.edge_index)
 
     def test_trains_what_the_first_pass_made(self, path):
-        model = GCN.model(in_channels=-1)
-        GCN.run(model, path).sum().backward()
-        assert model.embedding.weight.grad.abs().sum() > 0
+        lazy, twin = GCN.model(in_channels=-1), GCN.model()
+        out = GCN.run(lazy, path)
+        twin.load_state_dict(lazy.state_dict())
+        expected = loss_gradients(twin, GCN.run(twin, path))
+        assert_same_gradients(loss_gradients(lazy, out), expected)
 
     def test_is_saved_copied_and_reset_before_the_first_pass(self, path):
         model = copy.deepcopy(GCN.model(in_channels=-1))
