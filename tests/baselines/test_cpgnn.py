@@ -4,7 +4,7 @@ from baseline_checks import randomize
 from dense_graphs import dense, draw_weighted_graph, drop_loops, symmetric
 
 from torch_grama.baselines import CPGNN
-from torch_grama.baselines.cpgnn import balance
+from torch_grama.baselines.class_scores import balance
 
 
 def prior_logits(model, x):

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 from torch_grama.cli import main
 from torch_grama.datasets import GraphTaskData, Metric, load
 from torch_grama.datasets.audit import audit
-from torch_grama.datasets.barbell import generate_barbell
+from torch_grama.datasets.range_tasks import generate_barbell
 from torch_grama.datasets.splits import consecutive_fold, index_fold
 from torch_grama.datasets.task_data import FeatureEncoding
 

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch_geometric.utils import to_networkx
 
-from torch_grama.datasets.barbell import generate_barbell
 from torch_grama.datasets.catalogue import find
 from torch_grama.datasets.ising import couplings, local_fields
 from torch_grama.datasets.known_formulas import known_influence
@@ -14,6 +13,7 @@ from torch_grama.datasets.range_tasks import (
     REACHES,
     TOPOLOGIES,
     VARIANTS,
+    generate_barbell,
     generate_range,
     reach_weights,
     task_influence,

@@ -1,14 +1,12 @@
 """The models that GRAMA is compared with; all have the same call."""
 
 from torch_grama.baselines.antisymmetric import ADGN, SWAN
-from torch_grama.baselines.co_gnn import CoGNN
-from torch_grama.baselines.cpgnn import CPGNN
+from torch_grama.baselines.class_scores import CPGNN, GloGNN
 from torch_grama.baselines.diffusion import DGC, GRAND, GraphCON
 from torch_grama.baselines.digl import DIGL, GraphDiffusion
 from torch_grama.baselines.drew import DRewGatedGCN, DRewGCN, DRewGIN
 from torch_grama.baselines.edge_attention import GT, GATSep
 from torch_grama.baselines.exphormer import Exphormer
-from torch_grama.baselines.glognn import GloGNN
 from torch_grama.baselines.gmn import GMN
 from torch_grama.baselines.goat import GOAT
 from torch_grama.baselines.gps import GPS, GPSMamba, GraphMamba, Transformer
@@ -31,7 +29,7 @@ from torch_grama.baselines.tuned import (
     TunedNeighborSum,
     TunedSAGE,
 )
-from torch_grama.baselines.weighed_edges import FAGCN, GBKGNN
+from torch_grama.baselines.weighed_edges import FAGCN, GBKGNN, CoGNN
 
 __all__ = [
     "A3TGCN",

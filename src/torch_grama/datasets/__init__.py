@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torch_grama.datasets.barbell import generate_barbell
     from torch_grama.datasets.catalogue import CATALOGUE, load
     from torch_grama.datasets.compact import CompactGraphs
     from torch_grama.datasets.echo import generate_echo
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from torch_grama.datasets.graph_transfer import generate_transfer
     from torch_grama.datasets.ising import generate_ising
     from torch_grama.datasets.own_data import from_frames, load_path
-    from torch_grama.datasets.range_tasks import generate_range
+    from torch_grama.datasets.range_tasks import generate_barbell, generate_range
     from torch_grama.datasets.sbm import generate_cluster, generate_pattern
     from torch_grama.datasets.task_data import (
         Column,
@@ -70,7 +69,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "barbell": ("generate_barbell",),
     "catalogue": ("CATALOGUE", "load"),
     "compact": ("CompactGraphs",),
     "echo": ("generate_echo",),
@@ -80,7 +78,7 @@ _HOMES = {
     "graph_transfer": ("generate_transfer",),
     "ising": ("generate_ising",),
     "own_data": ("from_frames", "load_path"),
-    "range_tasks": ("generate_range",),
+    "range_tasks": ("generate_barbell", "generate_range"),
     "sbm": ("generate_cluster", "generate_pattern"),
     "task_data": ("Column", "FeatureEncoding", "Fold", "GraphTaskData", "Metric", "TableForm"),
     "transforms": ("RWSE", "LapPE", "LocalDegreeProfile", "apply_transforms"),

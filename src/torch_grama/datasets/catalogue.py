@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from torch_grama.datasets import (
-    barbell,
     echo,
     graph_property,
     graph_sets,
@@ -53,8 +52,7 @@ CATALOGUE: dict[str, Entry] = {
     for entry in (
         *graph_transfer.ENTRIES,  # transfer-{line,ring,crossed-ring}-{3,5,10,50}
         *graph_property.ENTRIES,  # property-{diameter,sssp,eccentricity}
-        *barbell.ENTRIES,  # barbell-{10,20,50}
-        *range_tasks.ENTRIES,  # range-{power,shell,ball}-{line,grid,er,ba,sbm}-10
+        *range_tasks.ENTRIES,  # barbell-{10,20,50}, range-{power,shell,ball}-{line,grid,...}-10
         *echo.ENTRIES,  # echo-{sssp,ecc,diam}
         *ising.ENTRIES,  # ising-{16,32}-{easy,hard}
     )
@@ -67,7 +65,7 @@ CATALOGUE: dict[str, Entry] = {
 _GENERATED = {
     "transfer": graph_transfer.transfer_entry,
     "property": graph_property.property_entry,
-    "barbell": barbell.barbell_entry,
+    "barbell": range_tasks.barbell_entry,
     "range": range_tasks.range_entry,
     "echo": echo.echo_entry,
     "ising": ising.ising_entry,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +26,7 @@ _NOTES = (
 )
 
 
-@dataclass(frozen=True)
-class _Graph:
-    adjacency: NDArray[np.bool_]
-    x: NDArray[np.int64]
-    y: NDArray[np.int64]
+_Graph = tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]  # adjacency, x, y
 
 
 def generate_pattern(
@@ -77,9 +72,9 @@ def generate_pattern(
                 whole[len(member) :, : len(member)] = joined.T
                 x = np.concatenate([random.randint(0, 3, size=len(member)), signal])
                 y = (np.arange(len(whole)) >= len(member)).astype(np.int64)
-                yield _shuffled(_Graph(whole, x, y), random)
+                yield whole, x, y
 
-    return _pack(graphs(), sum(counts), report)
+    return _pack(graphs(), sum(counts), random, report)
 
 
 def generate_cluster(
@@ -104,10 +99,9 @@ def generate_cluster(
             x = np.zeros_like(member)
             for community in range(6):
                 x[random.choice(np.flatnonzero(member == community))] = community + 1
-            adjacency = _block_model(member, 0.55, 0.25, random)
-            yield _shuffled(_Graph(adjacency, x, member), random)
+            yield _block_model(member, 0.55, 0.25, random), x, member
 
-    return _pack(graphs(), sum(counts), report)
+    return _pack(graphs(), sum(counts), random, report)
 
 
 def load_sbm(entry: Entry, storage: Storage, *, seed: int = SEED) -> GraphTaskData:
@@ -141,19 +135,18 @@ def _block_model(
     return upper | upper.T
 
 
-def _shuffled(graph: _Graph, random: np.random.RandomState) -> _Graph:
-    order = random.permutation(len(graph.x))
-    return _Graph(graph.adjacency[np.ix_(order, order)], graph.x[order], graph.y[order])
-
-
-def _pack(graphs: Iterator[_Graph], total: int, report: Report | None) -> CompactGraphs:
+def _pack(
+    graphs: Iterator[_Graph], total: int, random: np.random.RandomState, report: Report | None
+) -> CompactGraphs:
+    """Graphs with their nodes in random order."""
     edges: list[Array] = []
     x: list[Array] = []
     y: list[Array] = []
-    for done, graph in enumerate(graphs, start=1):
-        edges.append(narrow(np.stack(np.nonzero(graph.adjacency))))
-        x.append(graph.x)
-        y.append(graph.y)
+    for done, (adjacency, signal, label) in enumerate(graphs, start=1):
+        order = random.permutation(len(signal))
+        edges.append(narrow(np.stack(np.nonzero(adjacency[np.ix_(order, order)]))))
+        x.append(signal[order])
+        y.append(label[order])
         if report is not None and (done % 100 == 0 or done == total):
             report("generating graphs", done, total)
     return CompactGraphs(

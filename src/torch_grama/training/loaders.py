@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -168,8 +168,9 @@ class GraphBatches:
         _ = self.pack  # before there are workers, so that they share it
         # an own generator: the loader's draws must not move the model's random numbers
         yield from DataLoader(
-            _Parts(self, parts),
+            cast(Dataset[Tensor], parts),
             batch_size=None,
+            collate_fn=self.batch,  # type: ignore[arg-type]  # of one part, as there is no batch size
             num_workers=self._num_workers,
             generator=torch.Generator().manual_seed(0),
         )
@@ -200,18 +201,6 @@ class GraphBatches:
             return pack.to(torch.device("cpu"))
         limit = min(MAX_BYTES_ON_DEVICE, torch.cuda.mem_get_info(self._place)[0] // 4)
         return pack.to(self._place if pack.nbytes <= limit else torch.device("cpu"))
-
-
-class _Parts(Dataset[GraphBatch]):
-    def __init__(self, source: GraphBatches, parts: list[Tensor]) -> None:
-        self._source = source
-        self._parts = parts
-
-    def __len__(self) -> int:
-        return len(self._parts)
-
-    def __getitem__(self, index: int) -> GraphBatch:
-        return self._source.batch(self._parts[index])
 
 
 def epoch_generator(seed: int, epoch: int) -> torch.Generator:

@@ -1,4 +1,4 @@
-"""CPGNN: belief propagation with a learned compatibility of the classes."""
+"""Models that propagate the scores of classes: by their compatibility, and between all nodes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Unpack
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import Parameter
+from torch.nn import Linear, Parameter
 from torch_geometric.nn.models import MLP
 
 from torch_grama.baselines.graph_head import NodeOutput
-from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
+from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions, check_num_nodes
 from torch_grama.baselines.products import propagate, weigh_without_loops
+from torch_grama.nn.arguments import check_positive
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import gcn_adjacency, sum_adjacency
@@ -178,3 +179,146 @@ def balance(matrix: Tensor, max_iterations: int = 3000) -> Tensor:
         if bool((rows - 1).abs().max() < tolerance):
             break
     return matrix
+
+
+class GloGNN(GraphModel):
+    r"""The model of `"Finding Global Homophily in Graph Neural Networks When Meeting Heterophily"
+    <https://arxiv.org/abs/2205.07308>`_.
+
+    .. math::
+        \mathbf{H}^{(0)} &= \mathbf{W}_2 \, \mathrm{ReLU} \big( \delta \, \mathbf{X} \mathbf{W}_X +
+        (1 - \delta) \mathbf{A} \mathbf{W}_A \big), \qquad
+        \mathbf{H}^{(l+1)} = (1 - \gamma) \mathbf{Z}^{\ast} \mathbf{H}^{(l)} +
+        \gamma \mathbf{H}^{(0)}, \\
+        \mathbf{Z}^{\ast} &= \arg\min_{\mathbf{Z}} \; \Vert \mathbf{H}^{(l)} - (1 - \gamma)
+        \mathbf{Z} \mathbf{H}^{(l)} - \gamma \mathbf{H}^{(0)} \Vert_F^2 + \alpha \Vert \mathbf{Z}
+        \Vert_F^2 + \beta \Vert \mathbf{Z} - \mathbf{S} \Vert_F^2, \qquad
+        \mathbf{S} = \sum_{k=1}^{K} \lambda_k \hat{\mathbf{A}}^k.
+
+    The minimiser is never formed. With :math:`\mathbf{Q} = \mathbf{H} \big( (1 - \gamma)^2
+    \mathbf{H}^{\top} \mathbf{H} + (\alpha + \beta) \mathbf{I} \big)^{-1}`, an inverse of the size
+    of the output,
+
+    .. math::
+        \mathbf{Z}^{\ast} \mathbf{H} = (1 - \gamma) (\mathbf{H} - \gamma \mathbf{H}^{(0)})
+        \mathbf{H}^{\top} \mathbf{Q} + \beta \, \mathbf{S} \mathbf{Q}.
+
+    "All nodes" are the nodes of the same graph; the graphs of a batch do not see each other.
+
+    Args:
+        hidden_channels (int): Width of the hidden layer.
+        num_layers (int): How often nodes gather.
+        readout (str, optional): ``"node"``, or ``"graph"`` for the mean over the nodes' outputs.
+        dropout (float, optional): Dropout of the features and of the hidden layer.
+        alpha (float, optional): Weight of the size of :math:`\mathbf{Z}`.
+        beta (float, optional): Weight of its distance to the graph.
+        gamma (float, optional): Share of the first state, below 1.
+        delta (float, optional): Share of the features in the first state; read with
+            :obj:`num_nodes` alone.
+        num_hops (int, optional): The highest power :math:`K`.
+    """
+
+    card = Card(
+        equation="H <- (1-g) Z* H + g H0,  Z* the ridge fit of H by all nodes, near powers of A",
+        reference="Li et al., Finding Global Homophily in Graph Neural Networks When Meeting "
+        "Heterophily, 2022 (arXiv:2205.07308)",
+        cost="N C^2 + C^3 + E C",
+        departures=(
+            "Without num_nodes the branch that reads rows of the adjacency matrix is left out.",
+            "With num_nodes it learns a vector for each node: it then serves one graph and "
+            "depends on the numbering of the nodes.",
+            "GloGNN++, which weighs the outputs by a learned diagonal, is not included.",
+        ),
+    )
+
+    def __init__(
+        self,
+        *sizes: int,
+        alpha: float = 1.0,
+        beta: float = 1.0,
+        gamma: float = 0.1,
+        delta: float = 0.5,
+        num_hops: int = 2,
+        num_nodes: int | None = None,
+        **shared: Unpack[ModelOptions],
+    ) -> None:
+        super().__init__(*sizes, **shared)
+        self.head = NodeOutput(self.readout)
+        check_positive(num_hops=num_hops, num_nodes=num_nodes)
+        if min(alpha, beta) < 0 or alpha + beta == 0:
+            raise ValueError(
+                f"Expected 'alpha' and 'beta' not to be negative, and not both zero "
+                f"(got alpha={alpha}, beta={beta})"
+            )
+        if not 0 <= gamma < 1:
+            raise ValueError(f"Expected 'gamma' to be at least 0 and below 1 (got {gamma})")
+        self.alpha = alpha
+        self.beta = beta
+        self.gamma = gamma
+        self.delta = delta
+        self.num_nodes = num_nodes
+        self.lin = Linear(self.in_channels, self.hidden_channels)
+        self.out_lin = Linear(self.hidden_channels, self.out_channels)
+        self.node_weight = (
+            None if num_nodes is None else Parameter(torch.empty(num_nodes, self.hidden_channels))
+        )
+        self.hop_weight = Parameter(torch.empty(num_hops))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        torch.nn.init.constant_(self.hop_weight, 1 / self.hop_weight.numel())
+        if self.node_weight is not None:
+            bound = self.node_weight.size(0) ** -0.5
+            torch.nn.init.uniform_(self.node_weight, -bound, bound)
+
+    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+        adjacency = gcn_adjacency(graph.edge_index, graph.edge_weight, graph.num_nodes, x.dtype)
+        # [N, C_in] -> [N, F]
+        h: Tensor = self.lin(F.dropout(x, self.dropout, self.training))
+        if self.node_weight is not None and self.num_nodes is not None:
+            check_num_nodes(self.num_nodes, x)
+            rows = sum_adjacency(graph.edge_index, graph.edge_weight, graph.num_nodes, x.dtype)
+            h = self.delta * h + (1 - self.delta) * propagate(rows, self.node_weight)
+        # [N, F] -> [N, C_out]
+        first: Tensor = self.out_lin(F.dropout(F.relu(h), self.dropout, self.training))
+        # no inverse in half precision
+        with torch.autocast(x.device.type, enabled=False):
+            first = first.to(x.dtype)
+            h = first
+            for _ in range(self.num_layers):
+                gathered = self._gather(h, first, adjacency, graph.batch, graph.batch_size)
+                h = (1 - self.gamma) * gathered + self.gamma * first
+        return h
+
+    def _gather(
+        self, h: Tensor, first: Tensor, adjacency: Adjacency, batch: Tensor | None, size: int
+    ) -> Tensor:
+        """The minimiser times the states."""
+        rest = 1 - self.gamma
+        eye = torch.eye(h.size(-1), dtype=h.dtype, device=h.device)
+        system = rest**2 * _gram(h, h, batch, size) + (self.alpha + self.beta) * eye
+        inverse = torch.linalg.inv(system)
+        q = _apply(h, inverse, batch)
+        gathered = rest * _apply(h - self.gamma * first, _gram(h, q, batch, size), batch)
+        hop = q
+        for weight in self.hop_weight.unbind():
+            hop = propagate(adjacency, hop)
+            gathered = gathered + self.beta * weight * hop
+        return gathered
+
+
+def _gram(left: Tensor, right: Tensor, batch: Tensor | None, size: int) -> Tensor:
+    """The product of columns with columns over the nodes of each graph: [B, C, C]."""
+    if batch is None:
+        return (left.t() @ right).unsqueeze(0)
+    # [N, C, C], small since C is the width of the output
+    products = left.unsqueeze(2) * right.unsqueeze(1)
+    return products.new_zeros(size, *products.shape[1:]).index_add(0, batch, products)
+
+
+def _apply(h: Tensor, matrices: Tensor, batch: Tensor | None) -> Tensor:
+    """Each row times the matrix of its graph."""
+    if batch is None:
+        return h @ matrices[0]
+    return torch.bmm(h.unsqueeze(1), matrices[batch]).squeeze(1)
