@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, Unpack
 
 import torch
@@ -101,6 +102,15 @@ def _mlp(channels: int, batch_norm: bool) -> Sequential:
     return Sequential(Linear(channels, channels), norm, ReLU())
 
 
+_CARD = Card(
+    equation="",
+    reference="Gutteridge et al., DRew: Dynamically Rewired Message Passing with Delay, 2023 "
+    "(arXiv:2305.08018)",
+    cost="l (N F^2 + E_k F), with E_k pairs at distance k",
+    departures=("Edge weights and attributes are not used, as in the long-range experiments.",),
+)
+
+
 class DRew(GraphModel):
     r"""The scheme of `"DRew: Dynamically Rewired Message Passing with Delay"
     <https://arxiv.org/abs/2305.08018>`_, to be used through its three forms :class:`DRewGCN`,
@@ -175,21 +185,18 @@ class DRewGCN(DRew):
         \sum_{k=1}^{l+1} \sum_{j : d(j, i) = k} \frac{1}{\sqrt{d_i^k d_j^k}} \mathbf{W}_k^{(l)}
         \mathbf{h}_j^{(l - \tau_\nu(k))} \Big) \Big),
 
-    where :math:`d_i^k` counts the nodes at distance :math:`k`. For the arguments see
-    :class:`DRew`.
+    where :math:`d_i^k` counts the nodes at distance :math:`k`.
     """
 
-    card = Card(
+    card = replace(
+        _CARD,
         equation="h_i <- h_i + relu(BN(sum_(k<=l+1) sum_(d(j,i)=k) W_k h_j^(l - delay(k)) / "
         "sqrt(d_i^k d_j^k)))",
-        reference="Gutteridge et al., DRew: Dynamically Rewired Message Passing with Delay, 2023 "
-        "(arXiv:2305.08018)",
-        cost="l (N F^2 + E_k F), with E_k pairs at distance k",
         departures=(
             "Follows the equation of the paper; the released code also adds self-loops at every "
             "distance, applies batch norm and ReLU to each term, and scales each state to length "
             "one.",
-            "Edge weights and attributes are not used, as in the long-range experiments.",
+            *_CARD.departures,
         ),
     )
 
@@ -205,19 +212,16 @@ class DRewGIN(DRew):
         \mathbf{h}_j^{(l - \tau_\nu(k))} \Big),
 
     where each MLP is a linear layer, batch normalisation and ReLU, and :math:`\epsilon` is learned.
-    For the arguments see :class:`DRew`.
     """
 
-    card = Card(
+    card = replace(
+        _CARD,
         equation="h_i <- (1+e) MLP_s(h_i) + sum_(k<=l+1) MLP_k(sum_(d(j,i)=k) h_j^(l - delay(k)))",
-        reference="Gutteridge et al., DRew: Dynamically Rewired Message Passing with Delay, 2023 "
-        "(arXiv:2305.08018)",
-        cost="l (N F^2 + E_k F), with E_k pairs at distance k",
         departures=(
             "MLP_k follows the sum and there are no weights between the distances, as in the "
             "released code; unlike there, MLP_k acts also where a batch has no pair at distance k.",
             "The paper's epsilon is learned; the released code keeps it at zero.",
-            "Edge weights and attributes are not used, as in the long-range experiments.",
+            *_CARD.departures,
         ),
     )
 
@@ -234,17 +238,12 @@ class DRewGatedGCN(DRew):
         \Big) \Big), \\
         \eta_{ij} &= \mathrm{sigmoid} \big( \mathbf{D} \mathbf{h}_i^{(l)} + \mathbf{E}_k
         \mathbf{h}_j^{(l - \tau_\nu(k))} \big).
-
-    For the arguments see :class:`DRew`.
     """
 
-    card = Card(
+    card = replace(
+        _CARD,
         equation="h_i <- h_i + relu(BN(A h_i + sum_(k<=l+1) gated mean over distance k of B_k "
         "h_j^(l - delay(k))))",
-        reference="Gutteridge et al., DRew: Dynamically Rewired Message Passing with Delay, 2023 "
-        "(arXiv:2305.08018)",
-        cost="l (N F^2 + E_k F), with E_k pairs at distance k",
-        departures=("Edge weights and attributes are not used, as in the long-range experiments.",),
     )
 
     layer_class = DRewGatedGCNLayer

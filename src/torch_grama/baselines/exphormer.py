@@ -15,7 +15,7 @@ from torch_geometric.utils import coalesce, remove_self_loops, to_dense_adj
 from torch_grama.baselines.batch_view import BatchView
 from torch_grama.baselines.branch_stack import EdgeOptions, build_frames, build_local_layers
 from torch_grama.baselines.global_attention import EPSILON, sum_over_edges
-from torch_grama.baselines.graph_model import Card, check_heads
+from torch_grama.baselines.graph_model import POSITIONS, Card, check_heads
 from torch_grama.baselines.layer_stack import EncodedModel
 from torch_grama.nn.graph_input import GraphInput
 
@@ -67,8 +67,7 @@ class Exphormer(EncodedModel):
         departures=(
             "One expander per seed and graph size; the paper's code draws one for each graph.",
             "Equivariant with expander_degree=0 alone.",
-            "Positional encodings are part of the node features, encoded once for all models "
-            "alike.",
+            POSITIONS,
         ),
     )
 

@@ -12,7 +12,7 @@ from torch.nn import Module
 from torch_grama.baselines.batch_view import BatchView, node_noise
 from torch_grama.baselines.branch_stack import LOCAL_LAYERS, BranchStack, EdgeOptions
 from torch_grama.baselines.global_attention import BigBirdAttention, FullAttention, LinearAttention
-from torch_grama.baselines.graph_model import Card
+from torch_grama.baselines.graph_model import POSITIONS, Card
 from torch_grama.baselines.layer_stack import HeadOptions
 from torch_grama.baselines.mamba_block import MambaBlock
 from torch_grama.nn.arguments import check_positive, choose
@@ -54,10 +54,7 @@ class GPS(BranchStack):
         cost="N F^2 + n N F + E F, n nodes per graph",
         source="torch_grama, with torch.nn.MultiheadAttention and the PyG operators",
         takes_edge_attr=True,
-        departures=(
-            "Positional encodings are part of the node features, encoded once for all models "
-            "alike.",
-        ),
+        departures=(POSITIONS,),
     )
 
     def __init__(
@@ -99,10 +96,7 @@ class Transformer(BranchStack):
         reference="Dwivedi et al., Long Range Graph Benchmark, 2022",
         cost="N F^2 + n N F, n nodes per graph",
         source="torch.nn.MultiheadAttention",
-        departures=(
-            "Positional encodings are part of the node features, encoded once for all models "
-            "alike.",
-        ),
+        departures=(POSITIONS,),
     )
 
     def __init__(

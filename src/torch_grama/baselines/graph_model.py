@@ -77,6 +77,8 @@ class Card:
         return "\n".join(lines)
 
 
+POSITIONS = "Positional encodings are part of the node features, encoded once for all models alike."
+"""What the cards of transformers say of them."""
 SHAPES = r"""Shapes:
     - **input:** node features :math:`(N, C_{in})`, edges :math:`(2, E)`, edge weights :math:`(E)`
       *(optional)*, edge attributes :math:`(E, D)` *(optional)*, batch vector :math:`(N)`

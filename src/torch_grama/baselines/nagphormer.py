@@ -13,7 +13,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.global_attention import reset_multihead
-from torch_grama.baselines.graph_model import Card, check_heads
+from torch_grama.baselines.graph_model import POSITIONS, Card, check_heads
 from torch_grama.baselines.layer_stack import EncodedModel, HeadOptions
 from torch_grama.nn.arguments import check_positive
 from torch_grama.nn.graph_input import GraphInput
@@ -55,8 +55,7 @@ class NAGphormer(EncodedModel):
         departures=(
             "Whole graphs at a time; the paper trains on batches of nodes with stored hops.",
             "The head is a readout MLP of the hidden width; the paper's narrows to half of it.",
-            "Positional encodings are part of the node features, encoded once for all models "
-            "alike.",
+            POSITIONS,
         ),
     )
 

@@ -163,7 +163,6 @@ class MPSSM(EncodedModel):
         reference="Ceni et al., Message-Passing State-Space Models: Improving Graph Learning with "
         "Modern Sequence Modeling, 2025",
         cost="N F^2 + E F",
-        source="torch_grama",
         departures=(
             "A block adds its output to its input, and the state is normalised before the MLP.",
             "The steps are computed one after another; the paper has a parallel form too.",

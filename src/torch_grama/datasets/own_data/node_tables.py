@@ -14,14 +14,15 @@ from torch_geometric.data import Data
 from torch_grama.datasets.errors import DatasetError, Faults, shown
 from torch_grama.datasets.options import Options
 from torch_grama.datasets.own_data.cells import MISSING, read_number
-from torch_grama.datasets.own_data.column_roles import (
+from torch_grama.datasets.own_data.columns import (
     EDGE_ROLES,
     NODE_ROLES,
+    Decisions,
     Roles,
+    TableFeatures,
     has_role,
     text_columns,
 )
-from torch_grama.datasets.own_data.columns import Decisions, TableFeatures
 from torch_grama.datasets.own_data.followed_columns import ColumnFollower
 from torch_grama.datasets.own_data.graph_parts import (
     CONSTANT_NOTE,
