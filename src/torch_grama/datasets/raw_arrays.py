@@ -62,9 +62,7 @@ def check_size(path: Path, held: int = 0) -> None:
         files = list(path.iterdir()) if path.is_dir() else [path]
         facts = [file.stat() for file in files]
     except OSError as error:
-        raise DatasetError(
-            f"Cannot read '{path}' ({error.strerror}): check the path and its permissions."
-        ) from error
+        raise unreadable(path, error) from error
     if not path.is_dir() and not stat.S_ISREG(facts[0].st_mode):
         raise DatasetError(f"'{path}' is no plain file: copy what it holds into one.")
     stored = sum(fact.st_size for fact in facts)
@@ -79,6 +77,13 @@ def check_size(path: Path, held: int = 0) -> None:
             f"'{path}' takes at least {format_bytes(max(stored, held))} of memory and "
             f"{format_bytes(free)} are free: take a larger machine, or a part of the data."
         )
+
+
+def unreadable(path: Path, error: OSError) -> DatasetError:
+    r"""Says that a file cannot be opened."""
+    return DatasetError(
+        f"Cannot read '{path}' ({error.strerror}): check the path and its permissions."
+    )
 
 
 def read_npz(path: Path, names: Sequence[str]) -> dict[str, Array]:

@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 from torch_grama.datasets.errors import DatasetError, Faults, shown
 from torch_grama.datasets.options import Options
 from torch_grama.datasets.own_data.cells import MISSING, read_number
+from torch_grama.datasets.own_data.column_readers import ColumnFollower, ColumnLearner
 from torch_grama.datasets.own_data.columns import (
     EDGE_ROLES,
     NODE_ROLES,
@@ -23,7 +24,6 @@ from torch_grama.datasets.own_data.columns import (
     has_role,
     text_columns,
 )
-from torch_grama.datasets.own_data.followed_columns import ColumnFollower
 from torch_grama.datasets.own_data.graph_parts import (
     CONSTANT_NOTE,
     ParsedGraphs,
@@ -39,7 +39,6 @@ from torch_grama.datasets.own_data.labels import (
     labels_from_text,
     parse_number,
 )
-from torch_grama.datasets.own_data.learned_columns import ColumnLearner
 from torch_grama.datasets.own_data.table_files import ChooseText, FrameTable, Table, read_table
 from torch_grama.datasets.raw_arrays import fingerprint
 from torch_grama.datasets.task_data import Column, Fold, TableForm
@@ -180,7 +179,7 @@ class _GraphReader:
         )
 
     def _labels(self, table: Table, target: Sequence[str]) -> Labels:
-        cells = [self._plain_labels(_texts(table, name)) for name in target]
+        cells = [self._plain_labels(table.text(name)) for name in target]
         if len(cells) == 1:
             return labels_from_text(cells[0], table.where, self._options)
         values = np.full((table.num_rows, len(cells)), np.nan)
@@ -204,7 +203,7 @@ class _GraphReader:
     def _splits(self, table: Table, column: str | None, labels: Labels | None) -> list[Fold]:
         if column is None or labels is None:
             return []
-        words = ["" if word in MISSING else word for word in _texts(table, column)]
+        words = ["" if word in MISSING else word for word in table.text(column)]
         with self._faults:
             source = f"The column {shown(column)} of {table.place}"
             return [split_from_words(words, labels, table.where, source)]
@@ -238,7 +237,7 @@ class _GraphReader:
         for role in ("source", "target"):
             with self._faults:
                 taken.append(self._roles.need(table, role))
-                ends.append(_find(number, table, _texts(table, str(taken[-1]))) if names else [])
+                ends.append(_find(number, table, table.text(str(taken[-1]))) if names else [])
         weight = self._roles.find(table, "weight")
         weights: tuple[Column, NDArray[np.float32]] | None = None
         ignored = {name.casefold() for name in self._options.ignore}
@@ -263,13 +262,8 @@ class _GraphReader:
         return features, None if weights is None else weights[0]
 
 
-def _texts(table: Table, name: str) -> list[str]:
-    cells = table.columns[name]
-    return table.texts([name])[name] if isinstance(cells, np.ndarray) else list(cells)
-
-
 def _read_ids(table: Table, column: str) -> list[str]:
-    names = _texts(table, column)
+    names = table.text(column)
     if not names:
         raise DatasetError(f"{table.place} has no rows below line 1: list at least one node.")
     first: dict[str, int] = {}

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from torch_grama.datasets.errors import DatasetError, shown
 from torch_grama.datasets.own_data.cells import MISSING
-from torch_grama.datasets.raw_arrays import check_size
+from torch_grama.datasets.raw_arrays import check_size, unreadable
 from torch_grama.runs.safe_files import read_plain
 from torch_grama.runs.words import format_count
 
@@ -58,6 +58,11 @@ class Table:
     def texts(self, names: Iterable[str]) -> dict[str, list[str]]:
         r"""Returns the cells of columns as text, also of those that were read as numbers."""
         raise NotImplementedError
+
+    def text(self, name: str) -> list[str]:
+        r"""Returns the cells of one column as text."""
+        cells = self.columns[name]
+        return self.texts([name])[name] if isinstance(cells, np.ndarray) else list(cells)
 
     def alike(self, word: str) -> list[str]:
         r"""Returns the columns that are called so, but for upper and lower case."""
@@ -155,17 +160,12 @@ class CsvTable(Table):
     def _lines(self) -> Iterator[str]:
         check_encoding(self._path)
         self._line = 0
-        try:
-            with self._path.open(encoding="utf-8-sig", newline="") as file:
-                for line in file:
-                    self._line += 1
-                    if "\0" in line:
-                        raise _nul(f"{self.place}, line {self._line}")
-                    yield line
-        except UnicodeDecodeError as error:
-            raise undecodable(self._path) from error
-        except OSError as error:
-            raise unreadable(self._path, error) from error
+        with reading_text(self._path), self._path.open(encoding="utf-8-sig", newline="") as file:
+            for line in file:
+                self._line += 1
+                if "\0" in line:
+                    raise _nul(f"{self.place}, line {self._line}")
+                yield line
 
     def _read(self, rows: Iterator[str | list[str]], text_positions: list[int]) -> None:
         width = len(self._header)
@@ -373,28 +373,31 @@ def _reading_parquet(path: Path) -> Iterator[None]:
 def read_text(path: Path) -> str:
     r"""Reads a text file in UTF-8, with or without byte order mark."""
     check_encoding(path)
-    try:
+    with reading_text(path):
         return read_plain(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise undecodable(path) from error
-    except OSError as error:
-        raise unreadable(path, error) from error
 
 
 def check_encoding(path: Path) -> None:
     r"""Refuses a file in UTF-16, which would read as text with a NUL in every second place;
     and what is no plain file."""
     check_size(path)
+    with reading_text(path), path.open("rb") as file:
+        if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+            raise DatasetError(f"'{path}' is in UTF-16: save it in UTF-8.")
+
+
+@contextlib.contextmanager
+def reading_text(path: Path) -> Iterator[None]:
+    r"""Says that a file cannot be opened, or where it is not in UTF-8."""
     try:
-        with path.open("rb") as file:
-            if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
-                raise DatasetError(f"'{path}' is in UTF-16: save it in UTF-8.")
+        yield
+    except UnicodeDecodeError as error:
+        raise _undecodable(path) from error
     except OSError as error:
         raise unreadable(path, error) from error
 
 
-def undecodable(path: Path) -> DatasetError:
-    r"""Says where a file is not in UTF-8."""
+def _undecodable(path: Path) -> DatasetError:
     content = path.read_bytes()
     try:
         content.decode()
@@ -405,10 +408,3 @@ def undecodable(path: Path) -> DatasetError:
             f"'{path}', line {line} is not in UTF-8 ({byte}): save the file in UTF-8."
         )
     return DatasetError(f"'{path}' changed while it was read: read it again.")
-
-
-def unreadable(path: Path, error: OSError) -> DatasetError:
-    r"""Says that a file cannot be opened."""
-    return DatasetError(
-        f"Cannot read '{path}' ({error.strerror}): check the path and its permissions."
-    )
