@@ -1,12 +1,16 @@
 """A machine of Ray that dies ends the wait for it, with a sentence."""
 
+import os
+import socket
 import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from sweep_cases import write_space
 
+from grama_process import GramaProcess
 from torch_grama.cli import main
 from torch_grama.search import ray_session
 from torch_grama.search.ray_session import RayLostError, run_on_ray, set_environment, watch_machines
@@ -44,6 +48,36 @@ def test_no_machine_with_room_is_waited_for_a_minute(monkeypatch, machines, is_l
         machines[:] = [machine(CPU=2, GPU=1)]  # it came back
     now[0] += 6
     look()
+
+
+@pytest.mark.parametrize("patience", [0.0, 0.2])
+def test_a_head_that_is_gone_ends_the_process_with_a_sentence(monkeypatch, capsys, patience):
+    monkeypatch.setattr(ray_session, "_BETWEEN", 0.02)
+    ended, begin = threading.Event(), time.monotonic()
+    monkeypatch.setattr(os, "_exit", lambda status: ended.set())
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        address = f"127.0.0.1:{head.getsockname()[1]}"
+        watch = threading.Thread(target=ray_session._watch_head, args=(address, patience, ended))
+        watch.start()
+        assert not ended.wait(0.3)
+    watch.join(10)
+    assert ended.is_set()
+    assert time.monotonic() - begin > 0.3 + patience
+    assert f"grama: Ray's head at {address} is gone" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_a_killed_head_ends_a_sweep_with_a_sentence(tmp_path):
+    write_space(tmp_path / "space.yaml", {}, epochs=10**6)
+    process = GramaProcess("sweep", str(tmp_path / "space.yaml"), "--out", str(tmp_path / "out"))
+    process.wait_until(lambda: list(tmp_path.rglob("metrics.csv")))
+    for child in psutil.Process(process.pid).children(recursive=True):
+        if child.name() == "gcs_server":
+            child.kill()
+    _, err = process.communicate(60)
+    assert process.returncode == 1
+    assert "is gone (`gcs_server`" in err
+    assert "rpc_client" not in err
 
 
 @pytest.mark.long

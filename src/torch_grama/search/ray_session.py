@@ -7,6 +7,8 @@ import logging
 import os
 import pickle
 import socket
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -99,9 +101,14 @@ def ray_session(address: str | None = None) -> Iterator[Mapping[str, float]]:
             raise _no_cluster(address, error) from error
         reason = str(error).partition("\n")[0]
         raise RunError(f"Ray could not be started here ({reason}): try again") from error
+    ended = threading.Event()
+    head = ray.get_runtime_context().gcs_address
+    patience = 0.0 if address is None else _PATIENCE / 2
+    threading.Thread(target=_watch_head, args=(head, patience, ended), daemon=True).start()
     try:
         yield ray.cluster_resources()
     finally:
+        ended.set()
         ray.shutdown()
 
 
@@ -219,6 +226,31 @@ def watch_machines(cpus: float, gpus: float) -> Callable[[], None]:
             )
 
     return look
+
+
+def _watch_head(address: str, patience: float, ended: threading.Event) -> None:
+    """Ends this process with a sentence when Ray's head has refused to answer for a while. All
+    that calls Ray waits for it then, until Ray ends the process in its own words.
+    """
+    host, _, port = address.rpartition(":")
+    seen = time.monotonic()
+    while not ended.wait(_BETWEEN / 2):
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+        except ConnectionRefusedError:
+            if time.monotonic() - seen < patience or ended.is_set():
+                continue
+            show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
+            sys.stderr.write(
+                f"\n{show_cursor}grama: Ray's head at {address} is gone (`gcs_server`, ended from "
+                f"outside or for memory): give the same command again (a sweep goes on with "
+                f"`--resume`).\n"
+            )
+            sys.stderr.flush()
+            os._exit(1)
+        except OSError:  # slow, or not reached from here
+            pass
+        seen = time.monotonic()
 
 
 def _no_cluster(address: str, error: Exception) -> RayAddressError:
