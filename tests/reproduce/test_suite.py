@@ -8,6 +8,7 @@ from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.defaults import make_config
 from torch_grama.experiments.settings import check_settings
+from torch_grama.nn.grama_block import GRAMABlock
 from torch_grama.report.metric_scale import SCALES
 from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
 from torch_grama.reproduce.reproduction import plan_runs, resolve_row
@@ -89,6 +90,10 @@ def test_models_of_long_range_suites_are_of_one_size(name):
             config = RunConfig.from_settings(check_settings(("in the suite", settings)))
             with torch.device("meta"):
                 model = assemble_model(config.model, facts, 1)
+            asked = suite.rows[row].get("model.num_layers", suite.defaults["model.num_layers"])
+            if row.startswith("grama-"):
+                blocks = [part for part in model.modules() if isinstance(part, GRAMABlock)]
+                assert sum(block.num_recurrences for block in blocks) == asked, row
             sizes.append(sum(parameter.numel() for parameter in model.parameters()))
         middle = (max(sizes) + min(sizes)) / 2
         assert max(sizes) <= 1.05 * middle, dict(zip(suite.models, sizes, strict=True))
@@ -117,6 +122,7 @@ def test_nested_and_dotted_settings_are_the_same(tmp_path):
         ("data: [{name: cora}]", "to have a 'metric'"),
         ("data: cora", "'data' to be a list"),
         ("repeat: folds", "'fold', 'seed'"),
+        ("notes: [a (b: c)]", r"'notes' to list texts .*put it in quotes"),
         ("- 1", "to be a mapping"),
         ("a: [", "line 1 is no valid YAML"),
     ],

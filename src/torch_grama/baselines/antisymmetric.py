@@ -14,7 +14,7 @@ from torch_geometric.utils import scatter
 
 from torch_grama.baselines.graph_model import Card
 from torch_grama.baselines.layer_stack import EncodedModel, EncodedOptions
-from torch_grama.baselines.products import sum_neighbors, weigh_without_loops
+from torch_grama.baselines.products import gcn_edges, sum_neighbors, weigh_without_loops
 from torch_grama.nn.arguments import Activation, choose, resolve_activation
 from torch_grama.nn.graph_input import GraphInput
 
@@ -85,16 +85,24 @@ class ADGN(EncodedModel):
         )
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
+        edges: tuple[Tensor, Tensor | None] = graph.edge_index, graph.edge_weight
+        if self.aggregation == "gcn":
+            edges = gcn_edges(*edges, graph.num_nodes, x.dtype)
         for conv in self.convs:
-            x = conv(x, graph.edge_index, graph.edge_weight)
+            x = conv(x, *edges)
         return x
 
 
 def _neighbor_term(channels: int, aggregation: str) -> MessagePassing:
     if aggregation == "gcn":
-        return GCNConv(channels, channels, bias=False)  # type: ignore[abstract]
+        return _gcn(channels)
     # PyG asks for a message-passing class and calls no more of it than any module has
     return cast(MessagePassing, _LinearSum(channels))
+
+
+def _gcn(channels: int) -> GCNConv:
+    # it is given the normalised edges, which all steps share
+    return GCNConv(channels, channels, bias=False, normalize=False)  # type: ignore[abstract]
 
 
 class _LinearSum(Module):
@@ -207,11 +215,7 @@ class SWANField(Module):
         self.space_weight = Parameter(torch.empty(channels, channels))
         is_gcn = aggregation == "gcn"
         self.neighbor_weight = None if is_gcn else Parameter(torch.empty(channels, channels))
-        self.gcn = (
-            GCNConv(channels, channels, bias=False)  # type: ignore[abstract]
-            if is_gcn
-            else None
-        )
+        self.gcn = _gcn(channels) if is_gcn else None
         self.bias = Parameter(torch.empty(channels))
         self.reset_parameters()
 
@@ -230,7 +234,8 @@ class SWANField(Module):
         out = own + self.beta * sum_neighbors(space, *antisymmetric) + self.bias
         if self.neighbor_weight is None:
             assert self.gcn is not None
-            near = self.gcn(x, graph.edge_index, graph.edge_weight)
+            edges = graph.edge_index, graph.edge_weight
+            near = self.gcn(x, *gcn_edges(*edges, graph.num_nodes, x.dtype))
         elif self.aggregation == "sum":
             near = sum_neighbors(x @ self.neighbor_weight.t(), graph.edge_index, graph.edge_weight)
         else:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch_geometric.utils import degree
 
+from torch_grama.baselines.products import gcn_edges
 from torch_grama.nn.graph_input import GraphInput, PaddedLayout
 from torch_grama.nn.padding import current_padding
 
@@ -90,6 +92,12 @@ class BatchView:
         r"""Returns the nodes :math:`(N)` in ascending order of :obj:`key` within each graph."""
         order = torch.argsort(key, stable=True)
         return order[torch.argsort(self.graph[order], stable=True)]
+
+    @cached_property
+    def gcn_edges(self) -> tuple[Tensor, Tensor]:
+        r"""The edges of a graph convolution, with self-loops, and their weights."""
+        dtype = torch.get_default_dtype() if self.edge_weight is None else self.edge_weight.dtype
+        return gcn_edges(self.edge_index, self.edge_weight, self.num_nodes, dtype)
 
     def degrees(self) -> Tensor:
         r"""Returns the number of edges that leave each node :math:`(N)`."""

@@ -119,12 +119,14 @@ class BranchSum(Module):
 
 
 class LocalBranch(Module):
-    r"""A convolution of PyG as a branch; hands the edge state on as it came."""
+    r"""A convolution of PyG as a branch; hands the edge state on as it came. A graph convolution is
+    given the normalised edges, which all layers share.
+    """
 
-    def __init__(self, conv: Module, takes_edge_weight: bool = False) -> None:
+    def __init__(self, conv: Module, is_gcn: bool = False) -> None:
         super().__init__()
         self.conv = conv
-        self.takes_edge_weight = takes_edge_weight
+        self.is_gcn = is_gcn
 
     def reset_parameters(self) -> None:
         reset_backbone(self.conv)
@@ -132,8 +134,8 @@ class LocalBranch(Module):
     def forward(
         self, x: Tensor, edge_state: Tensor | None, view: BatchView
     ) -> tuple[Tensor, Tensor | None]:
-        if self.takes_edge_weight:
-            return self.conv(x, view.edge_index, view.edge_weight), edge_state
+        if self.is_gcn:
+            return self.conv(x, *view.gcn_edges), edge_state
         if edge_state is None:
             return self.conv(x, view.edge_index), None
         return self.conv(x, view.edge_index, edge_state), edge_state
@@ -192,7 +194,10 @@ def _gine(channels: int, has_edge_attr: bool, aggregation: str = "sum") -> Modul
 
 
 LOCAL_LAYERS: dict[str, Callable[[int, bool, bool, bool, float], Module]] = {
-    "gcn": lambda channels, *_: LocalBranch(GCNConv(channels, channels), True),  # type: ignore[abstract]
+    "gcn": lambda channels, *_: LocalBranch(
+        GCNConv(channels, channels, normalize=False),  # type: ignore[abstract]
+        is_gcn=True,
+    ),
     "gat": lambda channels, has_edge_attr, *_: _gat(channels, has_edge_attr),
     "gine": lambda channels, has_edge_attr, *_: _gine(channels, has_edge_attr),
     "gine-multi": lambda channels, has_edge_attr, *_: _gine(channels, has_edge_attr, "multi"),

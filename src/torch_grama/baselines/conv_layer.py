@@ -8,9 +8,11 @@ from torch import Tensor
 from torch.nn import Dropout, Linear, Module
 from torch_geometric.utils import scatter
 
+from torch_grama.baselines.products import apply_linear_map
 from torch_grama.nn.arguments import Activation, choose, resolve_activation
 from torch_grama.nn.backbone import BackboneCall, order_of
 from torch_grama.nn.graph_input import GraphInput
+from torch_grama.nn.linear_backbone import find_linear_map
 from torch_grama.nn.norms import NormLike, build_norm, normalize
 
 RESIDUALS = {
@@ -75,7 +77,12 @@ class ConvLayer(Module):
             keywords["edge_attr"] = edge_state
         if self.call.edge_order:
             keywords["edge_order"] = order_of(graph)
-        out = self.conv(x, graph.edge_index, **keywords)
+        # what is known as a linear map shares one matrix between layers, made without a wait
+        linear = find_linear_map(self.conv, graph)
+        if linear is None:
+            out = self.conv(x, graph.edge_index, **keywords)
+        else:
+            out = apply_linear_map(linear, x)
         if self.call.edge_state:
             out, edge_state = out
         if self.skip_lin is not None:

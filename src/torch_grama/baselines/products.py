@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import scatter
 
-from torch_grama.nn.engine.adjacency import Adjacency
+from torch_grama.nn.engine.adjacency import Adjacency, LinearMap
 from torch_grama.nn.engine.kernels import sparse_product
 from torch_grama.nn.engine.sequence import apply, handwritten_gradients_work
+from torch_grama.nn.linear_backbone import gcn_adjacency
 
 
 def propagate(adjacency: Adjacency, x: Tensor) -> Tensor:
@@ -22,6 +23,22 @@ def propagate(adjacency: Adjacency, x: Tensor) -> Tensor:
         return adjacency.propagate(x)
     out: Tensor = apply(_FixedProduct, x, adjacency)
     return out
+
+
+def apply_linear_map(linear: LinearMap, x: Tensor) -> Tensor:
+    r"""Returns what a linear map makes of node states, by :func:`propagate`."""
+    out = propagate(linear.adjacency, x @ linear.weight)
+    if linear.root_weight is not None:
+        out = out + x @ linear.root_weight
+    return out if linear.bias is None else out + linear.bias
+
+
+def gcn_edges(
+    edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    r"""Returns the edges of a graph convolution, with self-loops, and their weights."""
+    made = gcn_adjacency(edge_index, edge_weight, num_nodes, dtype)
+    return torch.stack([made.source, made.target]), made.value
 
 
 class _FixedProduct(torch.autograd.Function):

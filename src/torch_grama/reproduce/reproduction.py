@@ -118,8 +118,6 @@ def resolve_row(
         named = settings_of_row(row, MODELS)
         own = {**suite.rows.get(row, {}), **suite.rows.get(f"{column.label}/{row}", {})}
         settings = {**suite.defaults, **column.changes, **own, **changes, **named}
-        if "model.seq_len" in settings:
-            settings.pop("model.num_layers", None)
     settings["data.name"] = column.name
     settings |= {f"data.options.{key}": value for key, value in column.options.items()}
     return settings

@@ -319,7 +319,11 @@ def _sequence(values: Mapping[str, object], key: str) -> list[object]:
 
 
 def _words(values: Mapping[str, object], key: str) -> tuple[str, ...]:
-    return tuple(str(item) for item in _sequence(values, key))
+    items = _sequence(values, key)
+    for item in items:
+        if isinstance(item, Mapping):  # a sentence with a colon that is not in quotes
+            raise ValueError(f"expected {key!r} to list texts (got {item!r}); put it in quotes")
+    return tuple(map(str, items))
 
 
 def _settings(values: Mapping[str, object], key: str) -> dict[str, object]:
