@@ -1,7 +1,8 @@
+import pytest
 import torch
 from baseline_checks import draw_graph
 from torch.nn import Linear, Module
-from torch_geometric.nn import GCNConv
+from torch_geometric.nn import GCNConv, SAGEConv
 from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines.conv_layer import ConvLayer, FeedForward
@@ -94,3 +95,28 @@ def test_feed_forward_drops_out_in_training_alone():
     x = torch.randn(6, 4)
     assert not torch.equal(part(x), part(x))
     assert torch.equal(part.eval()(x), part(x))
+
+
+@pytest.mark.parametrize("conv", [GCNConv, SAGEConv], ids=lambda conv: conv.__name__)
+def test_a_linear_convolution_runs_as_its_map_with_the_values_and_gradients_of_pyg(conv):
+    data = draw_graph(5, 0)
+    edge_index = torch.cat([data.edge_index, torch.tensor([[0, 2], [0, 2]])], 1)  # with two loops
+    layer = ConvLayer(conv(5, 3), 5, 3, act=None).double()
+    weight = torch.rand(edge_index.size(1), dtype=torch.double, requires_grad=True)
+    x = data.x.double().requires_grad_()
+    graph = read_graph_input(data.num_nodes, edge_index, weight if layer.call.edge_weight else None)
+    out, _ = layer(x, graph, None)
+    expected = layer.conv(x, edge_index, *([weight] if layer.call.edge_weight else []))
+    torch.testing.assert_close(out, expected)
+    inputs = [x, *layer.parameters(), *([weight] if layer.call.edge_weight else [])]
+    picks = torch.randn_like(out)
+    torch.testing.assert_close(
+        torch.autograd.grad((out * picks).sum(), inputs),
+        torch.autograd.grad((expected * picks).sum(), inputs),
+    )
+    assert len(graph.adjacencies) == 1  # PyG's own normalisation did not run
+
+    seen = []
+    layer.conv.register_forward_hook(lambda *_: seen.append(1))
+    torch.testing.assert_close(layer(x, graph, None)[0], expected)
+    assert seen  # a watched convolution is called

@@ -93,11 +93,16 @@ class BatchView:
         order = torch.argsort(key, stable=True)
         return order[torch.argsort(self.graph[order], stable=True)]
 
+    def gcn_edges(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        r"""The edges of a graph convolution, with self-loops, and their weights, made once."""
+        if dtype not in self._gcn_edges:
+            made = gcn_edges(self.edge_index, self.edge_weight, self.num_nodes, dtype)
+            self._gcn_edges[dtype] = made
+        return self._gcn_edges[dtype]
+
     @cached_property
-    def gcn_edges(self) -> tuple[Tensor, Tensor]:
-        r"""The edges of a graph convolution, with self-loops, and their weights."""
-        dtype = torch.get_default_dtype() if self.edge_weight is None else self.edge_weight.dtype
-        return gcn_edges(self.edge_index, self.edge_weight, self.num_nodes, dtype)
+    def _gcn_edges(self) -> dict[torch.dtype, tuple[Tensor, Tensor]]:
+        return {}
 
     def degrees(self) -> Tensor:
         r"""Returns the number of edges that leave each node :math:`(N)`."""

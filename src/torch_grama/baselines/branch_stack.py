@@ -135,7 +135,7 @@ class LocalBranch(Module):
         self, x: Tensor, edge_state: Tensor | None, view: BatchView
     ) -> tuple[Tensor, Tensor | None]:
         if self.is_gcn:
-            return self.conv(x, *view.gcn_edges), edge_state
+            return self.conv(x, *view.gcn_edges(x.dtype)), edge_state
         if edge_state is None:
             return self.conv(x, view.edge_index), None
         return self.conv(x, view.edge_index, edge_state), edge_state
