@@ -69,13 +69,6 @@ def test_dropout_of_the_edges_keeps_what_they_were():
     assert (change >= 0).all()
 
 
-def test_a_local_branch_that_would_drop_the_edge_attributes_is_refused():
-    with pytest.raises(ValueError, match="'gatedgcn', 'gine' or 'gat'"):
-        GPS(5, 8, 3, 2, local="gcn", edge_dim=3)
-    with pytest.raises(ValueError, match="'gine'"):
-        GPS(5, 8, 3, 2, local="gin")
-
-
 @pytest.mark.parametrize(
     ("local", "edge_dim"),
     [

@@ -84,12 +84,3 @@ def test_gradients_reach_actions_and_temperature():
     model(data.x, data.edge_index).square().sum().backward()
     for part in (model.listen, model.broadcast, model.sharpness):
         assert all(float(value.grad.abs().sum()) > 0 for value in part.parameters())
-
-
-def test_wrong_arguments_say_what_is_expected():
-    with pytest.raises(ValueError, match="'aggregation' to be one of"):
-        CoGNN(5, 8, 3, 2, aggregation="max")
-    with pytest.raises(ValueError, match="'min_sharpness' to be positive"):
-        CoGNN(5, 8, 3, 2, min_sharpness=0.0)
-    with pytest.raises(ValueError, match="'action_layers' to be at least 1"):
-        CoGNN(5, 8, 3, 2, action_layers=0)

@@ -109,8 +109,3 @@ def test_balanced_matrices_are_doubly_stochastic(dtype, zeros):
     torch.testing.assert_close(balanced.sum(dim=1), ones)
     if zeros == "all":
         torch.testing.assert_close(balanced, torch.full((4, 4), 0.25, dtype=dtype))
-
-
-def test_one_output_is_not_enough_for_beliefs():
-    with pytest.raises(ValueError, match=r"two classes.* \(got out_channels=1\)"):
-        CPGNN(5, 4, 1, 2)

@@ -115,9 +115,3 @@ def test_number_of_matrices_of_each_form():
     for model_class, matrices in expected.items():
         layers = model_class(width, width, 3, depth).layers
         assert sum(p.numel() for p in layers.parameters() if p.dim() == 2) == matrices * width**2
-
-
-@pytest.mark.parametrize("option", [{"nu": 0}, {"max_hops": 0}])
-def test_impossible_delays(option):
-    with pytest.raises(ValueError, match=rf"'{next(iter(option))}' to be at least 1"):
-        DRewGCN(5, 4, 3, 2, **option)

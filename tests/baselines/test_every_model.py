@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch_geometric.data import Batch
 
+from torch_grama import baselines
 from torch_grama.experiments.catalogue import MODELS
 from torch_grama.training.model_hooks import AddsLoss, FitsLabels
 
@@ -422,3 +423,79 @@ def test_repr_names_sizes_and_variant():
 def test_transductive_words_are_those_that_say_so():
     heterophily = [word for word, entry in ENTRIES.items() if entry.family == "heterophily"]
     assert {word for word in heterophily if not ENTRIES[word].equivariant} == TRANSDUCTIVE
+
+
+WRONG = [
+    ("ADGN", {"aggregation": "summ"}, "'aggregation' to be one of 'sum', 'gcn'"),
+    ("ARMA", {"num_stacks": 0}, "'num_stacks' to be at least 1"),
+    ("CPGNN", {"out_channels": 1}, r"two classes.* \(got out_channels=1\)"),
+    ("CoGNN", {"action_layers": 0}, "'action_layers' to be at least 1"),
+    ("CoGNN", {"aggregation": "max"}, "'aggregation' to be one of"),
+    ("CoGNN", {"min_sharpness": 0.0}, "'min_sharpness' to be positive"),
+    ("DGC", {"method": "rk"}, "'method' to be one of 'rk4', 'euler'"),
+    ("DRewGCN", {"max_hops": 0}, "'max_hops' to be at least 1"),
+    ("DRewGCN", {"nu": 0}, "'nu' to be at least 1"),
+    ("Exphormer", {"expander_degree": -1}, "expander_degree"),
+    ("Exphormer", {"num_virtual_nodes": -1}, "num_virtual_nodes"),
+    ("GAT", {"heads": 3}, "'heads' to divide hidden_channels"),
+    ("GCN", {"dropout": 1.0}, "'dropout' to be at least 0 and below 1"),
+    ("GCN", {"norm": "batchnorm"}, "'norm' to be one of 'batch_norm'"),
+    ("GCN", {"residual": "identity", "pre_linear": False}, "use pre_linear=True"),
+    ("GCN", {"residual": "identiy"}, "'residual' to be one of 'identity', 'linear'"),
+    ("GIN", {"mlp_layers": 0}, "'mlp_layers' to be at least 1"),
+    ("GINE", {"edge_dim": 3, "pre_linear": False, "in_channels": 8}, "of the hidden width"),
+    ("GINE", {"pre_linear": False}, "layers of GINE keep their width"),
+    *(("GMN", {name: 0}, name) for name in ("walk_length", "num_samples", "num_walks")),
+    ("GPRGNN", {"alpha": 1.5}, "'alpha'"),
+    ("GPRGNN", {"start": "pprr"}, "'ppr', 'random'"),
+    ("GPS", {"local": "gcn", "edge_dim": 3}, "'gatedgcn', 'gine' or 'gat'"),
+    ("GPS", {"local": "gin"}, "'gine'"),
+    ("GRAND", {"heads": 3}, "'heads' to divide hidden_channels"),
+    ("GatedGCN", {"norm": "layer_norm"}, "'batch_norm' or None"),
+    ("GloGNN", {"alpha": 0.0, "beta": 0.0}, "'alpha' and 'beta'"),
+    ("GloGNN", {"gamma": 1.0}, "'gamma'"),
+    ("GloGNN", {"num_hops": 0}, "'num_hops'"),
+    ("GraphCON", {"coupling": "sage"}, "'coupling' to be one of"),
+    ("GraphCON", {"heads": 2}, "heads=1 for coupling='gcn'"),
+    *(("JacobiConv", {n: v}, f"'{n}'") for n, v in (("a", -1.0), ("b", -2.0), ("factor", 0.0))),
+    *(("MixHop", {"powers": powers}, "'powers'") for powers in ((), (-1, 0))),
+    ("NAGphormer", {"hops": 0}, "'hops'"),
+    ("ResNet", {"graph_features": "adjacency"}, "Expected 'num_nodes'"),
+    ("ResNet", {"graph_features": "adjacent"}, "'adjacency', "),
+    ("SAN", {"gamma": -1.0}, "'gamma'"),
+    ("SWAN", {"aggregation": "antisym"}, "'aggregation' to be one of 'antisymmetric'"),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "message"), WRONG)
+def test_wrong_options_say_what_is_expected(name, options, message):
+    sizes = {"in_channels": 5, "hidden_channels": 8, "out_channels": 3, "num_layers": 2}
+    with pytest.raises(ValueError, match=message):
+        getattr(baselines, name)(**(sizes | options))
+
+
+GATES = 3 * (2 * 32 * 32 + 32)
+# roman-empire has 300 features and 18 classes
+PUBLISHED = [
+    # five modules
+    ("ResNet", (300, 512, 18, 5), 301 * 512 + 5 * (2 * 512 + 2 * 513 * 512) + 2 * 512 + 513 * 18),
+    # one layer in, one out of seven times the width
+    ("H2GCN", (300, 64, 18, 2), 300 * 64 + 7 * 64 * 18 + 18),
+    # three hops, both kinds of matrices
+    ("FSGNN", (300, 64, 18, 3), 7 * 301 * 64 + 7 + (7 * 64 + 1) * 18),
+    ("GPRGNN", (300, 64, 18, 10), 301 * 64 + 65 * 18 + 11),
+    # one filter for each class
+    ("JacobiConv", (300, 64, 18, 10), 301 * 18 + 10 + 11 * 18),
+    # each layer has one vector for each end of an edge
+    ("FAGCN", (300, 32, 18, 2), 301 * 32 + 2 * 2 * 32 + 33 * 18),
+    # three convolutions, three gates on twice the width, and the output
+    ("TGCN", (4, 32, 1, 1), 3 * (4 + 1) * 32 + GATES + 33),
+    ("A3TGCN", (1, 32, 1, 1, 4), 3 * (1 + 1) * 32 + GATES + 33 + 4),
+]
+
+
+@pytest.mark.parametrize(("name", "sizes", "parameters"), PUBLISHED)
+def test_parameters_of_the_published_setting(name, sizes, parameters):
+    options = {"seq_len": sizes[4]} if len(sizes) > 4 else {}
+    model = getattr(baselines, name)(*sizes[:4], **options)
+    assert sum(parameter.numel() for parameter in model.parameters()) == parameters

@@ -52,16 +52,3 @@ def test_the_adjacency_branch_depends_on_the_numbering():
     place = order.argsort()
     moved = model(x[order], place[edge_index])
     assert (moved - model(x, edge_index)[order]).abs().max() > 1e-3
-
-
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        ({"alpha": 0.0, "beta": 0.0}, "'alpha' and 'beta'"),
-        ({"gamma": 1.0}, "'gamma'"),
-        ({"num_hops": 0}, "'num_hops'"),
-    ],
-)
-def test_impossible_weights(option, message):
-    with pytest.raises(ValueError, match=message):
-        GloGNN(5, 4, 3, 2, **option)

@@ -369,29 +369,6 @@ def test_a_batch_norm_of_one_node_uses_its_running_statistics():
     assert out.isfinite().all()
 
 
-@pytest.mark.parametrize(
-    ("model_class", "options", "message"),
-    [
-        (GCN, {"num_layers": 0}, "'num_layers' to be at least 1"),
-        (GCN, {"in_channels": 0}, "'in_channels' to be at least 1"),
-        (GCN, {"dropout": 1.0}, "'dropout' to be at least 0 and below 1"),
-        (GCN, {"residual": "identiy"}, "'residual' to be one of 'identity', 'linear'"),
-        (GCN, {"residual": "identity", "pre_linear": False}, "use pre_linear=True"),
-        (GCN, {"norm": "batchnorm"}, "'norm' to be one of 'batch_norm'"),
-        (GAT, {"heads": 3}, "'heads' to divide hidden_channels"),
-        (GINE, {"pre_linear": False}, "layers of GINE keep their width"),
-        (GINE, {"edge_dim": 3, "pre_linear": False, "in_channels": 8}, "of the hidden width"),
-        (GIN, {"mlp_layers": 0}, "'mlp_layers' to be at least 1"),
-        (GatedGCN, {"norm": "layer_norm"}, "'batch_norm' or None"),
-        (ARMA, {"num_stacks": 0}, "'num_stacks' to be at least 1"),
-    ],
-)
-def test_wrong_arguments_say_what_is_expected(model_class, options, message):
-    sizes = {"in_channels": 5, "hidden_channels": 8, "out_channels": 3, "num_layers": 2}
-    with pytest.raises(ValueError, match=message):
-        model_class(**(sizes | options))
-
-
 def test_nodes_and_edges_have_a_map_each():
     encoder = FeatureEncoder(3, 4, edge_dim=2)
     x, edge_attr = torch.randn(5, 3), torch.randn(6, 2)

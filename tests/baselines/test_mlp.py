@@ -68,21 +68,3 @@ def test_rows_of_the_adjacency_matrix_stand_beside_the_nodes_own(weighted):
     z = torch.cat([x, drop_loops(dense(edge_index, weight, 9))], dim=1)
     first = torch.cat([model.lin.weight, model.node_weight.t()], dim=1)
     torch.testing.assert_close(model(x, edge_index, weight), by_hand(model, z, first))
-
-
-def test_parameters_of_the_published_setting():
-    """Width 512, five modules on roman-empire: 300 features, 18 classes."""
-    model = ResNet(300, 512, 18, 5)
-    module = 2 * 512 + 2 * (512 * 512 + 512)
-    expected = 301 * 512 + 5 * module + 2 * 512 + 513 * 18
-    assert sum(p.numel() for p in model.parameters()) == expected
-
-
-def test_the_number_of_nodes_is_needed_for_adjacency_rows():
-    with pytest.raises(ValueError, match="Expected 'num_nodes'"):
-        ResNet(5, 4, 3, 2, graph_features="adjacency")
-
-
-def test_unknown_graph_features():
-    with pytest.raises(ValueError, match="'adjacency', "):
-        ResNet(5, 4, 3, 2, graph_features="adjacent")

@@ -42,8 +42,3 @@ def test_nodes_in_parts_change_nothing(monkeypatch):
     whole = call(model, graph)
     monkeypatch.setattr(nagphormer, "NODES_AT_ONCE", 4)
     torch.testing.assert_close(call(model, graph), whole)
-
-
-def test_hops_must_be_positive():
-    with pytest.raises(ValueError, match="'hops'"):
-        NAGphormer(5, 8, 3, 1, hops=0)

@@ -94,8 +94,3 @@ def test_parameters_of_the_long_range_benchmark():
         if not name.startswith(("encoder.node_lin", "encoder.edge_lin"))
     )
     assert math.isclose(own + tables + encoder, 492_718, rel_tol=0.001)
-
-
-def test_gamma_must_not_be_negative():
-    with pytest.raises(ValueError, match="'gamma'"):
-        SAN(5, 8, 3, 1, gamma=-1.0)
