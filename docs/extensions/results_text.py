@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from markdown_text import code, table
 from torch_grama.report.held_results import HeldNumber, explain_old, gather
-from torch_grama.report.pair_table import pair_up, to_markdown
+from torch_grama.report.pair_table import SUITE, kept_pairs, to_markdown
 from torch_grama.report.paper_numbers import find_paper_number
-from torch_grama.report.readme_table import BUDGET, SUITE
 from torch_grama.reproduce.suite import RESULTS, find_configs, find_suite
 
 HEADER = ["Data", "Model", "Metric", "Validation", "Test", "Runs", "Paper", "Hardware"]
@@ -19,8 +18,7 @@ def describe_results() -> str:
         raise ValueError(f"Expected readable files in 'results' (got: {faults[0]})")
     if not held:
         return "No results are kept yet.\n"
-    paired = [number for number in held if (number.suite, number.budget) == (SUITE, BUDGET)]
-    pairs = to_markdown(pair_up(find_suite(SUITE, find_configs(None)).pairs(), paired))
+    pairs = to_markdown(kept_pairs(find_suite(SUITE, find_configs(None)).pairs(), held))
     text = table(HEADER, [describe(number) for number in held])
     return "\n".join(["## Matched pairs", "", pairs, "## All numbers", "", text, explain_old(held)])
 

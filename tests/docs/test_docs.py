@@ -218,22 +218,21 @@ def test_measured_numbers_in_the_text_are_those_of_the_file():
 def test_results_in_the_text_are_those_of_the_files():
     from torch_grama.report.held_results import gather
     from torch_grama.report.metric_scale import scale_of
-    from torch_grama.report.pair_table import pair_up
+    from torch_grama.report.pair_table import SUITE, kept_pairs
     from torch_grama.reproduce.suite import CONFIGS, find_suite
 
     held, _ = gather([ROOT / "src" / "torch_grama" / "results"])
     numbers = {
         (n.model, n.data): scale_of(n.metric).text(n.mean)
         for n in held
-        if n.budget == "full" and n.suite != "pairs" and n.mean is not None
+        if n.budget == "full" and n.suite != SUITE and n.mean is not None
     }
     text = " ".join(text_of(DOCS / "findings.md").split())
     quoted = re.findall(r"`([\w+-]+)` (-?[\d.]+(?:e-\d+)?) on `([\w-]+)`", text)
     assert len(quoted) > 5
     for model, number, data in quoted:
         assert number == numbers[model, data], (model, data)
-    pairs = {e.label: (e.metric, e.pairs) for e in find_suite("pairs", CONFIGS).data}
-    lines = pair_up(pairs, [n for n in held if n.suite == "pairs"])
+    lines = kept_pairs(find_suite(SUITE, CONFIGS).pairs(), held)
     gains = {line.cells()[4].lstrip("+") for line in lines if line.runs}
     quoted_gains = re.findall(r"gain (-?\d+\.\d+ ± \d+\.\d+)", text)
     assert len(quoted_gains) > 1

@@ -172,8 +172,8 @@ def _keep(runs: Path, results: Path) -> None:
 
 def _renew(readme: Path, results: str | None) -> int:
     from torch_grama.report.held_results import gather
-    from torch_grama.report.pair_table import draw_pairs, pair_up
-    from torch_grama.report.readme_table import BUDGET, SUITE, renew_table
+    from torch_grama.report.pair_table import SUITE, draw_pairs, kept_pairs
+    from torch_grama.report.readme_table import renew_table
     from torch_grama.reproduce.suite import find_configs, find_results, find_suite
 
     place = find_results(results)
@@ -181,7 +181,7 @@ def _renew(readme: Path, results: str | None) -> int:
     text = readme.read_text(encoding="utf-8")
     pairs = find_suite(SUITE, find_configs(None)).pairs()
     readme.write_text(renew_table(text, held, pairs), encoding="utf-8")
-    lines = pair_up(pairs, [n for n in held if (n.suite, n.budget) == (SUITE, BUDGET)])
+    lines = kept_pairs(pairs, held)
     if any(line.runs for line in lines):
         draw_pairs(lines, place / SUITE / "pairs.svg")
     print(f"the table in {readme} is up to date", file=sys.stderr)

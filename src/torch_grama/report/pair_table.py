@@ -18,6 +18,7 @@ from torch_grama.runs.words import align, format_count
 Pairs = Mapping[str, tuple[str, Sequence[tuple[str, str]]]]
 """Label of a data set to its metric and its pairs of rows."""
 NOT_RUN = "not run"
+SUITE, BUDGET = "pairs", "full"
 HEAD = (
     *("data", "backbone", "alone", "with GRAMA", "gain", "verdict", "runs"),
     *("parameters", "seconds per epoch"),
@@ -119,6 +120,11 @@ def pair_up(pairs: Pairs, held: Iterable[HeldNumber]) -> list[PairLine]:
             measured = next((side.metric for side in sides if side), metric)
             lines.append(PairLine(data, measured, backbone, grama, runs))
     return lines
+
+
+def kept_pairs(pairs: Pairs, held: Iterable[HeldNumber]) -> list[PairLine]:
+    r"""The same of all kept numbers: those of the full budget of `grama reproduce pairs` count."""
+    return pair_up(pairs, [n for n in held if (n.suite, n.budget) == (SUITE, BUDGET)])
 
 
 def summarize(lines: Sequence[PairLine]) -> str:

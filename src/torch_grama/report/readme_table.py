@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from torch_grama.report.held_results import HeldNumber
 from torch_grama.report.metric_scale import scale_of
-from torch_grama.report.pair_table import NOT_RUN, PairLine, Pairs, pair_up, summarize
+from torch_grama.report.pair_table import BUDGET, NOT_RUN, PairLine, Pairs, kept_pairs, summarize
 from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
 
 BEGIN = "<!-- results: made by `grama results --readme README.md` -->"
@@ -17,8 +17,6 @@ HEAD = (
     *("best other model, ours", "paper's GRAMA"),
 )
 GRAMA = "grama"
-SUITE = "pairs"
-BUDGET = "full"
 
 
 def build_readme_table(held: Sequence[HeldNumber], pairs: Pairs) -> str:
@@ -32,7 +30,7 @@ def build_readme_table(held: Sequence[HeldNumber], pairs: Pairs) -> str:
         pairs (mapping): Label of a data set to its metric and its pairs of rows.
     """
     full = [n for n in held if n.budget == BUDGET and n.mean is not None]
-    lines = pair_up(pairs, [n for n in full if n.suite == SUITE])
+    lines = kept_pairs(pairs, held)
     rows = []
     for data, (metric, _) in pairs.items():
         scale = scale_of(metric)
