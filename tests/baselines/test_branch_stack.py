@@ -10,8 +10,14 @@ from torch_grama.baselines.branch_stack import LOCAL_LAYERS, GatedGCNBranch
 GRAPH = draw_graph(7, 0, edge_dim=5)
 
 
+def branch_of(local, has_edge_attr=False, layer=0):
+    """The branch of one layer of three, with states as wide as the features of the graph."""
+    edge_dim = 5 if has_edge_attr else None
+    return GPS(5, 5, 3, 3, local=local, edge_dim=edge_dim, heads=1).locals[layer].double()
+
+
 def test_gcn_reads_weights():
-    branch = LOCAL_LAYERS["gcn"](5, False, True, False, 0.0).double()
+    branch = branch_of("gcn")
     weight = torch.rand(GRAPH.edge_index.size(1), dtype=torch.float64)
     view = read_batch(GRAPH.x, GRAPH.edge_index, weight)
     out, edge = branch(GRAPH.x, None, view)
@@ -25,7 +31,7 @@ def test_gcn_reads_weights():
 
 @pytest.mark.parametrize("has_edge_attr", [False, True])
 def test_gine_sums_rectified_neighbours(has_edge_attr):
-    branch = LOCAL_LAYERS["gine"](5, has_edge_attr, True, False, 0.0).double()
+    branch = branch_of("gine", has_edge_attr)
     edge = GRAPH.edge_attr if has_edge_attr else None
     out, same = branch(GRAPH.x, edge, read_batch(GRAPH.x, GRAPH.edge_index))
     total = GRAPH.x.clone()
@@ -37,7 +43,7 @@ def test_gine_sums_rectified_neighbours(has_edge_attr):
 
 
 def test_gine_multi_maps_four_summaries_of_the_neighbours():
-    branch = LOCAL_LAYERS["gine-multi"](5, False, True, False, 0.0).double()
+    branch = branch_of("gine-multi")
     out, _ = branch(GRAPH.x, None, read_batch(GRAPH.x, GRAPH.edge_index))
     summaries = []
     for node in range(7):
@@ -51,7 +57,7 @@ def test_gine_multi_maps_four_summaries_of_the_neighbours():
 
 @pytest.mark.parametrize("is_first", [False, True])
 def test_gated_gcn_updates_the_edges(is_first):
-    branch = prepare(LOCAL_LAYERS["gatedgcn"](5, False, is_first, False, 0.0))
+    branch = prepare(branch_of("gatedgcn", layer=0 if is_first else 1))
     edge = None if is_first else GRAPH.edge_attr
     out, new_edge = branch(GRAPH.x, edge, read_batch(GRAPH.x, GRAPH.edge_index))
     expected, expected_edge = gated_gcn(branch.conv, GRAPH.x, GRAPH.edge_index, edge)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Unpack
 
 import torch.nn.functional as F
@@ -47,19 +48,16 @@ class BranchStack(EncodedModel):
         **shared: Unpack[EdgeOptions],
     ) -> None:
         super().__init__(*sizes, **shared)
-        channels, has_edge_attr = self.hidden_channels, self.edge_dim is not None
         self.ignores_edge_weight = local != "gcn"
         self.locals = ModuleList()
         if local is not None:
-            if local == "gcn" and has_edge_attr:
+            if local == "gcn" and self.edge_dim is not None:
                 raise ValueError(
                     "Expected a local branch that uses edge attributes (got local='gcn' with "
                     "edge_dim set); use 'gatedgcn', 'gine' or 'gat'"
                 )
-            self.locals = build_local_layers(
-                local, self.num_layers, channels, has_edge_attr, self.dropout
-            )
-        self.mixers = self.per_layer(lambda: build_mixer(channels))
+            self.locals = build_local_layers(self, local)
+        self.mixers = self.per_layer(lambda: build_mixer(self.hidden_channels))
         self.frames = build_frames(self, 1 if local is None else 2)
         self.reset_parameters()
 
@@ -164,45 +162,48 @@ class GatedGCNBranch(Module):
         return F.relu(out), new_state
 
 
-def build_local_layers(
-    local: str, num_layers: int, channels: int, has_edge_attr: bool, dropout: float
-) -> ModuleList:
+def build_local_layers(model: EncodedModel, local: str) -> ModuleList:
     r"""Makes the local branches of all layers of a model."""
     build = choose("local", local, LOCAL_LAYERS)
-    return ModuleList(
-        [
-            build(channels, has_edge_attr, layer == 0, layer == num_layers - 1, dropout)
-            for layer in range(num_layers)
-        ]
-    )
+    return ModuleList([build(model, layer) for layer in range(model.num_layers)])
 
 
-def _gat(channels: int, has_edge_attr: bool) -> Module:
+def _gcn(model: EncodedModel, layer: int) -> Module:
+    channels = model.hidden_channels
+    conv = GCNConv(channels, channels, normalize=False)  # type: ignore[abstract]
+    return LocalBranch(conv, is_gcn=True)
+
+
+def _gat(model: EncodedModel, layer: int) -> Module:
     """Of up to four heads."""
+    channels = model.hidden_channels
     heads = next(heads for heads in (4, 2, 1) if channels % heads == 0)
-    edge_dim = channels if has_edge_attr else None
+    edge_dim = None if model.edge_dim is None else channels
     conv = GATConv(channels, channels // heads, heads, edge_dim=edge_dim)  # type: ignore[abstract]
     return LocalBranch(conv)
 
 
-def _gine(channels: int, has_edge_attr: bool, aggregation: str = "sum") -> Module:
+def _gine(model: EncodedModel, layer: int, aggregation: str = "sum") -> Module:
     """With an MLP of two layers; without edge attributes GIN with the same MLP. The aggregation
     ``"multi"`` is a linear map of sum, mean, maximum and minimum."""
+    channels = model.hidden_channels
     mlp = Sequential(Linear(channels, channels), ReLU(), Linear(channels, channels))
-    conv = GINEConv if has_edge_attr else GINConv
+    conv = GINConv if model.edge_dim is None else GINEConv
     return LocalBranch(conv(mlp, aggr=build_aggregation(aggregation, channels)))  # type: ignore[abstract]
 
 
-LOCAL_LAYERS: dict[str, Callable[[int, bool, bool, bool, float], Module]] = {
-    "gcn": lambda channels, *_: LocalBranch(
-        GCNConv(channels, channels, normalize=False),  # type: ignore[abstract]
-        is_gcn=True,
-    ),
-    "gat": lambda channels, has_edge_attr, *_: _gat(channels, has_edge_attr),
-    "gine": lambda channels, has_edge_attr, *_: _gine(channels, has_edge_attr),
-    "gine-multi": lambda channels, has_edge_attr, *_: _gine(channels, has_edge_attr, "multi"),
-    "gatedgcn": lambda channels, has_edge_attr, is_first, is_last, dropout: GatedGCNBranch(
-        channels, has_edge_attr or not is_first, dropout, is_last
-    ),
+def _gated_gcn(model: EncodedModel, layer: int) -> Module:
+    """The first layer has edge states if there are attributes, the others in any case."""
+    has_edge_state = model.edge_dim is not None or layer > 0
+    is_last = layer == model.num_layers - 1
+    return GatedGCNBranch(model.hidden_channels, has_edge_state, model.dropout, is_last)
+
+
+LOCAL_LAYERS: dict[str, Callable[[EncodedModel, int], Module]] = {
+    "gcn": _gcn,
+    "gat": _gat,
+    "gine": _gine,
+    "gine-multi": partial(_gine, aggregation="multi"),
+    "gatedgcn": _gated_gcn,
 }
-"""Word to what makes a branch of: channels, has_edge_attr, is_first, is_last, dropout."""
+"""Word to what makes the branch of a layer of a model."""

@@ -101,9 +101,7 @@ class Exphormer(EncodedModel):
         self.to_virtual = Embedding(num_virtual_nodes, self.hidden_channels)
         self.from_virtual = Embedding(num_virtual_nodes, self.hidden_channels)
         self.ignores_edge_weight = local != "gcn"
-        self.locals = build_local_layers(
-            local, self.num_layers, self.hidden_channels, self.edge_dim is not None, self.dropout
-        )
+        self.locals = build_local_layers(self, local)
         self.attentions = self.per_layer(lambda: _SparseAttention(self.hidden_channels, heads))
         self.frames = build_frames(self, 2)
         self.reset_parameters()

@@ -103,13 +103,10 @@ class GMN(EncodedModel):
         self.walk_length = walk_length
         self.num_samples = num_samples
         self.num_walks = num_walks
-        has_edge_attr = self.edge_dim is not None
         self.ignores_edge_weight = local != "gcn"
-        self.locals = build_local_layers(
-            local, self.num_layers, self.hidden_channels, has_edge_attr, self.dropout
-        )
+        self.locals = build_local_layers(self, local)
         self.scans = self.per_layer(
-            lambda: _WalkScan(self.hidden_channels, state_channels, has_edge_attr)
+            lambda: _WalkScan(self.hidden_channels, state_channels, self.edge_dim is not None)
         )
         self.frames = build_frames(self, 2)
         self.reset_parameters()
