@@ -13,7 +13,6 @@ from torch_geometric.nn import GCNConv
 from torch_geometric.transforms import GDC
 from torch_geometric.utils import add_remaining_self_loops, coalesce, to_dense_adj
 
-from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.graph_memo import GraphMemo
 from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
 from torch_grama.nn.arguments import choose
@@ -183,9 +182,7 @@ class DIGL(GraphModel):
         self.norms = self.per_layer(
             lambda: BatchNorm1d(self.hidden_channels) if batch_norm else Identity()
         )
-        self.head = GraphHead(
-            self.hidden_channels, self.out_channels, self.readout, dropout=self.dropout
-        )
+        self.head = self.build_head(num_layers=2)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
         edges = graph.edge_index, graph.edge_weight, graph.num_nodes

@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.nn import BatchNorm1d, Identity, Linear, Module, ModuleList, Parameter, ReLU, Sequential
 from torch_geometric.nn.inits import reset
 
-from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
 from torch_grama.baselines.hop_pairs import RingMatrices
 from torch_grama.baselines.products import propagate
@@ -156,9 +155,7 @@ class DRew(GraphModel):
             self.layer_class(self.hidden_channels, min(layer + 1, self.max_hops), batch_norm)
             for layer in range(self.num_layers)
         )
-        self.head = GraphHead(
-            self.hidden_channels, self.out_channels, self.readout, head_layers, dropout=self.dropout
-        )
+        self.head = self.build_head(num_layers=head_layers)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
         rings = self.rings.find(

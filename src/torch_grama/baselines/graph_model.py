@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import Module, ModuleList
 from torch_geometric.nn.inits import reset
 
-from torch_grama.baselines.graph_head import READOUTS
+from torch_grama.baselines.graph_head import READOUTS, GraphHead
 from torch_grama.nn.arguments import check_input_sizes, check_positive, choose
 from torch_grama.nn.graph_input import GraphInput, read_graph_input
 
@@ -152,6 +152,11 @@ class GraphModel(Module):
         r"""The width of the features, of each hidden layer, and of the output."""
         hidden = [self.hidden_channels] * (self.num_layers - 1)
         return [self.in_channels, *hidden, self.out_channels]
+
+    def build_head(self, width: int | None = None, num_layers: int = 1) -> GraphHead:
+        r"""Returns a readout of states of that width, or of the hidden one."""
+        width = width or self.hidden_channels
+        return GraphHead(width, self.out_channels, self.readout, num_layers, dropout=self.dropout)
 
     def per_layer(self, build: Callable[[], Module]) -> ModuleList:
         r"""Returns a module of its own for each layer."""

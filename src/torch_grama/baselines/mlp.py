@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import GELU, Dropout, LayerNorm, Linear, Module, Parameter, Sequential
 from torch_geometric.nn.models import MLP as PyGMLP
 
-from torch_grama.baselines.graph_head import GraphHead, NodeOutput
+from torch_grama.baselines.graph_head import NodeOutput
 from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions, check_num_nodes
 from torch_grama.baselines.products import propagate, weigh_without_loops
 from torch_grama.nn.arguments import check_positive, choose
@@ -139,7 +139,7 @@ class ResNet(GraphModel):
             lambda: Sequential(LayerNorm(channels), *feed_forward(channels, channels, self.dropout))
         )
         self.norm = LayerNorm(channels)
-        self.head = GraphHead(self.hidden_channels, self.out_channels, self.readout, num_layers=1)
+        self.head = self.build_head()
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

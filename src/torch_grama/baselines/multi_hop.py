@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn import BatchNorm1d, Identity, Linear, ModuleList, Parameter
 from torch_geometric.nn import MixHopConv
 
-from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
 from torch_grama.baselines.hop_pairs import RingMatrices
 from torch_grama.baselines.products import propagate, weigh_without_loops
@@ -55,7 +54,7 @@ class H2GCN(GraphModel):
         super().__init__(*sizes, **shared)
         self.lin = Linear(self.in_channels, self.hidden_channels, bias=False)
         width = (2 ** (self.num_layers + 1) - 1) * self.hidden_channels
-        self.head = GraphHead(width, self.out_channels, self.readout, num_layers=1)
+        self.head = self.build_head(width)
         self.rings = RingMatrices(max_hops=2, cached=cached, normalize=True)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
@@ -124,9 +123,7 @@ class MixHop(GraphModel):
             for layer in range(self.num_layers)
         )
         self.norms = self.per_layer(lambda: BatchNorm1d(width) if batch_norm else Identity())
-        self.head = GraphHead(
-            width, self.out_channels, self.readout, head_layers, dropout=self.dropout
-        )
+        self.head = self.build_head(width, head_layers)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
         for conv, norm in zip(self.convs, self.norms, strict=True):
@@ -176,9 +173,7 @@ class FSGNN(GraphModel):
             Linear(self.in_channels, self.hidden_channels) for _ in range(num_matrices)
         )
         self.attention = Parameter(torch.empty(num_matrices))
-        self.head = GraphHead(
-            num_matrices * self.hidden_channels, self.out_channels, self.readout, num_layers=1
-        )
+        self.head = self.build_head(num_matrices * self.hidden_channels)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn import Linear, Module, ModuleList, Parameter
 from torch_geometric.nn.inits import reset
 
-from torch_grama.baselines.graph_head import GraphHead
 from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
 from torch_grama.baselines.products import propagate
 from torch_grama.nn.arguments import check_positive
@@ -69,7 +68,7 @@ class TGCN(GraphModel):
             TGCNCell(self.hidden_channels if layer else self.in_channels, self.hidden_channels)
             for layer in range(self.num_layers)
         )
-        self.head = GraphHead(self.hidden_channels, self.out_channels, self.readout, num_layers=1)
+        self.head = self.build_head()
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
         _check_sequence(x, self.in_channels)

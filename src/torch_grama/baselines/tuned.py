@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Unpack
 
@@ -21,13 +22,16 @@ from torch_grama.nn.arguments import Activation
 from torch_grama.nn.neighbor_convs import NeighborSumConv
 from torch_grama.nn.norms import NormLike
 
-REFERENCE = (
-    "Luo et al., Classic GNNs are Strong Baselines, 2024, and Can Classic GNNs Be Strong Baselines "
-    "for Graph-level Tasks?, 2025"
-)
-POOLING = (
-    "Graphs are read out by their mean unless pooling says otherwise; the recipe takes sum or "
-    "maximum for some data sets."
+_CARD = Card(
+    equation="",
+    reference="Luo et al., Classic GNNs are Strong Baselines, 2024, and Can Classic GNNs Be Strong "
+    "Baselines for Graph-level Tasks?, 2025",
+    cost="N F^2 + E F",
+    takes_edge_attr=True,
+    departures=(
+        "Graphs are read out by their mean unless pooling says otherwise; the recipe takes sum or "
+        "maximum for some data sets.",
+    ),
 )
 
 
@@ -106,16 +110,14 @@ class TunedGCN(TunedStack):
         without the factor :math:`\hat{a}_{ij}`.
     """
 
-    card = Card(
+    card = replace(
+        _CARD,
         equation="x_i' = Dropout(act(BN(sum_j a_ij W x_j + sum_j e_ij + b + R x_i)))",
-        reference=REFERENCE,
-        cost="N F^2 + E F",
         source="torch_geometric.nn.GCNConv",
-        takes_edge_attr=True,
         departures=(
             "Edge attributes are added to each message; the second paper's released layer applies "
             "ReLU to it and drops the factor a_ij.",
-            POOLING,
+            *_CARD.departures,
         ),
     )
 
@@ -140,16 +142,14 @@ class TunedSAGE(TunedStack):
         For the two recipes see :class:`TunedGCN`.
     """
 
-    card = Card(
+    card = replace(
+        _CARD,
         equation="x_i' = Dropout(act(BN(W1 x_i + mean_j (W2 x_j + e_ij) + b + R x_i)))",
-        reference=REFERENCE,
-        cost="N F^2 + E F",
         source="torch_geometric.nn.SAGEConv",
-        takes_edge_attr=True,
         departures=(
             "The mean is over the neighbours; the released code adds self-loops to the graph.",
             "The second paper has no GraphSAGE; edge attributes are added as for GCN.",
-            POOLING,
+            *_CARD.departures,
         ),
     )
 
@@ -183,15 +183,13 @@ class TunedGAT(TunedStack):
             attention.
     """
 
-    card = Card(
+    card = replace(
+        _CARD,
         equation="x_i' = Dropout(act(BN(sum_j alpha_ij W x_j + b + R x_i)))",
-        reference=REFERENCE,
-        cost="N F^2 + E F",
         source="torch_geometric.nn.GATConv",
-        takes_edge_attr=True,
         departures=(
             "The second paper has no GAT; edge attributes take part in the attention.",
-            POOLING,
+            *_CARD.departures,
         ),
     )
 
@@ -220,13 +218,10 @@ class TunedNeighborSum(TunedStack):
             for all layers and one of each.
     """
 
-    card = Card(
+    card = replace(
+        _CARD,
         equation="x_i' = Dropout(act(BN(sum_j ReLU(W x_j + b + e_ij))))",
-        reference=REFERENCE,
-        cost="N F^2 + E F",
         source="torch_grama.nn.NeighborSumConv",
-        takes_edge_attr=True,
-        departures=(POOLING,),
     )
 
     takes_edge_weight: bool = False
@@ -268,15 +263,14 @@ class TunedGatedGCN(TunedStack):
             learned vector.
     """
 
-    card = Card(
+    card = replace(
+        _CARD,
         equation="x_i' = x_i + Dropout(act(BN(GatedGCN(x, e)_i)))",
-        reference=REFERENCE,
         cost="(N + E) F^2",
         source="torch_grama.nn.GatedGCNConv",
-        takes_edge_attr=True,
         departures=(
             "Dropout falls on the nodes alone.",
-            POOLING,
+            *_CARD.departures,
         ),
     )
 

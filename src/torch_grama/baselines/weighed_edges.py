@@ -12,7 +12,7 @@ from torch.nn import Dropout, LayerNorm, Linear, Module, ModuleList
 from torch_geometric.nn import FAConv, GraphConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from torch_grama.baselines.graph_head import GraphHead, NodeOutput
+from torch_grama.baselines.graph_head import NodeOutput
 from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
 from torch_grama.baselines.layer_stack import EncodedModel, EncodedOptions
 from torch_grama.nn.arguments import Activation, check_positive, choose, resolve_activation
@@ -55,7 +55,7 @@ class FAGCN(GraphModel):
         self.convs = self.per_layer(
             lambda: FAConv(self.hidden_channels, eps=eps, dropout=self.dropout, normalize=False)  # type: ignore[abstract]
         )
-        self.head = GraphHead(self.hidden_channels, self.out_channels, self.readout, num_layers=1)
+        self.head = self.build_head()
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
         # normalised once for all layers
