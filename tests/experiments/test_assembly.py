@@ -39,6 +39,7 @@ def assemble(word, facts, **options):
     return assemble_model(ModelConfig(word, 8, {"num_layers": 2, **options}), facts, 2)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("word", [word for word in MODELS if word != "resnet-adj"])
 def test_weights_that_no_model_reads_are_told(word, recwarn):
     stage = assemble(word, SERIES).eval()

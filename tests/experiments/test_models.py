@@ -132,6 +132,7 @@ def build_for_graphs(word, pooling):
     return build_model(word, 5, 24, 3, 2, "graph", pooling=pooling, **extra).eval()
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("word", each_model())
 def test_every_model_takes_every_pooling_of_its_readout(word):
     data = ring_with_chords(9)

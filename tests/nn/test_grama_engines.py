@@ -88,6 +88,7 @@ def assert_same(one, other):
 class TestEngines:
     """Same numbers, different speed."""
 
+    @pytest.mark.no_cover
     @pytest.mark.parametrize(
         ("case", "engine", "options"),
         [
@@ -293,6 +294,7 @@ class TestSideEffects:
 
 
 class TestRecompute:
+    @pytest.mark.no_cover
     @pytest.mark.parametrize(
         ("case", "options"),
         [

@@ -73,6 +73,7 @@ def test_every_row_on_generated_data_makes_a_configuration(name, tmp_path):
             assert load_data(config.data).name.startswith(columns[run.data].name)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", sorted(LONG_RANGE))
 def test_models_of_long_range_suites_are_of_one_size(name):
     suite = find_suite(name, CONFIGS)

@@ -96,6 +96,7 @@ FILES = {
 }
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("path", FILES.values(), ids=lambda path: path.stem)
 def test_configurations_of_rows_build(path):
     _, out = run_small({"data.name": "small", **read_file(path)})
