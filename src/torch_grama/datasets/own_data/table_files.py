@@ -7,7 +7,6 @@ import csv
 import difflib
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -247,26 +246,19 @@ class CsvTable(Table):
 
 def _load(lines: list[str], mark: str, width: int) -> NDArray[np.float32]:
     """Rows of numbers without gaps, the fast way; anything else is a ``ValueError``."""
-
-    def parse(lines: list[str]) -> NDArray[np.float32]:
-        rows = compute.split_pattern(pyarrow.array(lines, pyarrow.large_string()), mark)
-        if (np.diff(rows.offsets) != width).any():
-            raise ValueError(width)
-        # rounded twice, as numpy does it
-        numbers = np.asarray(compute.cast(rows.flatten(), pyarrow.float64()))
-        with np.errstate(over="ignore"):
-            return numbers.astype(np.float32).reshape(-1, width)
-
     try:
         import pyarrow
         from pyarrow import compute
     except ImportError:
         return np.loadtxt(lines, np.float32, None, mark, ndmin=2).reshape(len(lines), width)
-    if any("(" in line for line in lines):  # which reads nan(1) as a number
-        raise ValueError("(")
-    with ThreadPoolExecutor(2) as pool:
-        half = len(lines) // 2
-        return np.concatenate(list(pool.map(parse, (lines[:half], lines[half:]))))
+    rows = compute.split_pattern(pyarrow.array(lines, pyarrow.large_string()), mark)
+    # pyarrow reads nan(1) as a number
+    if (np.diff(rows.offsets) != width).any() or any("(" in line for line in lines):
+        raise ValueError(width)
+    # rounded twice, as numpy does it
+    numbers = np.asarray(compute.cast(rows.flatten(), pyarrow.float64()))
+    with np.errstate(over="ignore"):
+        return numbers.astype(np.float32).reshape(len(lines), width)
 
 
 def _convert(rows: Sequence[Sequence[str]]) -> NDArray[np.float32] | None:
