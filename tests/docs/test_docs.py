@@ -57,7 +57,7 @@ def name_of(page: Path) -> str:
 def commands_of(page: Path) -> Iterator[list[str]]:
     for block in BASH.findall(text_of(page)):
         for line in block.replace("\\\n", " ").splitlines():
-            words = shlex.split(line, comments=True)
+            words = shlex.split(line.partition(" > ")[0], comments=True)  # without its file
             if words and words[0] == "grama":
                 yield words[1:]
 
