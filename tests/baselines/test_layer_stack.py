@@ -142,14 +142,14 @@ def dense_arma(conv, x, edges, data):
 def dense_gcn_with_edges(conv, x, edges, data):
     if edges is None:
         return dense_gcn(conv, x, edges, data)
-    out, _ = dense_gcn(conv.conv, x, edges, data)
+    out, _ = dense_gcn(conv, x, edges, data)
     return out.index_add(0, data.edge_index[1], edges), edges
 
 
 def dense_sage_with_edges(conv, x, edges, data):
     if edges is None:
         return dense_sage(conv, x, edges, data)
-    out, _ = dense_sage(conv.conv, x, edges, data)
+    out, _ = dense_sage(conv, x, edges, data)
     count = adjacency(data).sum(1, keepdim=True).clamp(min=1)
     return out + torch.zeros_like(out).index_add(0, data.edge_index[1], edges) / count, edges
 

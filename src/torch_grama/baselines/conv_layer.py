@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import Tensor
 from torch.nn import Dropout, Linear, Module
 from torch_geometric.utils import scatter
@@ -49,6 +47,7 @@ class ConvLayer(Module):
         residual: str | None = None,
         feed_forward: bool = False,
         conv_normalizes: bool = False,
+        added_edges: str | None = None,
     ) -> None:
         super().__init__()
         if residual is not None:
@@ -62,6 +61,7 @@ class ConvLayer(Module):
         self.call = BackboneCall.inspect(conv)
         self.skip_lin = Linear(in_channels, channels) if residual == "linear" else None
         self.adds_input = residual == "identity"
+        self.added_edges = added_edges
         self.norm = None if conv_normalizes else build_norm(norm, channels)
         self.act = resolve_activation(act)
         self.dropout = Dropout(dropout)
@@ -85,6 +85,9 @@ class ConvLayer(Module):
             out = apply_linear_map(linear, x)
         if self.call.edge_state:
             out, edge_state = out
+        if self.added_edges is not None and edge_state is not None:
+            target = graph.edge_index[1]
+            out = out + scatter(edge_state, target, dim_size=x.size(0), reduce=self.added_edges)
         if self.skip_lin is not None:
             out = out + self.skip_lin(x)
         if self.norm is not None:
@@ -129,39 +132,3 @@ class FeedForward(Module):
         hidden = self.dropout(self.act(self.lin1(x)))
         x = x + self.dropout(self.lin2(hidden))
         return x if self.norm2 is None else normalize(self.norm2, x)
-
-
-class EdgeAddition(Module):
-    r"""Adds the edge states of a node to what a convolution gives it:
-
-    .. math::
-        \mathbf{x}'_i = \mathrm{Conv}(\mathbf{X})_i + \sum_{j \to i} \mathbf{e}_{ij},
-
-    or their mean.
-
-    Shapes:
-        - **input:** node states :math:`(N, F_{in})`, edges :math:`(2, E)`, edge states
-          :math:`(E, F)`
-        - **output:** node states :math:`(N, F)`
-    """
-
-    def __init__(self, conv: Module, reduce: str) -> None:
-        super().__init__()
-        self.conv = conv
-        self.reduce = reduce
-
-    def forward(
-        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor, **keywords: Tensor | None
-    ) -> Tensor:
-        edges = scatter(edge_attr, edge_index[1], dim_size=x.size(0), reduce=self.reduce)
-        out: Tensor = self.conv(x, edge_index, **keywords)
-        return out + edges
-
-
-def add_edge_states(
-    build_conv: Callable[[int, int, bool], Module], reduce: str, edge_dim: int | None
-) -> Callable[[int, int, bool], Module]:
-    r"""Wraps what makes convolutions if there are edge attributes, and returns it if not."""
-    if edge_dim is None:
-        return build_conv
-    return lambda *sizes: EdgeAddition(build_conv(*sizes), reduce)

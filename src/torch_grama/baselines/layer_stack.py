@@ -102,7 +102,11 @@ class EncodedModel(GraphModel):
 def _rename_old_keys(
     module: Module, state: dict[str, Tensor], prefix: str, *others: object
 ) -> None:
-    """Some models had the maps of the features beside their layers until 0.2."""
+    """Some models had the maps of the features beside their layers until 0.2, and a part around
+    convolutions that added edge states.
+    """
+    for key in [key for key in state if ".conv.conv." in key]:
+        state[key.replace(".conv.conv.", ".conv.")] = state.pop(key)
     for lin in ("node_lin", "edge_lin"):
         for part in ("weight", "bias"):
             if (old := f"{prefix}{lin}.{part}") in state:
@@ -126,6 +130,8 @@ class LayerStack(EncodedModel):
     keeps_width: ClassVar[bool] = False
     # whether the convolutions hold the norm, so that only the feed-forward part needs one
     conv_normalizes: ClassVar[bool] = False
+    # how edge states are put together that are added to what a convolution gives a node
+    added_edges: ClassVar[str | None] = None
 
     def __init__(
         self,
@@ -163,10 +169,11 @@ class LayerStack(EncodedModel):
             edge_dim=edge_dim,
             **shared,
         )
-        around = (act, norm, self.dropout, residual, feed_forward, self.conv_normalizes)
+        around = (act, norm, self.dropout, residual, feed_forward)
+        inside = (self.conv_normalizes, self.added_edges)
         self.layers = ModuleList(
             [
-                ConvLayer(conv, width, hidden_channels, *around)
+                ConvLayer(conv, width, hidden_channels, *around, *inside)
                 for conv, width in zip(convs, widths, strict=True)
             ]
         )

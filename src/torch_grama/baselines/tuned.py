@@ -9,7 +9,6 @@ from typing import Unpack
 
 from torch.nn import Module
 
-from torch_grama.baselines.conv_layer import add_edge_states
 from torch_grama.baselines.graph_model import Card, ModelOptions
 from torch_grama.baselines.layer_stack import LayerStack
 from torch_grama.baselines.message_passing import (
@@ -121,11 +120,10 @@ class TunedGCN(TunedStack):
         ),
     )
 
+    added_edges = "sum"
+
     def __init__(self, *sizes: int, **shared: Unpack[TunedNormOptions]) -> None:
-        edge_dim = shared.get("edge_dim")
-        super().__init__(
-            *sizes, build_conv=add_edge_states(build_gcn_conv, "sum", edge_dim), **shared
-        )
+        super().__init__(*sizes, build_conv=build_gcn_conv, **shared)
 
 
 class TunedSAGE(TunedStack):
@@ -154,12 +152,10 @@ class TunedSAGE(TunedStack):
     )
 
     takes_edge_weight: bool = False
+    added_edges = "mean"
 
     def __init__(self, *sizes: int, **shared: Unpack[TunedNormOptions]) -> None:
-        edge_dim = shared.get("edge_dim")
-        super().__init__(
-            *sizes, build_conv=add_edge_states(build_sage_conv, "mean", edge_dim), **shared
-        )
+        super().__init__(*sizes, build_conv=build_sage_conv, **shared)
 
 
 class TunedGAT(TunedStack):
