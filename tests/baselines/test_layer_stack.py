@@ -408,3 +408,11 @@ def test_missing_edge_attributes_are_an_error():
         encoder(torch.randn(5, 3), None, 6)
     with pytest.raises(ValueError, match=r"edge_dim=2\] \(got \[6, 3\]\)"):
         encoder(torch.randn(5, 3), torch.randn(6, 3), 6)
+
+
+def test_weights_of_earlier_runs_with_edges_are_read():
+    model, other = TunedGCN(5, 8, 3, 2, edge_dim=4), TunedGCN(5, 8, 3, 2, edge_dim=4)
+    old = {name.replace(".conv.", ".conv.conv."): v for name, v in model.state_dict().items()}
+    assert "layers.0.conv.conv.lin.weight" in old
+    other.load_state_dict(old)
+    assert all(map(torch.equal, model.parameters(), other.parameters()))
