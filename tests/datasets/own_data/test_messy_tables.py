@@ -1,6 +1,5 @@
 """Tables as they come: gaps, dates, words, decimal commas, names in capitals."""
 
-import itertools
 import resource
 import sys
 import time
@@ -337,10 +336,7 @@ def test_the_fast_way_reads_what_the_slow_way_reads(
 
 @pytest.mark.long
 def test_a_table_of_genes(tmp_path: Path) -> None:
-    """60,000 columns and 1,000 rows in 10 seconds, in four times the file and 1 GiB.
-
-    Where others use the machine too, in twice the time that numpy takes for the numbers alone.
-    """
+    """60,000 columns and 1,000 rows in 10 seconds, in four times the file and 1 GiB."""
     generator = np.random.default_rng(0)
     with (tmp_path / "nodes.csv").open("w") as file:
         file.write("id,label," + ",".join(f"g{n}" for n in range(60_000)) + "\n")
@@ -350,11 +346,6 @@ def test_a_table_of_genes(tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("source,target\nn0,n1\n")
     start = time.process_time()
     assert load_path(tmp_path).graphs[0].x.shape == (1000, 60_000)
-    taken = time.process_time() - start
-    with (tmp_path / "nodes.csv").open() as file:
-        lines = [line.split(",", 2)[-1] for line in itertools.islice(file, 1, 101)]
-    start = time.process_time()
-    np.loadtxt(lines, np.float32, delimiter=",")
-    assert taken < max(10, 2 * 10 * (time.process_time() - start))
+    assert time.process_time() - start < 10
     most = 4 * (tmp_path / "nodes.csv").stat().st_size + 2**30
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 < most
