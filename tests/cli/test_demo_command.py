@@ -1,5 +1,6 @@
 """``grama demo`` on a suite of two epochs: table, picture, page, and nothing done twice."""
 
+import json
 import re
 
 import pytest
@@ -60,6 +61,10 @@ def test_demo_shows_draws_and_computes_once(tiny, capsys):
     assert ">runs/demo/short/transfer-line-3-carry/grama-gcn/fold0-seed2<" in page
     results = sorted((tiny / "runs").rglob("result.json"))
     assert len(results) == 4
+    for path in results:
+        made, name = json.loads(path.read_text()), path.parent.relative_to(tiny / "runs").as_posix()
+        cells = rf"<td>{made['best_epoch']}</td><td>[\d.]+</td><td>(runs/)?{name}</td>"
+        assert re.search(cells, page), name
     times = [path.stat().st_mtime_ns for path in results]
 
     assert call(tiny, "--seed", "2") == 0
