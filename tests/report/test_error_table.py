@@ -115,7 +115,7 @@ def test_page_has_errors_settings_and_runs(page):
         ["GCN & co", "0.02", "-"],
     ]
     assert ["width", "32"] in rows
-    assert rows[-1] == ["GCN & co", "3", "12,345", "7", "7", "<odd>"]
+    assert rows[-1] == ["GCN & co", "3", "12,345", "6", "7", "<odd>"]
 
 
 def test_text_is_escaped(page):
