@@ -27,6 +27,10 @@ def test_gcn_reads_weights():
     expected = scale[:, None] * dense * scale @ GRAPH.x @ branch.conv.lin.weight.t()
     assert edge is None
     torch.testing.assert_close(out, expected + branch.conv.bias)
+    seen = []
+    branch.conv.register_forward_hook(lambda *_: seen.append(1))
+    torch.testing.assert_close(branch(GRAPH.x, None, view)[0], out)
+    assert seen  # a watched convolution is called, with the weights
 
 
 @pytest.mark.parametrize("has_edge_attr", [False, True])

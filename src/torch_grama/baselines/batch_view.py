@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch_geometric.utils import degree
 
-from torch_grama.baselines.products import gcn_edges
 from torch_grama.nn.graph_input import GraphInput, PaddedLayout
 from torch_grama.nn.padding import current_padding
 
@@ -23,6 +21,7 @@ class BatchView:
     Graphs without nodes are left out, so that no row of a padded batch is empty.
     """
 
+    given: GraphInput  #: the batch as it was given, which keeps the matrices that layers share
     num_nodes: int  #: number of nodes :math:`N`
     edge_index: Tensor  #: edges :math:`(2, E)`, from source to target
     edge_weight: Tensor | None  #: edge weights :math:`(E)`, if any
@@ -44,7 +43,7 @@ class BatchView:
             layout = PaddedLayout.of(batch, given.batch_size)
             sizes = given.groups.starts.diff().clamp(max=layout.max_size)
             place = layout.slot - batch * layout.max_size
-            return cls(num_nodes, *edges, batch, place, sizes, layout)
+            return cls(given, num_nodes, *edges, batch, place, sizes, layout)
         if batch is None:
             graph, place = torch.zeros_like(nodes), nodes
             sizes = torch.full((1,), num_nodes, device=nodes.device)
@@ -63,7 +62,7 @@ class BatchView:
             place = nodes - first[graph]
             max_size = int(sizes.max()) if num_nodes > 0 else 0
         layout = PaddedLayout.of_places(graph, place, sizes, max_size)
-        return cls(num_nodes, *edges, graph, place, sizes, layout)
+        return cls(given, num_nodes, *edges, graph, place, sizes, layout)
 
     @property
     def num_graphs(self) -> int:
@@ -92,17 +91,6 @@ class BatchView:
         r"""Returns the nodes :math:`(N)` in ascending order of :obj:`key` within each graph."""
         order = torch.argsort(key, stable=True)
         return order[torch.argsort(self.graph[order], stable=True)]
-
-    def gcn_edges(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        r"""The edges of a graph convolution, with self-loops, and their weights, made once."""
-        if dtype not in self._gcn_edges:
-            made = gcn_edges(self.edge_index, self.edge_weight, self.num_nodes, dtype)
-            self._gcn_edges[dtype] = made
-        return self._gcn_edges[dtype]
-
-    @cached_property
-    def _gcn_edges(self) -> dict[torch.dtype, tuple[Tensor, Tensor]]:
-        return {}
 
     def degrees(self) -> Tensor:
         r"""Returns the number of edges that leave each node :math:`(N)`."""

@@ -13,10 +13,12 @@ from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv
 
 from torch_grama.baselines.batch_view import BatchView
 from torch_grama.baselines.layer_stack import EncodedModel, HeadOptions
+from torch_grama.baselines.products import apply_linear_map
 from torch_grama.nn.arguments import choose
 from torch_grama.nn.backbone import reset_backbone
 from torch_grama.nn.gated_gcn_conv import GatedGCNConv
 from torch_grama.nn.graph_input import GraphInput
+from torch_grama.nn.linear_backbone import find_linear_map
 from torch_grama.nn.neighbor_convs import build_aggregation
 from torch_grama.nn.norms import StepwiseBatchNorm
 
@@ -117,14 +119,11 @@ class BranchSum(Module):
 
 
 class LocalBranch(Module):
-    r"""A convolution of PyG as a branch; hands the edge state on as it came. A graph convolution is
-    given the normalised edges, which all layers share.
-    """
+    r"""A convolution of PyG as a branch; hands the edge state on as it came."""
 
-    def __init__(self, conv: Module, is_gcn: bool = False) -> None:
+    def __init__(self, conv: Module) -> None:
         super().__init__()
         self.conv = conv
-        self.is_gcn = is_gcn
 
     def reset_parameters(self) -> None:
         reset_backbone(self.conv)
@@ -132,8 +131,11 @@ class LocalBranch(Module):
     def forward(
         self, x: Tensor, edge_state: Tensor | None, view: BatchView
     ) -> tuple[Tensor, Tensor | None]:
-        if self.is_gcn:
-            return self.conv(x, *view.gcn_edges(x.dtype)), edge_state
+        linear = find_linear_map(self.conv, view.given)
+        if linear is not None:
+            return apply_linear_map(linear, x), edge_state
+        if isinstance(self.conv, GCNConv):  # one that somebody watches
+            return self.conv(x, view.edge_index, view.edge_weight), edge_state
         if edge_state is None:
             return self.conv(x, view.edge_index), None
         return self.conv(x, view.edge_index, edge_state), edge_state
@@ -170,8 +172,7 @@ def build_local_layers(model: EncodedModel, local: str) -> ModuleList:
 
 def _gcn(model: EncodedModel, layer: int) -> Module:
     channels = model.hidden_channels
-    conv = GCNConv(channels, channels, normalize=False)  # type: ignore[abstract]
-    return LocalBranch(conv, is_gcn=True)
+    return LocalBranch(GCNConv(channels, channels))  # type: ignore[abstract]
 
 
 def _gat(model: EncodedModel, layer: int) -> Module:

@@ -25,7 +25,6 @@ from torch_grama.search.sweep_result import SweepResult
 from torch_grama.training.process_state import SignalWatch
 
 SPACE = "space.yaml"
-"""Keeps a hash of the data, so that a sweep goes on with the same."""
 
 
 class SweepInterrupted(RunInterrupted):
