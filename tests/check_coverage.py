@@ -50,4 +50,4 @@ def check(measured: Coverage) -> list[str]:
 if __name__ == "__main__":
     measured = Coverage()
     measured.load()
-    sys.exit("\n".join(check(measured)))
+    sys.exit("\n".join(check(measured)) or None)
