@@ -6,8 +6,7 @@ its help without waiting for torch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # as typing's, which takes time to load
 if TYPE_CHECKING:
     from torch_grama.nn import (
         GRAMA,

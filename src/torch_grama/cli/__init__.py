@@ -5,27 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from torch_grama import __version__
-from torch_grama.cli import (
-    analyze,
-    data,
-    demo,
-    models,
-    pairs,
-    report,
-    reproduce,
-    results,
-    run,
-    sweep,
-    train,
-    watch,
-)
-from torch_grama.cli.errors import prompt_end, quiet_pipe
-from torch_grama.cli.parser import CommandParser
+from torch_grama.cli.process_end import prompt_end, quiet_pipe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from torch_grama.cli.parser import CommandParser
 
 _COMMANDS = (
-    *(demo, data, models, train, run, analyze, report, watch, pairs, sweep, reproduce, results),
+    *("demo", "data", "models", "train", "run", "analyze", "report", "watch", "pairs", "sweep"),
+    *("reproduce", "results"),
 )
 _EPILOG = """\
 from a folder with nodes.csv and edges.csv to predictions:
@@ -54,6 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser() -> CommandParser:
     """Builds the parser of the ``grama`` command."""
+    # here, so that a signal finds its handlers set while all this is loaded
+    from torch_grama.cli.parser import CommandParser
+
     parser = CommandParser(
         prog="grama",
         description="GRAMA: adaptive graph autoregressive moving-average models.",
@@ -62,5 +56,5 @@ def build_parser() -> CommandParser:
     parser.add_argument("--version", action="version", version=f"grama {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for command in _COMMANDS:
-        command.add_to(commands)
+        import_module(f"torch_grama.cli.{command}").add_to(commands)
     return parser

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torch_grama.cli.errors import raise_interrupts, say
+from torch_grama.cli.errors import say
 from torch_grama.cli.parser import Commands, whole_number
+from torch_grama.cli.process_end import raise_interrupts
 from torch_grama.runs.words import format_count
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torch_grama.cli.errors import raise_interrupts, say
+from torch_grama.cli.errors import say
 from torch_grama.cli.parser import Commands, whole_number
+from torch_grama.cli.process_end import raise_interrupts
 from torch_grama.cli.screen import output_width
 from torch_grama.runs.words import format_count
 

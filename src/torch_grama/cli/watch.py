@@ -7,8 +7,9 @@ import errno
 import sys
 from pathlib import Path
 
-from torch_grama.cli.errors import raise_interrupts, say
+from torch_grama.cli.errors import say
 from torch_grama.cli.parser import Commands
+from torch_grama.cli.process_end import raise_interrupts
 
 PORT = 8765
 
