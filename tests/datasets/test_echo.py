@@ -1,6 +1,7 @@
 """ECHO's graphs have the diameters and targets they claim, and published files are read."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
@@ -13,8 +14,7 @@ from torch_geometric.utils import to_networkx
 
 from torch_grama.datasets import DatasetMissingError, echo
 from torch_grama.datasets.catalogue import find
-from torch_grama.datasets.echo import generate_echo, load_echo
-from torch_grama.datasets.echo_graphs import KINDS, draw_graphs
+from torch_grama.datasets.echo import KINDS, draw_graphs, generate_echo
 from torch_grama.datasets.entry import DataFile, Source
 from torch_grama.datasets.storage import Storage
 
@@ -124,13 +124,12 @@ def _hub(server: Server, files: dict[str, bytes], broken: str = "") -> Source:
 @pytest.mark.parametrize("as_arrays", [False, True])
 @pytest.mark.usefixtures("plain_network")
 def test_published_files_are_fetched_and_read(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_arrays: bool
+    server: Server, tmp_path: Path, as_arrays: bool
 ) -> None:
     source = _hub(server, _published(tmp_path, as_arrays))
-    monkeypatch.setattr(echo, "_SOURCE", source)
     for task, place in (("ecc", 0), ("diam", 1), ("sssp", 2)):
-        entry = echo.echo_entry(f"echo-{task}-published")
-        data = load_echo(entry, Storage(tmp_path / "root"), variant="published")
+        entry = replace(find(f"echo-{task}-published"), sources=(source,))
+        data = entry.load(Storage(tmp_path / "root"))
         assert [len(part) for part in data.folds[0].parts] == [2, 2, 2]
         y = data.graphs[2].y.flatten().tolist()
         assert y == ([1.0] if task == "diam" else [3.0 * row + place for row in range(4)])
@@ -145,7 +144,6 @@ def test_a_file_that_is_not_what_the_hub_announces_is_refused(
 ) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     source = _hub(server, _published(tmp_path, False), broken="val")
-    monkeypatch.setattr(echo, "_SOURCE", source)
-    entry = echo.echo_entry("echo-ecc-published")
+    entry = replace(find("echo-ecc-published"), sources=(source,))
     with pytest.raises(DatasetMissingError, match="its sha256 is"):
-        load_echo(entry, Storage(tmp_path / "root"), variant="published")
+        entry.load(Storage(tmp_path / "root"))

@@ -2,7 +2,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from torch_grama.datasets import graph_families as families
+from torch_grama.datasets import graph_property as families
 
 
 def _drawn(adjacency: np.ndarray) -> nx.Graph:
@@ -121,18 +121,28 @@ def test_noise_on_a_dense_graph() -> None:
     assert np.array_equal(families.toggle_edges(dense, random), dense)
 
 
-def test_families_are_drawn_with_their_probabilities() -> None:
+def test_families_are_drawn_with_their_probabilities(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    clique = ~np.eye(3, dtype=bool)
+    recorded = {
+        name: (probability, lambda size, random, name=name: drawn.append(name) or clique)
+        for name, (probability, _) in families.FAMILIES.items()
+    }
+    monkeypatch.setattr(families, "FAMILIES", recorded)
     random = _random()
-    drawn = [families.draw_family(random) for _ in range(20_000)]
-    assert sum(probability for probability, _ in families.FAMILIES.values()) == pytest.approx(1)
-    for name, (probability, _) in families.FAMILIES.items():
+    for _ in range(20_000):
+        families.draw_graph(3, random)
+    assert sum(probability for probability, _ in recorded.values()) == pytest.approx(1)
+    for name, (probability, _) in recorded.items():
         assert drawn.count(name) / len(drawn) == pytest.approx(probability, abs=0.01)
 
 
-def test_isolated_nodes_are_refused() -> None:
+def test_isolated_nodes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    stars: list[int] = []
+    star = families.star
+    only = (1.0, lambda size, random: stars.append(1) or star(size, random))
+    monkeypatch.setattr(families, "FAMILIES", {"star": only})
     random = _random()
-    results = [families.draw_graph("star", 30, random) for _ in range(200)]
-    kept = [graph for graph in results if graph is not None]
-    assert all(graph.any(axis=0).all() for graph in kept)
+    assert all(families.draw_graph(30, random).any(axis=0).all() for _ in range(100))
     # A leaf is lost with probability 0.02, so about 0.98**29 = 56 % of the stars survive.
-    assert 80 <= len(kept) <= 145
+    assert 140 <= len(stars) <= 230

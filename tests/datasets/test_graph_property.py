@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch_geometric.utils import to_networkx
 
+from torch_grama.datasets.catalogue import find
 from torch_grama.datasets.compact import CompactFile, CompactGraphs
 from torch_grama.datasets.graph_property import (
     COUNTS,
     SIZES,
     generate_property,
-    property_entry,
     shortest_paths,
 )
 from torch_grama.datasets.storage import Storage
@@ -108,7 +108,7 @@ def storage(whole: CompactGraphs, tmp_path_factory: pytest.TempPathFactory) -> S
 class TestLoading:
     def test_label_sets(self, storage: Storage) -> None:
         def targets(name: str, labels: str) -> torch.Tensor:
-            task = property_entry(name).load(storage, labels=labels)
+            task = find(f"{name}-{labels}").load(storage)
             assert task.metric.name == "log10_mse"
             assert not task.metric.higher_is_better
             assert task.node_encoding.num_columns == 2
@@ -124,21 +124,21 @@ class TestLoading:
         assert diameter.shape == (50, 1)
 
     def test_generated_once(self, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-        first = property_entry("property-sssp").load(storage)
+        first = find("property-sssp").load(storage)
 
         def never(*_: object, **__: object) -> None:
             raise AssertionError("generated again")
 
         monkeypatch.setattr("torch_grama.datasets.graph_property.generate_property", never)
-        again = property_entry("property-diameter").load(storage)
+        again = find("property-diameter").load(storage)
         assert len(again.graphs) == len(first.graphs) == 7040
         with pytest.raises(AssertionError, match="generated again"):
-            property_entry("property-diameter").load(storage, seed=5)
+            find("property-diameter").load(storage, seed=5)
 
     def test_notes_say_what_is_behind_the_name(self, storage: Storage) -> None:
-        notes = " ".join(property_entry("property-sssp").load(storage).notes)
+        notes = " ".join(find("property-sssp").load(storage).notes)
         assert "Laplacian" in notes
-        notes = " ".join(property_entry("property-sssp").load(storage, labels="true").notes)
+        notes = " ".join(find("property-sssp-true").load(storage).notes)
         assert "Laplacian" not in notes
 
     def test_files(self, storage: Storage) -> None:

@@ -6,11 +6,10 @@ import pytest
 import torch
 from torch_geometric.utils import to_networkx
 
+from torch_grama.datasets.catalogue import find
 from torch_grama.datasets.graph_transfer import (
-    DISTANCES,
     TOPOLOGIES,
     generate_transfer,
-    transfer_entry,
 )
 from torch_grama.datasets.storage import Storage
 
@@ -36,7 +35,7 @@ def test_crossed_ring_of_the_protocol() -> None:
         graph = generate_transfer("crossed-ring", distance, counts=(1, 0, 0))[0]
         pairs = {f"{min(u, v)}{max(u, v)}" for u, v in graph.edge_index.t().tolist()}
         assert pairs == set(words.split())
-    for distance in DISTANCES:
+    for distance in (3, 5, 10, 50):
         graph = generate_transfer("crossed-ring", distance, counts=(1, 0, 0))[0]
         assert graph.num_edges == 2 * (4 * distance - 4)
         legacy = generate_transfer("crossed-ring", distance, "legacy", counts=(1, 0, 0))[0]
@@ -127,7 +126,7 @@ def test_parts_are_disjoint_and_seeded() -> None:
 
 
 def test_loading(tmp_path: Path) -> None:
-    task = transfer_entry("transfer-ring-5").load(Storage(tmp_path), variant="carry", seed=3)
+    task = find("transfer-ring-5-carry").load(Storage(tmp_path), seed=3)
     facts = (task.level, task.kind, task.metric.name, task.num_outputs)
     assert facts == ("node", "regression", "mse", 1)
     assert task.node_encoding.num_columns == 3

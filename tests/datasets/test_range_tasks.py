@@ -7,6 +7,7 @@ import torch
 from torch_geometric.utils import to_networkx
 
 from torch_grama.datasets.catalogue import find
+from torch_grama.datasets.describe import compare
 from torch_grama.datasets.ising import couplings, local_fields
 from torch_grama.datasets.known_formulas import known_influence
 from torch_grama.datasets.range_tasks import (
@@ -18,7 +19,6 @@ from torch_grama.datasets.range_tasks import (
     reach_weights,
     task_influence,
 )
-from torch_grama.datasets.statistics import compare
 from torch_grama.datasets.storage import Storage
 
 

@@ -11,8 +11,8 @@ from torch_geometric.datasets import HeterophilousGraphDataset, Planetoid
 
 from torch_grama.datasets import load
 from torch_grama.datasets.catalogue import CATALOGUE
+from torch_grama.datasets.describe import compare
 from torch_grama.datasets.entry import DataFile
-from torch_grama.datasets.statistics import compare
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.transforms import RWSE
 

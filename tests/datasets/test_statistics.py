@@ -5,8 +5,8 @@ import torch
 from torch_geometric.data import Data
 
 from torch_grama.datasets.compact import CompactGraphs
+from torch_grama.datasets.describe import compare
 from torch_grama.datasets.entry import Published
-from torch_grama.datasets.statistics import compare
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric
 
 

@@ -7,10 +7,10 @@ import torch
 from scripted_server import CONTENT, MD5, Server
 from torch_geometric.data import Data
 
+from torch_grama.datasets.catalogue import find
 from torch_grama.datasets.compact import CompactFile, CompactGraphs
 from torch_grama.datasets.entry import DataFile, Entry, Source
 from torch_grama.datasets.errors import DatasetMissingError
-from torch_grama.datasets.graph_transfer import transfer_entry
 from torch_grama.datasets.storage import Storage
 
 
@@ -23,7 +23,7 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _entry(*sources: Source) -> Entry:
-    return replace(transfer_entry("transfer-line-3"), name="made-up", sources=sources)
+    return replace(find("transfer-line-3"), name="made-up", sources=sources)
 
 
 def _put(folder: Path, name: str, text: str = "content") -> Path:

@@ -13,9 +13,9 @@ from torch_geometric.utils import from_networkx
 
 from torch_grama.datasets import transforms as laplacian_module
 from torch_grama.datasets import transforms as transforms_module
+from torch_grama.datasets.catalogue import find
 from torch_grama.datasets.compact import CompactGraphs
 from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.graph_transfer import transfer_entry
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import GraphTaskData
 from torch_grama.datasets.transforms import (
@@ -172,7 +172,7 @@ class TestCache:
     @pytest.fixture
     def task(self, tmp_path: Path) -> GraphTaskData:
         _Counting.calls.clear()
-        task = transfer_entry("transfer-line-3").load(Storage(tmp_path))
+        task = find("transfer-line-3").load(Storage(tmp_path))
         return replace(task, graphs=CompactGraphs.from_data(task.graphs[:4]))
 
     def test_computed_once(self, task: GraphTaskData, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ class TestCache:
     def test_changed_data_under_the_same_name(self, task: GraphTaskData, tmp_path: Path) -> None:
         storage = Storage(tmp_path)
         apply_transforms(task, [RWSE(3)], storage)
-        ring = transfer_entry("transfer-ring-3").load(storage)
+        ring = find("transfer-ring-3").load(storage)
         renamed = replace(ring, name=task.name, graphs=ring.graphs[:4])
         result = apply_transforms(renamed, [RWSE(3)], storage)
         assert result.graphs[0].rwse.shape == (6, 3)

@@ -16,9 +16,9 @@ from torch_grama.cli.screen import LoadingProgress, print_table
 from torch_grama.runs.words import format_count
 
 if TYPE_CHECKING:
+    from torch_grama.datasets.describe import Comparison
     from torch_grama.datasets.entry import Entry
     from torch_grama.datasets.errors import DatasetFaults
-    from torch_grama.datasets.statistics import Comparison
     from torch_grama.datasets.storage import Storage
     from torch_grama.datasets.task_data import GraphTaskData
 
@@ -83,11 +83,11 @@ def _add_root(parser: CommandParser) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from torch_grama.datasets.names import listed_entries
+    from torch_grama.datasets.catalogue import CATALOGUE
     from torch_grama.datasets.storage import Storage
     from torch_grama.runs.words import format_bytes
 
-    listed = listed_entries().values()
+    listed = CATALOGUE.values()
     storage = Storage(arguments.root)
     if arguments.json:
         facts = [_facts(entry, storage) for entry in listed]
@@ -116,9 +116,6 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _load(arguments: argparse.Namespace) -> GraphTaskData:
-    from torch_grama.datasets.names import refuse_missing
-
-    refuse_missing(arguments.name)  # told before torch is loaded
     from torch_grama.datasets.catalogue import load_with
     from torch_grama.datasets.options import parse_options
     from torch_grama.datasets.storage import Storage
@@ -129,14 +126,12 @@ def _load(arguments: argparse.Namespace) -> GraphTaskData:
 
 
 def _get(arguments: argparse.Namespace) -> int:
-    from torch_grama.datasets.names import refuse_missing
-
-    for name in arguments.names:
-        refuse_missing(name)
-    from torch_grama.datasets.catalogue import resolve
+    from torch_grama.datasets.catalogue import refuse_missing, resolve
     from torch_grama.datasets.options import parse_options
     from torch_grama.datasets.storage import Storage
 
+    for name in arguments.names:
+        refuse_missing(name)
     wanted = [resolve(name, parse_options(arguments.option)) for name in arguments.names]
     for entry, options in wanted:
         with LoadingProgress() as progress:
@@ -154,9 +149,9 @@ def _get(arguments: argparse.Namespace) -> int:
 def _show(arguments: argparse.Namespace) -> int:
     task = _load(arguments)
     from torch_grama.datasets.catalogue import find, is_path
+    from torch_grama.datasets.describe import compare
     from torch_grama.datasets.errors import escaped
     from torch_grama.datasets.picture import save_picture
-    from torch_grama.datasets.statistics import compare
 
     published = None if is_path(arguments.name) else find(task.name).published
     rows = compare(task, published)
@@ -181,20 +176,18 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from torch_grama.datasets.names import refuse_missing
-
-    refuse_missing(arguments.path)
     from torch_grama.datasets.catalogue import load_with
     from torch_grama.datasets.errors import DatasetFaults
     from torch_grama.datasets.options import parse_options
-    from torch_grama.datasets.own_data import describe
     from torch_grama.datasets.storage import Storage
 
-    options = parse_options(arguments.option)
     try:
-        print(describe(load_with(arguments.path, Storage(), options)))
+        task = load_with(arguments.path, Storage(), parse_options(arguments.option))
     except DatasetFaults as error:
         return _say_faults(arguments, error)
+    from torch_grama.datasets.describe import describe
+
+    print(describe(task))
     return 0
 
 

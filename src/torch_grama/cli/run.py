@@ -105,7 +105,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
 
 
 def _predict(arguments: argparse.Namespace) -> int:
-    from torch_grama.datasets.names import refuse_missing
+    from torch_grama.datasets.catalogue import refuse_missing
 
     RunFolder(arguments.folder).check()
     if arguments.data is not None:

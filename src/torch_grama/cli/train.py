@@ -126,7 +126,7 @@ def _train(arguments: argparse.Namespace) -> int:
 
 def _refuse_missing(arguments: argparse.Namespace) -> None:
     """Says that data or a run is not there before torch is loaded, which takes seconds."""
-    from torch_grama.datasets.names import refuse_missing
+    from torch_grama.datasets.catalogue import refuse_missing
     from torch_grama.runs.run_folder import RunFolder
 
     if arguments.resume is not None and not arguments.resume.exists():

@@ -1,76 +1,50 @@
-"""Every data set that can be loaded by a word, and the one call that loads any."""
+"""Every data set that can be loaded by a word, and the one call that loads any.
+
+Nothing that reads or makes data is imported before it is needed, so that a list of all sets, or a
+wrong name, does not wait for torch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+import difflib
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from torch_grama.datasets import (
-    echo,
-    graph_property,
-    graph_sets,
-    graph_transfer,
-    ising,
-    molecules,
-    range_tasks,
-    sbm,
-    single_graphs,
-    temporal,
-)
-from torch_grama.datasets.entry import Entry, Option
-from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.names import (
-    canonical_name,
-    published_entries,
-    quote_all,
-    unknown_name,
-)
+from torch_grama.datasets.entry import METRICS, DataFile, Entry, Option, Published, Source
+from torch_grama.datasets.errors import DatasetError, DatasetMissingError
+from torch_grama.datasets.generated import LISTED, generated_entry
 from torch_grama.datasets.options import OPTION_KINDS, OptionKind, nearest, read_option
-from torch_grama.datasets.own_data import load_path
 from torch_grama.datasets.storage import Report, Storage
-from torch_grama.datasets.task_data import GraphTaskData, TableForm
-from torch_grama.datasets.transforms import Transform, apply_transforms
 
-_LOADERS: dict[str, Callable[..., GraphTaskData]] = {
-    "citation": single_graphs.load_citation,
-    "city": single_graphs.load_city,
-    "graphland": single_graphs.load_land,
-    "heterophilous": single_graphs.load_heterophilous,
-    "lrgb": molecules.load_peptides,
-    "malnet": graph_sets.load_malnet,
-    "ogbg-molhiv": molecules.load_molhiv,
-    "sbm": sbm.load_sbm,
-    "superpixels": graph_sets.load_superpixels,
-    "temporal": temporal.load_temporal,
-    "zinc": graph_sets.load_zinc,
-}
-"""Family, or name, of a published set to what loads it."""
+if TYPE_CHECKING:
+    from torch_grama.datasets.task_data import GraphTaskData, TableForm
+    from torch_grama.datasets.transforms import Transform
 
-CATALOGUE: dict[str, Entry] = {
-    entry.name: entry
-    for entry in (
-        *graph_transfer.ENTRIES,  # transfer-{line,ring,crossed-ring}-{3,5,10,50}
-        *graph_property.ENTRIES,  # property-{diameter,sssp,eccentricity}
-        *range_tasks.ENTRIES,  # barbell-{10,20,50}, range-{power,shell,ball}-{line,grid,...}-10
-        *echo.ENTRIES,  # echo-{sssp,ecc,diam}
-        *ising.ENTRIES,  # ising-{16,32}-{easy,hard}
-    )
-} | {
-    name: replace(entry, loader=_LOADERS.get(name) or _LOADERS[entry.family])
-    for name, entry in published_entries().items()
+ALIASES = {
+    "chickenpox-hungary": "chickenpox",
+    "cifar10": "cifar10-superpixels",
+    "cluster": "sbm-cluster",
+    "mnist": "mnist-superpixels",
+    "molhiv": "ogbg-molhiv",
+    "pattern": "sbm-pattern",
+    "pedalme-london": "pedalme",
+    "wikipedia-math": "wikimath",
+    "zinc-12k": "zinc",
+    "zinc12k": "zinc",
 }
-"""Name to entry; generated sets exist for every distance and size, listed or not."""
+"""Other words for the same sets."""
 
-_GENERATED = {
-    "transfer": graph_transfer.transfer_entry,
-    "property": graph_property.property_entry,
-    "barbell": range_tasks.barbell_entry,
-    "range": range_tasks.range_entry,
-    "echo": echo.echo_entry,
-    "ising": ising.ising_entry,
-}
+FORMS = (
+    "a folder with nodes.csv and edges.csv (or .parquet), a folder or file of graphs in JSON lines "
+    "(.jsonl, .ndjson), an .npz file, or a .pt file of torch_geometric Data"
+)
+"""The forms in which a user's own graphs are read."""
+
+_PUBLISHED = Path(__file__).with_name("published.json")
 _KINDS: dict[type, OptionKind] = {bool: "flag", int: "whole", float: "number"}
+_TYPES = {"int": int, "float": float}
 
 
 def load(
@@ -109,6 +83,8 @@ def load(
         >>> len(data.graphs), data.level, data.metric.name
         (1200, 'node', 'mse')
     """
+    from torch_grama.datasets.transforms import apply_transforms
+
     storage = Storage(root, report)
     return apply_transforms(load_with(name, storage, options, form), transforms, storage)
 
@@ -120,16 +96,19 @@ def load_with(
     form: TableForm | None = None,
 ) -> GraphTaskData:
     r"""Loads a data set, its options given as a mapping."""
-    if is_path(name):
-        for key in options:
-            if key not in OPTION_KINDS:
-                raise DatasetError(
-                    f"There is no option '{key}' for one's own files{nearest(key, OPTION_KINDS)}; "
-                    f"the options: {', '.join(OPTION_KINDS)}."
-                )
-        return load_path(name, form=form, **options)  # type: ignore[arg-type]  # checked inside
-    entry, checked = resolve(str(name), options)
-    return entry.load(storage, **checked)
+    if not is_path(name):
+        entry, checked = resolve(str(name), options)
+        return entry.load(storage, **checked)
+    refuse_missing(name)  # told before torch is loaded
+    from torch_grama.datasets.own_data import load_path
+
+    for key in options:
+        if key not in OPTION_KINDS:
+            raise DatasetError(
+                f"There is no option '{key}' for one's own files{nearest(key, OPTION_KINDS)}; "
+                f"the options: {', '.join(OPTION_KINDS)}."
+            )
+    return load_path(name, form=form, **options)
 
 
 def is_path(name: str | Path) -> bool:
@@ -143,6 +122,18 @@ def is_path(name: str | Path) -> bool:
     return False
 
 
+def refuse_missing(name: str | Path) -> None:
+    r"""Raises where a name means neither a data set, with the nearest names, nor files that are
+    there.
+    """
+    if Path(name).exists():
+        return
+    if is_path(name):
+        near = "".join(f" (did you mean '{other}'?)" for other in _near_paths(Path(name)))
+        raise DatasetMissingError(f"There is no '{name}'{near}: give the path of {FORMS}.")
+    find(str(name))
+
+
 def find(name: str) -> Entry:
     r"""Returns the entry of a name. Case and underscores do not matter.
 
@@ -151,20 +142,25 @@ def find(name: str) -> Entry:
     ``range-<reach>-<topology>-<hops>[-<variant>]``, ``echo-<task>-published`` and
     ``ising-<side>-<kind>``.
     """
-    word = canonical_name(name)
-    if word in CATALOGUE:
-        return CATALOGUE[word]
-    make = _GENERATED.get(word.partition("-")[0])
+    word = name.strip().lower().replace("_", "-")
+    word = ALIASES.get(word, word)
     try:
-        if make is not None:
-            return make(word)
+        entry = CATALOGUE.get(word) or generated_entry(word)
     except ValueError as error:
         raise DatasetError(f"There is no data set '{name}'. {error}") from error
-    raise unknown_name(name)
+    if entry is not None:
+        return entry
+    near = difflib.get_close_matches(word, [*CATALOGUE, *ALIASES], n=3, cutoff=0.5)
+    near = [*_near_paths(Path(name)), *near]
+    hint = f"Did you mean {_quote_all(near)}? " if near else ""
+    raise DatasetError(
+        f"There is no data set '{name}', and no file or folder of that name. {hint}"
+        "`grama data list` prints all."
+    )
 
 
 def resolve(name: str, options: Mapping[str, object]) -> tuple[Entry, dict[str, Option]]:
-    r"""Returns the entry of a name together with its checked options.
+    r"""Returns the entry of a name together with the checked options of its loader.
 
     A variant or label set chosen by an option becomes part of the name, so that
     ``transfer-line-5`` with ``variant="carry"`` is ``transfer-line-5-carry``.
@@ -173,17 +169,16 @@ def resolve(name: str, options: Mapping[str, object]) -> tuple[Entry, dict[str, 
     checked = {key: _check_option(entry, key, value) for key, value in options.items()}
     for key in ("variant", "labels"):
         default = entry.options.get(key, ("",))[0]
-        chosen = checked.setdefault(key, str(default)) if key in entry.options else default
+        chosen = checked.pop(key, default)
         if chosen != default:
-            base = entry.name.removesuffix(f"-{default}")
-            entry = find(f"{base}-{chosen}")
+            entry = find(f"{entry.name.removesuffix(f'-{default}')}-{chosen}")
     return entry, checked
 
 
 def _check_option(entry: Entry, key: str, value: object) -> Option:
     if key not in entry.options:
         hint = nearest(key, entry.options)
-        known = quote_all(list(entry.options)) if entry.options else "none"
+        known = _quote_all(list(entry.options)) if entry.options else "none"
         raise DatasetError(
             f"'{entry.name}' has no option '{key}'{hint}; the options it has: {known}."
         )
@@ -199,5 +194,56 @@ def _check_option(entry: Entry, key: str, value: object) -> Option:
     if isinstance(allowed[-1], type) or read in allowed:
         return read  # type: ignore[return-value]  # it is of the kind that was asked for
     raise DatasetError(
-        f"Expected {what} to be {quote_all([str(item) for item in allowed])} (got {value!r})."
+        f"Expected {what} to be {_quote_all([str(item) for item in allowed])} (got {value!r})."
     )
+
+
+def _near_paths(path: Path) -> list[str]:
+    """The file or folder beside a missing one that was probably meant, if there is one."""
+    try:
+        beside = [entry.name for entry in path.parent.iterdir() if entry.name[0] != "."]
+    except OSError:
+        return []
+    return [str(path.with_name(n)) for n in difflib.get_close_matches(path.name, beside, n=1)]
+
+
+def _quote_all(words: list[str]) -> str:
+    """Words in quotes: ``'a', 'b' or 'c'``."""
+    *most, last = (f"'{word}'" for word in words)
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def _published_entries() -> list[Entry]:
+    """The sets that others published; the facts of a family stand once in the file."""
+    entries = []
+    for group in json.loads(_PUBLISHED.read_text(encoding="utf-8")):
+        for own in group["sets"]:
+            facts = group["shared"] | own
+            numbers = group["shared"].get("published", {}) | own.get("published", {})
+            sources = tuple(
+                Source(
+                    source["name"],
+                    tuple(DataFile(**_tuples(file)) for file in source["files"]),
+                    tuple(source.get("modules", ())),
+                )
+                for source in facts.get("sources", ())
+            )
+            options = {
+                key: tuple(_TYPES.get(value, value) for value in values)
+                for key, values in facts.get("options", {}).items()
+            }
+            facts |= {"sources": sources, "options": options, "metric": METRICS[facts["metric"]]}
+            facts["published"] = Published(**_tuples(numbers))
+            entries.append(Entry(**_tuples(facts)))
+    return entries
+
+
+def _tuples(facts: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(item) if isinstance(item, list) else item for key, item in facts.items()}
+
+
+CATALOGUE: dict[str, Entry] = {
+    entry.name: entry
+    for entry in (*filter(None, map(generated_entry, LISTED)), *_published_entries())
+}
+"""Name to entry; generated sets exist for every distance and size, listed or not."""

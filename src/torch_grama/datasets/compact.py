@@ -99,6 +99,38 @@ class CompactGraphs(Sequence[Data]):
         edges = np.concatenate([edges_of(data).numpy() for data in items], axis=1)
         return cls(num_nodes, counts, edges, columns)
 
+    @classmethod
+    def repeated(
+        cls, edges: Array, num_nodes: int, count: int, columns: Mapping[str, Column]
+    ) -> CompactGraphs:
+        r"""Packs graphs that all have the same edges ``[2, E]``."""
+        sizes = np.full(count, num_nodes), np.full(count, edges.shape[1])
+        return cls(*sizes, np.tile(edges, count), columns)
+
+    @classmethod
+    def from_matrices(
+        cls, batches: Iterable[tuple[NDArray[np.bool_], Mapping[str, Array]]]
+    ) -> CompactGraphs:
+        r"""Packs batches of adjacency matrices ``[G, N, N]`` with rows ``[G * N, F]`` of
+        attributes; ``diameter`` has one row a graph.
+        """
+        num_nodes, num_edges, edges = [], [], []
+        rows: dict[str, list[Array]] = {}
+        for matrices, attributes in batches:
+            count, size, _ = matrices.shape
+            graph, source, target = np.nonzero(matrices)
+            num_nodes.append(np.full(count, size))
+            num_edges.append(np.bincount(graph, minlength=count))
+            edges.append(narrow(np.stack([source, target])))
+            for name, values in attributes.items():
+                rows.setdefault(name, []).append(values)
+        columns = {
+            name: column("graph" if name == "diameter" else "node", np.concatenate(values))
+            for name, values in rows.items()
+        }
+        counts = np.concatenate(num_nodes), np.concatenate(num_edges)
+        return cls(*counts, np.concatenate(edges, axis=1), columns)
+
     @overload
     def __getitem__(self, index: int) -> Data: ...
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import re
 import urllib.parse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Kind, Level, Metric
 
@@ -116,7 +117,7 @@ class Entry:
     kind: Kind = "regression"  # the kind of target
     metric: Metric  # the published metric
     num_outputs: int = 1  # classes, labels or targets
-    loader: Callable[..., GraphTaskData]  # called with the entry, a storage and the options
+    loader: str  # ``module.function`` of this package: what loads it, imported when it is called
     published: Published  # its published statistics
     sources: tuple[Source, ...] = ()  # the preferred form first; empty if generated
     disk_bytes: int = 0  # space it takes, roughly, downloads and prepared form together
@@ -129,6 +130,7 @@ class Entry:
     origin: str = "generated"  # where it comes from, in words or as an address
     licence: str = "none needed: generated"  # terms of the source, as far as stated
     citation: str = ""  # the work to cite
+    arguments: tuple[Any, ...] = ()  # what the name of a generated set states
 
     @property
     def unchecked_files(self) -> tuple[str, ...]:
@@ -138,7 +140,10 @@ class Entry:
 
     def load(self, storage: Storage, **options: Option) -> GraphTaskData:
         r"""Loads the data set with options of its loader."""
-        return self.loader(self, storage, **options)
+        module, _, function = self.loader.partition(".")
+        loader = getattr(importlib.import_module(f"torch_grama.datasets.{module}"), function)
+        task: GraphTaskData = loader(self, storage, **options)
+        return task
 
     def task(
         self,

@@ -1,21 +1,28 @@
-"""Graph property prediction: diameter, shortest paths from a source and eccentricity."""
+"""Graph property prediction: diameter, shortest paths from a source and eccentricity.
+
+The graphs are of ten random families, as the multitask benchmark of PNA mixes them.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
-from torch_grama.datasets.entry import LOG10_MSE, Entry, Published
+from torch_grama.datasets.compact import CompactFile, CompactGraphs
+from torch_grama.datasets.entry import Entry
 from torch_grama.datasets.raw_arrays import Array
 from torch_grama.datasets.splits import consecutive_fold
 from torch_grama.datasets.storage import Report, Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 
-Labels = Literal["published", "true"]
+Adjacency: TypeAlias = NDArray[np.bool_]
+Random: TypeAlias = np.random.RandomState
 
+_POWER_LAW_EXPONENT = 3
+_POWER_LAW_TRIES = 10_000
 SEED = 1234
 COUNTS = (5120, 640, 1280)
 # Number of graphs of each size: the validation and the test part end at 29 nodes.
@@ -25,12 +32,9 @@ SIZES: tuple[tuple[int, int], ...] = (
     *((size, 256) for size in range(25, 30)),
 )
 _VERSION = 1
-# What stands behind a task's name: the column order assumed by the published loaders is not the
+# What stands behind a published name: the column order assumed by the published loaders is not the
 # order in which the generator writes the columns.
-_COLUMN: dict[Labels, dict[str, str]] = {
-    "true": {"diameter": "diameter", "sssp": "sssp", "eccentricity": "eccentricity"},
-    "published": {"diameter": "diameter", "sssp": "laplacian", "eccentricity": "sssp"},
-}
+_COLUMN = {"diameter": "diameter", "sssp": "laplacian", "eccentricity": "sssp"}
 
 
 def generate_property(
@@ -57,38 +61,21 @@ def generate_property(
     """
     random = np.random.RandomState(seed)
     total = sum(count for _, count in sizes)
-    done = 0
-    edges: list[Array] = []
-    num_nodes: list[int] = []
-    num_edges: list[int] = []
-    columns: dict[str, list[Array]] = {
-        name: [] for name in ("x", "sssp", "eccentricity", "laplacian", "diameter")
-    }
-    for size, count in sizes:
-        adjacency = np.stack([_draw(size, random) for _ in range(count)])
-        values = random.random_sample((count, size)).astype(np.float32)
-        source = random.randint(0, size, size=count)
-        for name, rows in _targets(adjacency, values, source).items():
-            columns[name].append(rows)
-        graph, u, v = np.nonzero(adjacency)
-        edges.append(np.stack([u, v]))
-        num_nodes += [size] * count
-        num_edges += np.bincount(graph, minlength=count).tolist()
-        done += count
-        if report is not None:
-            report("generating graphs", done, total)
-    return CompactGraphs(
-        np.array(num_nodes),
-        np.array(num_edges),
-        np.concatenate(edges, axis=1),
-        {
-            name: column("graph" if name == "diameter" else "node", np.concatenate(rows))
-            for name, rows in columns.items()
-        },
-    )
+
+    def batches() -> Iterator[tuple[Adjacency, dict[str, Array]]]:
+        done = 0
+        for size, count in sizes:
+            adjacency = np.stack([draw_graph(size, random) for _ in range(count)])
+            values = random.random_sample((count, size)).astype(np.float32)
+            yield adjacency, _targets(adjacency, values, random.randint(0, size, size=count))
+            done += count
+            if report is not None:
+                report("generating graphs", done, total)
+
+    return CompactGraphs.from_matrices(batches())
 
 
-def shortest_paths(adjacency: NDArray[np.bool_]) -> NDArray[np.int16]:
+def shortest_paths(adjacency: Adjacency) -> NDArray[np.int16]:
     r"""Hop distances of all pairs, for many graphs of one size at once."""
     steps = adjacency.astype(np.float32)
     distance = np.where(adjacency, 1, -1).astype(np.int16)
@@ -102,12 +89,10 @@ def shortest_paths(adjacency: NDArray[np.bool_]) -> NDArray[np.int16]:
     return distance
 
 
-def load_property(
-    entry: Entry, storage: Storage, *, labels: Labels = "published", seed: int = SEED
-) -> GraphTaskData:
+def load_property(entry: Entry, storage: Storage, *, seed: int = SEED) -> GraphTaskData:
     """Generates the graphs once and hands out the column the task's name stands for."""
-    task, _ = parse_name(entry.name)
-    name = _COLUMN[labels][task]
+    task, labels = entry.arguments
+    name = _COLUMN[task] if labels == "published" else task
     everything = storage.generated(
         f"property-seed{seed}-v{_VERSION}",
         lambda: CompactFile(generate_property(seed, SIZES, storage.report)),
@@ -134,62 +119,8 @@ def load_property(
     )
 
 
-def parse_name(name: str) -> tuple[str, Labels]:
-    r"""Splits ``property-<task>[-<labels>]``."""
-    family, _, rest = name.partition("-")
-    task, _, word = rest.partition("-")
-    for labels, tasks in _COLUMN.items():
-        if family == "property" and task in tasks and (word or "published") == labels:
-            return task, labels
-    raise ValueError(
-        f"Expected 'property-diameter', 'property-sssp' or 'property-eccentricity', with '-true' "
-        f"or '-published' (got '{name}')"
-    )
-
-
-def property_entry(name: str) -> Entry:
-    r"""The catalogue's entry for a task and a label set."""
-    task, labels = parse_name(name)
-    return Entry(
-        name=name,
-        family="property",
-        summary={
-            "diameter": "the longest shortest path of a random graph",
-            "sssp": "hops of every node from a marked source",
-            "eccentricity": "how far the farthest node is from each node",
-        }[task],
-        level="graph" if task == "diameter" else "node",
-        metric=LOG10_MSE,
-        loader=load_property,
-        published=Published(
-            num_graphs=sum(COUNTS),
-            num_nodes=sum(size * count for size, count in SIZES),
-            num_features=2,
-            split=COUNTS,
-            source="the generator of PNA with 25 to 34 nodes, as used by A-DGN",
-        ),
-        disk_bytes=2_500_000,
-        options={
-            "labels": (labels, "true" if labels == "published" else "published"),
-            "seed": (SEED, int),
-        },
-        citation="Gravina, Bacciu, Gallicchio: Anti-Symmetric DGN, 2023, after Corso, Cavalleri, "
-        "Beaini, Liò, Veličković: Principal Neighbourhood Aggregation for Graph Nets, 2020",
-    )
-
-
-def _draw(size: int, random: np.random.RandomState) -> NDArray[np.bool_]:
-    # Not above: networkx takes a while to import, and only generating takes it.
-    from torch_grama.datasets.graph_families import draw_family, draw_graph
-
-    family = draw_family(random)
-    while (graph := draw_graph(family, size, random)) is None:
-        pass
-    return graph
-
-
 def _targets(
-    adjacency: NDArray[np.bool_], values: NDArray[np.float32], source: NDArray[np.int64]
+    adjacency: Adjacency, values: NDArray[np.float32], source: NDArray[np.int64]
 ) -> dict[str, Array]:
     """Inputs and targets of graphs of one size, rows concatenated."""
     count, size, _ = adjacency.shape
@@ -199,18 +130,206 @@ def _targets(
     degree = adjacency.sum(axis=2)
     neighbours = np.einsum("gij,gj->gi", adjacency.astype(np.float64), values.astype(np.float64))
     laplacian = degree * values.astype(np.float64) - neighbours
-    from_source = np.maximum(distance[np.arange(count), source], 0)
     per_node: dict[str, Array] = {
-        "sssp": from_source,
+        "sssp": np.maximum(distance[np.arange(count), source], 0),
         "eccentricity": distance.max(axis=2),
         "laplacian": laplacian,
+        "diameter": distance.max(axis=(1, 2)),
     }
-    flat: dict[str, Array] = {
-        name: rows.reshape(-1, 1).astype(np.float32) for name, rows in per_node.items()
+    rows: dict[str, Array] = {
+        name: target.reshape(-1, 1).astype(np.float32) for name, target in per_node.items()
     }
-    flat["x"] = np.stack([mark, values], axis=2).reshape(-1, 2)
-    flat["diameter"] = distance.max(axis=(1, 2)).reshape(-1, 1).astype(np.float32)
-    return flat
+    return {"x": np.stack([mark, values], axis=2).reshape(-1, 2), **rows}
 
 
-ENTRIES = tuple(property_entry(f"property-{task}") for task in ("diameter", "sssp", "eccentricity"))
+def erdos_renyi(num_nodes: int, random: Random) -> Adjacency:
+    r"""Every pair is an edge with one probability, itself :math:`U[0, 1)`."""
+    probability = random.random_sample()
+    draws = random.random_sample((num_nodes, num_nodes))
+    return _mirror(np.triu(draws < probability, k=1))
+
+
+def barabasi_albert(num_nodes: int, random: Random) -> Adjacency:
+    r"""Preferential attachment of :math:`m = \lfloor u (N - 1) \rfloor + 1` edges per node.
+
+    The growth starts from a star of :math:`m + 1` nodes.
+    """
+    m = int(random.random_sample() * (num_nodes - 1)) + 1
+    adjacency = np.zeros((num_nodes, num_nodes), dtype=bool)
+    adjacency[0, 1 : m + 1] = True
+    degree = np.zeros(num_nodes)
+    degree[0], degree[1 : m + 1] = m, 1
+    for new in range(m + 1, num_nodes):
+        # m distinct nodes, drawn one after another in proportion to their degree: the m smallest
+        # of independent exponential times with the degrees as rates.
+        times = -np.log1p(-random.random_sample(new)) / degree[:new]
+        chosen = np.argsort(times, kind="stable")[:m]
+        adjacency[chosen, new] = True
+        degree[chosen] += 1
+        degree[new] = m
+    return _mirror(adjacency)
+
+
+def grid(num_nodes: int, random: Random) -> Adjacency:
+    r"""A grid as square as the number of nodes allows; a path for a prime."""
+    rows = _largest_divisor(num_nodes)
+    columns = num_nodes // rows
+    across = np.kron(np.eye(rows, dtype=bool), _path(columns))
+    return _mirror(across | np.kron(_path(rows), np.eye(columns, dtype=bool)))
+
+
+def caveman(num_nodes: int, random: Random) -> Adjacency:
+    r"""Separate cliques, as many as the rows of the grid."""
+    clique = np.arange(num_nodes) // (num_nodes // _largest_divisor(num_nodes))
+    return _mirror(np.triu(clique[:, None] == clique, k=1))
+
+
+def power_law_tree(num_nodes: int, random: Random) -> Adjacency:
+    r"""A tree whose degrees follow a power law with exponent 3.
+
+    Degrees are rounded Pareto draws; single ones are drawn again until they sum to
+    :math:`2 (N - 1)`. The nodes of degree above 1 form a path, in ascending order, and carry the
+    leaves, as in networkx.
+    """
+    degrees = _pareto(num_nodes, num_nodes, random)
+    fresh = _pareto(_POWER_LAW_TRIES, num_nodes, random)
+    places = random.randint(0, num_nodes, size=_POWER_LAW_TRIES)
+    total = int(degrees.sum())
+    for place, degree in zip(places.tolist(), fresh.tolist(), strict=True):
+        if total == 2 * (num_nodes - 1):
+            break
+        total += degree - int(degrees[place])
+        degrees[place] = degree
+    else:
+        raise RuntimeError(f"Found no degrees of a tree in {_POWER_LAW_TRIES} steps")
+    inner = np.sort(degrees[degrees > 1])
+    # Nodes 0 .. k + 1 are the path, its ends being leaves; the other leaves follow.
+    adjacency = line(num_nodes, random)
+    adjacency[len(inner) + 1 :, len(inner) + 2 :] = False
+    adjacency[len(inner) + 2 :, len(inner) + 1 :] = False
+    parents = np.repeat(np.arange(1, len(inner) + 1), inner - 2)
+    leaves = len(inner) + 2 + np.arange(len(parents))
+    adjacency[parents, leaves] = adjacency[leaves, parents] = True
+    return adjacency
+
+
+def ladder(num_nodes: int, random: Random) -> Adjacency:
+    r"""Two rails joined by rungs; an odd node is tied to the first."""
+    half = num_nodes // 2
+    upper = _path(num_nodes)
+    upper[half - 1, half] = upper[2 * half - 1, 2 * half :] = False
+    rungs = np.arange(half)
+    upper[rungs, rungs + half] = True
+    upper[0, 2 * half :] = True
+    return _mirror(upper)
+
+
+def line(num_nodes: int, random: Random) -> Adjacency:
+    r"""A path."""
+    return _mirror(_path(num_nodes))
+
+
+def star(num_nodes: int, random: Random) -> Adjacency:
+    r"""One centre, all others its leaves."""
+    upper = np.zeros((num_nodes, num_nodes), dtype=bool)
+    upper[0, 1:] = True
+    return _mirror(upper)
+
+
+def caterpillar(num_nodes: int, random: Random) -> Adjacency:
+    r"""A path of :math:`B \sim U\{1, \dots, N - 1\}` nodes, the others hanging on it."""
+    backbone = int(random.randint(1, num_nodes))
+    return _hang(num_nodes, backbone, num_nodes, random)
+
+
+def lobster(num_nodes: int, random: Random) -> Adjacency:
+    r"""A caterpillar of :math:`F \sim U\{B + 1, \dots, N\}` nodes, the others on its leaves."""
+    backbone = int(random.randint(1, num_nodes))
+    first_ring = int(random.randint(backbone + 1, num_nodes + 1))
+    return _hang(num_nodes, backbone, first_ring, random)
+
+
+FAMILIES: dict[str, tuple[float, Callable[[int, Random], Adjacency]]] = {
+    "erdos-renyi": (0.20, erdos_renyi),
+    "barabasi-albert": (0.20, barabasi_albert),
+    "grid": (0.05, grid),
+    "caveman": (0.05, caveman),
+    "tree": (0.15, power_law_tree),
+    "ladder": (0.05, ladder),
+    "line": (0.05, line),
+    "star": (0.05, star),
+    "caterpillar": (0.10, caterpillar),
+    "lobster": (0.10, lobster),
+}
+"""The families with their probabilities."""
+
+
+def draw_graph(num_nodes: int, random: Random) -> Adjacency:
+    r"""Draws a graph of a random family: node order shuffled, edges toggled by noise.
+
+    A graph with an isolated node is drawn again from the same family.
+    """
+    bounds = np.cumsum([probability for probability, _ in FAMILIES.values()])
+    place = int(np.searchsorted(bounds, random.random_sample(), side="right"))
+    _, build = list(FAMILIES.values())[min(place, len(FAMILIES) - 1)]
+    while True:
+        adjacency = build(num_nodes, random)
+        order = random.permutation(num_nodes)
+        noisy = toggle_edges(adjacency[np.ix_(order, order)], random)
+        if bool(noisy.any(axis=0).all()):
+            return noisy
+
+
+def toggle_edges(adjacency: Adjacency, random: Random) -> Adjacency:
+    r"""Removes some edges and adds others.
+
+    With :math:`e` edges and :math:`r` non-edges, an edge stays if a draw is below :math:`0.9`
+    (:math:`0.9 + 0.1 (e - r) / e` where :math:`e > r`) and a non-edge becomes one below
+    :math:`0.1\, e / r` (:math:`0.1`). The draws are :math:`U + U^\top` with
+    :math:`U \sim U[0, 0.5)`, hence triangular: a threshold :math:`t \le 0.5` is passed with
+    probability :math:`2 t^2`, a larger one with :math:`1 - 2 (1 - t)^2`.
+    """
+    num_nodes = len(adjacency)
+    edges = int(adjacency.sum()) // 2
+    others = num_nodes * (num_nodes - 1) // 2 - edges
+    if edges <= others:
+        stay, appear = 0.9, 0.1 * edges / others
+    else:
+        stay, appear = 0.9 + 0.1 * (edges - others) / edges, 0.1
+    half = random.random_sample((num_nodes, num_nodes)) * 0.5
+    draws = half + half.T
+    result = np.where(adjacency, draws < stay, draws < appear)
+    np.fill_diagonal(result, False)
+    return result
+
+
+def _hang(num_nodes: int, backbone: int, first_ring: int, random: Random) -> Adjacency:
+    """Nodes up to ``first_ring`` hang on the backbone path, the rest on those."""
+    adjacency = np.zeros((num_nodes, num_nodes), dtype=bool)
+    path = np.arange(backbone - 1)
+    adjacency[path, path + 1] = True
+    inner = np.arange(backbone, first_ring)
+    adjacency[random.randint(0, backbone, size=len(inner)), inner] = True
+    outer = np.arange(first_ring, num_nodes)
+    if len(outer):
+        adjacency[random.randint(backbone, first_ring, size=len(outer)), outer] = True
+    return _mirror(adjacency)
+
+
+def _pareto(count: int, largest: int, random: Random) -> NDArray[np.int64]:
+    draws = (1.0 - random.random_sample(count)) ** (-1.0 / (_POWER_LAW_EXPONENT - 1))
+    return np.minimum(np.rint(draws), largest).astype(np.int64)
+
+
+def _largest_divisor(number: int) -> int:
+    """The largest divisor not above the square root."""
+    return max(d for d in range(1, int(number**0.5) + 1) if number % d == 0)
+
+
+def _path(num_nodes: int) -> Adjacency:
+    """Every edge of a path once."""
+    return np.eye(num_nodes, k=1, dtype=bool)
+
+
+def _mirror(upper: Adjacency) -> Adjacency:
+    return upper | upper.T

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from torch_grama.datasets.compact import CompactGraphs, column
-from torch_grama.datasets.entry import MSE, Entry, Published
+from torch_grama.datasets.entry import Entry
 from torch_grama.datasets.splits import consecutive_fold
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
@@ -19,7 +19,6 @@ Variant = Literal["paper", "legacy", "carry"]
 
 TOPOLOGIES: tuple[Topology, ...] = ("line", "ring", "crossed-ring")
 VARIANTS: tuple[Variant, ...] = ("paper", "legacy", "carry")
-DISTANCES = (3, 5, 10, 50)
 COUNTS = (1000, 100, 100)
 SEED = 1234
 # Training, validation and test data never share a seed; these are the public generator's steps.
@@ -71,11 +70,10 @@ def generate_transfer(
     edges, num_nodes = _edges(topology, distance, legacy=variant == "legacy")
     target = num_nodes - 1 if topology == "line" else distance
     total = sum(counts)
-    if variant == "legacy":
-        values = _legacy_values(num_nodes, counts, seed)
-    else:
-        high = 0.5 if variant == "paper" else 1.0
-        values = _values(num_nodes, counts, seed, high)
+    draw = _legacy_values if variant == "legacy" else _values
+    values = draw(num_nodes, counts, seed)
+    if variant == "paper":
+        values *= 0.5
     labels = values.copy()
     if variant == "carry":
         labels[:, target] = values[:, 0]
@@ -94,19 +92,12 @@ def generate_transfer(
         mask = np.zeros((total, num_nodes), dtype=bool)
         mask[:, target] = True
         columns["label_mask"] = column("node", mask.reshape(-1))
-    return CompactGraphs(
-        np.full(total, num_nodes),
-        np.full(total, edges.shape[1]),
-        np.tile(edges, total),
-        columns,
-    )
+    return CompactGraphs.repeated(edges, num_nodes, total, columns)
 
 
-def load_transfer(
-    entry: Entry, storage: Storage, *, variant: Variant = "paper", seed: int = SEED
-) -> GraphTaskData:
-    """Generates a transfer task; the name of the entry says topology and distance."""
-    topology, distance, _ = parse_name(entry.name)
+def load_transfer(entry: Entry, storage: Storage, *, seed: int = SEED) -> GraphTaskData:
+    """Generates the transfer task that the name of the entry states."""
+    topology, distance, variant = entry.arguments
     graphs = generate_transfer(topology, distance, variant, seed)
     notes = {
         "paper": (
@@ -120,58 +111,14 @@ def load_transfer(
         "carry": (
             "Only the target counts ('label_mask'); predicting 1/2 there costs 1/12 = 0.0833.",
         ),
-    }[variant]
-    width = graphs.columns["x"].values.shape[1]
+    }
     return entry.task(
         graphs,
         [consecutive_fold(COUNTS)],
-        FeatureEncoding("float", width),
-        notes=notes,
+        FeatureEncoding("float", graphs.columns["x"].values.shape[1]),
+        notes=notes[variant],
         source=f"torch_grama.datasets.generate_transfer({topology!r}, {distance}, {variant!r}, "
         f"seed={seed})",
-    )
-
-
-def parse_name(name: str) -> tuple[Topology, int, Variant]:
-    r"""Splits ``transfer-<topology>-<distance>[-<variant>]``."""
-    for topology in TOPOLOGIES:
-        prefix = f"transfer-{topology}-"
-        distance, _, word = name.removeprefix(prefix).partition("-")
-        variant = next((known for known in VARIANTS if known == (word or "paper")), None)
-        if name.startswith(prefix) and distance.isdecimal() and variant and int(distance) > 1:
-            return topology, int(distance), variant
-    raise ValueError(
-        f"Expected a name like 'transfer-ring-10' or 'transfer-line-5-carry', with a distance of "
-        f"at least 2 (got '{name}')"
-    )
-
-
-def transfer_entry(name: str) -> Entry:
-    r"""The catalogue's entry for any topology, distance and variant."""
-    topology, distance, variant = parse_name(name)
-    edges, num_nodes = _edges(topology, distance, legacy=variant == "legacy")
-    total = sum(COUNTS)
-    return Entry(
-        name=name,
-        family="transfer",
-        summary=f"carry a value {distance} hops along a {topology.replace('-', ' ')}",
-        metric=MSE,
-        loader=load_transfer,
-        published=Published(
-            num_graphs=total,
-            num_nodes=total * num_nodes,
-            num_edges=total * edges.shape[1] // (1 if variant == "legacy" else 2),
-            num_features=3 if variant == "carry" else 1,
-            split=COUNTS,
-            edges="directed" if variant == "legacy" else "undirected",
-            source="the construction stated in GRAMA, appendix on graph transfer",
-        ),
-        options={
-            "variant": (variant, *(word for word in VARIANTS if word != variant)),
-            "seed": (SEED, int),
-        },
-        citation="Eliasof, Gravina, Ceni, Gallicchio, Bacciu, Schönlieb: GRAMA: Adaptive Graph "
-        "Autoregressive Moving Average Models, 2025",
     )
 
 
@@ -191,16 +138,14 @@ def _edges(topology: Topology, distance: int, *, legacy: bool) -> tuple[NDArray[
     return np.array(sorted(directed if legacy else set(directed))).T, num_nodes
 
 
-def _values(
-    num_nodes: int, counts: tuple[int, int, int], seed: int, high: float
-) -> NDArray[np.float32]:
+def _values(num_nodes: int, counts: tuple[int, int, int], seed: int) -> NDArray[np.float32]:
     """Uniform values [G, N]; RandomState's stream is frozen, so a seed keeps its meaning."""
     parts = [
-        np.random.RandomState(seed + step).random_sample((count, num_nodes)) * high
+        np.random.RandomState(seed + step).random_sample((count, num_nodes))
         for step, count in zip(_SEED_STEPS, counts, strict=True)
     ]
     # Rounding to float32 must not reach the open end of the interval.
-    top = np.nextafter(np.float32(high), np.float32(0))
+    top = np.nextafter(np.float32(1), np.float32(0))
     return np.minimum(np.concatenate(parts).astype(np.float32), top)
 
 
@@ -208,13 +153,5 @@ def _legacy_values(num_nodes: int, counts: tuple[int, int, int], seed: int) -> N
     parts = []
     for step, count in zip((_SEED_STEPS[0], _SEED_STEPS[2], _SEED_STEPS[2]), counts, strict=True):
         generator = torch.Generator().manual_seed(seed + step)
-        for _ in range(count):
-            parts.append(torch.rand(num_nodes, 1, generator=generator).numpy().T)
-    return np.concatenate(parts)
-
-
-ENTRIES = tuple(
-    transfer_entry(f"transfer-{topology}-{distance}")
-    for topology in TOPOLOGIES
-    for distance in DISTANCES
-)
+        parts += [torch.rand(num_nodes, generator=generator).numpy() for _ in range(count)]
+    return np.stack(parts)

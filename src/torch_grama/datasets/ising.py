@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
-from torch_grama.datasets.entry import LOG10_MSE, Entry, Published
+from torch_grama.datasets.entry import Entry
 from torch_grama.datasets.splits import consecutive_fold
 from torch_grama.datasets.storage import Report, Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
@@ -151,15 +151,11 @@ def generate_ising(
     near = [np.roll(place, move, axis) for axis in (0, 1) for move in (1, -1)]
     edges = np.stack([np.tile(place.ravel(), 4), np.stack(near).ravel()])
     fields = local_fields(spins, couplings(side, SIGMAS[kind]))
-    return CompactGraphs(
-        np.full(total, side * side),
-        np.full(total, edges.shape[1]),
-        np.tile(edges.astype(np.int16), total),
-        {
-            "x": column("node", spins.reshape(-1, 1), "float32"),
-            "y": column("node", fields.reshape(-1, 1).astype(np.float32)),
-        },
-    )
+    columns = {
+        "x": column("node", spins.reshape(-1, 1), "float32"),
+        "y": column("node", fields.reshape(-1, 1).astype(np.float32)),
+    }
+    return CompactGraphs.repeated(edges.astype(np.int16), side * side, total, columns)
 
 
 def local_fields(spins: Spins, strength: Floats) -> Floats:
@@ -186,8 +182,8 @@ def oracle_errors(
 
 
 def load_ising(entry: Entry, storage: Storage, *, seed: int = SEED) -> GraphTaskData:
-    """Samples the configurations once; the name of the entry says size and kind."""
-    side, kind = parse_name(entry.name)
+    """Samples the configurations once; the name of the entry states size and kind."""
+    side, kind = entry.arguments
     content = storage.generated(
         f"{entry.name}-seed{seed}-v{_VERSION}",
         lambda: CompactFile(
@@ -207,41 +203,3 @@ def load_ising(entry: Entry, storage: Storage, *, seed: int = SEED) -> GraphTask
         ),
         source=f"torch_grama.datasets.generate_ising({side}, {kind!r}, seed={seed})",
     )
-
-
-def parse_name(name: str) -> tuple[int, Kind]:
-    r"""Splits ``ising-<side>-<kind>``."""
-    for side, kind in TEMPERATURES:
-        if name == f"ising-{side}-{kind}":
-            return side, kind
-    known = ", ".join(f"'ising-{side}-{kind}'" for side, kind in TEMPERATURES)
-    raise ValueError(f"Expected one of {known} (got '{name}')")
-
-
-def ising_entry(name: str) -> Entry:
-    r"""The catalogue's entry for a size and a kind."""
-    side, kind = parse_name(name)
-    total = sum(COUNTS)
-    return Entry(
-        name=name,
-        family="ising",
-        summary=f"the field of {side} x {side} spins with couplings of exponent "
-        f"{2 + SIGMAS[kind]} (regenerated)",
-        metric=LOG10_MSE,
-        loader=load_ising,
-        published=Published(
-            num_graphs=total,
-            num_nodes=total * side * side,
-            num_edges=total * 4 * side * side,
-            num_features=1,
-            split=COUNTS,
-            source="the construction of LRIM, 2026; the split is made here",
-        ),
-        disk_bytes=total * side * side * 6,
-        options={"seed": (SEED, int)},
-        citation="LRIM: a Physics-Based Benchmark for Provably Evaluating Long-Range Capabilities "
-        "in Graph Learning, ICLR 2026",
-    )
-
-
-ENTRIES = tuple(ising_entry(f"ising-{side}-{kind}") for side, kind in TEMPERATURES)

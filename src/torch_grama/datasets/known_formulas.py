@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
+from torch_grama.datasets.catalogue import find
 from torch_grama.datasets.graph_property import shortest_paths
 from torch_grama.datasets.ising import SIGMAS, couplings, local_fields
-from torch_grama.datasets.ising import parse_name as parse_ising
-from torch_grama.datasets.range_tasks import parse_range, reach_weights, task_influence
+from torch_grama.datasets.range_tasks import reach_weights, task_influence
 from torch_grama.datasets.task_data import GraphTaskData
 
 Floats = NDArray[np.float64]
@@ -92,7 +92,7 @@ def _barbell(name: str) -> _Formula:
 
 
 def _range(name: str) -> _Formula:
-    reach, _, hops, variant = parse_range(name)
+    reach, _, hops, variant = find(name).arguments
 
     def labels(graph: Data) -> Floats:
         x = graph["x"][:, 0].double().numpy()
@@ -109,7 +109,7 @@ def _range(name: str) -> _Formula:
 
 
 def _ising(name: str) -> _Formula:
-    side, kind = parse_ising(name)
+    side, kind = find(name).arguments
     strength = couplings(side, SIGMAS[kind])
 
     def labels(graph: Data) -> Floats:

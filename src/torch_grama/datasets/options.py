@@ -6,15 +6,15 @@ import difflib
 import math
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import Literal
 
 from torch_grama.datasets.entry import METRICS
-from torch_grama.datasets.splits import DEFAULT_FRACTIONS, Fractions, check_fractions
 from torch_grama.datasets.task_data import Level, Metric
 
 OptionKind = Literal["word", "words", "flag", "whole", "number", "numbers"]
+Fractions = tuple[float, float, float]
 
 # One item of a list: in quotes, or up to the next comma.
 _ITEM = re.compile(r"\s*(?:\"[^\"]*\"|'[^']*')\s*(?=,|$)|[^,]+")
@@ -147,33 +147,14 @@ _DEFAULT_METRICS: dict[OwnKind, str] = {
     "multilabel": "average_precision",
     "regression": "mae",
 }
-
-
-class OptionValues(TypedDict, total=False):
-    r"""The options of :func:`~torch_grama.datasets.load_path`, as a caller writes them."""
-
-    level: Level | None
-    kind: OwnKind | None
-    label: str | Sequence[str] | None
-    classes: Sequence[str]
-    ignore: str | Sequence[str]
-    directed: bool
-    categorical: bool
-    metric: str | None
-    fractions: Fractions
-    seed: int
-    stratify: bool
-    targets: bool
-    id: str | None
-    source: str | None
-    target: str | None
-    words: str | Sequence[str]
-    numbers: str | Sequence[str]
-    missing: Literal["mean", "zero", "refuse"]
-    missing_words: str | Sequence[str]
-    decimal: Literal[".", ","] | None
-    day_first: bool | None
-    unseen: Literal["zeros", "refuse"]
+_WORDS: dict[str, Collection[str]] = {
+    "level": ("node", "graph"),
+    "kind": _DEFAULT_METRICS,
+    "metric": METRICS,
+    "missing": ("mean", "zero", "refuse"),
+    "decimal": (".", ","),
+    "unseen": ("zeros", "refuse"),
+}
 
 
 @dataclass(frozen=True)
@@ -188,7 +169,7 @@ class Options:
     directed: bool = False
     categorical: bool = False
     metric: str | None = None
-    fractions: Fractions = DEFAULT_FRACTIONS
+    fractions: Fractions = (0.6, 0.2, 0.2)
     seed: int = 0
     stratify: bool = True
     targets: bool = True
@@ -215,12 +196,13 @@ class Options:
         return cls(**read)  # type: ignore[arg-type]  # each is of the kind it was read as
 
     def __post_init__(self) -> None:
-        _check_word("level", self.level, ("node", "graph"))
-        _check_word("kind", self.kind, tuple(_DEFAULT_METRICS))
-        _check_word("metric", self.metric, tuple(METRICS))
-        _check_word("missing", self.missing, ("mean", "zero", "refuse"))
-        _check_word("decimal", self.decimal, (".", ","))
-        _check_word("unseen", self.unseen, ("zeros", "refuse"))
+        for option, allowed in _WORDS.items():
+            word = getattr(self, option)
+            if word is not None and word not in allowed:
+                raise ValueError(
+                    f"Expected '{option}' to be one of {', '.join(allowed)} (got '{word}')"
+                    f"{nearest(word, allowed)}"
+                )
         check_fractions(self.fractions)
         if len(set(self.classes)) != len(self.classes):
             raise ValueError(f"Expected 'classes' to be distinct (got {self.classes})")
@@ -232,8 +214,10 @@ class Options:
         return METRICS[self.metric or _DEFAULT_METRICS[kind]]
 
 
-def _check_word(option: str, word: str | None, allowed: tuple[str, ...]) -> None:
-    if word is None or word in allowed:
-        return
-    hint = nearest(word, allowed)
-    raise ValueError(f"Expected '{option}' to be one of {', '.join(allowed)} (got '{word}'){hint}")
+def check_fractions(fractions: Sequence[float]) -> None:
+    r"""Refuses fractions that are not three positive numbers which sum to one."""
+    if len(fractions) != 3 or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-9:
+        raise ValueError(
+            f"Expected 'fractions' to be three positive numbers that sum to 1, such as "
+            f"(0.6, 0.2, 0.2) (got {tuple(fractions)})"
+        )

@@ -8,20 +8,32 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from torch_grama.datasets.compact import CompactGraphs, column
-from torch_grama.datasets.entry import MSE, Entry, Published
+from torch_grama.datasets.compact import CompactGraphs
+from torch_grama.datasets.entry import Entry
 from torch_grama.datasets.graph_property import shortest_paths
 from torch_grama.datasets.splits import consecutive_fold
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 
-BARBELL_SIZES = (10, 20, 50)
-BARBELL_COUNTS = (50, 50, 50)
+Reach = Literal["power", "shell", "ball"]
+Topology = Literal["line", "grid", "er", "ba", "sbm"]
+Variant = Literal["square", "copy"]
+Floats = NDArray[np.float64]
+Adjacency = NDArray[np.bool_]
+
+REACHES: tuple[Reach, ...] = ("power", "shell", "ball")
+TOPOLOGIES: tuple[Topology, ...] = ("line", "grid", "er", "ba", "sbm")
+VARIANTS: tuple[Variant, ...] = ("square", "copy")
 SEED = 1234
-CITATION = (
-    "Bamberger, Gutteridge, le Roux, Bronstein, Dong: On Measuring Long-Range Interactions in "
-    "Graph Neural Networks, 2025"
-)
+BARBELL_COUNTS = (50, 50, 50)
+COUNTS = (300, 100, 100)
+_LONGER = {  # graphs of ten hops, where the published ones end before
+    "er": "a uniform random tree, and 0.1 % of all other pairs as further edges",
+    "ba": "a tree of 34 nodes by preferential attachment, each edge stretched to three hops",
+    "sbm": "20 blocks of 5 in a row, joined with 0.9 inside, 0.25 to the next and 0 beyond",
+}
+_GRID_SIDE = 16
+_NUM_NODES = 100
 
 
 def generate_barbell(
@@ -58,8 +70,8 @@ def generate_barbell(
 
 
 def load_barbell(entry: Entry, storage: Storage, *, seed: int = SEED) -> GraphTaskData:
-    """Generates the barbells of the size that the name of the entry says."""
-    size = _barbell_size(entry.name)
+    """Generates the barbells of the size that the name of the entry states."""
+    (size,) = entry.arguments
     return entry.task(
         generate_barbell(size, seed),
         [consecutive_fold(BARBELL_COUNTS)],
@@ -67,56 +79,6 @@ def load_barbell(entry: Entry, storage: Storage, *, seed: int = SEED) -> GraphTa
         notes=("Predicting the middle of the other clique's interval costs about 1.",),
         source=f"torch_grama.datasets.generate_barbell({size}, seed={seed})",
     )
-
-
-def barbell_entry(name: str) -> Entry:
-    r"""The catalogue's entry for a size of the cliques."""
-    size = _barbell_size(name)
-    total = sum(BARBELL_COUNTS)
-    return Entry(
-        name=name,
-        family="barbell",
-        summary=f"the mean of the other of two cliques of {size} nodes, across one edge",
-        metric=MSE,
-        loader=load_barbell,
-        published=Published(
-            num_graphs=total,
-            num_nodes=total * 2 * size,
-            num_edges=total * (size * (size - 1) + 1),
-            num_features=1,
-            split=BARBELL_COUNTS,
-            edges="undirected",
-            source="the construction of Bamberger et al., 2025",
-        ),
-        options={"seed": (SEED, int)},
-        citation=CITATION,
-    )
-
-
-def _barbell_size(name: str) -> int:
-    size = name.removeprefix("barbell-")
-    if not size.isdecimal() or int(size) < 2:
-        raise ValueError(f"Expected a name like 'barbell-50', with 2 nodes or more (got '{name}')")
-    return int(size)
-
-
-Reach = Literal["power", "shell", "ball"]
-Topology = Literal["line", "grid", "er", "ba", "sbm"]
-Variant = Literal["square", "copy"]
-Floats = NDArray[np.float64]
-
-REACHES: tuple[Reach, ...] = ("power", "shell", "ball")
-TOPOLOGIES: tuple[Topology, ...] = ("line", "grid", "er", "ba", "sbm")
-VARIANTS: tuple[Variant, ...] = ("square", "copy")
-COUNTS = (300, 100, 100)
-MOST_HOPS = 10
-_LONGER = {  # graphs of ten hops, where the published ones end before
-    "er": "a uniform random tree, and 0.1 % of all other pairs as further edges",
-    "ba": "a tree of 34 nodes by preferential attachment, each edge stretched to three hops",
-    "sbm": "20 blocks of 5 in a row, joined with 0.9 inside, 0.25 to the next and 0 beyond",
-}
-_GRID_SIDE = 16
-_NUM_NODES = 100
 
 
 def generate_range(
@@ -168,8 +130,8 @@ def generate_range(
             f"Expected a reach of {REACHES}, a topology of {TOPOLOGIES} and a variant of "
             f"{VARIANTS} (got '{reach}', '{topology}' and '{variant}')"
         )
-    if not 1 <= hops <= MOST_HOPS:
-        raise ValueError(f"Expected 'hops' to be from 1 to {MOST_HOPS} (got {hops})")
+    if not 1 <= hops <= 10:
+        raise ValueError(f"Expected 'hops' to be from 1 to 10 (got {hops})")
     random = np.random.RandomState(seed)
     total = sum(counts)
     adjacency = _draw(topology, total, random)
@@ -182,7 +144,7 @@ def generate_range(
     return _pack(adjacency, x, y)
 
 
-def reach_weights(adjacency: NDArray[np.bool_], reach: Reach, hops: int) -> Floats:
+def reach_weights(adjacency: Adjacency, reach: Reach, hops: int) -> Floats:
     r"""The matrices :math:`D` of graphs of one size ``[G, N, N]``."""
     if reach == "power":
         loops = adjacency | np.eye(adjacency.shape[1], dtype=bool)
@@ -195,7 +157,7 @@ def reach_weights(adjacency: NDArray[np.bool_], reach: Reach, hops: int) -> Floa
 
 
 def task_influence(
-    adjacency: NDArray[np.bool_], x: Floats, reach: Reach, hops: int, variant: Variant
+    adjacency: Adjacency, x: Floats, reach: Reach, hops: int, variant: Variant
 ) -> Floats:
     r"""The size of :math:`\partial y_i / \partial x_j` of a range task, ``[G, N, N]``."""
     weights = reach_weights(adjacency, reach, hops)
@@ -207,11 +169,9 @@ def task_influence(
     return np.abs(pairs)
 
 
-def load_range(
-    entry: Entry, storage: Storage, *, variant: Variant = "square", seed: int = SEED
-) -> GraphTaskData:
-    """Generates a range task; the name of the entry says reach, topology and distance."""
-    reach, topology, hops, _ = parse_range(entry.name)
+def load_range(entry: Entry, storage: Storage, *, seed: int = SEED) -> GraphTaskData:
+    """Generates the range task that the name of the entry states."""
+    reach, topology, hops, variant = entry.arguments
     call = f"{reach!r}, {topology!r}, {hops}, {variant!r}, seed={seed}"
     return entry.task(
         generate_range(reach, topology, hops, variant, seed),
@@ -222,53 +182,7 @@ def load_range(
     )
 
 
-def range_entry(name: str) -> Entry:
-    r"""The catalogue's entry for a reach, a topology, a distance and a variant."""
-    reach, topology, hops, variant = parse_range(name)
-    total = sum(COUNTS)
-    what = {"power": "adjacency to the power", "shell": "nodes at hop", "ball": "nodes up to hop"}[
-        reach
-    ]
-    nodes = _GRID_SIDE**2 if topology == "grid" else _NUM_NODES
-    edges = {"line": _NUM_NODES - 1, "ba": _NUM_NODES - 1, "grid": 2 * _GRID_SIDE * 15}
-    return Entry(
-        name=name,
-        family="ranges",
-        summary=f"a sum over the {what} {hops} of '{topology}'",
-        metric=MSE,
-        loader=load_range,
-        published=Published(
-            num_graphs=total,
-            num_nodes=total * nodes,
-            num_edges=total * edges[topology] if topology in edges else None,
-            num_features=1,
-            split=COUNTS,
-            edges="undirected",
-            source="the construction of Bamberger et al., 2025, on longer random graphs",
-        ),
-        options={
-            "variant": (variant, *(word for word in VARIANTS if word != variant)),
-            "seed": (SEED, int),
-        },
-        citation=CITATION,
-    )
-
-
-def parse_range(name: str) -> tuple[Reach, Topology, int, Variant]:
-    r"""Splits ``range-<reach>-<topology>-<hops>[-<variant>]``."""
-    family, *words = name.split("-")
-    reach, topology, hops, variant = [*words, "square"][:4] if len(words) in (3, 4) else [""] * 4
-    known = reach in REACHES and topology in TOPOLOGIES and variant in VARIANTS
-    if family == "range" and known and hops.isdecimal() and 1 <= int(hops) <= MOST_HOPS:
-        return reach, topology, int(hops), variant  # type: ignore[return-value]
-    raise ValueError(
-        f"Expected a name like 'range-shell-grid-10' or 'range-power-line-5-copy', with 1 to "
-        f"{MOST_HOPS} hops, a reach of {', '.join(REACHES)} and a topology of "
-        f"{', '.join(TOPOLOGIES)} (got '{name}')"
-    )
-
-
-def _draw(topology: Topology, total: int, random: np.random.RandomState) -> NDArray[np.bool_]:
+def _draw(topology: Topology, total: int, random: np.random.RandomState) -> Adjacency:
     """Adjacency matrices [G, N, N]; one matrix where all graphs have the same edges."""
     place = np.arange(_NUM_NODES)
     if topology == "line":
@@ -289,7 +203,7 @@ def _draw(topology: Topology, total: int, random: np.random.RandomState) -> NDAr
     return joined | joined.transpose(0, 2, 1)
 
 
-def _uniform_trees(shape: tuple[int, int, int], random: np.random.RandomState) -> NDArray[np.bool_]:
+def _uniform_trees(shape: tuple[int, int, int], random: np.random.RandomState) -> Adjacency:
     """Uniform random trees, read off the words of Pruefer."""
     total, size, _ = shape
     joined, graph = np.zeros(shape, dtype=bool), np.arange(total)
@@ -305,9 +219,7 @@ def _uniform_trees(shape: tuple[int, int, int], random: np.random.RandomState) -
     return joined
 
 
-def _stretched_trees(
-    shape: tuple[int, int, int], random: np.random.RandomState
-) -> NDArray[np.bool_]:
+def _stretched_trees(shape: tuple[int, int, int], random: np.random.RandomState) -> Adjacency:
     """Trees by preferential attachment, each edge stretched to three hops."""
     total, size, _ = shape
     joined, graph = np.zeros(shape, dtype=bool), np.arange(total)
@@ -321,23 +233,8 @@ def _stretched_trees(
     return joined
 
 
-def _pack(adjacency: NDArray[np.bool_], x: Floats, y: Floats) -> CompactGraphs:
-    """Graphs with values ``[G, N]``; one adjacency matrix stands for all."""
-    total, size = x.shape
-    graph, source, target = np.nonzero(adjacency)
-    repeats = total // len(adjacency)
-    return CompactGraphs(
-        np.full(total, size),
-        np.tile(np.bincount(graph, minlength=len(adjacency)), repeats),
-        np.tile(np.stack([source, target]), repeats),
-        {
-            "x": column("node", x.reshape(-1, 1).astype(np.float32)),
-            "y": column("node", y.reshape(-1, 1).astype(np.float32)),
-        },
-    )
-
-
-ENTRIES = (
-    *(barbell_entry(f"barbell-{size}") for size in BARBELL_SIZES),
-    *(range_entry(f"range-{reach}-{line}-10") for reach in REACHES for line in TOPOLOGIES),
-)
+def _pack(adjacency: Adjacency, x: Floats, y: Floats) -> CompactGraphs:
+    """Graphs with values ``[G, N]``; one adjacency matrix may stand for all."""
+    matrices = np.broadcast_to(adjacency, (len(x), *adjacency.shape[1:]))
+    rows = {name: v.reshape(-1, 1).astype(np.float32) for name, v in (("x", x), ("y", y))}
+    return CompactGraphs.from_matrices([(matrices, rows)])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import json
 import lzma
 import pickle
 import stat
@@ -22,7 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from torch_grama.datasets.errors import DatasetError, UnsafePickleError
+from torch_grama.datasets.errors import DatasetError, UnsafePickleError, shown
 from torch_grama.runs.memory import free_memory
 from torch_grama.runs.words import format_bytes
 
@@ -51,6 +50,23 @@ def reading(path: Path | str, expected: str) -> Iterator[None]:
         raise DatasetError(
             f"Expected '{path}' to be {expected} (got: {reason[:200]}); remove it and fetch it "
             "again"
+        ) from error
+
+
+@contextmanager
+def whole_file(path: Path, what: str, remedy: str) -> Iterator[None]:
+    r"""Says that a user's file is not what its ending says; libraries raise nearly every type on
+    garbage.
+    """
+    try:
+        yield
+    except DatasetError:
+        raise
+    except Exception as error:
+        reason = str(error).splitlines()[0] if str(error) else "no reason given"
+        raise DatasetError(
+            f"'{path}' is not a whole {what} ({type(error).__name__}: {shown(reason, 200)[1:-1]}): "
+            f"{remedy}."
         ) from error
 
 
@@ -106,18 +122,6 @@ def read_table(content: bytes, num_columns: int, where: str) -> NDArray[np.int64
         if table.shape[1] != num_columns:
             raise ValueError(f"{table.shape[1]} columns")
         return table
-
-
-def read_json(path: Path, keys: Sequence[str]) -> dict[str, object]:
-    r"""Reads a JSON object that has the given keys."""
-    with reading(path, f"a JSON object with the keys {', '.join(keys)}"):
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(content, dict):
-            raise TypeError(f"a {type(content).__name__}")
-        missing = [key for key in keys if key not in content]
-        if missing:
-            raise KeyError(f"no key {missing[0]}")
-        return content
 
 
 def load_pickle(source: Path | bytes, where: str | None = None) -> object:

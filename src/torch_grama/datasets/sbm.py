@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from torch_grama.datasets.compact import CompactFile, CompactGraphs, column, narrow
+from torch_grama.datasets.compact import CompactFile, CompactGraphs
 from torch_grama.datasets.entry import Entry
 from torch_grama.datasets.raw_arrays import Array
 from torch_grama.datasets.splits import consecutive_fold
@@ -74,7 +74,7 @@ def generate_pattern(
                 y = (np.arange(len(whole)) >= len(member)).astype(np.int64)
                 yield whole, x, y
 
-    return _pack(graphs(), sum(counts), random, report)
+    return CompactGraphs.from_matrices(_shuffled(graphs(), sum(counts), random, report))
 
 
 def generate_cluster(
@@ -101,7 +101,7 @@ def generate_cluster(
                 x[random.choice(np.flatnonzero(member == community))] = community + 1
             yield _block_model(member, 0.55, 0.25, random), x, member
 
-    return _pack(graphs(), sum(counts), random, report)
+    return CompactGraphs.from_matrices(_shuffled(graphs(), sum(counts), random, report))
 
 
 def load_sbm(entry: Entry, storage: Storage, *, seed: int = SEED) -> GraphTaskData:
@@ -135,26 +135,12 @@ def _block_model(
     return upper | upper.T
 
 
-def _pack(
+def _shuffled(
     graphs: Iterator[_Graph], total: int, random: np.random.RandomState, report: Report | None
-) -> CompactGraphs:
+) -> Iterator[tuple[NDArray[np.bool_], dict[str, Array]]]:
     """Graphs with their nodes in random order."""
-    edges: list[Array] = []
-    x: list[Array] = []
-    y: list[Array] = []
-    for done, (adjacency, signal, label) in enumerate(graphs, start=1):
-        order = random.permutation(len(signal))
-        edges.append(narrow(np.stack(np.nonzero(adjacency[np.ix_(order, order)]))))
-        x.append(signal[order])
-        y.append(label[order])
+    for done, (adjacency, x, y) in enumerate(graphs, start=1):
+        order = random.permutation(len(x))
+        yield adjacency[np.ix_(order, order)][None], {"x": x[order, None], "y": y[order]}
         if report is not None and (done % 100 == 0 or done == total):
             report("generating graphs", done, total)
-    return CompactGraphs(
-        np.array([len(rows) for rows in x]),
-        np.array([pairs.shape[1] for pairs in edges]),
-        np.concatenate(edges, axis=1),
-        {
-            "x": column("node", np.concatenate(x).reshape(-1, 1)),
-            "y": column("node", np.concatenate(y)),
-        },
-    )

@@ -11,13 +11,12 @@ import torch
 from numpy.typing import NDArray
 
 from torch_grama.datasets.errors import DatasetError
+from torch_grama.datasets.options import Fractions, check_fractions
 from torch_grama.datasets.raw_arrays import Array
 from torch_grama.datasets.task_data import Fold
 from torch_grama.runs.atomic_file import file_lock, write_atomically
 from torch_grama.runs.safe_files import read_plain
 
-Fractions = tuple[float, float, float]
-DEFAULT_FRACTIONS: Fractions = (0.6, 0.2, 0.2)
 PARTS = ("train", "val", "test")
 
 
@@ -25,7 +24,7 @@ def make_split(
     items: NDArray[np.int64],
     classes: NDArray[np.int64] | None = None,
     *,
-    fractions: Fractions = DEFAULT_FRACTIONS,
+    fractions: Fractions = (0.6, 0.2, 0.2),
     seed: int = 0,
     class_names: Sequence[str] = (),
     what: str = "nodes",
@@ -61,15 +60,6 @@ def make_split(
     train_end, val_end = (np.repeat(end, counts) for end in _boundaries(first, ends, fractions))
     part = (place >= train_end).astype(int) + (place >= val_end)
     return index_fold(*(np.sort(items[order[part == number]]) for number in range(3)))
-
-
-def check_fractions(fractions: Sequence[float]) -> None:
-    r"""Refuses fractions that are not three positive numbers which sum to one."""
-    if len(fractions) != 3 or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-9:
-        raise ValueError(
-            f"Expected 'fractions' to be three positive numbers that sum to 1, such as "
-            f"(0.6, 0.2, 0.2) (got {tuple(fractions)})"
-        )
 
 
 def _boundaries(

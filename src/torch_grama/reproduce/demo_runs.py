@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from torch_grama.datasets.graph_transfer import parse_name
+from torch_grama.datasets.catalogue import find
 from torch_grama.experiments.settings import read_file
 from torch_grama.reproduce.reproduction import (
     PlannedRun,
@@ -58,7 +58,7 @@ def distance_of(data: str) -> int:
         >>> distance_of("transfer-line-8-carry")
         8
     """
-    return parse_name(data)[1]
+    return int(find(data).arguments[1])
 
 
 def demo_references(data: Sequence[str]) -> dict[str, dict[str, float]]:

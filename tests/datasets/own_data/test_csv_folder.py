@@ -390,7 +390,8 @@ def test_a_file_is_missing(folder: Path, refuses: Callable) -> None:
 
 
 def test_options_that_do_not_fit(folder: Path, refuses: Callable) -> None:
-    refuses(folder, "names no column 'colour'", ignore=["colour"])
+    refuses(folder, "names no column 'colour', .*: correct the option", ignore=["colour"])
+    refuses(folder, r"no column 'hieght' \(is it 'height'\?\), .*: correct", ignore=["hieght"])
     refuses(folder, "names no column 'mood'", label="mood")
     refuses(folder, "ask for level 'node'", level="graph")
     refuses(folder, "line 2 has the label 'a': write a finite number", kind="regression")

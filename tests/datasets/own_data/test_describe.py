@@ -114,11 +114,11 @@ def test_flags_categories_and_a_graph_without_edges() -> None:
     graphs[0].y, graphs[1].y = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]])
     text = unwrapped(describe(task(graphs, edge_encoding=FeatureEncoding("categorical", 1, (9,)))))
     for part in (
-        "graph flags",
+        "task multi-label, 2 labels per graph, judged by average_precision (higher is better)",
         "edges none",
         "2 columns (ogb atom) of 3, 4 values",
         "1 column (categorical) of 9 values; and a weight",
-        "2 flags: 0 (100.0%), 1 (50.0%)",
+        "2 labels: 0 (100.0%), 1 (50.0%)",
         "splits none",
         "2 nodes have no neighbours",
     ):

@@ -282,7 +282,7 @@ def test_a_list_of_labels_may_have_gaps(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert sorted(torch.cat(data.folds[0].parts).tolist()) == [0, 1, 2, 5]  # 3 and 4 have none
     text = " ".join(describe(data).split())
-    assert "3 flags: 0 (66.7%), 1 (66.7%), 2 (33.3%)" in text
+    assert "3 labels: 0 (66.7%), 1 (66.7%), 2 (33.3%)" in text
     assert "2 items have no label, of 6." in text
     assert "3 labels are not known, in items with others." in text
     again = load_path(write_json_lines(data.graphs, tmp_path / "again.jsonl"))

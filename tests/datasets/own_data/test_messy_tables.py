@@ -13,8 +13,7 @@ import torch
 from torch_grama.datasets import DatasetError, GraphTaskData, load_path
 from torch_grama.datasets.errors import DatasetFaults
 from torch_grama.datasets.own_data import describe
-from torch_grama.datasets.own_data.cells import read_date, read_number
-from torch_grama.datasets.own_data.table_files import read_table
+from torch_grama.datasets.own_data.table_files import read_date, read_number, read_table
 
 SPLIT = ["train"] * 6 + ["val"] * 3 + ["test"] * 3
 

@@ -31,7 +31,7 @@ from torch_grama.datasets.own_data.graph_parts import (
     splits_from_masks,
 )
 from torch_grama.datasets.own_data.labels import Labels, Where, labels_from_numbers
-from torch_grama.datasets.raw_arrays import Array, check_size, fingerprint
+from torch_grama.datasets.raw_arrays import Array, check_size, fingerprint, whole_file
 from torch_grama.datasets.task_data import Fold, Level
 
 _ARRAYS = ("node_features", "node_labels", "edges")
@@ -106,7 +106,7 @@ def read_npz_file(path: Path, options: Options) -> ParsedGraphs:
 
 def _load_npz(path: Path) -> dict[str, Array]:
     check_size(path)
-    try:
+    with whole_file(path, "npz file of plain arrays", "store it again with numpy.savez"):
         archive = np.load(path, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile) or archive.zip is None:
             raise DatasetError(f"'{path}' holds one array: store several with numpy.savez.")
@@ -115,14 +115,7 @@ def _load_npz(path: Path) -> dict[str, Array]:
             arrays = {name: archive[name] for name in (*_ARRAYS, *_NPZ_MASKS) if name in archive}
         if not all(isinstance(array, np.ndarray) for array in arrays.values()):
             raise ValueError("a member is no array")
-        return arrays
-    except DatasetError:
-        raise
-    except Exception as error:  # numpy and zipfile raise nearly every type on garbage
-        raise DatasetError(
-            f"'{path}' is not a whole npz file of plain arrays ({type(error).__name__}: {error}): "
-            f"store it again with numpy.savez."
-        ) from error
+    return arrays
 
 
 def read_torch_file(path: Path, options: Options) -> ParsedGraphs:
@@ -201,26 +194,21 @@ def _load_torch(path: Path) -> object:
     check_size(path)
     allowed = torch.serialization.get_safe_globals()
     needed = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage, *_NUMPY_NAMES]
-    try:
+    with whole_file(path, "file of torch.save", "save it again"):
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
                 check_size(path, sum(member.file_size for member in archive.infolist()))
-        with torch.serialization.safe_globals([name for name in needed if name not in allowed]):
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except DatasetError:
-        raise
-    except Exception as error:  # torch raises nearly every type on garbage
-        named = re.search(r"GLOBAL (\S+)", str(error)) or re.search(r"class (\S+)", str(error))
-        if isinstance(error, pickle.UnpicklingError) and named is not None:
+        try:
+            with torch.serialization.safe_globals([n for n in needed if n not in allowed]):
+                return torch.load(path, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError as error:
+            named = re.search(r"(?:GLOBAL|class) (\S+)", str(error))
+            if named is None:
+                raise
             raise UnsafePickleError(
                 f"'{path}' is refused because it holds '{named[1]}', which graphs do not need: "
                 f"save a torch_geometric Data, or a list of them, with tensors only."
             ) from error
-        reason = str(error).splitlines()[0][:200] if str(error) else "no reason given"
-        raise DatasetError(
-            f"'{path}' is not a whole file of torch.save ({type(error).__name__}: {reason}): save "
-            f"it again."
-        ) from error
 
 
 def _attributes(path: Path, item: object) -> Mapping[str, object]:

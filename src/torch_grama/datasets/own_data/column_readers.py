@@ -4,39 +4,106 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from torch_grama.datasets.errors import DatasetError, shown
-from torch_grama.datasets.own_data.cells import read_date, read_number
-from torch_grama.datasets.own_data.columns import (
-    GAP,
-    ColumnReader,
-    Decisions,
-    TableFeatures,
-    Values,
-    one_hot,
-    option,
-    read_all,
+from torch_grama.datasets.errors import DatasetError, Faults, shown
+from torch_grama.datasets.options import Options, list_option
+from torch_grama.datasets.own_data.table_files import (
+    MISSING,
+    Cells,
+    Table,
+    read_date,
+    read_number,
 )
-from torch_grama.datasets.own_data.table_files import Cells
 from torch_grama.datasets.task_data import Column
 from torch_grama.runs.words import format_count
 
+GAP = "(missing)"
+"""The word of a cell without one; ``age=(missing)`` is 1 where the number is missing."""
+Values = NDArray[np.float32]
+_LISTED = 8
 
-def most_categories(rows: int) -> int:
-    r"""How many different words a column of categories has at most; more are names or prose."""
-    return min(max(2, rows // 2), max(20, min(100, math.isqrt(rows))))
+
+@dataclass
+class TableFeatures:
+    r"""What became of the columns of a table."""
+
+    columns: list[Column] = field(default_factory=list)  # in the order of their features
+    values: list[Values] = field(default_factory=list)  # ``[K, N]`` a column; NaN: missing
+    warnings: list[str] = field(default_factory=list)  # what to look at, one sentence each
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        r"""What the features are called."""
+        found: list[str] = []
+        for column in self.columns:
+            found += [column.name] if column.kind != "words" else []
+            found += [f"{column.name}={word}" for word in column.values or [GAP] * column.flag]
+        return tuple(found)
+
+    def add(self, column: Column, values: Values) -> None:
+        r"""Adds a column: numbers ``[N]``, or one row of 0 and 1 for each word."""
+        self.columns.append(column)
+        if column.kind != "words":
+            values = np.stack([values, np.isnan(values)]) if column.flag else values[None]
+        self.values.append(values)
+
+    def matrix(self, rows: int) -> Tensor:
+        r"""Returns the features ``[N, F]``."""
+        blank = np.empty((0, rows), dtype=np.float32)
+        return torch.from_numpy(np.concatenate([blank, *self.values])).t().contiguous()
 
 
-class ColumnLearner(ColumnReader):
-    r"""Decides how columns are read; every decision is a note."""
+class Decisions:
+    r"""What was decided about columns, the same decision about several of them in one sentence."""
 
-    def read(self, names: Collection[str]) -> TableFeatures:
-        r"""Reads columns by name: numbers, else dates, else words."""
+    def __init__(self) -> None:
+        self._taken: dict[tuple[str, str], list[tuple[str, str]]] = {}
+
+    def add(self, decision: str, name: str, detail: str = "", change: str = "") -> None:
+        r"""Adds a column; ``change`` says how to decide otherwise, with NAMES for the columns."""
+        text = f"{shown(name)} ({detail})" if detail else shown(name)
+        self._taken.setdefault((decision, change), []).append((name, text))
+
+    def sentences(self) -> tuple[str, ...]:
+        r"""Returns one sentence for each decision."""
+        found = []
+        for (decision, change), columns in self._taken.items():
+            names, texts = zip(*columns[:_LISTED], strict=True)
+            option = list_option(shown(name)[1:-1] for name in names)
+            more = f" and {len(columns) - _LISTED:,} more" if len(columns) > _LISTED else ""
+            how = f"; {change.replace('NAMES', option)}" if change else ""
+            found.append(f"{decision}: {', '.join(texts)}{more}{how}.")
+        return tuple(found)
+
+
+class ColumnReader:
+    r"""Reads the columns of a table; gathers faults, and what is to be said.
+
+    Args:
+        table (Table): The table.
+        options (Options): What the user says about it.
+        faults (Faults): Takes the faults.
+        decisions (Decisions): Takes what was decided.
+    """
+
+    def __init__(
+        self, table: Table, options: Options, faults: Faults, decisions: Decisions
+    ) -> None:
+        self._table, self._options = table, options
+        self._faults, self._decisions = faults, decisions
+        self._missing = MISSING | set(options.missing_words)
+        self._decimal: str | None = options.decimal
+
+    def learn(self, names: Collection[str]) -> TableFeatures:
+        r"""Reads columns as numbers, else as dates, else as words; every decision is a note."""
         found = TableFeatures()
         columns = {name: self._table.columns[name] for name in names}
         self._decimal = self._options.decimal or self._find_decimal(columns.values())
@@ -47,9 +114,42 @@ class ColumnLearner(ColumnReader):
                 self._learn(found, name, cells)
         return found
 
-    def read_number(self, name: str) -> tuple[Column, Values]:
+    def follow(self, columns: Sequence[Column], names: Collection[str]) -> TableFeatures:
+        r"""Reads columns in the ways of training; what it did not have is a warning."""
+        found = TableFeatures()
+        unseen: dict[str, Counter[str]] = {}
+        gapped = Decisions()
+        for column in columns if self._table.num_rows else ():
+            with self._faults:
+                name = self._table.find(column.name, "the model was trained on it, add it")
+                if column.kind == "words":
+                    words = self._words(self._table.text(name))
+                    found.add(column, _one_hot(words, column.values))
+                    unseen[name] = Counter(words)
+                    for word in column.values:
+                        del unseen[name][word]
+                    continue
+                numbers = self._follow(column, name)
+                gaps = self._count_gaps(name, np.isnan(numbers))
+                found.add(column, numbers)
+                if gaps and not column.flag:
+                    gapped.add(
+                        "Cells are missing in columns that had no gaps in training, and got what "
+                        "training puts into gaps",
+                        name,
+                        f"{gaps:,}",
+                    )
+        with self._faults:
+            self._say_unseen(found, unseen)
+        found.warnings += [f"{self._table.place}: {text}" for text in gapped.sentences()]
+        known = {column.name.casefold() for column in columns}
+        for name in names:
+            if name.casefold() not in known:
+                self._decisions.add("Columns that training did not use were left out", name)
+        return found
+
+    def read_weights(self, name: str) -> tuple[Column, Values]:
         r"""Reads a column that must hold numbers."""
-        self._decimal = self._options.decimal
         read = self._as_number(name, self._table.columns[name])
         if read is None:
             raise DatasetError(
@@ -70,65 +170,52 @@ class ColumnLearner(ColumnReader):
         return None
 
     def _learn(self, found: TableFeatures, name: str, cells: Cells) -> None:
-        as_words = name.casefold() in map(str.casefold, self._options.words)
-        read = None
-        if not as_words:
-            read = self._as_number(name, cells) or self._as_date(name, cells)
+        if name.casefold() in map(str.casefold, self._options.words):
+            self._learn_words(found, name, cells)
+            return
+        read = self._as_number(name, cells) or self._as_date(name, cells)
         if read is None:
-            self._learn_words(found, name, cells, as_words)
+            self._check_mixture(name, list(map(str, cells)))
+            most = _most_categories(len(cells))
+            count = len(set(self._words(cells)))
+            if count <= most:
+                self._learn_words(found, name, cells)
+                return
+            self._decisions.add(
+                "Columns with too many different words to be categories were left out",
+                name,
+                f"{count:,} words",
+                "`-o words=NAMES` keeps them",
+            )
             return
         column, numbers = read
-        gaps = np.count_nonzero(np.isnan(numbers))
-        if gaps == len(numbers):
+        if np.isnan(numbers).all():
             self._decisions.add("Columns without any value were left out", name)
             return
-        if gaps:
+        if self._tell_gaps(name, numbers, f", and a feature NAME={GAP} that marks them"):
             column = replace(column, flag=True)
-            self._tell_gaps(name, numbers, f", and a feature NAME={GAP} that marks them")
         found.add(column, numbers)
 
-    def _tell_gaps(self, name: str, numbers: Values, how: str) -> None:
-        gaps = np.isnan(numbers)
-        if gaps.any():
-            self._check_gaps(name, gaps.tolist())
-            fill = "0" if self._options.missing == "zero" else "the mean of the training part"
-            self._decisions.add(
-                f"Missing numbers got {fill}{how}",
-                name,
-                f"{gaps.sum():,} of {len(gaps):,}",
-                "`-o missing=zero` takes 0, `-o missing=refuse` refuses them",
-            )
-
-    def _learn_words(self, found: TableFeatures, name: str, cells: Cells, as_words: bool) -> None:
+    def _learn_words(self, found: TableFeatures, name: str, cells: Cells) -> None:
         words = self._words(cells)
-        gaps = words.count(GAP)
-        values = [*sorted(set(words) - {GAP}), *[GAP] * (gaps > 0)]
-        if not as_words:
-            self._check_mixture(name, list(map(str, cells)))
-            if len(values) > most_categories(len(words)):
-                self._decisions.add(
-                    "Columns with too many different words to be categories were left out",
-                    name,
-                    f"{len(values):,} words",
-                    "`-o words=NAMES` keeps them",
-                )
-                return
-        self._check_gaps(name, [word == GAP for word in words])
+        values = sorted(set(words) - {GAP})
+        gaps = self._count_gaps(name, np.array([word == GAP for word in words]))
         without = f", and {format_count(gaps, 'cell')} without one" if gaps else ""
         self._decisions.add(
             "Words became features of 0 and 1",
             name,
-            f"{format_count(len(values) - (gaps > 0), 'word')}{without}",
+            f"{format_count(len(values), 'word')}{without}",
             "`-o ignore=NAMES` leaves them out",
         )
-        found.add(Column(name, "words", values=tuple(values)), one_hot(words, values))
+        values += [GAP] * (gaps > 0)
+        found.add(Column(name, "words", values=tuple(values)), _one_hot(words, values))
 
     def _as_number(self, name: str, cells: Cells) -> tuple[Column, Values] | None:
         """Numbers with points, commas or marks of thousands; nothing where there are words."""
         if isinstance(cells, np.ndarray):
             return Column(name), self._numbers(name, cells)
         words = self._present(cells)
-        marks = {mark: read_all(words, partial(read_number, decimal=mark)) for mark in ".,"}
+        marks = {mark: _read_all(words, partial(read_number, decimal=mark)) for mark in ".,"}
         fits = [mark for mark, (_, others) in marks.items() if not others]
         point, comma = marks["."][0], marks[","][0]
         unclear = [word for word in words if len(fits) == 2 and point[word] != comma[word]]
@@ -164,11 +251,10 @@ class ColumnLearner(ColumnReader):
 
     def _as_date(self, name: str, cells: Cells) -> tuple[Column, Values] | None:
         words = self._present(cells)
-        some = words[:8] + words[-8:]
         readers = {first: partial(read_date, day_first=first) for first in (True, False)}
-        if not any(read_all(some, read)[0] for read in readers.values()):
+        if not any(_read_all(words[:8] + words[-8:], read)[0] for read in readers.values()):
             return None
-        orders = {first: read_all(words, read) for first, read in readers.items()}
+        orders = {first: _read_all(words, read) for first, read in readers.items()}
         first = self._options.day_first
         if first is None:
             first = len(orders[True][1]) <= len(orders[False][1])
@@ -193,66 +279,17 @@ class ColumnLearner(ColumnReader):
     def _check_mixture(self, name: str, cells: Sequence[str]) -> None:
         words = self._present(cells)
         others = [w for w in words if read_number(w) is None and read_number(w, ",") is None]
-        if len(others) == len(words):
-            return
-        row, more = self._first(cells, others or words)
-        fault = self._fault(
-            name,
-            row,
-            f"is no number while others are{more}",
-            f" take such cells as missing with `-o {option('numbers', name)}`, take all as words "
-            f"with `-o {option('words', name)}`,",
-        )
-        raise DatasetError(str(fault), remedy=option("numbers", name))
+        if len(others) < len(words):
+            row, more = self._first(cells, others or words)
+            way = (
+                f" take such cells as missing with `-o {option('numbers', name)}`, take all as "
+                f"words with `-o {option('words', name)}`,"
+            )
+            fault = self._fault(name, row, f"is no number while others are{more}", way)
+            raise DatasetError(str(fault), remedy=option("numbers", name))
 
-
-class ColumnFollower(ColumnReader):
-    r"""Reads columns in a given way; what training did not have is a warning."""
-
-    def read(self, columns: Sequence[Column], names: Collection[str]) -> TableFeatures:
-        r"""Reads columns, of the features that a table has.
-
-        Args:
-            columns (sequence of Column): How, in which order.
-            names (collection of str): The features that the table has.
-        """
-        found = TableFeatures()
-        unseen: dict[str, Counter[str]] = {}
-        gapped = Decisions()
-        for column in columns if self._table.num_rows else ():
-            with self._faults:
-                name = self._table.find(column.name, "the model was trained on it, add it")
-                cells = self._table.columns[name]
-                if column.kind == "words":
-                    words = self._words(self._table.text(name))
-                    found.add(column, one_hot(words, column.values))
-                    new = Counter(words)
-                    for word in column.values:
-                        del new[word]
-                    if new:
-                        unseen[name] = new
-                    continue
-                numbers = self._follow(column, name, cells)
-                self._check_gaps(name, np.isnan(numbers).tolist())
-                found.add(column, numbers)
-                gaps = int(np.isnan(numbers).sum())
-                if gaps and not column.flag:
-                    gapped.add(
-                        "Cells are missing in columns that had no gaps in training, and got what "
-                        "training puts into gaps",
-                        name,
-                        f"{gaps:,}",
-                    )
-        with self._faults:
-            self._say_unseen(found, unseen)
-        found.warnings += [f"{self._table.place}: {text}" for text in gapped.sentences()]
-        known = {column.name.casefold() for column in columns}
-        for name in names:
-            if name.casefold() not in known:
-                self._decisions.add("Columns that training did not use were left out", name)
-        return found
-
-    def _follow(self, column: Column, name: str, cells: Cells) -> Values:
+    def _follow(self, column: Column, name: str) -> Values:
+        cells = self._table.columns[name]
         if isinstance(cells, np.ndarray) and (column.kind, column.decimal) == ("number", "."):
             return self._numbers(name, cells)
         cells = self._table.text(name)
@@ -260,9 +297,9 @@ class ColumnFollower(ColumnReader):
         if column.kind == "number":
             # the mark of training, unless another one fits and this does not
             marks = dict.fromkeys((self._options.decimal or column.decimal, ".", ","))
-            attempts = [read_all(words, partial(read_number, decimal=mark)) for mark in marks]
+            attempts = [_read_all(words, partial(read_number, decimal=mark)) for mark in marks]
         else:
-            attempts = [read_all(words, partial(read_date, day_first=column.day_first))]
+            attempts = [_read_all(words, partial(read_date, day_first=column.day_first))]
         values, others = min(attempts, key=lambda attempt: len(attempt[1]))
         if others and name.casefold() not in map(str.casefold, self._options.numbers):
             row, more = self._first(cells, others)
@@ -271,9 +308,10 @@ class ColumnFollower(ColumnReader):
         return self._numbers(name, cells, values)
 
     def _say_unseen(self, found: TableFeatures, unseen: Mapping[str, Counter[str]]) -> None:
+        unseen = {name: words for name, words in unseen.items() if words}
         if not unseen:
             return
-        total = sum(sum(words.values()) for words in unseen.values())
+        total = sum(words.total() for words in unseen.values())
         columns = Decisions()
         cells = "cell holds a word" if total == 1 else "cells hold words"
         for name, words in unseen.items():
@@ -290,3 +328,94 @@ class ColumnFollower(ColumnReader):
         found.warnings.append(
             f"{sentence}; their features are 0 (`-o unseen=refuse` makes this an error)."
         )
+
+    def _present(self, cells: Cells) -> list[str]:
+        return sorted(set(map(str, cells)) - self._missing)
+
+    def _words(self, cells: Cells) -> list[str]:
+        return [GAP if cell in self._missing else str(cell) for cell in cells]
+
+    def _numbers(
+        self, name: str, cells: Cells, values: Mapping[str, float] | None = None
+    ) -> Values:
+        """Numbers with NaN where one is missing; ``values`` says what each text means."""
+        if not isinstance(cells, np.ndarray):
+            read = [(values or {}).get(cell, math.nan) for cell in cells]
+            with np.errstate(over="ignore"):
+                cells = np.array(read).astype(np.float32)
+        for word in self._options.missing_words:
+            value = read_number(word)
+            if value is not None:
+                cells = np.where(cells == np.float32(value), np.float32(np.nan), cells)
+        endless = np.isinf(cells)
+        if np.count_nonzero(endless):  # ``any`` takes five times as long
+            raise self._fault(name, int(endless.argmax()), "is not finite")
+        return cells
+
+    def _fault(self, name: str, row: int, fault: str, more: str = "") -> DatasetError:
+        cell, leave = self._table.texts([name])[name][row], option("ignore", name)
+        return DatasetError(
+            f"{self._table.where(row)}: the cell {shown(cell)} in the column {shown(name)} "
+            f"{fault}: correct it,{more} or leave the column out with `-o {leave}`.",
+            remedy=leave,
+        )
+
+    def _tell_gaps(self, name: str, numbers: Values, how: str) -> int:
+        gaps = self._count_gaps(name, np.isnan(numbers))
+        if gaps:
+            fill = "0" if self._options.missing == "zero" else "the mean of the training part"
+            self._decisions.add(
+                f"Missing numbers got {fill}{how}",
+                name,
+                f"{gaps:,} of {len(numbers):,}",
+                "`-o missing=zero` takes 0, `-o missing=refuse` refuses them",
+            )
+        return gaps
+
+    def _count_gaps(self, name: str, gaps: np.ndarray) -> int:
+        """How many cells are missing; refuses any if the user says so."""
+        count = int(np.count_nonzero(gaps))
+        if not count or not (self._options.missing == "refuse" or self._options.categorical):
+            return count
+        more = f" (and {count - 1:,} more in this column)" if count > 1 else ""
+        leave = option("ignore", name)
+        mean = "" if self._options.categorical else " fill such cells with `-o missing=mean`,"
+        raise DatasetError(
+            f"{self._table.where(int(gaps.argmax()))}: a cell in the column {shown(name)} is "
+            f"missing{more}: write it,{mean} or leave the column out with `-o {leave}`.",
+            remedy=leave,
+        )
+
+    def _first(self, cells: Sequence[str], words: Iterable[str]) -> tuple[int, str]:
+        """The first row with one of some words, and how many more there are."""
+        wanted = set(words)
+        rows = [row for row, cell in enumerate(cells) if cell in wanted]
+        more = f" (and {len(rows) - 1:,} more in this column)" if len(rows) > 1 else ""
+        return rows[0], more
+
+
+def option(key: str, name: str) -> str:
+    r"""Writes an option that lists a column, as a user may copy it."""
+    return f"{key}={list_option([shown(name)[1:-1]])}"
+
+
+def _most_categories(rows: int) -> int:
+    """How many different words a column of categories has at most; more are names or prose."""
+    return min(max(2, rows // 2), max(20, min(100, math.isqrt(rows))))
+
+
+def _read_all(
+    words: Iterable[str], read: Callable[[str], float | None]
+) -> tuple[dict[str, float], list[str]]:
+    """The values of those words that can be read, and the others."""
+    found = {word: read(word) for word in words}
+    values = {word: value for word, value in found.items() if value is not None}
+    return values, [word for word in found if word not in values]
+
+
+def _one_hot(words: Sequence[str], values: Sequence[str]) -> Values:
+    """One row of 0 and 1 for each value; a word that is none of them is 0 in all."""
+    number = {value: position for position, value in enumerate(values)}
+    codes = np.array([number.get(word, -1) for word in words], dtype=np.int64)
+    hot: Values = (codes == np.arange(len(values))[:, None]).astype(np.float32)
+    return hot

@@ -65,13 +65,11 @@ def labels_from_numbers(
             f"{where(int(item))} has a label that is infinite: correct it, or leave it out."
         )
     known = np.isfinite(table)
-    kind: OwnKind | None = options.kind
-    if kind is None:
-        if values.ndim == 1:
-            kind = "classification" if integers or options.classes else "regression"
-        else:
-            binary = np.isin(table[known], (0.0, 1.0)).all()
-            kind = "multilabel" if binary and (integers or flags) else "regression"
+    kind: OwnKind = options.kind or "regression"
+    if options.kind is None and values.ndim == 1 and (integers or options.classes):
+        kind = "classification"
+    elif options.kind is None and values.ndim == 2 and (integers or flags):
+        kind = "multilabel" if np.isin(table[known], (0.0, 1.0)).all() else "regression"
     if kind == "classification":
         if values.ndim == 2:
             raise DatasetError(
@@ -87,7 +85,14 @@ def labels_from_numbers(
         raise DatasetError(
             f"{where(int(item))} has the flags {values[item].tolist()}: each must be 0 or 1."
         )
-    return Labels("multilabel", y, labelled, _flag_names(names, y.size(1), options))
+    count = y.size(1)
+    if options.classes and len(options.classes) != count:
+        raise DatasetError(
+            f"Expected as many 'classes' as there are flags (got {len(options.classes)} names for "
+            f"{count} flags): name each one."
+        )
+    called = options.classes or tuple(names) or tuple(map(str, range(count)))
+    return Labels("multilabel", y, labelled, called)
 
 
 def labels_from_tags(
@@ -133,15 +138,6 @@ def _require_labels(found: bool, where: Where) -> None:
         raise DatasetError(f"{where(0)} and all that follow have no label: fill in the labels.")
 
 
-def _flag_names(names: Sequence[str], count: int, options: Options) -> tuple[str, ...]:
-    if options.classes and len(options.classes) != count:
-        raise DatasetError(
-            f"Expected as many 'classes' as there are flags (got {len(options.classes)} names for "
-            f"{count} flags): name each one."
-        )
-    return options.classes or tuple(names) or tuple(map(str, range(count)))
-
-
 def _numbered(
     labels: Sequence[str], names: Sequence[str], where: Where, items: Sequence[int]
 ) -> list[int]:
@@ -177,22 +173,39 @@ def labels_from_text(cells: Sequence[str], where: Where, options: Options) -> La
             f"columns with `-o label=[NAME,NAME]`."
         )
     kind: OwnKind | None = options.kind or ("classification" if options.classes else None)
+    items = np.flatnonzero(labelled).tolist()
+    present = [cells[item] for item in items]
     if kind is None:
-        kind = _kind_of_text([cell for cell in cells if cell], cells, where)
-    if kind == "classification":
-        return _classes(cells, labelled, where, options)
-    numbers = np.full((len(cells), 1), np.nan, dtype=np.float32)
-    for item in np.flatnonzero(labelled).tolist():
-        numbers[item, 0] = parse_number(cells[item], where, item)
-    return Labels("regression", torch.from_numpy(numbers), labelled)
+        kind = _kind_of_text(present, cells, where)
+    if kind == "regression":
+        numbers = np.full((len(cells), 1), np.nan, dtype=np.float32)
+        numbers[items, 0] = [parse_number(cells[item], where, item) for item in items]
+        return Labels(kind, torch.from_numpy(numbers), labelled)
+    names = options.classes
+    if not names:
+        numeric = all(map(_INTEGER.fullmatch, present))
+        names = tuple(sorted(set(present), key=int) if numeric else sorted(set(present)))
+    y = np.full(len(cells), -1, dtype=np.int64)
+    y[items] = _numbered(present, names, where, items)
+    return Labels("classification", torch.from_numpy(y), labelled, names)
 
 
 def parse_number(cell: str, where: Where, item: int) -> float:
     r"""Reads a finite number."""
     number = _number(cell)
-    if number is None or not _is_finite(number):
+    if number is None or np.isinf(number) or np.isnan(number):
         raise DatasetError(f"{where(item)} has the label {shown(cell)}: write a finite number.")
     return number
+
+
+def _number(cell: str) -> float | None:
+    """A number, infinite where float32 has none so large; nothing where it is a word."""
+    try:
+        with np.errstate(over="ignore"):
+            number = None if "_" in cell else float(cell)
+            return np.inf if number is not None and np.isinf(np.float32(number)) else number
+    except ValueError:
+        return None
 
 
 def _kind_of_text(present: Sequence[str], cells: Sequence[str], where: Where) -> OwnKind:
@@ -200,7 +213,7 @@ def _kind_of_text(present: Sequence[str], cells: Sequence[str], where: Where) ->
     numbers = {cell: _number(cell) for cell in distinct}
     texts = {cell for cell, number in numbers.items() if number is None}
     decimals = {cell for cell in distinct - texts if not _INTEGER.fullmatch(cell)}
-    absent = {cell for cell in decimals if not _is_finite(numbers[cell] or 0.0)}
+    absent = {cell for cell in decimals if not np.isfinite(numbers[cell] or 0.0)}
     for odd in (absent, texts if decimals else ()):
         for row in (row for row, cell in enumerate(cells) if cell in odd):
             raise DatasetError(
@@ -224,32 +237,6 @@ def _kind_of_text(present: Sequence[str], cells: Sequence[str], where: Where) ->
     return "classification" if counted or 2 * len(distinct) <= len(present) else "regression"
 
 
-def _classes(
-    cells: Sequence[str], labelled: NDArray[np.bool_], where: Where, options: Options
-) -> Labels:
-    present = {cell for cell in cells if cell}
-    names = options.classes
-    if not names:
-        numeric = all(_INTEGER.fullmatch(cell) for cell in present)
-        names = tuple(sorted(present, key=int) if numeric else sorted(present))
-    y = np.full(len(cells), -1, dtype=np.int64)
-    items = np.flatnonzero(labelled).tolist()
-    y[items] = _numbered([cells[item] for item in items], names, where, items)
-    return Labels("classification", torch.from_numpy(y), labelled, names)
-
-
-def _is_finite(number: float) -> bool:
-    with np.errstate(over="ignore"):
-        return bool(np.isfinite(np.float32(number)))
-
-
-def _number(cell: str) -> float | None:
-    try:
-        return None if "_" in cell else float(cell)
-    except ValueError:
-        return None
-
-
 def read_json_labels(values: Sequence[object], where: Where, options: Options) -> Labels:
     r"""Reads one target per graph.
 
@@ -258,8 +245,7 @@ def read_json_labels(values: Sequence[object], where: Where, options: Options) -
     zeros and ones likewise, any other list of numbers several quantities; null in a list of
     numbers is one that is not known.
     """
-    lists = [isinstance(value, list) for value in values if value is not None]
-    if any(lists):
+    if any(isinstance(value, list) for value in values):
         return _read_lists(values, where, options)
     cells = []
     for graph, value in enumerate(values):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,17 +13,7 @@ from torch_geometric.data import Data
 
 from torch_grama.datasets.errors import DatasetError, Faults, shown
 from torch_grama.datasets.options import Options
-from torch_grama.datasets.own_data.cells import MISSING, read_number
-from torch_grama.datasets.own_data.column_readers import ColumnFollower, ColumnLearner
-from torch_grama.datasets.own_data.columns import (
-    EDGE_ROLES,
-    NODE_ROLES,
-    Decisions,
-    Roles,
-    TableFeatures,
-    has_role,
-    text_columns,
-)
+from torch_grama.datasets.own_data.column_readers import ColumnReader, Decisions, TableFeatures
 from torch_grama.datasets.own_data.graph_parts import (
     CONSTANT_NOTE,
     ParsedGraphs,
@@ -39,7 +29,14 @@ from torch_grama.datasets.own_data.labels import (
     labels_from_text,
     parse_number,
 )
-from torch_grama.datasets.own_data.table_files import ChooseText, FrameTable, Table, read_table
+from torch_grama.datasets.own_data.table_files import (
+    MISSING,
+    ChooseText,
+    FrameTable,
+    Table,
+    read_number,
+    read_table,
+)
 from torch_grama.datasets.raw_arrays import fingerprint
 from torch_grama.datasets.task_data import Column, Fold, TableForm
 
@@ -48,6 +45,16 @@ if TYPE_CHECKING:
 
 TABLE_SUFFIXES = (".csv", ".parquet")
 _ReadTable = Callable[[ChooseText], Table]
+
+# What columns may be called, in upper or lower case, the best name first.
+_NAMES = {
+    "id": ("id", "node_id", "nodeid", "node"),
+    "label": ("label", "y", "labels", "class", "target"),
+    "split": ("split",),
+    "source": ("source", "src", "from"),
+    "target": ("target", "dst", "to"),
+    "weight": ("weight",),
+}
 
 
 def read_table_folder(
@@ -62,7 +69,7 @@ def read_table_folder(
     file may be a Parquet file instead.
     """
     check_node_level(f"'{folder}'", options)
-    files = {}
+    files = []
     for stem, columns in (("nodes", "id and label"), ("edges", "source and target")):
         found = [path for s in TABLE_SUFFIXES if (path := folder / f"{stem}{s}").is_file()]
         if not found:
@@ -74,13 +81,11 @@ def read_table_folder(
             raise DatasetError(
                 f"'{folder}' has both '{found[0].name}' and '{found[1].name}': keep one of them."
             )
-        files[stem] = found[0]
-    return _read_tables(
-        folder,
-        lambda choose: read_table(files["nodes"], choose),
-        lambda choose: read_table(files["edges"], choose),
-        options,
-        form,
+        files.append(found[0])
+    nodes, edges = files
+    reader = _GraphReader(options, form)
+    return reader.read(
+        folder, lambda choose: read_table(nodes, choose), lambda choose: read_table(edges, choose)
     )
 
 
@@ -89,79 +94,82 @@ def read_frames(
 ) -> ParsedGraphs:
     r"""Reads the same from two frames of pandas; without an id, the index names the nodes."""
     check_node_level("The frame of nodes", options)
-    if options.id is None and not has_role(map(str, nodes.columns), "id"):
+    if options.id is None and not any(str(n).casefold() in _NAMES["id"] for n in nodes.columns):
         nodes = nodes.rename_axis("id").reset_index()
-    return _read_tables(
+    return _GraphReader(options, form).read(
         None,
         lambda choose: FrameTable(nodes, "The frame of nodes", choose),
         lambda choose: FrameTable(edges, "The frame of edges", choose),
-        options,
-        form,
     )
 
 
-def _read_tables(
-    path: Path | None,
-    read_nodes: _ReadTable,
-    read_edges: _ReadTable,
-    options: Options,
-    form: TableForm | None,
-) -> ParsedGraphs:
+class _GraphReader:
     """Makes a graph of two tables; all faults are told at once."""
-    faults = Faults()
-    place = "PATH" if path is None else path
-    nodes = edges = None
-    with faults:
-        nodes = read_nodes(text_columns(NODE_ROLES, options, form.nodes if form else ()))
-    with faults:
-        edges = read_edges(text_columns(EDGE_ROLES, options, form.edges if form else ()))
-    if nodes is None or edges is None:
-        faults.check(place)
-    assert nodes is not None
-    assert edges is not None
-    if form is None:
-        for name in dict.fromkeys((*options.ignore, *options.words, *options.numbers)):
-            with faults:
+
+    def __init__(self, options: Options, form: TableForm | None) -> None:
+        self._options, self._form, self._faults = options, form, Faults()
+        self._ignored = {name.casefold() for name in options.ignore}
+        self._decisions = Decisions()
+        self._taken: dict[str, str] = {}  # roles whose columns have another than the best name
+
+    def read(
+        self, path: Path | None, read_nodes: _ReadTable, read_edges: _ReadTable
+    ) -> ParsedGraphs:
+        form = self._form or TableForm()
+        nodes = edges = None
+        with self._faults:
+            nodes = read_nodes(self._choose_text(("id", "label", "split"), form.nodes))
+        with self._faults:
+            edges = read_edges(self._choose_text(("source", "target"), form.edges))
+        place = "PATH" if path is None else path
+        if nodes is None or edges is None:
+            self._faults.check(place)
+        assert nodes is not None
+        assert edges is not None
+        parsed = self._join(path, nodes, edges)
+        self._faults.check(place)
+        return parsed
+
+    def _choose_text(self, roles: Iterable[str], columns: Sequence[Column]) -> ChooseText:
+        """Which columns are names or words, whatever their cells look like."""
+        options = self._options
+        given = (options.id, options.source, options.target, *options.label, *options.words)
+        wanted = {name for role in roles for name in _NAMES[role]}
+        wanted |= {name.casefold() for name in given if name}
+        wanted |= {column.name.casefold() for column in columns if column.kind == "words"}
+        return lambda names: {name for name in names if name.casefold() in wanted}
+
+    def _join(self, path: Path | None, nodes: Table, edges: Table) -> ParsedGraphs:
+        options = self._options
+        named = dict.fromkeys((*options.ignore, *options.words, *options.numbers))
+        for name in named if self._form is None else ():
+            with self._faults:
                 if not edges.alike(name):
                     nodes.find(name)
-    reader = _GraphReader(options, form, faults)
-    parsed = reader.read(path, nodes, edges)
-    faults.check(place)
-    return parsed
-
-
-class _GraphReader:
-    """Reads two tables; what goes wrong is gathered."""
-
-    def __init__(self, options: Options, form: TableForm | None, faults: Faults) -> None:
-        self._options, self._form, self._faults = options, form, faults
-        self._roles, self._decisions = Roles(options), Decisions()
-        self._notes: list[str] = []
-
-    def read(self, path: Path | None, nodes: Table, edges: Table) -> ParsedGraphs:
         names: list[str] = []
         target: tuple[str, ...] = ()
         labels: Labels | None = None
         taken: list[str | None] = []
         with self._faults:
-            taken.append(self._roles.need(nodes, "id"))
+            taken.append(self._need(nodes, "id"))
             names = _read_ids(nodes, str(taken[0]))
         with self._faults:
-            target = self._roles.labels(nodes)
-            if self._options.targets and nodes.num_rows:
+            target = self._find_labels(nodes)
+            if options.targets and nodes.num_rows:
                 labels = self._labels(nodes, target)
-        split = self._roles.find(nodes, "split")
+        split = self._find(nodes, "split")
         splits = self._splits(nodes, split, labels)
         form = None if self._form is None else self._form.nodes
         features = self._features(nodes, [*taken, *target, split], form)
         data = Data()
-        edge_features, weight = self._edges(edges, names, data)
+        edge_features, weight, note = self._edges(edges, names, data)
+        notes = [*self._found_by_name(), *self._decisions.sentences(), *note]
         if features.columns:
             with self._faults:
                 data.x = self._tensor(nodes, features)
         else:
             data.x = torch.ones(len(names), 1)
-            self._notes.append(CONSTANT_NOTE)
+            notes.append(CONSTANT_NOTE)
         return ParsedGraphs(
             path=path,
             graphs=[data],
@@ -170,13 +178,58 @@ class _GraphReader:
             splits=splits,
             identity=fingerprint(["nodes", *names]),
             target=target,
-            notes=(*self._roles.notes, *self._decisions.sentences(), *self._notes),
+            notes=tuple(notes),
             warnings=(*features.warnings, *edge_features.warnings),
             feature_names=features.names or ("constant",),
             edge_feature_names=edge_features.names,
             node_names=tuple(names),
             form=TableForm(tuple(features.columns), tuple(edge_features.columns), weight),
         )
+
+    def _find(self, table: Table, role: str) -> str | None:
+        """The column of a role, by the option of that name or by what it is called."""
+        given = getattr(self._options, role, None) if role not in ("label", "split") else None
+        if given is not None:
+            return table.find(given)
+        best = _NAMES[role][0]
+        found = [name for word in _NAMES[role] for name in table.alike(word)]
+        if len(found) > 1 and found[0] != best:
+            raise DatasetError(
+                f"{table.header} names both {shown(found[0])} and {shown(found[1])}: say "
+                f"which is the {role} with `-o {role}={found[0]}`.",
+                remedy=f"{role}={found[0]}",
+            )
+        if found and found[0] not in (best, "y"):
+            self._taken[role] = found[0]
+        return found[0] if found else None
+
+    def _need(self, table: Table, role: str) -> str:
+        remedy = f"add or rename it, or say which column it is with `-o {role}=NAME`"
+        return self._find(table, role) or table.find(role, remedy)
+
+    def _find_labels(self, table: Table) -> tuple[str, ...]:
+        """The columns of the target; none is a feature, whether it is read or not."""
+        wanted = self._options.label or _NAMES["label"][:2]
+        found = [name for word in wanted for name in table.alike(word)]
+        if not self._options.targets:
+            return tuple(found)
+        if self._options.label:
+            return tuple(map(table.find, self._options.label))
+        if len(found) > 1:
+            raise DatasetError(
+                f"{table.header} names both {shown(found[0])} and {shown(found[1])}: say "
+                f"which holds the target with `-o label={found[0]} -o ignore={found[1]}`.",
+                remedy=f"label={found[0]} -o ignore=[{found[1]}]",
+            )
+        return (self._need(table, "label"),)
+
+    def _found_by_name(self) -> list[str]:
+        if not self._taken:
+            return []
+        found = ", ".join(f"{shown(name)} is the {role}" for role, name in self._taken.items())
+        changeable = [role for role in self._taken if role not in ("split", "weight")]
+        ways = ", ".join(f"`-o {role}=NAME`" for role in changeable)
+        return [f"Columns were found by what they are called: {found} ({ways} names another)."]
 
     def _labels(self, table: Table, target: Sequence[str]) -> Labels:
         cells = [self._plain_labels(table.text(name)) for name in target]
@@ -212,14 +265,9 @@ class _GraphReader:
     def _features(
         self, table: Table, taken: Sequence[str | None], form: Sequence[Column] | None
     ) -> TableFeatures:
-        ignored = {name.casefold() for name in self._options.ignore}
-        names = [n for n in table.columns if n not in taken and n.casefold() not in ignored]
-        parts = table, self._options, self._faults, self._decisions
-        return (
-            ColumnLearner(*parts).read(names)
-            if form is None
-            else ColumnFollower(*parts).read(form, names)
-        )
+        names = [n for n in table.columns if n not in taken and n.casefold() not in self._ignored]
+        reader = ColumnReader(table, self._options, self._faults, self._decisions)
+        return reader.learn(names) if form is None else reader.follow(form, names)
 
     def _tensor(self, table: Table, features: TableFeatures) -> torch.Tensor:
         matrix = features.matrix(table.num_rows)
@@ -229,37 +277,36 @@ class _GraphReader:
 
     def _edges(
         self, table: Table, names: Sequence[str], data: Data
-    ) -> tuple[TableFeatures, Column | None]:
-        """Puts the edges into a graph; returns what became of their columns."""
+    ) -> tuple[TableFeatures, Column | None, list[str]]:
+        """Puts the edges into a graph; returns what became of their columns, and a note."""
         number = {name: position for position, name in enumerate(names)}
         ends: list[list[int]] = []
         taken: list[str | None] = []
         for role in ("source", "target"):
             with self._faults:
-                taken.append(self._roles.need(table, role))
-                ends.append(_find(number, table, table.text(str(taken[-1]))) if names else [])
-        weight = self._roles.find(table, "weight")
+                taken.append(self._need(table, role))
+                ends.append(_positions(number, table, str(taken[-1])) if names else [])
+        weight = self._find(table, "weight")
         weights: tuple[Column, NDArray[np.float32]] | None = None
-        ignored = {name.casefold() for name in self._options.ignore}
-        if weight and table.num_rows and weight.casefold() not in ignored:
-            learner = ColumnLearner(table, self._options, self._faults, self._decisions)
+        if weight and table.num_rows and weight.casefold() not in self._ignored:
+            reader = ColumnReader(table, self._options, self._faults, self._decisions)
             with self._faults:
-                weights = learner.read_number(weight)
+                weights = reader.read_weights(weight)
         form = None if self._form is None else self._form.edges
         features = self._features(table, [*taken, weight], form)
         if len(ends) < 2:
-            return features, None
+            return features, None, []
         listed = np.array(ends, dtype=np.int64).reshape(2, -1)
         index, rows = complete_edges(listed, len(names), self._options.directed)
         data.edge_index = torch.from_numpy(index)
-        added = index.shape[1] - listed.shape[1]
-        self._notes.append(direction_note(table.place, added, self._options.directed))
         if weights is not None and names:
             data.edge_weight = torch.from_numpy(weights[1])[rows]
         if features.columns and names:
             with self._faults:
                 data.edge_attr = self._tensor(table, features)[rows]
-        return features, None if weights is None else weights[0]
+        added = index.shape[1] - listed.shape[1]
+        note = direction_note(table.place, added, self._options.directed)
+        return features, None if weights is None else weights[0], [note]
 
 
 def _read_ids(table: Table, column: str) -> list[str]:
@@ -282,7 +329,8 @@ def _read_ids(table: Table, column: str) -> list[str]:
     return names
 
 
-def _find(number: dict[str, int], table: Table, cells: Sequence[str]) -> list[int]:
+def _positions(number: dict[str, int], table: Table, column: str) -> list[int]:
+    cells = table.text(column)
     try:
         return list(map(number.__getitem__, cells))
     except KeyError:

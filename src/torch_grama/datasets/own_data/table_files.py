@@ -1,4 +1,4 @@
-"""Tables as users have them: CSV files, Parquet files, frames of pandas."""
+"""Tables as users have them (CSV files, Parquet files, frames of pandas), and what cells say."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import contextlib
 import csv
 import difflib
 import itertools
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from operator import itemgetter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from torch_grama.datasets.errors import DatasetError, shown
-from torch_grama.datasets.own_data.cells import MISSING
-from torch_grama.datasets.raw_arrays import check_size, unreadable
+from torch_grama.datasets.raw_arrays import check_size, unreadable, whole_file
 from torch_grama.runs.safe_files import read_plain
 from torch_grama.runs.words import format_count
 
@@ -28,27 +28,54 @@ Cells = Sequence[str] | NDArray[np.float32]
 """The cells of a column: their texts, or numbers with NaN where a cell is missing."""
 ChooseText = Callable[[Sequence[str]], Collection[str]]
 """Says of column names which are to be read as text, whatever their cells look like."""
+Row = str | list[str]
+"""A line as it is, or its cells where some are in quotes."""
 
+_GAPS = "NA na N/A n/a #N/A <NA> NaN nan NaT null NULL - ? ."
+MISSING = frozenset(("", *_GAPS.split()))
+"""Words that stand for a cell without value."""
+_NAN = dict.fromkeys(MISSING, "nan")
 # Cells that are turned into numbers at a time.
 _BLOCK = 500_000
-_NAN = dict.fromkeys(MISSING, "nan")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_GROUPS = r"[+-]?\d{1,3}(?:(?P<mark>[%s' \u00a0\u202f])\d{3})(?:(?P=mark)\d{3})*(?:%s\d+)?"
+_GROUPED = {".": re.compile(_GROUPS % (",", r"\.")), ",": re.compile(_GROUPS % (r"\.", ","))}
+_MARKS = {".": re.compile(r"[,' \u00a0\u202f]"), ",": re.compile(r"[.' \u00a0\u202f]")}
+_YEAR_FIRST = re.compile(
+    r"(?P<year>\d{4})(?P<mark>[-/.])(?P<month>\d{1,2})(?P=mark)(?P<day>\d{1,2})"
+)
+_YEAR_LAST = re.compile(
+    r"(?P<day>\d{1,2})(?P<mark>[-/.])(?P<month>\d{1,2})(?P=mark)(?P<year>\d{4})"
+)
+_TIME = re.compile(r"[T ]+(\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?) ?(Z|[+-]\d{2}:?\d{2})?")
+_MONTH = re.compile(r"(?=.{8,24}$)[\d. ,-]*[A-Za-z]{3,9}[\d. ,-]*\d{4}")
+_NAMED_MONTHS = ("%d %b %Y", "%d-%b-%Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d. %B %Y")
 
 
 class Table:
     r"""Columns by name, and how to say where a row stands.
 
-    Attributes:
-        place: What the table is called in a sentence, a file in quotes.
-        header: What its column names are called.
-        columns: The cells of each column, in the order of the table.
-        num_rows: How many rows there are.
+    Args:
+        place (str): What the table is called in a sentence, a file in quotes.
+        header (str): What its line of column names is called.
+        names (sequence of str): The column names.
     """
 
-    def __init__(self, place: str, header: str) -> None:
+    def __init__(self, place: str, header: str, names: Sequence[str]) -> None:
         self.place, self.header = place, header
         self.columns: dict[str, Cells] = {}
         self.num_rows = 0
+        if "\0" in "".join(names):
+            raise _nul(header)
+        if not names:
+            raise DatasetError(f"{place} is empty: write a line with the column names first.")
         self._alike: dict[str, list[str]] = {}
+        for name in names:
+            alike = self._alike.setdefault(name.casefold(), [])
+            if not name or name in alike:
+                problem = f"the name {shown(name)} twice" if name else "a column without a name"
+                raise DatasetError(f"{header} has {problem}: name each column differently.")
+            alike.append(name)
 
     def where(self, row: int) -> str:
         r"""Says where a row stands."""
@@ -65,35 +92,20 @@ class Table:
 
     def alike(self, word: str) -> list[str]:
         r"""Returns the columns that are called so, but for upper and lower case."""
-        if not self._alike:
-            for name in self.columns:
-                self._alike.setdefault(name.casefold(), []).append(name)
         return self._alike.get(word.casefold(), [])
 
-    def find(self, name: str, why: str = "add or rename it") -> str:
+    def find(self, name: str, remedy: str = "correct the option") -> str:
         r"""Returns the name of a column that must be there; upper and lower case do not matter."""
         alike = self.alike(name)
-        if name in self.columns or len(alike) == 1:
-            return name if name in self.columns else alike[0]
+        if name in alike or len(alike) == 1:
+            return name if name in alike else alike[0]
         known = list(self.columns)
         near = difflib.get_close_matches(name, known, n=1)
         hint = f" (is it {shown(near[0])}?)" if near else ""
         found = ", ".join(map(shown, known[:8])) + (", ..." if len(known) > 8 else "")
         raise DatasetError(
-            f"{self.header} names no column {shown(name)}{hint}, only {found}: {why}."
+            f"{self.header} names no column {shown(name)}{hint}, only {found}: {remedy}."
         )
-
-    def _check_names(self, names: Sequence[str]) -> None:
-        if "\0" in "".join(names):
-            raise _nul(self.header)
-        if not names:
-            raise DatasetError(f"{self.place} is empty: write a line with the column names first.")
-        seen: set[str] = set()
-        for name in names:
-            if not name or name in seen:
-                problem = f"the name {shown(name)} twice" if name else "a column without a name"
-                raise DatasetError(f"{self.header} has {problem}: name each column differently.")
-            seen.add(name)
 
 
 class CsvTable(Table):
@@ -104,23 +116,19 @@ class CsvTable(Table):
     """
 
     def __init__(self, path: Path, choose_text: ChooseText) -> None:
-        super().__init__(f"'{path}'", f"'{path}', line 1")
         self._path = path
         self._line = 0
         self._delimiter = ","
         rows = self._rows()
         self._header = [name.strip() for name in self._split(next(rows, []))]
-        self._check_names(self._header)
+        super().__init__(f"'{path}'", f"'{path}', line 1", self._header)
         as_text = choose_text(self._header)
         self._read(rows, [p for p, name in enumerate(self._header) if name in as_text])
 
     def where(self, row: int) -> str:
-        return f"{self.place}, line {self.line(row)}"
-
-    def line(self, row: int) -> int:
-        r"""Returns the line on which a row ends; only a fault asks, so they are counted then."""
+        # only a fault asks, so lines are counted then
         next(itertools.islice(self._rows(), row + 1, None), None)
-        return self._line
+        return f"{self.place}, line {self._line}"
 
     def texts(self, names: Iterable[str]) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {name: [] for name in names}
@@ -131,8 +139,8 @@ class CsvTable(Table):
                 found[name].append(cells[position].strip())
         return found
 
-    def _rows(self) -> Iterator[str | list[str]]:
-        """The rows, the names first: a line as it is, or its cells where some are in quotes."""
+    def _rows(self) -> Iterator[Row]:
+        """The rows, the names first."""
         lines = self._lines()
         is_first = True
         for line in lines:
@@ -149,11 +157,11 @@ class CsvTable(Table):
                 yield next(csv.reader(whole, delimiter=self._delimiter, strict=True))
             except csv.Error as error:
                 raise DatasetError(
-                    f"{self.place}, line {self._line} cannot be read ({error}): check the quotes "
+                    f"'{self._path}', line {self._line} cannot be read ({error}): check the quotes "
                     f"in it, and that the file is whole."
                 ) from error
 
-    def _split(self, row: str | list[str], most: int = -1) -> list[str]:
+    def _split(self, row: Row, most: int = -1) -> list[str]:
         return row.split(self._delimiter, most) if isinstance(row, str) else row
 
     def _lines(self) -> Iterator[str]:
@@ -163,32 +171,28 @@ class CsvTable(Table):
             for line in file:
                 self._line += 1
                 if "\0" in line:
-                    raise _nul(f"{self.place}, line {self._line}")
+                    raise _nul(f"'{self._path}', line {self._line}")
                 yield line
 
-    def _read(self, rows: Iterator[str | list[str]], text_positions: list[int]) -> None:
+    def _read(self, rows: Iterator[Row], text_positions: list[int]) -> None:
         width = len(self._header)
         texts: dict[int, list[str]] = {position: [] for position in text_positions}
         numeric = [position for position in range(width) if position not in texts]
         kept: list[tuple[list[int], NDArray[np.float32]]] = []
         late: set[int] = set()  # columns whose first word comes after numbers were read
         while block := list(itertools.islice(rows, max(1, _BLOCK // width))):
-            values, words = self._numbers(block, numeric) if numeric else (None, set[int]())
-            if not numeric:
-                self._check_widths(block)
-            if words:
-                numeric = [position for position in numeric if position not in words]
-                if self.num_rows:
-                    late |= words
-                else:
-                    texts |= {position: [] for position in words}
+            values, words = self._numbers(block, numeric)
+            numeric = [position for position in numeric if position not in words]
+            if self.num_rows:
+                late |= words
+            else:
+                texts |= {position: [] for position in words}
             if texts:
                 reach = max(texts) + 1
                 heads = [self._split(row, reach) for row in block]
                 for position, cells in texts.items():
                     cells += [head[position].strip() for head in heads]
-            if values is not None:
-                kept.append((numeric, values))
+            kept.append((numeric, values))
             self.num_rows += len(block)
         blocks = [np.empty((0, len(numeric)), dtype=np.float32)]
         for positions, values in kept:
@@ -202,46 +206,32 @@ class CsvTable(Table):
             columns |= dict(zip(sorted(late), again.values(), strict=True))
         self.columns = {name: columns[position] for position, name in enumerate(self._header)}
 
-    def _check_widths(self, block: list[str | list[str]]) -> None:
+    def _numbers(
+        self, block: list[Row], positions: list[int]
+    ) -> tuple[NDArray[np.float32], set[int]]:
+        """The numbers of those columns that have no words, and which columns have words."""
         width, mark = len(self._header), self._delimiter
-        for row, cells in enumerate(block):
-            count = cells.count(mark) + 1 if isinstance(cells, str) else len(cells)
+        if len(positions) > 1 and positions[-1] - positions[0] == len(positions) - 1:
+            lead, trail = positions[0], width - 1 - positions[-1]
+            lines = [row for row in block if isinstance(row, str)]
+            if len(lines) == len(block):
+                cut = [row.split(mark, lead)[-1].rsplit(mark, trail)[0] for row in lines]
+                with contextlib.suppress(ValueError):
+                    return _load(cut, mark, len(positions)), set()
+        for number, row in enumerate(block):
+            count = row.count(mark) + 1 if isinstance(row, str) else len(row)
             if count != width:
                 raise DatasetError(
-                    f"{self.where(self.num_rows + row)} has {format_count(count, 'cell')} where "
+                    f"{self.where(self.num_rows + number)} has {format_count(count, 'cell')} where "
                     f"{format_count(width, 'column is', 'columns are')} named: complete the "
                     f"row, or put quotes around a cell with a separator in it."
                 )
-
-    def _numbers(
-        self, block: list[str | list[str]], positions: list[int]
-    ) -> tuple[NDArray[np.float32], set[int]]:
-        """The numbers of those columns that have no words, and which columns have words."""
-        lead, trail = positions[0], len(self._header) - 1 - positions[-1]
-        lines, mark = [row for row in block if isinstance(row, str)], self._delimiter
-        # choosing among 60,000 columns takes its time; one empty cell alone would be skipped
-        is_one_piece = 1 < len(positions) == len(self._header) - lead - trail
-        if len(lines) == len(block) and is_one_piece:
-            cut = [row.split(mark, lead)[-1].rsplit(mark, trail)[0] for row in lines]
-            with contextlib.suppress(ValueError):
-                return _load(cut, mark, len(positions)), set()
-        self._check_widths(block)
-        if len(lines) == len(block) and not is_one_piece:
-            with contextlib.suppress(ValueError):
-                return np.loadtxt(lines, np.float32, None, mark, usecols=positions, ndmin=2), set()
-        pick = itemgetter(*positions) if len(positions) > 1 else lambda row: (row[positions[0]],)
-        rows = [
-            [_NAN.get(cell, cell) for cell in map(str.strip, pick(self._split(row)))]
-            for row in block
-        ]
-        found = _convert(rows)
-        if found is not None:
-            return found, set()
-        columns = [_convert([cells]) for cells in zip(*rows, strict=True)]
-        words = {p for p, column in zip(positions, columns, strict=True) if column is None}
-        numbers = [column for column in columns if column is not None]
-        blank = np.empty((0, len(rows)), dtype=np.float32)
-        return np.concatenate([blank, *numbers]).T, words
+        rows = map(self._split, block) if positions else []
+        cells = [[_NAN.get(row[p].strip(), row[p]) for p in positions] for row in rows]
+        found = dict(zip(positions, map(_convert, zip(*cells, strict=True)), strict=True))
+        numbers = [column for column in found.values() if column is not None]
+        matrix = np.array(numbers, dtype=np.float32).reshape(-1, len(block)).T
+        return matrix, {position for position, column in found.items() if column is None}
 
 
 def _load(lines: list[str], mark: str, width: int) -> NDArray[np.float32]:
@@ -261,12 +251,12 @@ def _load(lines: list[str], mark: str, width: int) -> NDArray[np.float32]:
         return numbers.astype(np.float32).reshape(len(lines), width)
 
 
-def _convert(rows: Sequence[Sequence[str]]) -> NDArray[np.float32] | None:
-    if "_" in "".join(map("".join, rows)):  # Python reads 1_2 as twelve
+def _convert(cells: Sequence[str]) -> NDArray[np.float32] | None:
+    if "_" in "".join(cells):  # Python reads 1_2 as twelve
         return None
     try:
         with np.errstate(over="ignore"):
-            return np.array(rows, dtype=np.float64).astype(np.float32)
+            return np.array(cells, dtype=np.float64).astype(np.float32)
     except ValueError:
         return None
 
@@ -275,9 +265,8 @@ class FrameTable(Table):
     r"""A frame of pandas, read as if it had been written to a CSV file."""
 
     def __init__(self, frame: DataFrame, place: str, choose_text: ChooseText) -> None:
-        super().__init__(place, place)
         names = [str(name).strip() for name in frame.columns]
-        self._check_names(names)
+        super().__init__(place, place, names)
         self._series: dict[str, Series] = {
             name: frame.iloc[:, position] for position, name in enumerate(names)
         }
@@ -333,7 +322,7 @@ def read_table(path: Path, choose_text: ChooseText) -> Table:
             f"'torch-grama[tables]'`, or save it as '{path.stem}.csv'."
         ) from error
     check_size(path)
-    with _reading_parquet(path):
+    with whole_file(path, "Parquet file", "write it again"):
         facts = parquet.read_metadata(path)
         groups = [facts.row_group(number) for number in range(facts.num_row_groups)]
         parts = [group.column(number) for group in groups for number in range(group.num_columns)]
@@ -342,24 +331,13 @@ def read_table(path: Path, choose_text: ChooseText) -> Table:
     check_size(path, held)
     # each different word once: a file can repeat a long one without end
     words = [field.name for field in fields if str(field.type) in ("string", "large_string")]
-    with _reading_parquet(path), parquet.ParquetFile(path, read_dictionary=words) as file:
+    with whole_file(path, "Parquet file", "write it again"):
         # threads would take a hundred kilobytes a column
-        frame = file.read(use_threads=False).to_pandas()
+        table = parquet.ParquetFile(path, read_dictionary=words).read(use_threads=False)
+        frame = table.to_pandas()
     if any(frame.index.names):  # pandas keeps a column that was made the index apart
         frame = frame.reset_index()
     return FrameTable(frame, f"'{path}'", choose_text)
-
-
-@contextlib.contextmanager
-def _reading_parquet(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # pyarrow raises nearly every type on garbage
-        reason = str(error).splitlines()[0] if str(error) else ""
-        raise DatasetError(
-            f"'{path}' is not a whole Parquet file ({type(error).__name__}: "
-            f"{shown(reason, 200)[1:-1]}): write it again."
-        ) from error
 
 
 def read_text(path: Path) -> str:
@@ -383,20 +361,70 @@ def reading_text(path: Path) -> Iterator[None]:
     r"""Says that a file cannot be opened, or where it is not in UTF-8."""
     try:
         yield
-    except UnicodeDecodeError as error:
-        raise _undecodable(path) from error
     except OSError as error:
         raise unreadable(path, error) from error
+    except UnicodeDecodeError:
+        content = path.read_bytes()
+        try:
+            content.decode()
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            raise DatasetError(
+                f"'{path}', line {line} is not in UTF-8 (the byte 0x{content[error.start]:02x}): "
+                f"save the file in UTF-8."
+            ) from error
+        raise DatasetError(f"'{path}' changed while it was read: read it again.") from None
 
 
-def _undecodable(path: Path) -> DatasetError:
-    content = path.read_bytes()
+def read_number(text: str, decimal: str = ".") -> float | None:
+    r"""Reads a number, with a decimal point or comma and with or without marks of thousands.
+
+    Example:
+        >>> read_number("1,234.5"), read_number("1.234,5", ","), read_number("4o")
+        (1234.5, 1234.5, None)
+    """
+    if _GROUPED[decimal].fullmatch(text):
+        text = _MARKS[decimal].sub("", text)
+    elif decimal == "," and "." in text:
+        return None
+    if decimal == ",":
+        text = text.replace(",", ".")
     try:
-        content.decode()
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        byte = f"the byte 0x{content[error.start]:02x}"
-        return DatasetError(
-            f"'{path}', line {line} is not in UTF-8 ({byte}): save the file in UTF-8."
-        )
-    return DatasetError(f"'{path}' changed while it was read: read it again.")
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
+
+
+def read_date(text: str, day_first: bool = True) -> float | None:
+    r"""Reads a date, with or without a time, as days since 1970-01-01.
+
+    Known are ``2024-03-01``, ``2024/3/1``, ``01.03.2024``, ``01/03/2024`` (in March if the day
+    comes first; with points it always does), ``1 Mar 2024`` and ``Mar 1, 2024``.
+    """
+    found = _YEAR_FIRST.match(text) or _YEAR_LAST.match(text)
+    try:
+        if found is None:
+            return _days(_named_month(text))
+        month, day = found["month"], found["day"]
+        if found.re is _YEAR_LAST and found["mark"] != "." and not day_first:
+            month, day = day, month
+        time = _TIME.fullmatch(text, found.end())
+        if time is None and found.end() < len(text):
+            return None
+        clock = "" if time is None else f"T{'0' * (time[1][1] == ':')}{time[1]}{time[2] or ''}"
+        return _days(datetime.fromisoformat(f"{found['year']}-{month:0>2}-{day:0>2}{clock}"))
+    except ValueError:
+        return None
+
+
+def _named_month(text: str) -> datetime:
+    for form in _NAMED_MONTHS if _MONTH.fullmatch(text) else ():
+        try:
+            return datetime.strptime(text, form)
+        except ValueError:
+            continue
+    raise ValueError(text)
+
+
+def _days(date: datetime) -> float:
+    return ((date if date.tzinfo else date.replace(tzinfo=UTC)) - _EPOCH).total_seconds() / 86400

@@ -1,26 +1,30 @@
-"""How a data set was read, on one screen."""
+"""What a data set holds: on one screen, and beside what is published about it."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.utils import homophily, is_undirected
 
-from torch_grama.datasets.compact import edges_of
+from torch_grama.datasets.compact import CompactGraphs, edges_of
+from torch_grama.datasets.entry import Published
 from torch_grama.datasets.errors import escaped, shown
 from torch_grama.datasets.splits import PARTS
-from torch_grama.datasets.statistics import part_size
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData
 from torch_grama.runs.words import format_count
 
 _WIDTH = 100
 _SHOWN = 8
 _ONE_WAY = "one way only: the graph is directed, and no message flows back."
+# Averages are published rounded; those of another draw of random graphs differ by a few percent.
+_DRAW_TOLERANCE = 0.06
 
 
 def describe(data: GraphTaskData) -> str:
@@ -33,14 +37,20 @@ def describe(data: GraphTaskData) -> str:
         About twenty lines of plain text, without a newline at the end.
     """
     facts = _Survey(data.graphs)
-    kind = "flags" if data.kind == "multilabel" else data.kind
+    task = f"{data.level} {data.kind}"
+    if data.kind == "multilabel":
+        task = f"multi-label, {format_count(data.num_outputs, 'label')} per {data.level}"
+    better = "higher" if data.metric.higher_is_better else "lower"
+    nodes = facts.nodes
     entries = [
+        ("task", f"{task}, judged by {data.metric.name} ({better} is better)"),
         (
-            "task",
-            f"{data.level} {kind}, judged by {data.metric.name} "
-            f"({'higher' if data.metric.higher_is_better else 'lower'} is better)",
+            "graphs",
+            f"1 graph of {format_count(nodes[0], 'node')}"
+            if len(nodes) == 1
+            else f"{len(nodes):,} graphs of {nodes.min():,} to {nodes.max():,} nodes "
+            f"({nodes.mean():.1f} on average, {nodes.sum():,} in all)",
         ),
-        ("graphs", _graphs_line(facts)),
         ("edges", _edges_line(facts)),
         ("node features", _features_line(data.node_encoding, data.feature_names)),
         ("edge features", _edge_features_line(data, facts)),
@@ -60,15 +70,6 @@ def describe(data: GraphTaskData) -> str:
             break_on_hyphens=False,
         )
     return "\n".join(lines)
-
-
-def _graphs_line(facts: _Survey) -> str:
-    if len(facts.nodes) == 1:
-        return f"1 graph of {format_count(facts.nodes[0], 'node')}"
-    return (
-        f"{len(facts.nodes):,} graphs of {facts.nodes.min():,} to {facts.nodes.max():,} nodes "
-        f"({facts.nodes.mean():.1f} on average, {facts.nodes.sum():,} in all)"
-    )
 
 
 def _edges_line(facts: _Survey) -> str:
@@ -108,8 +109,8 @@ def _target_line(data: GraphTaskData, facts: _Survey) -> str:
         return f"{classes}: {_named(data, [f'{count:,}' for count in counts])}"
     if data.kind == "multilabel":
         shares = y.double().nanmean(dim=0).flatten().tolist()
-        flags = format_count(data.num_outputs, "flag")
-        return f"{flags}: {_named(data, [f'{share:.1%}' for share in shares])}"
+        labels = format_count(data.num_outputs, "label")
+        return f"{labels}: {_named(data, [f'{share:.1%}' for share in shares])}"
     known = y.double()[torch.isfinite(y)]
     quantities = format_count(data.num_outputs, "quantity", "quantities")
     if not known.numel():
@@ -225,3 +226,98 @@ class _Survey:
         if least:
             alike = torch.stack(least).amin(dim=0) == torch.stack(most).amax(dim=0)
             self.constant = alike.nonzero().flatten().tolist()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    r"""One measured number beside the published one."""
+
+    name: str  # what is counted
+    measured: str  # the number here, in words
+    published: str = ""  # the published number, in words; empty where none is stated
+    agrees: bool | None = None  # whether they agree; none where one of them is missing
+
+
+def compare(task: GraphTaskData, published: Published | None = None) -> list[Comparison]:
+    r"""Sets what a data set measures beside what is published about it."""
+    published = published or Published(num_folds=None)
+    count = len(task.graphs)
+    graphs = task.graphs
+    if isinstance(graphs, CompactGraphs):  # which are not expanded to be counted
+        nodes, entries = int(graphs.num_nodes.sum()), int(graphs.num_edges.sum())
+    else:
+        nodes = sum(graph.num_nodes or 0 for graph in graphs)
+        entries = sum(graph.num_edges for graph in graphs)
+    pairs = published.edges == "undirected"
+    edges = _count_pairs(task) if pairs else entries
+    several = count > 1  # there is nothing to average where there is one graph
+    means = {
+        "nodes per graph": (nodes / count if several else None, published.mean_nodes),
+        "edges per graph": (
+            edges / count if several and edges is not None else None,
+            published.mean_edges,
+        ),
+        "average degree": (entries / max(nodes, 1), published.mean_degree),
+        "edge homophily": (_homophily(task), published.edge_homophily),
+        "diameter": (None, published.diameter),
+    }
+    rows = [
+        _whole("graphs", count, published.num_graphs),
+        _whole("nodes", nodes, published.num_nodes),
+        _whole("undirected edges" if pairs else "directed edges", edges, published.num_edges),
+        *(_mean(name, *numbers, loose=not published.exact) for name, numbers in means.items()),
+        _whole("node features", task.node_encoding.num_columns, published.num_features),
+        _whole("edge features", task.edge_encoding.num_columns),
+        _whole("outputs", task.num_outputs),
+        _whole("splits", len(task.folds), published.num_folds),
+    ]
+    for part, stated in zip(PARTS, published.split or (None, None, None), strict=True):
+        sizes = [part_size(getattr(fold, part)) for fold in task.folds[:1]]
+        rows.append(_whole(part, sizes[0] if sizes else None, stated))
+    return [row for row in rows if row.measured or row.published]
+
+
+def part_size(part: Tensor) -> int:
+    r"""How many items a part of a fold has: a mask over nodes, or the numbers of graphs."""
+    return int(part.sum()) if part.dtype == torch.bool else part.numel()
+
+
+def _count_pairs(task: GraphTaskData) -> int | None:
+    """Undirected edges of all graphs, each once; none where a graph is directed."""
+    pairs = 0
+    for graph in task.graphs:
+        index = graph.edge_index
+        if index is not None:
+            if not is_undirected(index, num_nodes=graph.num_nodes):
+                return None
+            pairs += (index.size(1) + int((index[0] == index[1]).sum())) // 2
+    return pairs
+
+
+def _homophily(task: GraphTaskData) -> float | None:
+    """The share of edges between nodes of one class, for node classification on one graph."""
+    if (task.level, task.kind, len(task.graphs)) != ("node", "classification", 1):
+        return None
+    graph = task.graphs[0]
+    if not isinstance(graph.y, Tensor) or not graph.num_edges:
+        return None
+    return float(homophily(graph["edge_index"], graph.y, method="edge"))
+
+
+def _whole(name: str, measured: int | None, published: int | None = None) -> Comparison:
+    agrees = None if measured is None or published is None else measured == published
+    words = ["" if number is None else f"{number:,}" for number in (measured, published)]
+    return Comparison(name, words[0], words[1], agrees)
+
+
+def _mean(name: str, measured: float | None, published: float | None, loose: bool) -> Comparison:
+    if published is None:
+        return Comparison(name, "" if measured is None else f"{measured:,.2f}")
+    digits = max(len(f"{published}".partition(".")[2]), 1)
+    shown = f"{published:,.{digits}f}".removesuffix(".0")
+    if measured is None:
+        return Comparison(name, "", shown)
+    limit = _DRAW_TOLERANCE * published if loose else 0.5001 * 10.0**-digits
+    return Comparison(
+        name, f"{measured:,.{max(digits, 2)}f}", shown, abs(measured - published) <= limit
+    )
