@@ -14,7 +14,7 @@ from figures.ink import Ink
 from torch_grama import GRAMA
 from torch_grama.analysis import Influence, ModelInput, influence_by_distance, influence_of_task
 from torch_grama.datasets import generate_range
-from torch_grama.datasets.known_formulas import known_influence
+from torch_grama.datasets.audit import known_influence
 
 HOPS, STEPS, SHOWN = 3, 200, 10
 

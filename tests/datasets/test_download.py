@@ -38,22 +38,28 @@ from scripted_server import (
 
 from grama_process import ForkedProcess
 from torch_grama.datasets import DatasetError, DatasetMissingError, DownloadError
-from torch_grama.datasets.download import fetch
 from torch_grama.datasets.entry import DataFile
-from torch_grama.datasets.storage import Storage, cache_folder
+from torch_grama.datasets.storage import Storage, cache_folder, fetch
 
 pytestmark = pytest.mark.usefixtures("plain_network")
 
 
 @pytest.mark.parametrize("published", [{"md5": MD5}, {"size": len(CONTENT)}])
-def test_a_file_arrives_whole(server: Server, tmp_path: Path, published: dict[str, object]) -> None:
+def test_a_file_arrives_whole_and_once(
+    server: Server, tmp_path: Path, published: dict[str, object]
+) -> None:
     seen: list[tuple[int, int | None]] = []
     file = remote(server.url(), **published)
-    path = fetch(file, tmp_path / "new", progress=lambda *step: seen.append(step), sleep=never)
+    for _ in range(2):
+        path = fetch(file, tmp_path / "new", progress=lambda *step: seen.append(step), sleep=never)
     assert path == tmp_path / "new" / "file.bin"
     assert only_file(tmp_path / "new") == CONTENT
+    assert len(server.requests) == 1
     assert seen[-1] == (len(CONTENT), len(CONTENT))
-    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert seen == sorted(seen)
+    mask = os.umask(0)
+    os.umask(mask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~mask
 
 
 def test_an_answer_without_length(server: Server, tmp_path: Path) -> None:
@@ -64,24 +70,13 @@ def test_an_answer_without_length(server: Server, tmp_path: Path) -> None:
     assert set(totals) == {None}
 
 
-def test_what_is_there_is_not_fetched_again(server: Server, tmp_path: Path) -> None:
-    file = remote(server.url())
-    fetch(file, tmp_path)
-    fetch(file, tmp_path)
-    assert len(server.requests) == 1
-
-
-def test_a_damaged_file_is_replaced(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "file.bin").write_bytes(CONTENT[:-1])
-    fetch(remote(server.url()), tmp_path, sleep=never)
-    assert only_file(tmp_path) == CONTENT
-
-
 def test_a_damaged_file_stays_until_a_better_one_is_there(server: Server, tmp_path: Path) -> None:
     (tmp_path / "file.bin").write_bytes(b"old")
     with pytest.raises(DownloadError, match="404"):
         fetch(remote(server.url("/file", status(404))), tmp_path, sleep=never)
     assert only_file(tmp_path) == b"old"
+    fetch(remote(server.url()), tmp_path, sleep=never)
+    assert only_file(tmp_path) == CONTENT
 
 
 @pytest.mark.parametrize("fault", [truncate(100_000), reset(100_000), stall(100_000)])
@@ -97,63 +92,46 @@ def test_a_broken_transfer_is_continued(server: Server, tmp_path: Path, fault: B
     assert waits == [1.0]
 
 
-def test_nothing_is_continued_without_a_checksum(server: Server, tmp_path: Path) -> None:
-    file = remote(server.url("/file", truncate(100), ok), size=len(CONTENT))
-    fetch(file, tmp_path, sleep=lambda _: None)
-    assert server.requests == [("/file", None), ("/file", None)]
-    assert only_file(tmp_path) == CONTENT
+WHOLE = {"md5": MD5, "size": len(CONTENT)}
 
 
-@pytest.mark.parametrize("start", [1, 4096, len(CONTENT) - 1])
-def test_the_part_of_an_earlier_run_is_continued(
-    server: Server, tmp_path: Path, start: int
+@pytest.mark.parametrize(
+    ("part", "published", "script", "ranges"),
+    [
+        # what an earlier run left is continued, if it can be checked
+        (CONTENT[:1], {"md5": MD5}, [ok], ["bytes=1-"]),
+        (CONTENT[:-1], {"md5": MD5}, [ok], [f"bytes={len(CONTENT) - 1}-"]),
+        (CONTENT[:9], {"size": len(CONTENT)}, [truncate(100), ok], [None, None]),
+        (CONTENT, WHOLE, [], []),
+        # what does not fit is thrown away
+        *((part, {"md5": MD5}, [ok], None) for part in (b"x" * 500, CONTENT, CONTENT + b"more")),
+        *((part, WHOLE, [ok], None) for part in (b"x" * 500, CONTENT + b"more")),
+        (b"", {"md5": MD5}, [corrupt, ok], None),
+        # servers that cannot continue
+        (CONTENT[:1000], {"md5": MD5}, [without_range], ["bytes=1000-"]),
+        (CONTENT[:1000], {"md5": MD5}, [another_range, ok], ["bytes=1000-", None]),
+        (b"", {"md5": MD5.upper()}, [ok], [None]),
+    ],
+)
+def test_parts_and_answers_that_end_in_the_whole_file(
+    server: Server,
+    tmp_path: Path,
+    part: bytes,
+    published: dict[str, object],
+    script: list[Behaviour],
+    ranges: list[str | None] | None,
 ) -> None:
-    (tmp_path / ".file.bin.part").write_bytes(CONTENT[:start])
-    fetch(remote(server.url()), tmp_path, sleep=never)
-    assert server.requests == [("/file", f"bytes={start}-")]
+    if part:
+        (tmp_path / ".file.bin.part").write_bytes(part)
+    fetch(remote(server.url("/file", *script), **published), tmp_path, sleep=lambda _: None)
     assert only_file(tmp_path) == CONTENT
-
-
-def test_a_whole_part_needs_no_network(server: Server, tmp_path: Path) -> None:
-    (tmp_path / ".file.bin.part").write_bytes(CONTENT)
-    fetch(remote(server.url(), md5=MD5, size=len(CONTENT)), tmp_path, sleep=never)
-    assert server.requests == []
-    assert only_file(tmp_path) == CONTENT
-
-
-@pytest.mark.parametrize("part", [b"x" * 500, CONTENT, CONTENT + b"more"])
-@pytest.mark.parametrize("published", [{"md5": MD5}, {"md5": MD5, "size": 768_000}])
-def test_a_part_that_does_not_fit_is_thrown_away(
-    server: Server, tmp_path: Path, part: bytes, published: dict[str, object]
-) -> None:
-    (tmp_path / ".file.bin.part").write_bytes(part)
-    fetch(remote(server.url(), **published), tmp_path, sleep=lambda _: None)
-    assert only_file(tmp_path) == CONTENT
-
-
-@pytest.mark.parametrize("answer", [without_range, another_range])
-def test_a_server_that_cannot_continue(server: Server, tmp_path: Path, answer: Behaviour) -> None:
-    (tmp_path / ".file.bin.part").write_bytes(CONTENT[:1000])
-    fetch(remote(server.url("/file", answer, ok)), tmp_path, sleep=lambda _: None)
-    assert only_file(tmp_path) == CONTENT
-
-
-def test_a_corrupt_copy_is_fetched_once_more(server: Server, tmp_path: Path) -> None:
-    fetch(remote(server.url("/file", corrupt, ok)), tmp_path, sleep=lambda _: None)
-    assert only_file(tmp_path) == CONTENT
+    assert ranges is None or [wanted for _, wanted in server.requests] == ranges
 
 
 def test_a_server_that_keeps_another_file_is_given_up(server: Server, tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match=r"not the published one: its md5 is [0-9a-f]{32}"):
         fetch(remote(server.url("/file", corrupt)), tmp_path, attempts=9, sleep=lambda _: None)
     assert len(server.requests) == 2
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_web_page_is_recognised(server: Server, tmp_path: Path) -> None:
-    for published in ({"md5": MD5}, {"size": len(CONTENT)}):
-        with pytest.raises(DownloadError, match="a web page instead of the file"):
-            fetch(remote(server.url("/file", page), **published), tmp_path, sleep=never)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -220,16 +198,12 @@ def test_attempts_end(server: Server, tmp_path: Path) -> None:
 
 
 def test_mirrors_are_tried_in_order(server: Server, tmp_path: Path) -> None:
-    urls = server.url("/a", status(404)), server.url("/b", page), server.url("/c"), "http://[::1]/"
-    fetch(remote(*urls), tmp_path, sleep=never)
-    assert [path for path, _ in server.requests] == ["/a", "/b", "/c"]
+    moved = redirect(server.url("/new"))
+    answers = {"/a": status(404), "/b": page, "/c": truncate(5000), "/d": moved}
+    fetch(remote(*(server.url(*item) for item in answers.items())), tmp_path, sleep=never)
+    assert [path for path, _ in server.requests] == [*answers, "/new"]
+    assert server.requests[-1][1] == "bytes=5000-"  # a mirror continues what another began
     assert only_file(tmp_path) == CONTENT
-
-
-def test_a_mirror_continues_what_another_began(server: Server, tmp_path: Path) -> None:
-    urls = server.url("/a", truncate(5000)), server.url("/b")
-    fetch(remote(*urls), tmp_path, sleep=never)
-    assert server.requests == [("/a", None), ("/b", "bytes=5000-")]
 
 
 def test_every_mirror_is_named_when_all_fail(server: Server, tmp_path: Path) -> None:
@@ -238,11 +212,6 @@ def test_every_mirror_is_named_when_all_fail(server: Server, tmp_path: Path) -> 
         fetch(remote(*urls), tmp_path, attempts=1, sleep=never)
     for part in (f"{urls[0]}: the server answered 404", f"{urls[1]}: the server answered 500"):
         assert part in str(caught.value)
-
-
-def test_redirects_are_followed(server: Server, tmp_path: Path) -> None:
-    fetch(remote(server.url("/old", redirect(server.url("/new")))), tmp_path, sleep=never)
-    assert only_file(tmp_path) == CONTENT
 
 
 def test_nobody_listens(tmp_path: Path) -> None:
@@ -378,11 +347,6 @@ def test_a_remote_file_is_checked(arguments: dict[str, object], sentence: str) -
         DataFile(**{**sound, **arguments})  # type: ignore[arg-type]
 
 
-def test_checksums_may_be_written_in_capitals(server: Server, tmp_path: Path) -> None:
-    fetch(remote(server.url(), md5=MD5.upper()), tmp_path, sleep=never)
-    assert only_file(tmp_path) == CONTENT
-
-
 def test_root_wins_over_grama_data_and_both_over_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -409,17 +373,12 @@ def test_a_local_file_needs_no_network(
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "file.bin").write_bytes(b"my own")
     file = remote(server.url(), path="set/file.bin", md5=MD5)
-    path = Storage(tmp_path / "root").get(file, "cora")
-    assert path.read_bytes() == b"my own"
+    storage = Storage(tmp_path / "root")
+    assert storage.get(file, "cora").read_bytes() == b"my own"
     assert server.requests == []
-
-
-def test_what_is_missing_goes_to_root_and_never_to_grama_data(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    # what is missing goes to root, never to GRAMA_DATA
     monkeypatch.setenv("GRAMA_DATA", str(tmp_path / "named"))
-    file = remote(server.url(), path="set/file.bin", md5=MD5)
-    assert Storage(tmp_path / "root").get(file, "cora") == tmp_path / "root/set/file.bin"
+    assert storage.get(file, "cora") == tmp_path / "root/set/file.bin"
     assert not (tmp_path / "named").exists()
 
 
@@ -442,23 +401,11 @@ def test_offline_says_what_to_put_where(
 
 
 def test_a_failed_fetch_says_what_to_put_where(server: Server, tmp_path: Path) -> None:
-    url = server.url("/file", status(404))
-    with pytest.raises(DatasetMissingError, match="answered 404") as caught:
-        Storage(tmp_path).get(remote(url, path="set/file.bin", md5=MD5), "cora")
-    assert f"put the file at '{tmp_path / 'set' / 'file.bin'}'" in str(caught.value)
-    assert isinstance(caught.value.__cause__, DownloadError)
-
-
-def test_a_file_without_address(tmp_path: Path) -> None:
-    with pytest.raises(DatasetMissingError, match=r"no address of it is published.*put the file"):
-        Storage(tmp_path).get(DataFile("set/file.bin"), "cora")
-
-
-def test_the_permissions_are_those_of_any_new_file(server: Server, tmp_path: Path) -> None:
-    path = fetch(remote(server.url()), tmp_path)
-    mask = os.umask(0)
-    os.umask(mask)
-    assert path.stat().st_mode & 0o777 == 0o666 & ~mask
+    for url, reason in (((server.url("/file", status(404)),), "404"), ((), "no address")):
+        with pytest.raises(DatasetMissingError, match=reason) as caught:
+            Storage(tmp_path).get(DataFile("set/file.bin", url, MD5), "cora")
+        assert f"put the file at '{tmp_path / 'set' / 'file.bin'}'" in str(caught.value)
+        assert isinstance(caught.value.__cause__, DownloadError) == bool(url)
 
 
 def test_a_folder_is_named_once(tmp_path: Path) -> None:

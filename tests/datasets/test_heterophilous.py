@@ -60,9 +60,9 @@ def test_reads_what_pyg_reads(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"node_labels": None}, "node_labels"),
-        ({"node_labels": np.full(12, 2)}, "labels from 0 to 1"),
+        ({"node_labels": np.full(12, 2)}, "labels from 2 to 2"),
         ({"node_labels": np.zeros(11, int)}, "npz file of the heterophilous"),
-        ({"node_features": np.full((12, 7), np.nan, np.float32)}, "finite features"),
+        ({"node_features": np.full((12, 7), np.nan, np.float32)}, "not finite"),
         ({"val_masks": _arrays()["train_masks"]}, "disjoint"),
         ({"train_masks": _arrays()["train_masks"][:, :5]}, "masks"),
         ({"edges": np.array([1, 2, 3])}, "npz file"),

@@ -109,7 +109,7 @@ def test_wrong_edge_lists(tmp_path: Path, name: str, text: str, message: str) ->
 
 def test_missing_graphs_and_unknown_types(tmp_path: Path) -> None:
     folder = _write_archives(tmp_path, {"trojan/x/aa": _text([(0, 1)])})
-    with pytest.raises(DatasetError, match=r"5 graphs named .* \(got 1\)"):
+    with pytest.raises(DatasetError, match=r"5 graphs named .* \(got: 1 graphs\)"):
         find("malnet-tiny").load(Storage(tmp_path))
     texts = {key: _text(pairs) for key, pairs in GRAPHS.items()}
     _write_archives(tmp_path, texts | {"virus/x/ff": _text([(0, 1)])})

@@ -81,7 +81,7 @@ def test_archive(tmp_path: Path) -> None:
         ({"raw/graph-label.csv.gz": ["0", "2"]}, "0 or 1"),
         ({"raw/graph-label.csv.gz": ["0"]}, "fit together"),
         ({"split/scaffold/test.csv.gz": ["1"]}, "disjoint"),
-        ({"split/scaffold/test.csv.gz": ["7"]}, "from 0 to 1"),
+        ({"split/scaffold/test.csv.gz": ["7"]}, "graphs 0 to 1"),
     ],
 )
 def test_wrong_tables(tmp_path: Path, changes: dict[str, list[str]], message: str) -> None:

@@ -255,7 +255,7 @@ def test_fewer_graphs_than_rows(tmp_path: Path) -> None:
     _write_func_csv(tmp_path)
     _write_graphs(tmp_path, count=3)
     _write_struct_csv(tmp_path)
-    with pytest.raises(DatasetError, match=r"4 rows .* \(got 3\)"):
+    with pytest.raises(DatasetError, match=r"4 rows .* \(got: 3 graphs\)"):
         find("peptides-struct").load(Storage(tmp_path))
 
 
@@ -337,7 +337,7 @@ def test_arrays_that_do_not_fit(
     ("parts", "message"),
     [
         ({"train": (0, 1), "val": (1,), "test": (2,)}, "disjoint"),
-        ({"train": (0, 9), "val": (1,), "test": (2,)}, "from 0 to 3"),
+        ({"train": (0, 9), "val": (1,), "test": (2,)}, "graphs 0 to 3"),
     ],
 )
 def test_split_that_does_not_fit(tmp_path: Path, parts: dict[str, tuple], message: str) -> None:

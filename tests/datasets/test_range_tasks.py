@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch_geometric.utils import to_networkx
 
+from torch_grama.datasets.audit import known_influence
 from torch_grama.datasets.catalogue import find
 from torch_grama.datasets.describe import compare
 from torch_grama.datasets.ising import couplings, local_fields
-from torch_grama.datasets.known_formulas import known_influence
 from torch_grama.datasets.range_tasks import (
     REACHES,
     TOPOLOGIES,

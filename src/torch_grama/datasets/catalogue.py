@@ -12,9 +12,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch_grama.datasets.entry import METRICS, DataFile, Entry, Option, Published, Source
+from torch_grama.datasets.entry import (
+    LISTED,
+    METRICS,
+    DataFile,
+    Entry,
+    Option,
+    Published,
+    Source,
+    generated_entry,
+)
 from torch_grama.datasets.errors import DatasetError, DatasetMissingError
-from torch_grama.datasets.generated import LISTED, generated_entry
 from torch_grama.datasets.options import OPTION_KINDS, OptionKind, nearest, read_option
 from torch_grama.datasets.storage import Report, Storage
 

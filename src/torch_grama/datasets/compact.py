@@ -25,8 +25,7 @@ from torch_grama.runs.atomic_file import write_atomically
 
 ColumnLevel = Literal["node", "edge", "graph"]
 
-_INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
-_DTYPES = ("bool", *_INTEGERS, "float16", "float32", "float64")
+_DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
 
 
 @dataclass(frozen=True)
@@ -86,12 +85,10 @@ class CompactGraphs(Sequence[Data]):
             raise DatasetError("Expected at least one graph to pack (got none)")
         num_nodes = np.array([data.num_nodes or 0 for data in items], dtype=np.int64)
         counts = np.array([data.num_edges for data in items], dtype=np.int64)
-        columns: dict[str, Column] = {}
-        for name in sorted(set(items[0].keys()) - {"edge_index", "num_nodes"}):
-            columns[name] = _pack_attribute(name, items, num_nodes, counts)
+        names = sorted(set(items[0].keys()) - {"edge_index", "num_nodes"})
+        columns = {name: _pack_attribute(name, items, num_nodes, counts) for name in names}
         for number, data in enumerate(items):
-            extra = set(data.keys()) - set(columns) - {"edge_index", "num_nodes"}
-            if extra:
+            if extra := set(data.keys()) - {*names, "edge_index", "num_nodes"}:
                 raise DatasetError(
                     f"Graph {number} has the attribute '{min(extra)}' that graph 0 lacks; "
                     "give all graphs the same attributes"
@@ -140,25 +137,21 @@ class CompactGraphs(Sequence[Data]):
     def __getitem__(self, index: int | slice) -> Data | list[Data]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        number = int(index)
-        if number < 0:
-            number += len(self)
+        number = int(index) + (len(self) if index < 0 else 0)
         if not 0 <= number < len(self):
             raise IndexError(f"Expected a graph number below {len(self)} (got {index})")
-        node = slice(int(self._node_start[number]), int(self._node_start[number + 1]))
-        edge = slice(int(self._edge_start[number]), int(self._edge_start[number + 1]))
-        data = Data(edge_index=torch.from_numpy(self.edges[:, edge].astype(np.int64, order="C")))
-        has_nodes = False
+        rows = {
+            "node": slice(int(self._node_start[number]), int(self._node_start[number + 1])),
+            "edge": slice(int(self._edge_start[number]), int(self._edge_start[number + 1])),
+            "graph": slice(number, number + 1),
+        }
+        edges = self.edges[:, rows["edge"]]
+        data = Data(edge_index=torch.from_numpy(edges.astype(np.int64, order="C")))
         for name, column in self.columns.items():
-            if column.level == "node":
-                values, has_nodes = column.values[node], True
-            elif column.level == "edge":
-                values = column.values[edge]
-            else:
-                values = column.values[number : number + 1]
             # A copy: what a user does to one graph must not reach the shared arrays.
-            data[name] = torch.from_numpy(values.astype(column.dtype, copy=True))
-        if not has_nodes:
+            values = column.values[rows[column.level]].astype(column.dtype, copy=True)
+            data[name] = torch.from_numpy(values)
+        if all(column.level != "node" for column in self.columns.values()):
             data.num_nodes = int(self.num_nodes[number])
         return data
 
@@ -201,7 +194,6 @@ def narrow(values: Array) -> Array:
 
 
 def column(level: ColumnLevel, values: Array | Tensor, dtype: str | None = None) -> Column:
-    r"""Packs one attribute of all graphs."""
     array = values.numpy() if isinstance(values, Tensor) else np.asarray(values)
     return Column(level, narrow(array), dtype or array.dtype.name)
 
@@ -216,13 +208,9 @@ def _check(graphs: CompactGraphs) -> None:
         )
     if (graphs.num_nodes < 0).any() or (graphs.num_edges < 0).any():
         raise DatasetError("Expected counts of nodes and edges of at least 0 (got a negative one)")
-    if edges:
-        limit = np.repeat(narrow(graphs.num_nodes), graphs.num_edges)
-        outside = np.greater_equal(graphs.edges, limit).any() or np.less(graphs.edges, 0).any()
-        if bool(outside):
-            raise DatasetError(
-                "Expected every edge to join nodes of its own graph (got a stranger)"
-            )
+    limit = np.repeat(narrow(graphs.num_nodes), graphs.num_edges)
+    if edges and (np.greater_equal(graphs.edges, limit).any() or np.less(graphs.edges, 0).any()):
+        raise DatasetError("Expected every edge to join nodes of its own graph (got a stranger)")
     expected = {"node": nodes, "edge": edges, "graph": len(graphs.num_nodes)}
     for name, item in graphs.columns.items():
         if item.level not in expected or len(item.values) != expected[item.level]:
@@ -245,15 +233,13 @@ def edges_of(data: Data) -> Tensor:
 def _pack_attribute(
     name: str, items: list[Data], num_nodes: NDArray[np.int64], num_edges: NDArray[np.int64]
 ) -> Column:
-    values: list[Tensor] = []
-    for number, data in enumerate(items):
-        value = data.get(name)
+    values = [data.get(name) for data in items]
+    for number, value in enumerate(values):
         if not isinstance(value, Tensor) or value.dim() == 0:
             raise DatasetError(
                 f"Expected the attribute '{name}' of graph {number} to be a tensor with at least "
                 f"one dimension (got {type(value).__name__}); give all graphs the same attributes"
             )
-        values.append(value)
     rows = np.array([value.size(0) for value in values])
     levels: list[tuple[ColumnLevel, Array]] = [("node", num_nodes), ("edge", num_edges)]
     if name.startswith("edge_"):
@@ -311,7 +297,6 @@ def write_compact(path: Path, content: CompactFile) -> None:
 
 
 def read_compact(path: Path) -> CompactFile:
-    r"""Reads a compact file."""
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             header = json.loads(bytes(archive["header"]))

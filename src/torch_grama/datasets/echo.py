@@ -213,7 +213,6 @@ def tree(diameter: int, random: Random) -> Pairs:
 
 
 def caterpillar(diameter: int, random: Random) -> Pairs:
-    r"""A path with leaves."""
     return _hang(diameter, random, deepest=1)
 
 

@@ -74,7 +74,6 @@ class Faults:
         return True
 
     def check(self, path: object) -> None:
-        r"""Raises what was gathered, if there is anything."""
         if len(self._found) == 1:
             raise self._found[0]
         if self._found:

@@ -225,7 +225,6 @@ def ladder(num_nodes: int, random: Random) -> Adjacency:
 
 
 def line(num_nodes: int, random: Random) -> Adjacency:
-    r"""A path."""
     return _mirror(_path(num_nodes))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +17,6 @@ from torch_geometric.data import Data
 
 from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
 from torch_grama.datasets.entry import NO_FEATURES, Entry, Source
-from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.raw_arrays import load_pickle, read_npz, read_tensors, reading
 from torch_grama.datasets.splits import PARTS, consecutive_fold
 from torch_grama.datasets.storage import Report, Storage
@@ -50,36 +50,32 @@ def load_malnet(entry: Entry, storage: Storage) -> GraphTaskData:
 
 def _build_malnet(entry: Entry, source: Source, paths: list[Path], report: Report) -> CompactFile:
     data, split = paths
-    names = {part: _read_names(split, part) for part in PARTS}
-    wanted = {name: number for number, name in enumerate(n for p in PARTS for n in names[p])}
-    if len(wanted) != sum(len(part) for part in names.values()):
-        raise DatasetError(f"Expected the lists in '{split}' to be disjoint; fetch it again")
+    names = [_read_names(split, part) for part in PARTS]
+    wanted = {name: number for number, name in enumerate(itertools.chain(*names))}
+    words = [PurePosixPath(name).parts[0] for name in wanted]
+    with reading(split, "disjoint lists of graphs of the five types"):
+        if len(wanted) != sum(map(len, names)):
+            raise ValueError("lists that are not disjoint")
+        if unknown := set(words) - set(entry.class_names):
+            raise ValueError(f"the type '{min(unknown)}'")
     edges: list[NDArray[np.int32]] = [np.empty((2, 0), np.int32)] * len(wanted)
     seen = 0
     members = _archive_members if source.name == "archive" else _folder_members
-    with reading(data, "the edge lists of MalNet-Tiny"):
+    with reading(data, f"edge lists of the {len(wanted)} graphs named in '{split}'"):
         for name, content in members(data):
             if name in wanted:
                 edges[wanted[name]] = _read_edges(content(), f"{data}/{name}.edgelist")
                 seen += 1
                 report("reading graphs", seen, len(wanted))
-    if seen != len(wanted):
-        raise DatasetError(
-            f"Expected the {len(wanted)} graphs named in '{split}' in '{data}' (got {seen}); fetch "
-            "both again"
-        )
-    words = [PurePosixPath(name).parts[0] for name in wanted]
-    if unknown := set(words) - set(entry.class_names):
-        raise DatasetError(
-            f"Expected one of the types {entry.class_names} in '{split}' (got '{min(unknown)}')"
-        )
+        if seen != len(wanted):
+            raise ValueError(f"{seen} graphs")
     graphs = CompactGraphs(
         np.array([int(pairs.max()) + 1 for pairs in edges]),
         np.array([pairs.shape[1] for pairs in edges]),
         np.concatenate(edges, axis=1),
         {"y": column("graph", np.array([entry.class_names.index(word) for word in words]))},
     )
-    return CompactFile(graphs, (consecutive_fold(len(names[part]) for part in PARTS),))
+    return CompactFile(graphs, (consecutive_fold(map(len, names)),))
 
 
 def _read_names(split: Path, part: str) -> list[str]:
@@ -189,17 +185,13 @@ def load_zinc(entry: Entry, storage: Storage) -> GraphTaskData:
 
 def _build_zinc(source: Source, paths: list[Path]) -> CompactFile:
     path, *indices = paths
-    if source.name == "graphs":
-        graphs, counts = _from_arrays(path)
-    else:
-        graphs, counts = _from_archive(path, indices)
-    for word, name, size in (("atom", "x", NUM_ATOM_TYPES), ("bond", "edge_attr", NUM_BOND_TYPES)):
-        types = graphs.columns[name].values
-        if types.size and not 0 <= int(types.min()) <= int(types.max()) < size:
-            raise DatasetError(
-                f"Expected the {word} types in '{path}' to be below {size} (got "
-                f"{int(types.max())}); fetch the file again"
-            )
+    is_rebuilt = source.name == "graphs"
+    graphs, counts = _from_arrays(path) if is_rebuilt else _from_archive(path, indices)
+    with reading(path, f"molecules of {NUM_ATOM_TYPES} atom and {NUM_BOND_TYPES} bond types"):
+        for name, size in (("x", NUM_ATOM_TYPES), ("edge_attr", NUM_BOND_TYPES)):
+            types = graphs.columns[name].values
+            if types.size and not 0 <= int(types.min()) <= int(types.max()) < size:
+                raise ValueError(f"types up to {int(types.max())} in '{name}'")
     return CompactFile(graphs, (consecutive_fold(counts),))
 
 

@@ -96,7 +96,6 @@ def generate_transfer(
 
 
 def load_transfer(entry: Entry, storage: Storage, *, seed: int = SEED) -> GraphTaskData:
-    """Generates the transfer task that the name of the entry states."""
     topology, distance, variant = entry.arguments
     graphs = generate_transfer(topology, distance, variant, seed)
     notes = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 import sys
 import zipfile
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
@@ -22,7 +24,6 @@ from torch_grama.datasets.raw_arrays import (
     Array,
     load_pickle,
     read_npz,
-    read_table,
     read_tensors,
     reading,
 )
@@ -62,19 +63,13 @@ def pack_bonds(
 
 
 def check_molecules(graphs: CompactGraphs, where: str) -> CompactGraphs:
-    r"""Refuses features that are not those of the Open Graph Benchmark."""
     for name, key, sizes in (("atom", "x", ATOM_SIZES), ("bond", "edge_attr", BOND_SIZES)):
         table = graphs.columns[key].values
-        if table.ndim != 2 or table.shape[1] != len(sizes):
-            raise DatasetError(
-                f"Expected {len(sizes)} {name} features in '{where}' (got shape {table.shape}); "
-                "fetch the file again"
-            )
-        if len(table) and bool((table.max(axis=0) >= sizes).any() or (table.min() < 0)):
-            raise DatasetError(
-                f"Expected the {name} features in '{where}' to be below {sizes} (got "
-                f"{table.max(axis=0).tolist()}); fetch the file again"
-            )
+        with reading(where, f"molecules with {len(sizes)} {name} features below {sizes}"):
+            if table.ndim != 2 or table.shape[1] != len(sizes):
+                raise ValueError(f"{name} features of the shape {table.shape}")
+            if len(table) and bool((table.max(axis=0) >= sizes).any() or (table.min() < 0)):
+                raise ValueError(f"{name} features up to {table.max(axis=0).tolist()}")
     return graphs
 
 
@@ -86,7 +81,7 @@ def featurise(
     Takes rdkit and ogb.
     """
     smiles2graph = _import_smiles2graph()
-    atoms, bonds, bond_attr, num_nodes, num_bonds = [], [], [], [], []
+    graphs = []
     for number, text in enumerate(smiles):
         try:
             graph = smiles2graph(text)
@@ -95,23 +90,12 @@ def featurise(
                 f"Expected row {number} of '{where}' to hold a molecule (got '{text[:60]}'): "
                 "check the file, or use the compact arrays"
             ) from error
-        atoms.append(graph["node_feat"].astype(np.uint8))
-        # Both directions are interleaved; one of them is kept.
-        bonds.append(graph["edge_index"][:, ::2])
-        bond_attr.append(graph["edge_feat"][::2].astype(np.uint8))
-        num_nodes.append(len(atoms[-1]))
-        num_bonds.append(bonds[-1].shape[1])
+        parts = {"x": "node_feat", "edge_index": "edge_index", "edge_attr": "edge_feat"}
+        tensors = {name: torch.from_numpy(graph[key]) for name, key in parts.items()}
+        graphs.append(Data(**tensors, y=torch.from_numpy(y[number : number + 1])))
         if report is not None and (number % 50 == 49 or number + 1 == len(smiles)):
             report("reading molecules", number + 1, len(smiles))
-    return pack_bonds(
-        np.concatenate(atoms),
-        np.array(num_nodes),
-        np.concatenate(bonds, axis=1),
-        np.concatenate(bond_attr),
-        np.array(num_bonds),
-        y,
-        where,
-    )
+    return check_molecules(CompactGraphs.from_data(graphs), where)
 
 
 def _import_smiles2graph() -> Callable[[str], dict[str, NDArray[np.int64]]]:
@@ -134,15 +118,13 @@ def _import_smiles2graph() -> Callable[[str], dict[str, NDArray[np.int64]]]:
 
 
 _VERSION = 1
-_SPLIT_WORDS = ("train", "valid", "test")
+# the columns of each table, in the order in which the sources name their files
 _TABLES = {
-    "raw/node-feat.csv.gz": len(ATOM_SIZES),
-    "raw/edge.csv.gz": 2,
-    "raw/edge-feat.csv.gz": len(BOND_SIZES),
-    "raw/num-node-list.csv.gz": 1,
-    "raw/num-edge-list.csv.gz": 1,
-    "raw/graph-label.csv.gz": 1,
-    **{f"split/scaffold/{part}.csv.gz": 1 for part in _SPLIT_WORDS},
+    "raw/node-feat": len(ATOM_SIZES),
+    "raw/edge": 2,
+    "raw/edge-feat": len(BOND_SIZES),
+    **dict.fromkeys(("raw/num-node-list", "raw/num-edge-list", "raw/graph-label"), 1),
+    **{f"split/scaffold/{part}": 1 for part in ("train", "valid", "test")},
 }
 
 
@@ -156,35 +138,33 @@ def _build(paths: list[Path]) -> CompactFile:
     if len(paths) > 1:
         files = dict(zip(_TABLES, paths, strict=True))
         return _pack(lambda name: files[name].read_bytes(), lambda name: str(files[name]))
-    archive = paths[0]
+    (archive,) = paths
     with reading(archive, "the archive of ogbg-molhiv"), zipfile.ZipFile(archive) as content:
-        members = {"/".join(Path(n).parts[1:]): n for n in content.namelist()}
-        return _pack(lambda name: content.read(members[name]), lambda name: f"{archive}/{name}")
+        members = {
+            "/".join(Path(n).parts[1:]).removesuffix(".csv.gz"): n for n in content.namelist()
+        }
+        return _pack(
+            lambda name: content.read(members[name]), lambda name: f"{archive}/{name}.csv.gz"
+        )
 
 
 def _pack(read: Callable[[str], bytes], where: Callable[[str], str]) -> CompactFile:
-    tables = {name: read_table(read(name), width, where(name)) for name, width in _TABLES.items()}
-    labels = tables["raw/graph-label.csv.gz"]
-    if set(np.unique(labels)) - {0, 1}:
-        raise DatasetError(
-            f"Expected the labels in '{where('raw/graph-label.csv.gz')}' to be 0 or 1 (got "
-            f"{sorted(np.unique(labels).tolist())[:5]}); fetch the file again"
-        )
-    graphs = pack_bonds(
-        tables["raw/node-feat.csv.gz"],
-        tables["raw/num-node-list.csv.gz"].reshape(-1),
-        tables["raw/edge.csv.gz"].T,
-        tables["raw/edge-feat.csv.gz"],
-        tables["raw/num-edge-list.csv.gz"].reshape(-1),
-        labels.reshape(-1),
-        where("raw/edge.csv.gz"),
-    )
-    fold = index_fold(
-        *(tables[f"split/scaffold/{part}.csv.gz"].reshape(-1) for part in _SPLIT_WORDS)
-    )
-    return CompactFile(
-        graphs, (check_fold(fold, len(graphs), where("split/scaffold/train.csv.gz")),)
-    )
+    tables = {}
+    for name, width in _TABLES.items():
+        with reading(where(name), f"a gzipped table of {width} columns of whole numbers"):
+            text = gzip.decompress(read(name))
+            table = np.empty((0, width), dtype=np.int64)
+            if text.strip():
+                table = np.loadtxt(io.BytesIO(text), dtype=np.int64, delimiter=",", ndmin=2)
+            if table.shape[1] != width:
+                raise ValueError(f"{table.shape[1]} columns")
+            if name == "raw/graph-label" and set(table.flat) - {0, 1}:
+                raise ValueError("labels other than 0 or 1")
+            tables[name] = table if width > 1 else table[:, 0]
+    x, bonds, bond_attr, num_nodes, num_bonds, labels, *parts = tables.values()
+    graphs = pack_bonds(x, num_nodes, bonds.T, bond_attr, num_bonds, labels, where("raw/edge"))
+    fold = check_fold(index_fold(*parts), len(graphs), where("split/scaffold/train"))
+    return CompactFile(graphs, (fold,))
 
 
 FUNCTIONS = (
@@ -213,7 +193,6 @@ def load_peptides(entry: Entry, storage: Storage) -> GraphTaskData:
 
 
 def read_split(path: Path) -> Fold:
-    r"""Reads the split pickle: a dictionary of graph numbers."""
     content = load_pickle(path)
     with reading(path, "a dictionary with the graph numbers of 'train', 'val' and 'test'"):
         if not isinstance(content, dict):
@@ -240,8 +219,9 @@ def _build_peptides(
 def _peptides_from_arrays(path: Path) -> CompactGraphs:
     arrays = read_npz(path, ("x", "num_nodes", "bonds", "bond_attr", "num_bonds", "y"))
     y = arrays["y"].astype(np.float32)
-    if y.ndim != 2 or y.shape[1] != len(FUNCTIONS):
-        raise DatasetError(f"Expected {len(FUNCTIONS)} labels in '{path}' (got shape {y.shape})")
+    with reading(path, f"molecules with {len(FUNCTIONS)} labels"):
+        if y.ndim != 2 or y.shape[1] != len(FUNCTIONS):
+            raise ValueError(f"labels of the shape {y.shape}")
     return pack_bonds(**{**arrays, "y": y}, where=str(path))
 
 
@@ -256,11 +236,9 @@ def _with_structures(struct_csv: Path, func_csv: Path, func_graphs: Path) -> Com
             f"'{func_graphs}' away and load again"
         )
     graphs = _peptides_from_arrays(func_graphs)
-    if len(graphs) != len(y):
-        raise DatasetError(
-            f"Expected one graph in '{func_graphs}' for each of the {len(y)} rows of "
-            f"'{struct_csv}' (got {len(graphs)}); fetch the files again"
-        )
+    with reading(func_graphs, f"a graph for each of the {len(y)} rows of '{struct_csv}'"):
+        if len(graphs) != len(y):
+            raise ValueError(f"{len(graphs)} graphs")
     return graphs.with_columns({**graphs.columns, "y": column("graph", y)})
 
 

@@ -210,7 +210,6 @@ class Options:
             raise ValueError("Expected no 'classes' for a regression; drop one of the two")
 
     def metric_for(self, kind: OwnKind) -> Metric:
-        """Returns the metric that was asked for, or the usual one."""
         return METRICS[self.metric or _DEFAULT_METRICS[kind]]
 
 

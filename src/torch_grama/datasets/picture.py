@@ -10,7 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.utils import k_hop_subgraph, to_networkx, to_undirected
 
+from torch_grama.datasets.compact import edges_of
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.task_data import GraphTaskData
 
@@ -80,22 +82,18 @@ def _cut(graph: Data) -> tuple[Data, str]:
     num_nodes = graph.num_nodes or 0
     if num_nodes <= _MOST_NODES or graph.edge_index is None:
         return graph, ""
-    degree = torch.bincount(graph.edge_index.flatten(), minlength=num_nodes)
+    edges = to_undirected(graph.edge_index, num_nodes=num_nodes)
+    degree = torch.bincount(edges[0], minlength=num_nodes)
     connected = degree.nonzero().flatten()
-    order = degree[connected].argsort(stable=True)
-    centre = int(connected[order[len(order) // 2]])
-    inside = torch.zeros(num_nodes, dtype=torch.bool)
-    inside[centre] = True
-    row, col = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
-    while True:
-        ring = torch.zeros_like(inside)
-        ring[col[inside[row]]] = True
-        ring &= ~inside
-        room = _MOST_NODES - int(inside.sum())
-        if not bool(ring.any()) or (int(ring.sum()) > room and int(inside.sum()) > 1):
+    centre = int(connected[degree[connected].argsort(stable=True)[len(connected) // 2]])
+    chosen = torch.tensor([centre])
+    for hops in range(1, _MOST_NODES):
+        ball = k_hop_subgraph(centre, hops, edges, num_nodes=num_nodes)[0]
+        if len(ball) == len(chosen) or (len(chosen) > 1 and len(ball) > _MOST_NODES):
             break
-        inside[ring.nonzero().flatten()[:room]] = True
-    chosen = inside.nonzero().flatten()
+        chosen = ball
+    ring = chosen[chosen != centre][: _MOST_NODES - 1]  # a hub may have too many neighbours
+    chosen = torch.cat([torch.tensor([centre]), ring]).sort().values
     return graph.subgraph(chosen), f"; {len(chosen)} nodes around node {centre}"
 
 
@@ -163,10 +161,7 @@ def _layout(graph: Data) -> NDArray[np.float64]:
     import networkx as nx
 
     num_nodes = graph.num_nodes or 0
-    drawn = nx.Graph()
-    drawn.add_nodes_from(range(num_nodes))
-    if graph.edge_index is not None:
-        drawn.add_edges_from(graph.edge_index.t().tolist())
+    drawn = to_networkx(Data(edge_index=edges_of(graph), num_nodes=num_nodes), to_undirected=True)
     parts = [drawn.subgraph(part) for part in nx.connected_components(drawn)]
     place = np.zeros((num_nodes, 2))
     edge = 0.0
@@ -178,16 +173,11 @@ def _layout(graph: Data) -> NDArray[np.float64]:
             random = np.random.RandomState(0)
             start = {node: start[node] + random.uniform(-0.05, 0.05, size=2) for node in nodes}
             placed = nx.kamada_kawai_layout(part, pos=start, scale=len(nodes) ** 0.5)
-            points = _lay_down(np.array([placed[node] for node in nodes]))
+            points = np.array([placed[node] for node in nodes])
+            points -= points.mean(axis=0)
+            points @= np.linalg.eigh(points.T @ points)[1][:, ::-1]  # the long side lies down
         # Separate parts stand side by side.
         points[:, 0] += edge - points[:, 0].min()
         place[nodes] = points
         edge = points[:, 0].max() + 0.15 * num_nodes**0.5
     return place
-
-
-def _lay_down(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Turns the long side of a drawing into the horizontal."""
-    centred = points - points.mean(axis=0)
-    _, axes = np.linalg.eigh(centred.T @ centred)
-    return np.asarray(centred @ axes[:, ::-1])

@@ -70,7 +70,6 @@ def generate_barbell(
 
 
 def load_barbell(entry: Entry, storage: Storage, *, seed: int = SEED) -> GraphTaskData:
-    """Generates the barbells of the size that the name of the entry states."""
     (size,) = entry.arguments
     return entry.task(
         generate_barbell(size, seed),
@@ -170,7 +169,6 @@ def task_influence(
 
 
 def load_range(entry: Entry, storage: Storage, *, seed: int = SEED) -> GraphTaskData:
-    """Generates the range task that the name of the entry states."""
     reach, topology, hops, variant = entry.arguments
     call = f"{reach!r}, {topology!r}, {hops}, {variant!r}, seed={seed}"
     return entry.task(
@@ -220,7 +218,6 @@ def _uniform_trees(shape: tuple[int, int, int], random: np.random.RandomState) -
 
 
 def _stretched_trees(shape: tuple[int, int, int], random: np.random.RandomState) -> Adjacency:
-    """Trees by preferential attachment, each edge stretched to three hops."""
     total, size, _ = shape
     joined, graph = np.zeros(shape, dtype=bool), np.arange(total)
     ends = np.zeros((total, 2 * (size // 3)), dtype=np.int64)  # ends of all edges so far

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import lzma
@@ -96,32 +95,18 @@ def check_size(path: Path, held: int = 0) -> None:
 
 
 def unreadable(path: Path, error: OSError) -> DatasetError:
-    r"""Says that a file cannot be opened."""
     return DatasetError(
         f"Cannot read '{path}' ({error.strerror}): check the path and its permissions."
     )
 
 
 def read_npz(path: Path, names: Sequence[str]) -> dict[str, Array]:
-    r"""Reads the named arrays of an ``.npz`` file."""
     with (
         reading(path, f"an .npz file with the arrays {', '.join(names)}"),
         path.open("rb") as stream,
         np.load(stream, allow_pickle=False) as archive,
     ):
         return {name: archive[name] for name in names}
-
-
-def read_table(content: bytes, num_columns: int, where: str) -> NDArray[np.int64]:
-    r"""Reads a table of whole numbers without a header from a gzipped CSV file."""
-    with reading(where, f"a gzipped table of {num_columns} columns of whole numbers"):
-        text = gzip.decompress(content)
-        if not text.strip():
-            return np.empty((0, num_columns), dtype=np.int64)
-        table = np.loadtxt(io.BytesIO(text), dtype=np.int64, delimiter=",", ndmin=2)
-        if table.shape[1] != num_columns:
-            raise ValueError(f"{table.shape[1]} columns")
-        return table
 
 
 def load_pickle(source: Path | bytes, where: str | None = None) -> object:

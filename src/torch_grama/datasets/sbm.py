@@ -105,7 +105,6 @@ def generate_cluster(
 
 
 def load_sbm(entry: Entry, storage: Storage, *, seed: int = SEED) -> GraphTaskData:
-    """Generates one of the two sets once."""
     is_pattern = entry.name == "sbm-pattern"
     generate = generate_pattern if is_pattern else generate_cluster
     counts = PATTERN_COUNTS if is_pattern else CLUSTER_COUNTS
@@ -138,7 +137,6 @@ def _block_model(
 def _shuffled(
     graphs: Iterator[_Graph], total: int, random: np.random.RandomState, report: Report | None
 ) -> Iterator[tuple[NDArray[np.bool_], dict[str, Array]]]:
-    """Graphs with their nodes in random order."""
     for done, (adjacency, x, y) in enumerate(graphs, start=1):
         order = random.permutation(len(x))
         yield adjacency[np.ix_(order, order)][None], {"x": x[order, None], "y": y[order]}

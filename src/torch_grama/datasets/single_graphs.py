@@ -127,13 +127,10 @@ def load_heterophilous(entry: Entry, storage: Storage) -> GraphTaskData:
         if not 0 <= int(edges.min()) <= int(edges.max()) < len(x):
             raise ValueError(f"an edge to node {int(edges.max())} of {len(x)}")
         folds = mask_folds([arrays[name] for name in masks], len(x), str(path))
-    if not bool(torch.isfinite(x).all()):
-        raise DatasetError(f"Expected finite features in '{path}' (got others); fetch it again")
-    if not 0 <= int(y.min()) <= int(y.max()) < entry.num_outputs:
-        raise DatasetError(
-            f"Expected labels from 0 to {entry.num_outputs - 1} in '{path}' (got {int(y.min())} "
-            f"to {int(y.max())}); fetch it again"
-        )
+        if not bool(torch.isfinite(x).all()):
+            raise ValueError("features that are not finite")
+        if not 0 <= int(y.min()) <= int(y.max()) < entry.num_outputs:
+            raise ValueError(f"labels from {int(y.min())} to {int(y.max())}")
     edge_index = to_undirected(edges.t().contiguous(), num_nodes=len(x))
     graph = Data(x=x, edge_index=edge_index, y=y)
     return entry.task([graph], folds, FeatureEncoding("float", x.size(1)))
@@ -270,22 +267,14 @@ def _read_series(path: Path, name: str) -> tuple[Array, Array, Array]:
             series = _read_visits(content)
         else:
             series = np.array(content[_KEYS[name][-1]], dtype=np.float64)
-    num_nodes = series.shape[1] if series.ndim == 2 else 0
-    fits = (
-        num_nodes > 0
-        and edges.ndim == 2
-        and edges.shape[0] == 2
-        and weights.shape == (edges.shape[1],)
-        and bool(((edges >= 0) & (edges < num_nodes)).all())
-        and bool(np.isfinite(series).all())
-        and bool(np.isfinite(weights).all())
-    )
-    if not fits:
-        raise DatasetError(
-            f"Expected '{path}' to hold a finite series with one column per node and edges between "
-            f"those nodes (got a series of shape {series.shape}, edges of shape {edges.shape} and "
-            f"weights of shape {weights.shape}); fetch it again"
-        )
+    with reading(path, "a finite series with one column per node and edges between those nodes"):
+        shapes = f"a series of {series.shape}, edges of {edges.shape}, weights of {weights.shape}"
+        if series.ndim != 2 or edges.shape != (2, len(weights)) or weights.ndim != 1:
+            raise ValueError(shapes)
+        if not ((edges >= 0) & (edges < series.shape[1])).all():
+            raise ValueError(f"an edge to node {edges.max()} of {series.shape[1]}")
+        if not (np.isfinite(series).all() and np.isfinite(weights).all()):
+            raise ValueError("numbers that are not finite")
     return series, edges, weights
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.options import Fractions, check_fractions
-from torch_grama.datasets.raw_arrays import Array
+from torch_grama.datasets.raw_arrays import Array, reading
 from torch_grama.datasets.task_data import Fold
 from torch_grama.runs.atomic_file import file_lock, write_atomically
 from torch_grama.runs.safe_files import read_plain
@@ -92,7 +92,6 @@ def scatter_bits(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def index_fold(train: Array, val: Array, test: Array) -> Fold:
-    r"""A division by the numbers of items."""
     return Fold(*(torch.from_numpy(part.astype(np.int64)) for part in (train, val, test)))
 
 
@@ -105,33 +104,23 @@ def consecutive_fold(counts: Iterable[int]) -> Fold:
 def check_fold(fold: Fold, num_graphs: int, where: str) -> Fold:
     r"""Refuses a division whose numbers are not those of different graphs."""
     together = torch.cat(fold.parts)
-    if len(together) and not 0 <= int(together.min()) <= int(together.max()) < num_graphs:
-        raise DatasetError(
-            f"Expected the split in '{where}' to number graphs from 0 to {num_graphs - 1} (got "
-            f"{together.min()} to {together.max()}); fetch the file again"
-        )
-    if len(together.unique()) != len(together):
-        raise DatasetError(
-            f"Expected the parts of the split in '{where}' to be disjoint (got a graph twice); "
-            "fetch the file again"
-        )
+    with reading(where, f"a split of the graphs 0 to {num_graphs - 1} into disjoint parts"):
+        if len(together) and not 0 <= int(together.min()) <= int(together.max()) < num_graphs:
+            raise ValueError(f"the graphs {together.min()} to {together.max()}")
+        if len(together.unique()) != len(together):
+            raise ValueError("a graph twice")
     return fold
 
 
 def mask_folds(masks: Sequence[Array], num_nodes: int, where: str) -> list[Fold]:
     r"""One division a row of three boolean matrices ``[folds, N]``."""
     shapes = {mask.shape for mask in masks}
-    if len(shapes) != 1 or masks[0].ndim != 2 or masks[0].shape[1] != num_nodes:
-        raise DatasetError(
-            f"Expected the masks in '{where}' to have {num_nodes} columns and one row per split "
-            f"(got {sorted(shapes)}); fetch the file again"
-        )
-    parts = np.stack([mask.astype(bool) for mask in masks], axis=1)  # [folds, 3, N]
-    if bool((parts.sum(axis=1) > 1).any()):
-        raise DatasetError(
-            f"Expected the masks in '{where}' to be disjoint (got a node in two); fetch the file "
-            "again"
-        )
+    with reading(where, f"disjoint masks with one row per split and {num_nodes} columns"):
+        if len(shapes) != 1 or masks[0].ndim != 2 or masks[0].shape[1] != num_nodes:
+            raise ValueError(f"masks of the shapes {sorted(shapes)}")
+        parts = np.stack([mask.astype(bool) for mask in masks], axis=1)  # [folds, 3, N]
+        if bool((parts.sum(axis=1) > 1).any()):
+            raise ValueError("a node in two masks")
     return [Fold(*torch.from_numpy(fold)) for fold in parts]
 
 

@@ -1,23 +1,36 @@
-"""Where the files of a data set lie: found locally, fetched otherwise, prepared once."""
+"""Where the files of a data set lie: found locally, fetched whole and checked, prepared once."""
 
 from __future__ import annotations
 
+import hashlib
+import http.client
 import importlib.util
 import os
+import re
+import ssl
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
-from torch_grama.datasets.download import fetch
 from torch_grama.datasets.entry import DataFile, Entry, Source
-from torch_grama.datasets.errors import DatasetMissingError, DownloadError
+from torch_grama.datasets.errors import DatasetError, DatasetMissingError, DownloadError
+from torch_grama.runs.atomic_file import file_lock, publish
 
 if TYPE_CHECKING:
     from torch_grama.datasets.compact import CompactFile
 
 Report = Callable[[str, int, int | None], None]
 """Called with what is being done, how much of it is done, and how much there is in all."""
+
+Progress = Callable[[int, int | None], None]
+_LONGEST_WAIT = 60.0
+_CHUNK = 1 << 18
+_SNIFF = 512
+_RETRYABLE = frozenset({408, 425, 429})
 
 
 class Storage:
@@ -77,11 +90,8 @@ class Storage:
     def find_source(self, sources: Sequence[Source]) -> tuple[Source, list[Path]] | None:
         r"""Returns the first readable source whose files are all here, with their paths."""
         for source in sources:
-            paths = [self.find(file) for file in source.files]
-            if _missing_modules(source):
-                continue
-            found = [path for path in paths if path is not None]
-            if len(found) == len(source.files):
+            found = [path for file in source.files if (path := self.find(file)) is not None]
+            if len(found) == len(source.files) and not _missing_modules(source):
                 return source, found
         return None
 
@@ -90,7 +100,14 @@ class Storage:
         here = self.find_source(entry.sources)
         if here is not None:
             return here
-        hint = self._install_hint(entry)
+        hint = ""  # what to install for files that are here but cannot be read as things are
+        for source in entry.sources:
+            missing = _missing_modules(source)
+            if not hint and missing and all(self.find(file) for file in source.files):
+                hint = (
+                    f"Reading '{self.find(source.files[0])}' takes {' and '.join(missing)}, which "
+                    "cannot be imported: run `pip install 'torch-grama[molecules]'`."
+                )
         for source in entry.sources:
             public = all(file.urls or self.find(file) for file in source.files)
             if public and not _missing_modules(source):
@@ -117,18 +134,14 @@ class Storage:
         """
         from torch_grama.datasets.compact import cached
 
-        path = self.compact_path(f"{entry.name}-v{version}")
         here = self.find_source(entry.sources)
-        if here is not None:
-            source, paths = here
-            return cached(path, _signature(source, paths), lambda: build(source, paths))
 
-        def fetch_and_build() -> CompactFile:
-            source, paths = self.obtain(entry)
-            made = build(source, paths)
-            return replace(made, signature=_signature(source, paths))
+        def make() -> CompactFile:
+            source, paths = here or self.obtain(entry)
+            return replace(build(source, paths), signature=_signature(source, paths))
 
-        return cached(path, None, fetch_and_build)
+        signature = None if here is None else _signature(*here)
+        return cached(self.compact_path(f"{entry.name}-v{version}"), signature, make)
 
     def generated(self, key: str, build: Callable[[], CompactFile]) -> CompactFile:
         r"""Returns a generated data set in its compact form, generating it once for a key that
@@ -139,23 +152,11 @@ class Storage:
         return cached(self.compact_path(key), key, build)
 
     def compact_path(self, key: str) -> Path:
-        r"""Returns where the compact form of that name lies."""
         return self.root / "compact" / f"{key}.npz"
 
     def _folders(self) -> list[Path]:
         named = os.environ.get("GRAMA_DATA")
         return list(dict.fromkeys([self.root, *([Path(named)] if named else []), cache_folder()]))
-
-    def _install_hint(self, entry: Entry) -> str:
-        """What to install for files that are here but cannot be read as things are."""
-        for source in entry.sources:
-            missing = _missing_modules(source)
-            if missing and all(self.find(file) for file in source.files):
-                return (
-                    f"Reading '{self.find(source.files[0])}' takes {' and '.join(missing)}, which "
-                    "cannot be imported: run `pip install 'torch-grama[molecules]'`."
-                )
-        return ""
 
 
 def cache_folder() -> Path:
@@ -172,3 +173,243 @@ def _signature(source: Source, paths: Sequence[Path]) -> str:
     """What a prepared form was made from: sizes and times tell a changed file cheaply."""
     stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
     return f"{source.name}: {stats}"
+
+
+def fetch(
+    file: DataFile,
+    root: Path,
+    *,
+    progress: Progress | None = None,
+    timeout: float = 30.0,
+    attempts: int = 4,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Path:
+    r"""Brings a published file into its place below a folder.
+
+    A file that is there and has the published checksum is left as it is. Otherwise the addresses
+    are tried in turn, several rounds with growing pauses; the bytes go into a hidden partial file
+    which is continued where the server can do so, checked, flushed and renamed. Only a file with a
+    checksum is continued, since the joint could not be checked otherwise. Of two processes that
+    ask for the same file, one fetches and the other waits for its result.
+    """
+    target = root / file.path
+    if _is_complete(file, target):
+        return target
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with file_lock(target):
+            if not _is_complete(file, target):
+                _Download(file, target, progress, timeout).run(attempts, sleep)
+    except OSError as error:  # those of the network have become a DownloadError
+        raise DatasetError(
+            f"Cannot write into '{target.parent}' ({error.strerror or error}): choose a folder "
+            f"that is writable and has room, with 'root'."
+        ) from error
+    return target
+
+
+def _is_complete(file: DataFile, target: Path) -> bool:
+    return target.is_file() and file.find_fault(target) is None
+
+
+class _Failure(Exception):
+    """Why one attempt failed, and what that means for the next one.
+
+    It is permanent if the same address cannot do better, a mismatch if a whole, fresh copy is not
+    the published file; ``retry_after`` are the seconds that the server asks for.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        permanent: bool = False,
+        mismatch: bool = False,
+        retry_after: float = 0.0,
+    ) -> None:
+        super().__init__(reason)
+        self.permanent, self.mismatch, self.retry_after = permanent, mismatch, retry_after
+
+
+class _Download:
+    def __init__(
+        self, file: DataFile, target: Path, progress: Progress | None, timeout: float
+    ) -> None:
+        self.file, self.target, self.progress, self.timeout = file, target, progress, timeout
+        self.partial = target.with_name(f".{file.name}.part")
+        self.announced: dict[str, str] = {}  # what a hub says about the file it redirects to
+
+    def run(self, attempts: int, sleep: Callable[[float], None]) -> None:
+        reasons: dict[str, str] = {}
+        mismatched: set[str] = set()
+        live = list(self.file.urls)
+        for round_ in range(attempts):
+            wait = 0.0
+            for url in tuple(live):
+                try:
+                    self._attempt(url)
+                except _Failure as failure:
+                    reasons[url] = str(failure)
+                    wait = max(wait, failure.retry_after)
+                    if failure.permanent or (failure.mismatch and url in mismatched):
+                        live.remove(url)
+                    if failure.mismatch:
+                        mismatched.add(url)
+                else:
+                    publish(self.partial, self.target)
+                    return
+            if not live:
+                break
+            if round_ + 1 < attempts:
+                sleep(min(max(wait, 2.0**round_), _LONGEST_WAIT))
+        if self.file.md5 is None:
+            self.partial.unlink(missing_ok=True)
+        raise DownloadError(
+            f"Could not fetch '{self.file.name}': "
+            + "; ".join(f"{url}: {reason}" for url, reason in reasons.items())
+            + f". Try again later, or put the file at '{self.target}' by hand."
+        )
+
+    def _attempt(self, url: str) -> None:
+        file, partial = self.file, self.partial
+        if file.md5 is None:
+            partial.unlink(missing_ok=True)
+        elif partial.exists() and file.size is not None and partial.stat().st_size >= file.size:
+            if file.find_fault(partial) is None:
+                return
+            partial.unlink()
+        offset = partial.stat().st_size if partial.exists() else 0
+        with self._open(url, offset) as response:
+            resumed = self._receive(response, offset)
+        fault = file.find_fault(partial) or _differs(partial, self.announced)
+        if fault is not None:
+            partial.unlink()
+            what = "continued file" if resumed else "file"
+            raise _Failure(f"the {what} is not the published one: {fault}", mismatch=not resumed)
+
+    def _open(self, url: str, offset: int) -> http.client.HTTPResponse:
+        headers = {"User-Agent": "torch-grama", "Accept-Encoding": "identity"}
+        if offset:
+            headers["Range"] = f"bytes={offset}-"
+        redirects = _SafeRedirects()
+        opener = urllib.request.build_opener(
+            urllib.request.HTTPSHandler(context=ssl.create_default_context()), redirects
+        )
+        try:
+            response: http.client.HTTPResponse = opener.open(
+                urllib.request.Request(url, headers=headers), timeout=self.timeout
+            )
+            self.announced = redirects.announced
+            return response
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code == 416 and offset:  # there is nothing behind what we have
+                self.partial.unlink()
+                raise _Failure("the server refused to continue the partial file") from error
+            wait = (error.headers.get("Retry-After") or "") if error.headers else ""
+            raise _Failure(
+                " ".join(f"the server answered {error.code} {error.reason}".split()),
+                permanent=error.code < 500 and error.code not in _RETRYABLE,
+                retry_after=float(wait) if wait.isdecimal() else 0.0,
+            ) from error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise self._connection_failure(error) from error
+
+    def _receive(self, response: http.client.HTTPResponse, offset: int) -> bool:
+        """Writes an answer into the partial file; says whether it goes on where that ended."""
+        size = self.file.size
+        span = response.headers.get("Content-Range") or ""
+        resumed = response.status == 206 and span.startswith(f"bytes {offset}-")
+        if response.status == 206 and not resumed:
+            self.partial.unlink()
+            raise _Failure("the server sent another part of the file than was asked for")
+        done = offset if resumed else 0
+        length = response.length  # None for a chunked answer
+        total = None if length is None else done + length
+        chunk = self._read(response.read, _SNIFF)  # enough to tell what it is
+        page_allowed = self.file.name.lower().endswith((".html", ".htm"))
+        if not resumed and not page_allowed and _is_page(chunk):
+            raise _Failure("the server sent a web page instead of the file", permanent=True)
+        if size is not None and total is not None and total != size:
+            raise _Failure(
+                f"the server offers {total} bytes where {size} are published", permanent=True
+            )
+        # Unbuffered: what arrived is kept when the connection dies.
+        with self.partial.open("ab" if resumed else "wb", buffering=0) as stream:
+            while chunk:
+                stream.write(chunk)
+                done += len(chunk)
+                if size is not None and done > size:
+                    raise _Failure(
+                        f"the server sent more than the published {size} bytes", permanent=True
+                    )
+                if self.progress is not None:
+                    self.progress(done, size if total is None else total)
+                chunk = self._read(response.read1, _CHUNK)
+        if total is not None and done < total:
+            raise _Failure(f"the connection ended after {done} of {total} bytes")
+        return resumed
+
+    def _read(self, read: Callable[[int], bytes], size: int) -> bytes:
+        try:
+            return read(size)
+        except (OSError, http.client.HTTPException) as error:
+            raise self._connection_failure(error) from error
+
+    def _connection_failure(self, error: Exception) -> _Failure:
+        cause = error.reason if isinstance(error, urllib.error.URLError) else error
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return _Failure(
+                f"the certificate of the server was not accepted ({cause.verify_message})",
+                permanent=True,
+            )
+        if isinstance(cause, TimeoutError):
+            return _Failure(f"the server sent nothing for {self.timeout:g} s")
+        if isinstance(cause, http.client.HTTPException):
+            return _Failure(f"the connection broke ({type(cause).__name__})")
+        return _Failure(f"the connection failed ({cause})")
+
+
+class _SafeRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, but never from an encrypted to an open connection.
+
+    A model hub says size and sha256 of a large file where it redirects to its store.
+    """
+
+    def __init__(self) -> None:
+        self.announced: dict[str, str] = {}
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        scheme = newurl.partition(":")[0].lower()
+        if scheme != "https" and scheme != req.type:
+            raise _Failure(
+                f"the server redirects to '{newurl}', which is not encrypted", permanent=True
+            )
+        for name in ("size", "etag"):
+            if value := headers.get(f"X-Linked-{name}"):
+                self.announced[name] = value.removeprefix("W/").strip('"')
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _differs(path: Path, announced: dict[str, str]) -> str | None:
+    """What in a file differs from what a hub announces; its tag is a sha256 or says nothing."""
+    size, tag = path.stat().st_size, announced.get("etag", "").lower()
+    if announced.get("size", str(size)) != str(size):
+        return f"it has {size} bytes where the hub announces {announced['size']}"
+    if re.fullmatch("[0-9a-f]{64}", tag) is None:
+        return None
+    with path.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    return None if found == tag else f"its sha256 is {found}, not {tag}"
+
+
+def _is_page(head: bytes) -> bool:
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    return text.startswith((b"<!doctype html", b"<html", b"<head", b"<body"))

@@ -230,7 +230,6 @@ def _apply(
 def smallest_eigenpairs(
     edge_index: NDArray[np.int64], num_nodes: int, count: int, symmetric: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    r"""Computes the smallest eigenvalues of a Laplacian and their eigenvectors."""
     count = min(count, num_nodes)
     row, col = edge_index
     degree = np.bincount(row, minlength=num_nodes).astype(np.float64)

@@ -19,7 +19,7 @@ from torch_grama.analysis import (
     write_analysis,
 )
 from torch_grama.datasets import GraphTaskData
-from torch_grama.datasets.known_formulas import known_influence
+from torch_grama.datasets.audit import known_influence
 from torch_grama.datasets.storage import Report
 from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.finished_run import LoadedRun, load_run

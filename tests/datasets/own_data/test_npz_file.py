@@ -94,7 +94,6 @@ FAULTS = {
     "NaN": ({"node_features": np.array([[0.0, np.nan]] * 6)}, "node 0 has the value nan in feat"),
     "infinite": ({"node_features": np.array([[0.0, 1e99]] * 6)}, "node 0 has the value 1e"),
     "text features": ({"node_features": np.array([["a"]] * 6)}, "no rows of numbers"),
-    "deep features": ({"node_features": np.zeros((6, 2, 2))}, "no rows of numbers"),
     "labels too short": ({"node_labels": np.array([0, 1])}, r"6 rows .* labels of the shape"),
     "label below": ({"node_labels": np.array([0, 1, 0, 1, 0, -2])}, "node 5 has the label -2"),
     "label above": (
@@ -108,7 +107,6 @@ FAULTS = {
     ),
     "dangling": ({"edges": np.array([[0, 1], [2, 6]])}, "row 1 of 'edges' names the node 6, but"),
     "negative end": ({"edges": np.array([[0, -1]])}, "row 0 of 'edges' names the node -1"),
-    "edges in columns": ({"edges": np.zeros((2, 5), int)}, r"int64 of the shape \(2, 5\)"),
     "edges of floats": ({"edges": np.zeros((5, 2))}, "float64"),
     "overlap": (
         {"val_masks": mask([1, 0, 1, 1, 0, 0], [0, 0, 0, 0, 1, 0])},

@@ -230,7 +230,6 @@ def _nbytes(found: Mapping[str, object]) -> int:
 
 
 def _array(found: Mapping[str, object], name: str, where: str) -> Array:
-    """The numbers of a dense tensor."""
     value = found.get(name)
     if (
         not isinstance(value, Tensor)

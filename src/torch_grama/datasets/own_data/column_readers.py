@@ -41,7 +41,6 @@ class TableFeatures:
 
     @property
     def names(self) -> tuple[str, ...]:
-        r"""What the features are called."""
         found: list[str] = []
         for column in self.columns:
             found += [column.name] if column.kind != "words" else []
@@ -56,7 +55,6 @@ class TableFeatures:
         self.values.append(values)
 
     def matrix(self, rows: int) -> Tensor:
-        r"""Returns the features ``[N, F]``."""
         blank = np.empty((0, rows), dtype=np.float32)
         return torch.from_numpy(np.concatenate([blank, *self.values])).t().contiguous()
 
@@ -73,7 +71,6 @@ class Decisions:
         self._taken.setdefault((decision, change), []).append((name, text))
 
     def sentences(self) -> tuple[str, ...]:
-        r"""Returns one sentence for each decision."""
         found = []
         for (decision, change), columns in self._taken.items():
             names, texts = zip(*columns[:_LISTED], strict=True)

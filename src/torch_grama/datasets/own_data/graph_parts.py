@@ -119,7 +119,6 @@ def complete_edges(
 
 
 def direction_note(place: str, num_added: int, directed: bool) -> str:
-    r"""Says how the edges were taken."""
     if directed:
         return f"The edges of {place} were taken as directed."
     if num_added:
@@ -160,7 +159,6 @@ def check_features(
 
 
 def check_node_level(place: str, options: Options) -> None:
-    r"""Refuses targets of graphs where the nodes of one graph carry them."""
     if options.level == "graph":
         raise DatasetError(
             f"{place} holds one graph whose nodes carry the labels: ask for level 'node', or "
@@ -169,7 +167,6 @@ def check_node_level(place: str, options: Options) -> None:
 
 
 def check_alike(graphs: Sequence[Data], where: Where) -> None:
-    r"""Refuses graphs that do not all have the same features."""
     for name in ("x", "edge_attr", "edge_weight"):
         found = [graph.get(name) for graph in graphs]
         widths = [None if values is None else values.shape[1:] for values in found]

@@ -164,13 +164,14 @@ def _refuse_constant(word: str) -> object:
 
 
 def _label_key(lines: list[_Line], options: Options) -> str:
-    if len(options.label) > 1:
-        raise DatasetError(
-            f"{lines[0].place}: several labels were named for a graph: write them as one list, "
-            f"under one key."
-        )
     if options.label:
-        return options.label[0]
+        key, *others = options.label
+        if others:
+            raise DatasetError(
+                f"{lines[0].place}: several labels were named for a graph: write them as one "
+                f"list, under one key."
+            )
+        return key
     for line in lines:
         if "label" in line.table and "y" in line.table:
             raise DatasetError(f"{line.place} has both 'label' and 'y': keep one of them.")
@@ -183,18 +184,15 @@ def _read_graph(line: _Line, options: Options) -> tuple[Data, NDArray[np.int64]]
     if "nodes" in table and "x" in table:
         raise DatasetError(f"{place} has both 'nodes' and 'x': keep one of them.")
     key = "nodes" if "nodes" in table else "x"
-    if table.get(key) is None:
-        x, count = None, table.get("num_nodes")
-        if not _is_count(count):
-            raise DatasetError(
-                f"{place} has neither 'nodes' nor a sensible 'num_nodes': list the features of "
-                f"each node, or say how many there are."
-            )
-    else:
-        x = line.numbers(key)
-        count = len(x)
-        if not x.size:
-            raise DatasetError(f"{place} has no nodes: every graph needs at least one.")
+    x = None if table.get(key) is None else line.numbers(key)
+    count = table.get("num_nodes") if x is None else len(x)
+    if x is not None and not x.size:
+        raise DatasetError(f"{place} has no nodes: every graph needs at least one.")
+    if not _is_count(count):
+        raise DatasetError(
+            f"{place} has neither 'nodes' nor a sensible 'num_nodes': list the features of each "
+            f"node, or say how many there are."
+        )
     if "edges" not in table:
         raise DatasetError(f"{place} has no 'edges': list them as pairs, [] if there is none.")
     listed = check_edges(line.numbers("edges"), count, lambda edge: f"{place}, edge {edge}", place)
@@ -214,7 +212,5 @@ def _widen_empty(graphs: tuple[Data, ...]) -> None:
     for key in ("edge_attr", "edge_weight"):
         others = [graph for graph in graphs if graph.num_edges and graph.get(key) is not None]
         for graph in graphs:
-            if not graph.num_edges and others:
-                graph[key] = others[0][key][:0]
-            elif not graph.num_edges and graph.get(key) is not None:
-                del graph[key]
+            if not graph.num_edges:
+                graph[key] = others[0][key][:0] if others else None

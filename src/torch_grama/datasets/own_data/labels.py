@@ -30,7 +30,6 @@ class Labels:
 
     @property
     def num_outputs(self) -> int:
-        r"""Number of classes, flags or targets."""
         return len(self.class_names) or self.y.size(1)
 
 
@@ -191,7 +190,6 @@ def labels_from_text(cells: Sequence[str], where: Where, options: Options) -> La
 
 
 def parse_number(cell: str, where: Where, item: int) -> float:
-    r"""Reads a finite number."""
     number = _number(cell)
     if number is None or np.isinf(number) or np.isnan(number):
         raise DatasetError(f"{where(item)} has the label {shown(cell)}: write a finite number.")

@@ -334,7 +334,6 @@ def _fill_gaps(
 def _measured(
     means: Sequence[float], columns: Sequence[Column], zero: bool, empty: Decisions
 ) -> tuple[Column, ...]:
-    """Columns with their means."""
     measured, first = [], 0
     for column in columns:
         mean = means[first]

@@ -140,7 +140,6 @@ class CsvTable(Table):
         return found
 
     def _rows(self) -> Iterator[Row]:
-        """The rows, the names first."""
         lines = self._lines()
         is_first = True
         for line in lines:
@@ -310,7 +309,6 @@ def _frame_texts(series: Series) -> list[str]:
 
 
 def read_table(path: Path, choose_text: ChooseText) -> Table:
-    r"""Reads a table in the form that its ending names."""
     if path.suffix == ".csv":
         return CsvTable(path, choose_text)
     try:

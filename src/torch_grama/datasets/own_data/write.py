@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -69,7 +68,7 @@ def write_csv_folder(
     source, target = [[], []] if data.edge_index is None else data.edge_index.tolist()
     edges = {"source": [names[node] for node in source], "target": [names[node] for node in target]}
     if data.edge_weight is not None:
-        edges["weight"] = _texts(data.edge_weight)[:, 0].tolist()
+        edges |= _columns(data.edge_weight, ["weight"], "e")
     if data.edge_attr is not None:
         edges |= _columns(data.edge_attr, (), "e")
     tables = {"nodes.csv": nodes, "edges.csv": edges}
@@ -86,31 +85,29 @@ def write_csv_folder(
 
 
 def _label_columns(y: Tensor, class_names: Sequence[str]) -> dict[str, list[str]]:
-    if not y.is_floating_point() and (y.dim() == 1 or y.size(1) == 1):
+    table = y if y.dim() == 2 else y[:, None]
+    if not y.is_floating_point() and table.size(1) == 1:
         words = {-1: ""} | dict(enumerate(class_names))
         return {"label": [words.get(number, str(number)) for number in y.flatten().tolist()]}
-    table = y if y.dim() == 2 else y[:, None]
     missing = torch.isnan(table)
     flags = table.size(1) > 1 and bool(((table == 0) | (table == 1) | missing).all())
     values = torch.where(missing, 0, table)
-    texts = _texts(values.long() if flags else values)
-    texts[missing.numpy()] = ""
-    names = ["label"] if table.size(1) == 1 else [f"y{column}" for column in range(table.size(1))]
-    return {name: texts[:, column].tolist() for column, name in enumerate(names)}
+    found = _columns(values.long() if flags else values, ["label"][: table.size(1) == 1], "y")
+    gaps = zip(found.items(), missing.T.tolist(), strict=True)
+    return {
+        name: ["" if gap else text for text, gap in zip(texts, row, strict=True)]
+        for (name, texts), row in gaps
+    }
 
 
 def _columns(values: Tensor, given: Sequence[str], letter: str) -> dict[str, list[str]]:
-    texts = _texts(values)
+    """The shortest texts that read back as the same numbers."""
+    array = _finite(values).numpy()
+    texts = (array if array.ndim == 2 else array[:, None]).astype(str)
     names = list(given) or [f"{letter}{column}" for column in range(texts.shape[1])]
     if len(names) != texts.shape[1]:
         raise ValueError(f"Expected {texts.shape[1]} feature names (got {len(names)})")
-    return {name: texts[:, column].tolist() for column, name in enumerate(names)}
-
-
-def _texts(values: Tensor) -> NDArray[np.str_]:
-    """The shortest text that reads back as the same number."""
-    array = _finite(values).numpy()
-    return (array if array.ndim == 2 else array[:, None]).astype(str)
+    return dict(zip(names, texts.T.tolist(), strict=True))
 
 
 def write_json_lines(
@@ -156,7 +153,8 @@ def write_json_lines(
         for key in ("edge_attr", "edge_weight"):
             if graph.get(key) is not None:
                 table[key] = _finite(graph[key]).tolist()
-        if y is not None and not _is_missing(y):
+        is_missing = y is None or bool(y.isnan().all() if y.is_floating_point() else (y < 0).any())
+        if y is not None and not is_missing:
             table["label"] = _json_label(y, flags, class_names)
         if graph.get("split") is not None:
             table["split"] = graph.split
@@ -171,16 +169,10 @@ def _json_label(y: Tensor, flags: bool, class_names: Sequence[str]) -> object:
         number = int(values[0])
         return class_names[number] if class_names else number
     _finite(values[~values.isnan()])
-    single = values.numel() == 1
-    numbers = [
-        None if number != number else int(number) if flags and not single else number
-        for number in values.tolist()
-    ]
-    return numbers[0] if single else numbers
-
-
-def _is_missing(y: Tensor) -> bool:
-    return bool(torch.isnan(y).all()) if y.is_floating_point() else bool((y < 0).any())
+    if values.numel() == 1:
+        return values.item()
+    kind = int if flags else float
+    return [None if number != number else kind(number) for number in values.tolist()]
 
 
 def _finite(values: Tensor) -> Tensor:
