@@ -23,6 +23,7 @@ from torch_geometric.data import Batch
 
 from torch_grama import baselines
 from torch_grama.experiments.catalogue import MODELS
+from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.training.model_hooks import AddsLoss, FitsLabels
 
 
@@ -319,6 +320,26 @@ def test_forward_changes_nothing_but_running_statistics(word):
             assert torch.equal(value, before[name]), name
 
 
+@each_word
+def test_matrices_of_a_graph_do_not_grow_with_the_depth(word, monkeypatch):
+    made = []
+
+    def count(*entries):
+        made.append(entries)
+        return Adjacency(*entries)
+
+    options = {"aggregation": "gcn"} if word == "swan" else {}
+    options |= {"max_hops": 2} if word.startswith("drew") else {}
+    models = [build(word, num_layers=depth, **options).eval() for depth in (2, 5)]
+    monkeypatch.setattr("torch_grama.nn.linear_backbone.Adjacency", count)
+    graph = draw_graph(20, 0)
+    counts = []
+    for model in models:
+        model(graph.x.float(), graph.edge_index)
+        counts.append(len(made))
+    assert counts[1] == 2 * counts[0]
+
+
 @pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize(
@@ -448,7 +469,10 @@ WRONG = [
     *(("GMN", {name: 0}, name) for name in ("walk_length", "num_samples", "num_walks")),
     ("GPRGNN", {"alpha": 1.5}, "'alpha'"),
     ("GPRGNN", {"start": "pprr"}, "'ppr', 'random'"),
-    ("GPS", {"local": "gcn", "edge_dim": 3}, "'gatedgcn', 'gine' or 'gat'"),
+    *(
+        (name, {"local": "gcn", "edge_dim": 3}, "'gatedgcn', 'gine' or 'gat'")
+        for name in ("Exphormer", "GMN", "GPS", "GPSMamba", "GraphMamba")
+    ),
     ("GPS", {"local": "gin"}, "'gine'"),
     ("GRAND", {"heads": 3}, "'heads' to divide hidden_channels"),
     ("GatedGCN", {"norm": "layer_norm"}, "'batch_norm' or None"),

@@ -87,7 +87,7 @@ class ADGN(EncodedModel):
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
         edges: tuple[Tensor, Tensor | None] = graph.edge_index, graph.edge_weight
         if self.aggregation == "gcn":
-            edges = gcn_edges(*edges, graph.num_nodes, x.dtype)
+            edges = gcn_edges(graph, x.dtype)
         for conv in self.convs:
             x = conv(x, *edges)
         return x
@@ -234,8 +234,7 @@ class SWANField(Module):
         out = own + self.beta * sum_neighbors(space, *antisymmetric) + self.bias
         if self.neighbor_weight is None:
             assert self.gcn is not None
-            edges = graph.edge_index, graph.edge_weight
-            near = self.gcn(x, *gcn_edges(*edges, graph.num_nodes, x.dtype))
+            near = self.gcn(x, *gcn_edges(graph, x.dtype))
         elif self.aggregation == "sum":
             near = sum_neighbors(x @ self.neighbor_weight.t(), graph.edge_index, graph.edge_weight)
         else:

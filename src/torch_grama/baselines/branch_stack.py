@@ -53,11 +53,6 @@ class BranchStack(EncodedModel):
         self.ignores_edge_weight = local != "gcn"
         self.locals = ModuleList()
         if local is not None:
-            if local == "gcn" and self.edge_dim is not None:
-                raise ValueError(
-                    "Expected a local branch that uses edge attributes (got local='gcn' with "
-                    "edge_dim set); use 'gatedgcn', 'gine' or 'gat'"
-                )
             self.locals = build_local_layers(self, local)
         self.mixers = self.per_layer(lambda: build_mixer(self.hidden_channels))
         self.frames = build_frames(self, 1 if local is None else 2)
@@ -167,6 +162,11 @@ class GatedGCNBranch(Module):
 def build_local_layers(model: EncodedModel, local: str) -> ModuleList:
     r"""Makes the local branches of all layers of a model."""
     build = choose("local", local, LOCAL_LAYERS)
+    if local == "gcn" and model.edge_dim is not None:
+        raise ValueError(
+            "Expected a local branch that uses edge attributes (got local='gcn' with edge_dim "
+            "set); use 'gatedgcn', 'gine' or 'gat'"
+        )
     return ModuleList([build(model, layer) for layer in range(model.num_layers)])
 
 

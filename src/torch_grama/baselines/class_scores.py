@@ -16,7 +16,7 @@ from torch_grama.baselines.products import propagate, weigh_without_loops
 from torch_grama.nn.arguments import check_positive
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.graph_input import GraphInput
-from torch_grama.nn.linear_backbone import gcn_adjacency, sum_adjacency
+from torch_grama.nn.linear_backbone import gcn_adjacency, shared_gcn_adjacency, sum_adjacency
 
 
 class CPGNN(GraphModel):
@@ -273,7 +273,7 @@ class GloGNN(GraphModel):
             torch.nn.init.uniform_(self.node_weight, -bound, bound)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        adjacency = gcn_adjacency(graph.edge_index, graph.edge_weight, graph.num_nodes, x.dtype)
+        adjacency = shared_gcn_adjacency(graph, x.dtype)
         # [N, C_in] -> [N, F]
         h: Tensor = self.lin(F.dropout(x, self.dropout, self.training))
         if self.node_weight is not None and self.num_nodes is not None:

@@ -15,7 +15,7 @@ from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions, ch
 from torch_grama.baselines.products import propagate, weigh_without_loops
 from torch_grama.nn.arguments import check_positive, choose
 from torch_grama.nn.graph_input import GraphInput
-from torch_grama.nn.linear_backbone import gcn_adjacency, sum_adjacency
+from torch_grama.nn.linear_backbone import shared_gcn_adjacency, sum_adjacency
 
 PLATONOV = "Platonov et al., A critical look at the evaluation of GNNs under heterophily, 2023"
 
@@ -151,7 +151,7 @@ class ResNet(GraphModel):
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
         if self.graph_features == "sgc":
-            adjacency = gcn_adjacency(graph.edge_index, graph.edge_weight, graph.num_nodes, x.dtype)
+            adjacency = shared_gcn_adjacency(graph, x.dtype)
             smooth = x
             for _ in range(self.num_hops):
                 smooth = propagate(adjacency, smooth)

@@ -16,7 +16,7 @@ from torch_grama.baselines.hop_pairs import RingMatrices
 from torch_grama.baselines.products import propagate, weigh_without_loops
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.graph_input import GraphInput
-from torch_grama.nn.linear_backbone import gcn_adjacency, sum_adjacency
+from torch_grama.nn.linear_backbone import gcn_adjacency, shared_gcn_adjacency, sum_adjacency
 
 
 class H2GCN(GraphModel):
@@ -182,7 +182,7 @@ class FSGNN(GraphModel):
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
         features = [x]
-        for matrix in self._matrices(graph.edge_index, graph.edge_weight, graph.num_nodes, x.dtype):
+        for matrix in self._matrices(graph, x.dtype):
             hop = x
             for _ in range(self.num_layers):
                 hop = propagate(matrix, hop)
@@ -196,16 +196,13 @@ class FSGNN(GraphModel):
         h = F.relu(torch.cat(parts, dim=-1))
         return F.dropout(h, self.dropout, self.training)
 
-    def _matrices(
-        self, edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, dtype: torch.dtype
-    ) -> tuple[Adjacency, Adjacency]:
+    def _matrices(self, graph: GraphInput, dtype: torch.dtype) -> tuple[Adjacency, Adjacency]:
         """Without and with self-loops."""
-        plain = weigh_without_loops(edge_index, edge_weight, dtype)
+        edge_index, num_nodes = graph.edge_index, graph.num_nodes
+        plain = weigh_without_loops(edge_index, graph.edge_weight, dtype)
         if self.normalize:
-            return (
-                gcn_adjacency(edge_index, plain, num_nodes, dtype, loop_weight=None),
-                gcn_adjacency(edge_index, edge_weight, num_nodes, dtype),
-            )
+            without = gcn_adjacency(edge_index, plain, num_nodes, dtype, loop_weight=None)
+            return without, shared_gcn_adjacency(graph, dtype)
         nodes = torch.arange(num_nodes, device=edge_index.device)
         with_loops = torch.cat([edge_index, nodes.expand(2, -1)], dim=1)
         weight = torch.cat([plain, plain.new_ones(num_nodes)])

@@ -17,7 +17,7 @@ from torch_grama.baselines.layer_stack import EncodedModel, EncodedOptions
 from torch_grama.baselines.products import propagate
 from torch_grama.nn.arguments import Activation, check_positive, choose, resolve_activation
 from torch_grama.nn.graph_input import GraphInput
-from torch_grama.nn.linear_backbone import gcn_adjacency
+from torch_grama.nn.linear_backbone import shared_gcn_adjacency
 
 
 class SGC(GraphModel):
@@ -129,7 +129,7 @@ class GPRGNN(GraphModel):
                 self.gamma.copy_(gamma)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        adjacency = gcn_adjacency(graph.edge_index, graph.edge_weight, graph.num_nodes, x.dtype)
+        adjacency = shared_gcn_adjacency(graph, x.dtype)
         # [N, C_in] -> [N, C_out]
         h = self.mlp(F.dropout(x, self.dropout, self.training))
         h = F.dropout(h, self.propagation_dropout, self.training)
@@ -209,9 +209,7 @@ class JacobiConv(GraphModel):
         torch.nn.init.ones_(self.beta)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        adjacency = gcn_adjacency(
-            graph.edge_index, graph.edge_weight, graph.num_nodes, x.dtype, loop_weight=None
-        )
+        adjacency = shared_gcn_adjacency(graph, x.dtype, loop_weight=None)
         # [N, C_in] -> [N, C_out]
         h = self.lin(F.dropout(x, self.dropout, self.training))
         h = F.dropout(h, self.dropout, self.training)

@@ -9,7 +9,8 @@ from torch_geometric.utils import scatter
 from torch_grama.nn.engine.adjacency import Adjacency, LinearMap
 from torch_grama.nn.engine.kernels import sparse_product
 from torch_grama.nn.engine.sequence import apply, handwritten_gradients_work
-from torch_grama.nn.linear_backbone import gcn_adjacency
+from torch_grama.nn.graph_input import GraphInput
+from torch_grama.nn.linear_backbone import shared_gcn_adjacency
 
 
 def propagate(adjacency: Adjacency, x: Tensor) -> Tensor:
@@ -33,11 +34,9 @@ def apply_linear_map(linear: LinearMap, x: Tensor) -> Tensor:
     return out if linear.bias is None else out + linear.bias
 
 
-def gcn_edges(
-    edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
+def gcn_edges(graph: GraphInput, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     r"""Returns the edges of a graph convolution, with self-loops, and their weights."""
-    made = gcn_adjacency(edge_index, edge_weight, num_nodes, dtype)
+    made = shared_gcn_adjacency(graph, dtype)
     return torch.stack([made.source, made.target]), made.value
 
 

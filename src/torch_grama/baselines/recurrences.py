@@ -18,7 +18,7 @@ from torch_grama.baselines.products import propagate, sum_neighbors, weigh_witho
 from torch_grama.nn.arguments import check_positive
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.graph_input import GraphInput
-from torch_grama.nn.linear_backbone import gcn_adjacency
+from torch_grama.nn.linear_backbone import shared_gcn_adjacency
 
 
 class SONAR(EncodedModel):
@@ -177,7 +177,7 @@ class MPSSM(EncodedModel):
         )
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        adjacency = gcn_adjacency(graph.edge_index, graph.edge_weight, graph.num_nodes, x.dtype)
+        adjacency = shared_gcn_adjacency(graph, x.dtype)
         for block in self.blocks:
             x = x + F.dropout(block(x, adjacency), self.dropout, self.training)
         return x

@@ -16,7 +16,7 @@ from torch_grama.baselines.products import propagate
 from torch_grama.nn.arguments import check_positive
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.graph_input import GraphInput
-from torch_grama.nn.linear_backbone import gcn_adjacency
+from torch_grama.nn.linear_backbone import shared_gcn_adjacency
 
 
 class TGCN(GraphModel):
@@ -72,7 +72,7 @@ class TGCN(GraphModel):
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
         _check_sequence(x, self.in_channels)
-        adjacency = gcn_adjacency(graph.edge_index, graph.edge_weight, graph.num_nodes, x.dtype)
+        adjacency = shared_gcn_adjacency(graph, x.dtype)
         for cell in self.cells:
             # [N, L, C] -> [N, L, F]
             x = cell(x, adjacency)

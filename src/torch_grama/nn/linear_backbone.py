@@ -83,13 +83,7 @@ def _read_gcn(module: GCNConv, graph: GraphInput) -> LinearMap | None:
         return None
     loop_weight = (2.0 if module.improved else 1.0) if module.add_self_loops else None
     weight = module.lin.weight
-    dtype = _value_type(weight)
-    adjacency = graph.adjacency(
-        ("gcn", loop_weight, dtype),
-        lambda: gcn_adjacency(
-            graph.edge_index, graph.edge_weight, graph.num_nodes, dtype, loop_weight
-        ),
-    )
+    adjacency = shared_gcn_adjacency(graph, _value_type(weight), loop_weight)
     return LinearMap(adjacency, weight.t(), bias=module.bias)
 
 
@@ -169,6 +163,18 @@ def gcn_adjacency(
         scale = torch.where(degree > 0, degree.clamp(min=torch.finfo(dtype).tiny).rsqrt(), 0.0)
     value = scale.index_select(0, source) * value * scale.index_select(0, target)
     return Adjacency(target, source, value, num_nodes)
+
+
+def shared_gcn_adjacency(
+    graph: GraphInput, dtype: torch.dtype, loop_weight: float | None = 1.0
+) -> Adjacency:
+    r"""Returns :func:`gcn_adjacency` of a graph, made once for all that ask for it."""
+    return graph.adjacency(
+        ("gcn", loop_weight, dtype),
+        lambda: gcn_adjacency(
+            graph.edge_index, graph.edge_weight, graph.num_nodes, dtype, loop_weight
+        ),
+    )
 
 
 def mean_adjacency(
