@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch_geometric.data import Batch, Data
 
-from torch_grama.baselines.batch_view import BatchView
+from torch_grama.baselines.branch_stack import BatchView
 from torch_grama.nn.graph_input import read_graph_input
 
 CHANNELS = 5
@@ -119,20 +119,19 @@ def permutation_error(model: Module, readout: str, edge_dim: int | None = None) 
 
 
 def check_reset(build: Callable[[], Module]) -> None:
-    """``reset_parameters`` draws what the constructor draws."""
+    """``reset_parameters`` forgets every parameter and draws what the constructor draws."""
     torch.manual_seed(3)
-    model = build()
-    fresh = {name: value.clone() for name, value in model.state_dict().items()}
-    randomize(model)
-    torch.manual_seed(3)
-    rebuilt = build()
-    torch.manual_seed(5)
+    fresh, model = build().state_dict(), build()
+    with torch.no_grad():
+        for value in model.parameters():
+            value.fill_(7.0)
     model.reset_parameters()
+    kept = [name for name, value in model.named_parameters() if bool((value == 7.0).any())]
+    assert kept == []
     for name, value in model.state_dict().items():
-        assert value.shape == fresh[name].shape
-        spread, aim = value.double().std(), rebuilt.state_dict()[name].double().std()
+        aim = fresh[name].double().std()
         if value.numel() >= 64 and aim > 0:
-            assert 0.5 * aim < spread < 2 * aim, name
+            assert 0.5 * aim < value.double().std() < 2 * aim, name
 
 
 def _no_edges() -> Tensor:

@@ -10,6 +10,7 @@ from torch_geometric.utils import to_networkx
 
 from torch_grama.baselines import hop_pairs as module
 from torch_grama.baselines.hop_pairs import RingMatrices, hop_pairs, pairs_within
+from torch_grama.nn.graph_input import read_graph_input
 
 
 @pytest.fixture(params=["dense", "sparse"], autouse=True)
@@ -45,13 +46,6 @@ def test_pairs_come_in_the_order_of_distance_target_source():
     assert distance.tolist() == [1, 1, 1, 1, 2, 2]
 
 
-def test_repeated_edges_and_loops_play_no_part():
-    edge_index = torch.tensor([[0, 0, 1, 1, 1], [1, 1, 0, 1, 2]])
-    pairs, distance = hop_pairs(edge_index, 3, 2)
-    assert pairs.t().tolist() == [[1, 0], [0, 1], [1, 2], [0, 2]]
-    assert distance.tolist() == [1, 1, 1, 2]
-
-
 @pytest.mark.parametrize("chunk", [1, 7, 50])
 def test_pieces_give_the_same_as_the_whole(monkeypatch, chunk):
     _, edge_index, _ = draw_weighted_graph(15, seed=3)
@@ -78,12 +72,6 @@ def test_no_edges_no_pairs(num_nodes):
     assert distance.size() == (0,)
 
 
-def test_walks_that_end_before_the_largest_distance():
-    pairs, distance = hop_pairs(torch.tensor([[0], [1]]), 2, 5)
-    assert pairs.tolist() == [[0], [1]]
-    assert distance.tolist() == [1]
-
-
 @pytest.mark.parametrize("hops", [0, 1, 2, 3, 20])
 @pytest.mark.parametrize("directed", [False, True])
 def test_pairs_within_are_those_of_networkx(hops, directed):
@@ -98,10 +86,8 @@ def test_pairs_within_are_those_of_networkx(hops, directed):
     assert found == expected
 
 
-def test_no_edges_each_node_itself():
-    pairs, distance = pairs_within(torch.zeros(2, 0, dtype=torch.long), 3, 2)
-    assert pairs.tolist() == [[0, 1, 2], [0, 1, 2]]
-    assert distance.tolist() == [0, 0, 0]
+def find(finder, edge_index, dtype=torch.float64, num_nodes=9, batch=None):
+    return finder.find(read_graph_input(num_nodes, edge_index, batch=batch), dtype)
 
 
 def as_matrices(rings):
@@ -115,7 +101,7 @@ def as_matrices(rings):
 def test_one_matrix_for_each_distance(cached, normalize):
     _, edge_index, _ = draw_weighted_graph()
     distance = distances(dense(edge_index, None, 9))
-    rings = RingMatrices(4, cached, normalize).find(edge_index, 9, torch.float64)
+    rings = find(RingMatrices(4, cached, normalize), edge_index)
     assert len(rings) == 4
     for hops, matrix in enumerate(as_matrices(rings), start=1):
         expected = (distance == hops).double()
@@ -128,7 +114,7 @@ def test_a_batch_is_never_joined(cached):
     distance = distances(dense(batch.edge_index, None, 16))
     finder = RingMatrices(3, cached, normalize=False)
     for edge_index in (batch.edge_index, batch.edge_index.flip(1)):
-        rings = finder.find(edge_index, 16, torch.float64, batch.batch, 3)
+        rings = find(finder, edge_index, num_nodes=16, batch=batch.batch)
         for hops, matrix in enumerate(as_matrices(rings), start=1):
             assert torch.equal(matrix, (distance == hops).double())
 
@@ -137,11 +123,11 @@ def test_matrices_are_kept_for_the_next_step_on_the_same_graph():
     _, edge_index, _ = draw_weighted_graph()
     batch = torch.zeros(9, dtype=torch.long)
     finder = RingMatrices(2, cached=True, normalize=True)
-    first = finder.find(edge_index, 9, torch.float64)
-    assert finder.find(edge_index, 9, torch.float64) is first
-    assert finder.find(edge_index.clone(), 9, torch.float64, batch, 1) is first
-    assert finder.find(edge_index, 9, torch.float32)[0].value.dtype == torch.float32
-    other = finder.find(edge_index.flip(0), 9, torch.float64)
+    first = find(finder, edge_index)
+    assert find(finder, edge_index) is first
+    assert find(finder, edge_index.clone(), batch=batch) is first
+    assert find(finder, edge_index, torch.float32)[0].value.dtype == torch.float32
+    other = find(finder, edge_index.flip(0))
     assert not torch.equal(as_matrices(other)[0], as_matrices(first)[0])
 
 
@@ -149,9 +135,9 @@ def test_matrices_found_in_inference_mode_can_be_trained_with():
     _, edge_index, _ = draw_weighted_graph()
     finder = RingMatrices(2, cached=True, normalize=True)
     with torch.inference_mode():
-        finder.find(edge_index, 9, torch.float64)
+        find(finder, edge_index)
     x = torch.ones(9, 2, dtype=torch.float64, requires_grad=True)
-    rings = finder.find(edge_index, 9, torch.float64)
+    rings = find(finder, edge_index)
     rings[1].propagate(x).sum().backward()
     torch.testing.assert_close(x.grad[:, 0], as_matrices(rings)[1].sum(0))
 
@@ -159,10 +145,10 @@ def test_matrices_found_in_inference_mode_can_be_trained_with():
 def test_copies_start_empty_and_find_the_same():
     _, edge_index, _ = draw_weighted_graph()
     finder = RingMatrices(2, cached=True, normalize=True)
-    rings = finder.find(edge_index, 9, torch.float64)
+    rings = find(finder, edge_index)
     other = copy.deepcopy(finder)
     assert other.memo is not finder.memo
-    again = other.find(edge_index, 9, torch.float64)
+    again = find(other, edge_index)
     assert again is not rings
     for one, two in zip(as_matrices(again), as_matrices(rings), strict=True):
         assert torch.equal(one, two)
@@ -170,7 +156,5 @@ def test_copies_start_empty_and_find_the_same():
 
 def test_no_pairs_at_any_distance():
     for cached in (True, False):
-        rings = RingMatrices(3, cached, True).find(
-            torch.zeros(2, 0, dtype=torch.long), 2, torch.float64
-        )
+        rings = find(RingMatrices(3, cached, True), torch.zeros(2, 0, dtype=torch.long))
         assert [ring.value.numel() for ring in rings] == [0, 0, 0]

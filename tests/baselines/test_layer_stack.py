@@ -2,11 +2,13 @@ import pytest
 import torch
 from baseline_checks import CHANNELS, call, draw_graph, randomize
 from dense_graphs import adjacency, affine, attention, draw_symmetric_graph, gcn_matrix, mean_matrix
-from torch.nn import BatchNorm1d, LayerNorm
+from torch.nn import BatchNorm1d, LayerNorm, Module
 from torch_geometric.nn import GAT as PyGGAT
 from torch_geometric.nn import GCN as PyGGCN
 from torch_geometric.nn import GIN as PyGGIN
+from torch_geometric.nn import GCNConv, SAGEConv
 from torch_geometric.nn import GraphSAGE as PyGGraphSAGE
+from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines import (
     ARMA,
@@ -22,8 +24,8 @@ from torch_grama.baselines import (
     TunedNeighborSum,
     TunedSAGE,
 )
-from torch_grama.baselines.layer_stack import FeatureEncoder
-from torch_grama.nn import AtomEncoder, BondEncoder
+from torch_grama.baselines.layer_stack import ConvLayer, FeatureEncoder
+from torch_grama.nn.graph_input import read_graph_input
 
 EDGE_DIM = 3
 
@@ -299,69 +301,6 @@ def test_layers_are_those_of_the_model_class_of_pyg(model_class, pyg_class, opti
     torch.testing.assert_close(call(model, data), pyg(data.x, data.edge_index))
 
 
-def count(*modules):
-    return sum(value.numel() for module in modules for value in module.parameters())
-
-
-@pytest.mark.parametrize(
-    ("model_class", "layers", "width", "options", "published"),
-    [
-        # the logs of the Long Range Graph Benchmark on Peptides-func, without encodings
-        (GCN, 5, 300, {"norm": "batch_norm"}, 507_910),
-        (GINE, 5, 208, {"residual": "identity", "edge_dim": 208}, 475_498),
-        (GatedGCN, 5, 138, {"edge_dim": 138}, 509_368),
-    ],
-)
-def test_parameter_count_of_the_long_range_benchmark(
-    model_class, layers, width, options, published
-):
-    options = options | {"readout": "graph", "pre_linear": False, "readout_layers": 1}
-    model = model_class(width, width, 10, layers, **options)
-    encoders = [AtomEncoder(width)] + ([BondEncoder(width)] if "edge_dim" in options else [])
-    # the benchmark's atom table has one category fewer, and biases beside its batch norms differ
-    assert count(model, *encoders) == pytest.approx(published, rel=0.005)
-
-
-@pytest.mark.parametrize(
-    ("model_class", "layers", "width", "options", "published"),
-    [
-        # the tables of the second paper for Peptides-func
-        (TunedGCN, 3, 275, {"residual": None, "readout_layers": 4}, 507_351),
-        (TunedGatedGCN, 5, 135, {"residual": None, "readout_layers": 3}, 521_141),
-    ],
-)
-def test_parameter_count_of_the_tuned_models(model_class, layers, width, options, published):
-    options = options | {"readout": "graph", "pre_linear": False, "edge_dim": width}
-    model = model_class(width, width, 10, layers, **options)
-    # 28 of the channels come from 32 steps of a random walk: batch norm and linear layer
-    walk_encoder = 2 * 32 + 32 * 28 + 28
-    total = count(model, AtomEncoder(width - 28), BondEncoder(width)) + walk_encoder
-    assert total == pytest.approx(published, rel=0.002)
-
-
-def test_parameter_count_of_the_feed_forward_part():
-    # the second paper's GCN for ZINC, of whose 260,177 parameters the encoders have a few thousand
-    model = TunedGCN(
-        64,
-        64,
-        1,
-        12,
-        readout="graph",
-        residual="identity",
-        feed_forward=True,
-        pre_linear=False,
-        readout_layers=2,
-    )
-    assert 0.98 * 260_177 < count(model) < 260_177
-
-
-def test_layers_keep_their_dropout_for_training():
-    model = GCN(CHANNELS, 8, 3, 2, dropout=0.5).double()
-    data = draw_graph(9, 0)
-    assert not torch.equal(call(model, data), call(model, data))
-    assert torch.equal(call(model.eval(), data), call(model, data))
-
-
 def test_a_batch_norm_of_one_node_uses_its_running_statistics():
     model = TunedGCN(CHANNELS, 8, 3, 2).double().train()
     x = torch.randn(1, CHANNELS, dtype=torch.float64)
@@ -369,41 +308,8 @@ def test_a_batch_norm_of_one_node_uses_its_running_statistics():
     assert out.isfinite().all()
 
 
-def test_nodes_and_edges_have_a_map_each():
-    encoder = FeatureEncoder(3, 4, edge_dim=2)
-    x, edge_attr = torch.randn(5, 3), torch.randn(6, 2)
-    nodes, edges = encoder(x, edge_attr, 6)
-    torch.testing.assert_close(nodes, x @ encoder.node_lin.weight.t() + encoder.node_lin.bias)
-    torch.testing.assert_close(
-        edges, edge_attr @ encoder.edge_lin.weight.t() + encoder.edge_lin.bias
-    )
-    assert str(encoder) == "FeatureEncoder(3, 4)"
-
-
-def test_features_of_the_right_width_can_be_taken_as_they_are():
-    encoder = FeatureEncoder(4, 4, pre_linear=False, edge_dim=4)
-    x, edge_attr = torch.randn(5, 4), torch.randn(6, 4)
-    nodes, edges = encoder(x, edge_attr, 6)
-    assert nodes is x
-    assert edges is edge_attr
-    assert list(encoder.parameters()) == []
-
-
-def test_edge_states_without_attributes_start_from_one_learned_vector():
-    encoder = FeatureEncoder(3, 4, edge_states=True)
-    _, edges = encoder(torch.randn(5, 3), None, 6)
-    assert torch.equal(edges, encoder.initial_edge.expand(6, 4))
-    edges.sum().backward()
-    assert torch.equal(encoder.initial_edge.grad, torch.full((4,), 6.0))
-
-
-def test_without_edge_states_attributes_are_left_aside():
-    _, edges = FeatureEncoder(3, 4)(torch.randn(5, 3), torch.randn(6, 2), 6)
-    assert edges is None
-
-
 def test_missing_edge_attributes_are_an_error():
-    encoder = FeatureEncoder(3, 4, edge_dim=2)
+    encoder = FeatureEncoder(3, 4, True, 0.0, 2, False)
     with pytest.raises(ValueError, match=r"edge_dim=2\] \(got None\)"):
         encoder(torch.randn(5, 3), None, 6)
     with pytest.raises(ValueError, match=r"edge_dim=2\] \(got \[6, 3\]\)"):
@@ -416,3 +322,99 @@ def test_weights_of_earlier_runs_with_edges_are_read():
     assert "layers.0.conv.conv.lin.weight" in old
     other.load_state_dict(old)
     assert all(map(torch.equal, model.parameters(), other.parameters()))
+
+
+class Recorder(Module):
+    """A convolution that remembers what it was called with."""
+
+    edge_state = "block"
+
+    def __init__(self):
+        super().__init__()
+        self.seen = {}
+
+    def forward(self, x, edge_index, edge_weight=None, edge_attr=None):
+        self.seen = {"edge_weight": edge_weight, "edge_attr": edge_attr}
+        return 2 * x, edge_attr + 1
+
+
+class Plain(Module):
+    def forward(self, x, edge_index):
+        return -x
+
+
+def read(data, edge_weight=None):
+    return read_graph_input(data.num_nodes, data.edge_index, edge_weight)
+
+
+def test_a_convolution_gets_what_it_declares_and_hands_on_its_edge_state():
+    data = draw_graph(5, 0)
+    weight = torch.rand(data.edge_index.size(1))
+    edges = torch.zeros(data.edge_index.size(1), 5)
+    layer = ConvLayer(Recorder(), 5, 5, act=None)
+    out, after = layer(data.x, read(data, weight), edges)
+    assert layer.conv.seen == {"edge_weight": weight, "edge_attr": edges}
+    assert torch.equal(out, 2 * data.x)
+    assert torch.equal(after, edges + 1)
+
+
+def test_a_plain_convolution_gets_nothing_more_and_edge_states_pass_by():
+    data = draw_graph(5, 0)
+    edges = torch.zeros(data.edge_index.size(1), 5)
+    out, after = ConvLayer(Plain(), 5, 5)(data.x, read(data), edges)
+    assert torch.equal(out, (-data.x).relu())
+    assert after is edges
+
+
+def test_identity_residual_comes_after_the_activation():
+    data = draw_graph(5, 0)
+    out, _ = ConvLayer(Plain(), 5, 5, residual="identity")(data.x, read(data), None)
+    torch.testing.assert_close(out, data.x + (-data.x).relu())
+
+
+def test_linear_residual_comes_before_the_norm():
+    data = draw_graph(5, 0)
+    layer = ConvLayer(Plain(), 5, 5, norm="layer_norm", residual="linear").double()
+    out, _ = layer(data.x, read(data), None)
+    inner = torch.nn.functional.layer_norm(layer.skip_lin(data.x) - data.x, (5,))
+    torch.testing.assert_close(out, inner.relu())
+
+
+def test_a_norm_inside_the_convolution_leaves_one_to_the_feed_forward_part():
+    layer = ConvLayer(Plain(), 5, 5, norm="batch_norm", feed_forward=True, conv_normalizes=True)
+    assert layer.norm is None
+    assert layer.feed_forward.norm1 is not None
+
+
+def test_reset_reaches_every_part():
+    layer = ConvLayer(GCNConv(5, 5), 5, 5, norm="batch_norm", residual="linear", feed_forward=True)
+    with torch.no_grad():
+        for value in layer.parameters():
+            value.fill_(7)
+    reset(layer)
+    assert not any(bool((value == 7).any()) for value in layer.parameters())
+
+
+@pytest.mark.parametrize("conv", [GCNConv, SAGEConv], ids=lambda conv: conv.__name__)
+def test_a_linear_convolution_runs_as_its_map_with_the_values_and_gradients_of_pyg(conv):
+    data = draw_graph(5, 0)
+    edge_index = torch.cat([data.edge_index, torch.tensor([[0, 2], [0, 2]])], 1)  # with two loops
+    layer = ConvLayer(conv(5, 3), 5, 3, act=None).double()
+    weight = torch.rand(edge_index.size(1), dtype=torch.double, requires_grad=True)
+    x = data.x.double().requires_grad_()
+    graph = read_graph_input(data.num_nodes, edge_index, weight if layer.call.edge_weight else None)
+    out, _ = layer(x, graph, None)
+    expected = layer.conv(x, edge_index, *([weight] if layer.call.edge_weight else []))
+    torch.testing.assert_close(out, expected)
+    inputs = [x, *layer.parameters(), *([weight] if layer.call.edge_weight else [])]
+    picks = torch.randn_like(out)
+    torch.testing.assert_close(
+        torch.autograd.grad((out * picks).sum(), inputs),
+        torch.autograd.grad((expected * picks).sum(), inputs),
+    )
+    assert len(graph.adjacencies) == 1  # PyG's own normalisation did not run
+
+    seen = []
+    layer.conv.register_forward_hook(lambda *_: seen.append(1))
+    torch.testing.assert_close(layer(x, graph, None)[0], expected)
+    assert seen  # a watched convolution is called

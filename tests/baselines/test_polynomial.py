@@ -2,12 +2,22 @@ import math
 
 import pytest
 import torch
-from baseline_checks import randomize
-from dense_graphs import dense, draw_weighted_graph, fill_loops, symmetric
+from baseline_checks import CHANNELS, randomize
+from dense_graphs import (
+    adjacency,
+    affine,
+    dense,
+    draw_symmetric_graph,
+    draw_weighted_graph,
+    fill_loops,
+    gcn_matrix,
+    symmetric,
+)
 from scipy.special import eval_jacobi
 from torch_geometric.nn import APPNP
 
-from torch_grama.baselines import GPRGNN, SGC, JacobiConv
+from torch_grama.baselines import GCNII, GPRGNN, SGC, JacobiConv
+from torch_grama.nn.graph_input import read_graph_input
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -49,12 +59,6 @@ def test_random_start_has_absolute_sum_one():
     gamma = GPRGNN(5, 4, 3, 9, start="random").gamma
     torch.testing.assert_close(gamma.abs().sum(), torch.tensor(1.0))
     assert (gamma < 0).any()
-
-
-def test_dropout_before_the_propagation():
-    x, edge_index, _ = draw_weighted_graph()
-    model = GPRGNN(5, 4, 3, 2, propagation_dropout=0.5).double()
-    assert not torch.equal(model(x, edge_index), model(x, edge_index))
 
 
 @pytest.fixture
@@ -108,3 +112,34 @@ def test_edge_weights_enter_the_matrix():
     h = x @ model.lin.weight.t() + model.lin.bias
     expected = model.beta[0] * h + model.beta[1] * gamma * (0.25 * h + 1.75 * matrix @ h)
     torch.testing.assert_close(model(x, edge_index, weight), expected)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "options", [{}, {"theta": None, "alpha": 0.2, "residual": True}, {"act": "tanh"}]
+)
+def test_model_equals_its_dense_formula(options, weighted):
+    model = randomize(GCNII(CHANNELS, 8, 3, 4, **options).double())
+    data = draw_symmetric_graph()
+    weight = data.edge_weight if weighted else None
+    matrix = gcn_matrix(adjacency(data, weight))
+    act = torch.tanh if options.get("act") == "tanh" else torch.relu
+    alpha, theta = options.get("alpha", 0.1), options.get("theta", 0.5)
+    x = first = act(affine(model.encoder.node_lin, data.x))
+    for number, conv in enumerate(model.convs, start=1):
+        beta = 1.0 if theta is None else math.log(theta / number + 1)
+        mixed = (1 - alpha) * matrix @ x + alpha * first
+        out = act((1 - beta) * mixed + beta * mixed @ conv.weight1)
+        x = x + out if "residual" in options else out
+    expected = model.head(x)
+    torch.testing.assert_close(model(data.x, data.edge_index, weight), expected)
+
+
+def test_first_state_stays_in_a_deep_model():
+    # a plain graph convolution of this depth makes all nodes of a graph alike
+    torch.manual_seed(0)
+    data = draw_symmetric_graph(9)
+    model = GCNII(CHANNELS, 8, 3, 64).double()
+    graph = read_graph_input(data.num_nodes, data.edge_index)
+    states = model.propagate(model.encoder.node_lin(data.x), graph)
+    assert states.std(dim=0).max() > 1e-2

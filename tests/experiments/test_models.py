@@ -7,7 +7,7 @@ import torch
 from model_words import each_model
 from sample_data import ring_with_chords
 
-from torch_grama.baselines.graph_head import NodeOutput
+from torch_grama.baselines.graph_model import NodeOutput
 from torch_grama.experiments.assembly import reads_series_alone
 from torch_grama.experiments.catalogue import FAMILIES, MODELS, canonical_name, find_model
 from torch_grama.experiments.grama import divide_depth

@@ -3,25 +3,19 @@
 from torch_grama.baselines.antisymmetric import ADGN, SWAN
 from torch_grama.baselines.class_scores import CPGNN, GloGNN
 from torch_grama.baselines.diffusion import DGC, GRAND, GraphCON
-from torch_grama.baselines.digl import DIGL, GraphDiffusion
 from torch_grama.baselines.drew import DRewGatedGCN, DRewGCN, DRewGIN
-from torch_grama.baselines.edge_attention import GT, GATSep
-from torch_grama.baselines.exphormer import Exphormer
-from torch_grama.baselines.gmn import GMN
-from torch_grama.baselines.goat import GOAT
-from torch_grama.baselines.gps import GPS, GPSMamba, GraphMamba, Transformer
-from torch_grama.baselines.graph_head import GraphHead
+from torch_grama.baselines.gps import GPS, Transformer
+from torch_grama.baselines.graph_mamba import GMN, GPSMamba, GraphMamba
+from torch_grama.baselines.graph_model import GraphHead
 from torch_grama.baselines.grit import GRIT
-from torch_grama.baselines.mamba_block import BidirectionalMamba, MambaBlock
+from torch_grama.baselines.large_graphs import GOAT, NAGphormer
+from torch_grama.baselines.mamba_block import BidirectionalMamba, MambaBlock, selective_scan
 from torch_grama.baselines.message_passing import ARMA, GAT, GCN, GIN, GINE, GatedGCN, GraphSAGE
-from torch_grama.baselines.mlp import MLP, ResNet
-from torch_grama.baselines.multi_hop import FSGNN, H2GCN, MixHop
-from torch_grama.baselines.nagphormer import NAGphormer
+from torch_grama.baselines.multi_hop import DIGL, FSGNN, H2GCN, GraphDiffusion, MixHop
+from torch_grama.baselines.platonov import GT, MLP, GATSep, ResNet
 from torch_grama.baselines.polynomial import GCNII, GPRGNN, SGC, JacobiConv
-from torch_grama.baselines.recurrences import MPSSM, SONAR
-from torch_grama.baselines.san import SAN
-from torch_grama.baselines.selective_scan import selective_scan
-from torch_grama.baselines.temporal_gcn import A3TGCN, TGCN
+from torch_grama.baselines.recurrences import A3TGCN, MPSSM, SONAR, TGCN
+from torch_grama.baselines.scored_edges import SAN, Exphormer
 from torch_grama.baselines.tuned import (
     TunedGAT,
     TunedGatedGCN,

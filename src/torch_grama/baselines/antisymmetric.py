@@ -21,9 +21,22 @@ from torch_grama.nn.graph_input import GraphInput
 AGGREGATIONS = {"sum": "sum of the mapped neighbours", "gcn": "graph convolution"}
 
 
-class ADGN(EncodedModel):
-    r"""The model of `"Anti-Symmetric DGN: a stable architecture for Deep Graph Networks"
-    <https://arxiv.org/abs/2210.09789>`_ on PyG's :class:`~torch_geometric.nn.AntiSymmetricConv`:
+class AntisymmetricModel(EncodedModel):
+    r"""Steps that share their weights or not.
+
+    Args:
+        num_layers (int): Number of steps.
+        act (str or callable, optional): The activation :math:`\sigma`, which the theory wants
+            monotone.
+        epsilon (float, optional): The step size.
+        gamma (float, optional): The strength of the diffusion.
+    """
+
+    shown = ("aggregation",)
+
+
+class ADGN(AntisymmetricModel):
+    r"""Steps that are antisymmetric in the channels:
 
     .. math::
         \mathbf{x}_i \leftarrow \mathbf{x}_i + \epsilon \, \sigma \left( (\mathbf{W} -
@@ -33,29 +46,22 @@ class ADGN(EncodedModel):
     where :math:`\Phi` is the plain sum :math:`\sum_{j \in \mathcal{N}(i)} \mathbf{V} \mathbf{x}_j`
     or the graph convolution :math:`\sum_j \hat{a}_{ij} \mathbf{V} \mathbf{x}_j`.
 
-    .. note::
-        The bias starts at zero, as PyG has it. The readout is that of the other models; the paper
-        joins sum, maximum and mean of the nodes for graph tasks.
-
     Args:
-        num_layers (int): Number of steps.
-        act (str or callable, optional): The activation :math:`\sigma`, which the theory wants
-            monotone.
         aggregation (str, optional): ``"sum"`` or ``"gcn"``.
-        epsilon (float, optional): The step size.
-        gamma (float, optional): The strength of the diffusion.
     """
 
     card = Card(
         equation="x_i += epsilon tanh((W - W^T - gamma I) x_i + sum_j V x_j + b)",
         reference="Gravina et al., Anti-Symmetric DGN: a stable architecture for Deep Graph "
-        "Networks, 2023",
+        "Networks, 2023 (arXiv:2210.09789)",
         cost="N F^2 + E F",
         source="torch_geometric.nn.AntiSymmetricConv",
-        departures=("The readout is that of all models here.",),
+        departures=(
+            "The bias starts at zero, as PyG has it.",
+            "The readout is that of all models here; the paper joins sum, maximum and mean of the "
+            "nodes for graph tasks.",
+        ),
     )
-
-    shown = ("aggregation",)
 
     def __init__(
         self,
@@ -70,19 +76,12 @@ class ADGN(EncodedModel):
         choose("aggregation", aggregation, AGGREGATIONS)
         super().__init__(*sizes, **shared)
         self.aggregation = aggregation
-        self.convs = ModuleList(
-            [
-                AntiSymmetricConv(
-                    self.hidden_channels,
-                    _neighbor_term(self.hidden_channels, aggregation),
-                    num_iters=self.num_layers if weight_sharing else 1,
-                    epsilon=epsilon,
-                    gamma=gamma,
-                    act=resolve_activation(act),
-                )
-                for _ in range(1 if weight_sharing else self.num_layers)
-            ]
-        )
+        steps = self.num_layers if weight_sharing else 1
+        step = (steps, epsilon, gamma, resolve_activation(act))
+        self.convs = ModuleList()
+        for _ in range(self.num_layers // steps):
+            term = _neighbor_term(self.hidden_channels, aggregation)
+            self.convs.append(AntiSymmetricConv(self.hidden_channels, term, *step))
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
         edges: tuple[Tensor, Tensor | None] = graph.edge_index, graph.edge_weight
@@ -126,10 +125,8 @@ TERMS = {
 }
 
 
-class SWAN(EncodedModel):
-    r"""The model of `"On Oversquashing in Graph Neural Networks Through the Lens of Dynamical
-    Systems" <https://arxiv.org/abs/2405.01009>`_, :class:`~torch_grama.baselines.ADGN` with a term
-    that is antisymmetric over the graph:
+class SWAN(AntisymmetricModel):
+    r""":class:`~torch_grama.baselines.ADGN` with a term that is antisymmetric over the graph:
 
     .. math::
         \mathbf{x}_i \leftarrow \mathbf{x}_i + \epsilon \, \sigma \Big( (\mathbf{W} -
@@ -139,21 +136,13 @@ class SWAN(EncodedModel):
 
     where :math:`\hat{\mathbf{A}} = \mathbf{D}^{-1/2} \mathbf{A} \mathbf{D}^{-1/2}` is symmetric and
     :math:`\tilde{\mathbf{A}} = \mathbf{D}^{-1} \mathbf{A} - (\mathbf{D}^{-1} \mathbf{A})^{\top}`
-    antisymmetric. With :math:`\gamma = 0`, the linear map of all nodes together is antisymmetric.
-
-    .. note::
-        The matrices are made from the equations also for directed graphs. On a graph whose nodes
-        all have the same degree, such as a ring, :math:`\tilde{\mathbf{A}}` is zero and
-        :math:`\beta` has no effect.
+    antisymmetric, also for directed graphs. With :math:`\gamma = 0`, the linear map of all nodes
+    together is antisymmetric. On a graph whose nodes all have the same degree, such as a ring,
+    :math:`\tilde{\mathbf{A}}` is zero and :math:`\beta` has no effect.
 
     Args:
-        num_layers (int): Number of steps.
-        act (str or callable, optional): The activation :math:`\sigma`, which the theory wants
-            monotone.
         aggregation (str, optional): The second term: ``"antisymmetric"``, or the bounded variants
             ``"gcn"`` and ``"sum"``.
-        epsilon (float, optional): The step size.
-        gamma (float, optional): The strength of the diffusion.
         beta (float, optional): The weight of the third term.
     """
 
@@ -161,15 +150,13 @@ class SWAN(EncodedModel):
         equation="x_i += epsilon tanh((W - W^T - gamma I) x_i + sum_j a_ij (V - V^T) x_j + beta "
         "sum_j (p_ij - p_ji) (U + U^T) x_j + b), p = D^-1 A",
         reference="Gravina et al., On Oversquashing in Graph Neural Networks Through the Lens of "
-        "Dynamical Systems, 2025",
+        "Dynamical Systems, 2025 (arXiv:2405.01009)",
         cost="N F^2 + E F",
         departures=(
             "Both matrices follow the equations where the released code errs on edge weights.",
             "The variant with learned matrices is not provided.",
         ),
     )
-
-    shown = ("aggregation",)
 
     def __init__(
         self,
@@ -184,14 +171,11 @@ class SWAN(EncodedModel):
     ) -> None:
         choose("aggregation", aggregation, TERMS)
         super().__init__(*sizes, **shared)
-        self.aggregation = aggregation
-        self.epsilon = epsilon
+        self.aggregation, self.epsilon = aggregation, epsilon
         self.act = resolve_activation(act)
         self.fields = ModuleList(
-            [
-                SWANField(self.hidden_channels, aggregation, gamma, beta)
-                for _ in range(1 if weight_sharing else self.num_layers)
-            ]
+            SWANField(self.hidden_channels, aggregation, gamma, beta)
+            for _ in range(1 if weight_sharing else self.num_layers)
         )
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
@@ -208,9 +192,7 @@ class SWANField(Module):
 
     def __init__(self, channels: int, aggregation: str, gamma: float, beta: float) -> None:
         super().__init__()
-        self.aggregation = aggregation
-        self.gamma = gamma
-        self.beta = beta
+        self.aggregation, self.gamma, self.beta = aggregation, gamma, beta
         self.own_weight = Parameter(torch.empty(channels, channels))
         self.space_weight = Parameter(torch.empty(channels, channels))
         is_gcn = aggregation == "gcn"
@@ -248,10 +230,8 @@ EdgeWeights = tuple[Tensor, Tensor]
 
 
 def symmetric_edges(graph: GraphInput, dtype: torch.dtype) -> EdgeWeights:
-    r"""Returns the edges and weights of :math:`\mathbf{D}^{-1/2} \mathbf{S} \mathbf{D}^{-1/2}`.
-
-    :math:`\mathbf{S} = (\mathbf{A} + \mathbf{A}^{\top}) / 2`, which is :math:`\mathbf{A}` on an
-    undirected graph, without self-loops, and :math:`\mathbf{D}` holds its row sums.
+    r"""Returns the edges and weights of :math:`\mathbf{D}^{-1/2} \mathbf{S} \mathbf{D}^{-1/2}`,
+    where :math:`\mathbf{S} = (\mathbf{A} + \mathbf{A}^{\top}) / 2` without self-loops.
     """
     weight = weigh_without_loops(graph.edge_index, graph.edge_weight, dtype)
     edge_index = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
@@ -262,10 +242,8 @@ def symmetric_edges(graph: GraphInput, dtype: torch.dtype) -> EdgeWeights:
 
 
 def antisymmetric_edges(graph: GraphInput, dtype: torch.dtype) -> EdgeWeights:
-    r"""Returns the edges and weights of :math:`\mathbf{P} - \mathbf{P}^{\top}`.
-
-    :math:`\mathbf{P} = \mathbf{D}^{-1} \mathbf{A}` without self-loops, where :math:`a_{ij}` is the
-    weight of the edge from :math:`j` to :math:`i`, and :math:`\mathbf{D}` holds the row sums.
+    r"""Returns the edges and weights of :math:`\mathbf{P} - \mathbf{P}^{\top}`, where
+    :math:`\mathbf{P} = \mathbf{D}^{-1} \mathbf{A}` without self-loops.
     """
     weight = weigh_without_loops(graph.edge_index, graph.edge_weight, dtype)
     target = graph.edge_index[1]

@@ -3,44 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Unpack
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Dropout, Linear, Module, ModuleList, ReLU, Sequential
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv
+from torch_geometric.utils import degree
 
-from torch_grama.baselines.batch_view import BatchView
-from torch_grama.baselines.layer_stack import EncodedModel, HeadOptions
+from torch_grama.baselines.layer_stack import EdgeOptions, EncodedModel
 from torch_grama.baselines.products import apply_linear_map
 from torch_grama.nn.arguments import choose
 from torch_grama.nn.backbone import reset_backbone
 from torch_grama.nn.gated_gcn_conv import GatedGCNConv
-from torch_grama.nn.graph_input import GraphInput
+from torch_grama.nn.graph_input import GraphInput, PaddedLayout
 from torch_grama.nn.linear_backbone import find_linear_map
 from torch_grama.nn.neighbor_convs import build_aggregation
 from torch_grama.nn.norms import StepwiseBatchNorm
+from torch_grama.nn.padding import current_padding
 
 
-class EdgeOptions(HeadOptions, total=False):
-    r"""Options of models that may read edge attributes."""
-
-    edge_dim: int | None
-
-
-class BranchStack(EncodedModel):
-    r"""Layers of a local and a global branch, which a subclass chooses.
+class FramedModel(EncodedModel):
+    r"""A model whose layers are branches in a :class:`BranchSum`.
 
     Args:
         dropout (float, optional): Dropout inside the layers.
-        local (str, optional): ``"gcn"``, ``"gat"``, ``"gine"``, ``"gine-multi"``, ``"gatedgcn"``,
-            or :obj:`None` for no local branch.
+    """
+
+    drops_ends = False
+    locals: ModuleList
+
+    def build_frames(self, num_branches: int) -> ModuleList:
+        r"""Returns the :class:`BranchSum` of each layer."""
+        return self.per_layer(lambda: BranchSum(self.hidden_channels, num_branches, self.dropout))
+
+    def build_locals(self, local: str) -> ModuleList:
+        r"""Returns the local branches of all layers."""
+        build = choose("local", local, LOCAL_LAYERS)
+        if local == "gcn" and self.edge_dim is not None:
+            raise ValueError(
+                "Expected a local branch that uses edge attributes (got local='gcn' with edge_dim "
+                "set); use 'gatedgcn', 'gine' or 'gat'"
+            )
+        self.ignores_edge_weight = local != "gcn"
+        return ModuleList(build(self, layer) for layer in range(self.num_layers))
+
+
+class BranchStack(FramedModel):
+    r"""Layers of a local and a global branch, which a subclass chooses.
+
+    Args:
         build_mixer (callable): Makes the global branch of a layer from the width of the states,
             called as ``mixer(x, view)``.
     """
 
-    drops_ends = False
+    ignores_edge_weight: bool = True
 
     def __init__(
         self,
@@ -50,12 +70,9 @@ class BranchStack(EncodedModel):
         **shared: Unpack[EdgeOptions],
     ) -> None:
         super().__init__(*sizes, **shared)
-        self.ignores_edge_weight = local != "gcn"
-        self.locals = ModuleList()
-        if local is not None:
-            self.locals = build_local_layers(self, local)
+        self.locals = ModuleList() if local is None else self.build_locals(local)
         self.mixers = self.per_layer(lambda: build_mixer(self.hidden_channels))
-        self.frames = build_frames(self, 1 if local is None else 2)
+        self.frames = self.build_frames(1 if local is None else 2)
         self.reset_parameters()
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
@@ -69,30 +86,17 @@ class BranchStack(EncodedModel):
         return x
 
 
-def build_frames(model: EncodedModel, num_branches: int) -> ModuleList:
-    r"""Returns the :class:`BranchSum` of each layer of a model."""
-    return model.per_layer(lambda: BranchSum(model.hidden_channels, num_branches, model.dropout))
-
-
 class BranchSum(Module):
-    r"""Residual branches side by side, summed, then a feed-forward part, as in `"Recipe for a
-    General, Powerful, Scalable Graph Transformer" <https://arxiv.org/abs/2205.12454>`_:
-
-    .. math::
-        \mathbf{h} = \sum_k \mathrm{BN}_k \left( \mathbf{x} + \mathbf{u}_k \right), \qquad
-        \mathbf{x}' = \mathrm{BN} \left( \mathbf{h} + \mathbf{W}_2 \,
-        \mathrm{ReLU}(\mathbf{W}_1 \mathbf{h}) \right),
-
-    where :math:`\mathbf{u}_k` is what branch :math:`k` made of :math:`\mathbf{x}` and the hidden
-    width is twice that of the states. A batch of a single node has no variance and is normalised
-    with the running statistics.
+    r"""Residual branches :math:`\mathbf{u}_k` side by side, then a feed-forward part of twice the
+    width: :math:`\mathbf{h} = \sum_k \mathrm{BN}_k (\mathbf{x} + \mathbf{u}_k)`, :math:`\mathbf{x}'
+    = \mathrm{BN}(\mathbf{h} + \mathrm{MLP}(\mathbf{h}))`. A batch of a single node has no variance
+    and is normalised with the running statistics.
     """
 
     def __init__(self, channels: int, num_branches: int, dropout: float = 0.0) -> None:
         super().__init__()
-        self.channels = channels
         self.dropout = dropout
-        self.branch_norms = ModuleList([StepwiseBatchNorm(channels) for _ in range(num_branches)])
+        self.branch_norms = ModuleList(StepwiseBatchNorm(channels) for _ in range(num_branches))
         self.mlp = Sequential(
             Linear(channels, 2 * channels),
             ReLU(),
@@ -108,9 +112,6 @@ class BranchSum(Module):
             hidden = hidden + norm(x + F.dropout(branch, self.dropout, self.training))
         out: Tensor = self.norm(hidden + self.mlp(hidden))
         return out
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.channels}, num_branches={len(self.branch_norms)})"
 
 
 class LocalBranch(Module):
@@ -159,17 +160,6 @@ class GatedGCNBranch(Module):
         return F.relu(out), new_state
 
 
-def build_local_layers(model: EncodedModel, local: str) -> ModuleList:
-    r"""Makes the local branches of all layers of a model."""
-    build = choose("local", local, LOCAL_LAYERS)
-    if local == "gcn" and model.edge_dim is not None:
-        raise ValueError(
-            "Expected a local branch that uses edge attributes (got local='gcn' with edge_dim "
-            "set); use 'gatedgcn', 'gine' or 'gat'"
-        )
-    return ModuleList([build(model, layer) for layer in range(model.num_layers)])
-
-
 def _gcn(model: EncodedModel, layer: int) -> Module:
     channels = model.hidden_channels
     return LocalBranch(GCNConv(channels, channels))  # type: ignore[abstract]
@@ -208,3 +198,101 @@ LOCAL_LAYERS: dict[str, Callable[[EncodedModel, int], Module]] = {
     "gatedgcn": _gated_gcn,
 }
 """Word to what makes the branch of a layer of a model."""
+
+_MASK = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, eq=False)
+class BatchView:
+    r"""A batch of graphs as the layers see it, read once a forward pass. Graphs without nodes are
+    left out, so that no row of a padded batch is empty.
+    """
+
+    given: GraphInput  #: the batch as it was given, which keeps the matrices that layers share
+    num_nodes: int  #: number of nodes :math:`N`
+    edge_index: Tensor  #: edges :math:`(2, E)`, from source to target
+    edge_weight: Tensor | None  #: edge weights :math:`(E)`, if any
+    graph: Tensor  #: the row of each node's graph :math:`(N)`
+    place: Tensor  #: the number of each node within its graph :math:`(N)`
+    sizes: Tensor  #: the number of nodes of each graph :math:`(B)`
+    layout: PaddedLayout  #: where the nodes lie in the padded batch
+
+    @classmethod
+    def of(cls, given: GraphInput) -> BatchView:
+        r"""Reads the view off a batch, whose batch vector must be sorted."""
+        num_nodes, batch = given.num_nodes, given.batch
+        edges = given.edge_index, given.edge_weight
+        nodes = torch.arange(num_nodes, device=given.edge_index.device)
+        if batch is not None and current_padding() is not None:
+            # a batch of fixed size is sorted, and all its graphs have nodes
+            layout = PaddedLayout.of(batch, given.batch_size)
+            sizes = given.groups.starts.diff().clamp(max=layout.max_size)
+            place = layout.slot - batch * layout.max_size
+            return cls(given, num_nodes, *edges, batch, place, sizes, layout)
+        if batch is None:
+            graph, place = torch.zeros_like(nodes), nodes
+            sizes = torch.full((1,), num_nodes, device=nodes.device)
+            max_size = num_nodes
+        else:
+            numbers, graph, sizes = torch.unique_consecutive(
+                batch, return_inverse=True, return_counts=True
+            )
+            # dense layouts would mix graphs without a word
+            if bool((numbers[1:] < numbers[:-1]).any()):
+                raise ValueError(
+                    "Expected 'batch' to be sorted: the nodes of a graph must lie together, in the "
+                    "order of the graphs (torch_geometric.data.Batch makes it so)"
+                )
+            first = sizes.cumsum(0) - sizes
+            place = nodes - first[graph]
+            max_size = int(sizes.max()) if num_nodes > 0 else 0
+        layout = PaddedLayout.of_places(graph, place, sizes, max_size)
+        return cls(given, num_nodes, *edges, graph, place, sizes, layout)
+
+    @property
+    def num_graphs(self) -> int:
+        r"""The number of graphs that have nodes."""
+        return self.sizes.size(0)
+
+    @property
+    def max_size(self) -> int:
+        r"""The number of nodes of the largest graph."""
+        return self.layout.max_size
+
+    @property
+    def mask(self) -> Tensor | None:
+        r"""Which places of the padded batch hold a node :math:`(B, n)`; :obj:`None` for all."""
+        return None if self.num_graphs == 1 else ~self.layout.padding
+
+    def pack(self, x: Tensor) -> Tensor:
+        r"""Lays node states :math:`(N, F)` out as :math:`(B, n, F)`, zero where a row is padded."""
+        return x.unsqueeze(0) if self.num_graphs == 1 else self.layout.lay_out(x)
+
+    def unpack(self, dense: Tensor) -> Tensor:
+        r"""Takes the node states :math:`(N, F)` out of a padded batch :math:`(B, n, F)`."""
+        return dense[0] if self.num_graphs == 1 else self.layout.take_back(dense)
+
+    def sort_nodes(self, key: Tensor) -> Tensor:
+        r"""Returns the nodes :math:`(N)` in ascending order of :obj:`key` within each graph."""
+        order = torch.argsort(key, stable=True)
+        return order[torch.argsort(self.graph[order], stable=True)]
+
+    def degrees(self) -> Tensor:
+        r"""Returns the number of edges that leave each node :math:`(N)`."""
+        return degree(self.edge_index[0], self.num_nodes, torch.long)
+
+
+def node_noise(place: Tensor, columns: int, training: bool, dtype: torch.dtype) -> Tensor:
+    r"""Returns noise in :math:`[0, 1)` for each node :math:`(N, K)`: in training from PyTorch's
+    global generator, at test time a hash of the number of the node within its graph, the same at
+    every call, on every device, and for a graph alone as in a batch.
+    """
+    if training:
+        return torch.rand(place.size(0), columns, dtype=dtype, device=place.device)
+    column = torch.arange(columns, device=place.device)
+    # a multiply-and-shift hash of 32 bits, carried in 64
+    value = (place.unsqueeze(1) * 0x9E3779B1 + (column + 1) * 0x85EBCA6B) & _MASK
+    for factor, shift in ((0x7FEB352D, 15), (0x046CA68B, 16)):
+        value = ((value ^ (value >> shift)) * factor) & _MASK
+    value = (value ^ (value >> 16)) >> 8
+    return value.to(dtype) / 2**24

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Unpack
 
 import torch
@@ -10,18 +11,15 @@ from torch import Tensor
 from torch.nn import Linear, Parameter
 from torch_geometric.nn.models import MLP
 
-from torch_grama.baselines.graph_head import NodeOutput
-from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions, check_num_nodes
-from torch_grama.baselines.products import propagate, weigh_without_loops
+from torch_grama.baselines.graph_model import Card, ModelOptions, ScoreModel
+from torch_grama.baselines.products import gather_rows, propagate, weigh_without_loops
 from torch_grama.nn.arguments import check_positive
-from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import gcn_adjacency, shared_gcn_adjacency, sum_adjacency
 
 
-class CPGNN(GraphModel):
-    r"""The MLP form of `"Graph Neural Networks with Heterophily"
-    <https://arxiv.org/abs/2009.13566>`_.
+class CPGNN(ScoreModel):
+    r"""Beliefs that are passed on by the compatibility of the classes, in its MLP form:
 
     .. math::
         \bar{\mathbf{B}}^{(0)} = \mathrm{softmax}(\mathrm{MLP}(\mathbf{X})) - \tfrac{1}{C}, \qquad
@@ -39,14 +37,12 @@ class CPGNN(GraphModel):
 
     where :math:`\tilde{\mathbf{B}}` holds the labels of the training nodes and the MLP's beliefs
     elsewhere. :meth:`auxiliary_loss` is the cross-entropy of the MLP on the training nodes, plus
-    the absolute row sums of :math:`\bar{\mathbf{H}}`. Without the two hooks the model starts from
-    a small random :math:`\bar{\mathbf{H}}` and is still trained end to end.
+    the absolute row sums of :math:`\bar{\mathbf{H}}`.
 
     Args:
         hidden_channels (int): Width of the hidden layer of the MLP.
         out_channels (int): Number of classes :math:`C`, at least 2.
         num_layers (int): Number of rounds :math:`K`.
-        readout (str, optional): ``"node"``, or ``"graph"`` for the mean over the nodes' beliefs.
         dropout (float, optional): Dropout of the features and of the hidden layer.
         normalize (bool, optional): Whether :math:`\mathbf{A}` is normalised symmetrically, which
             keeps the beliefs small on graphs of high degree.
@@ -77,21 +73,15 @@ class CPGNN(GraphModel):
         **shared: Unpack[ModelOptions],
     ) -> None:
         super().__init__(*sizes, **shared)
-        self.head = NodeOutput(self.readout)
         if self.out_channels < 2:
             raise ValueError(
                 f"Expected at least two classes, each with an output (got "
                 f"out_channels={self.out_channels}); give a binary task two outputs"
             )
-        self.normalize = normalize
-        self.prior_loss_weight = prior_loss_weight
-        self.pretrain_steps = pretrain_steps
-        self.pretrain_lr = pretrain_lr
-        self.prior = MLP(
-            [self.in_channels, self.hidden_channels, self.out_channels],
-            dropout=self.dropout,
-            norm=None,
-        )
+        self.normalize, self.prior_loss_weight = normalize, prior_loss_weight
+        self.pretrain_steps, self.pretrain_lr = pretrain_steps, pretrain_lr
+        widths = [self.in_channels, self.hidden_channels, self.out_channels]
+        self.prior = MLP(widths, dropout=self.dropout, norm=None)
         self.compatibility = Parameter(torch.empty(self.out_channels, self.out_channels))
         self.reset_parameters()
 
@@ -103,7 +93,9 @@ class CPGNN(GraphModel):
             self.compatibility.sub_(self.compatibility.mean(dim=1, keepdim=True))
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        adjacency = self._adjacency(graph.edge_index, graph.edge_weight, x)
+        weight = weigh_without_loops(graph.edge_index, graph.edge_weight, x.dtype)
+        build = partial(gcn_adjacency, loop_weight=None) if self.normalize else sum_adjacency
+        adjacency = build(graph.edge_index, weight, graph.num_nodes, x.dtype)
         # [N, C_in] -> [N, C]
         first = self._prior_logits(x).softmax(dim=-1) - 1 / self.out_channels
         belief = first
@@ -114,9 +106,8 @@ class CPGNN(GraphModel):
     def auxiliary_loss(
         self, y: Tensor, mask: Tensor, x: Tensor, *others: Tensor | int | None
     ) -> Tensor:
-        r"""Returns the loss of the MLP on its own and the penalty that keeps the matrix centred.
-
-        See :class:`~torch_grama.training.model_hooks.AddsLoss`.
+        r"""Returns the loss of the MLP on its own and the penalty that keeps the matrix centred;
+        see :class:`~torch_grama.training.model_hooks.AddsLoss`.
         """
         prior = F.cross_entropy(self._prior_logits(x)[mask], y[mask])
         return self.prior_loss_weight * prior + self.compatibility.sum(dim=1).abs().sum()
@@ -130,9 +121,8 @@ class CPGNN(GraphModel):
         edge_weight: Tensor | None = None,
         *others: Tensor | int | None,
     ) -> None:
-        r"""Trains the MLP on the training nodes and estimates the compatibility of the classes.
-
-        See :class:`~torch_grama.training.model_hooks.FitsLabels`.
+        r"""Trains the MLP on the training nodes and estimates the compatibility of the classes; see
+        :class:`~torch_grama.training.model_hooks.FitsLabels`.
         """
         was_training = self.training
         self.train()
@@ -158,12 +148,6 @@ class CPGNN(GraphModel):
         logits: Tensor = self.prior(F.dropout(x, self.dropout, self.training))
         return logits
 
-    def _adjacency(self, edge_index: Tensor, edge_weight: Tensor | None, x: Tensor) -> Adjacency:
-        weight = weigh_without_loops(edge_index, edge_weight, x.dtype)
-        if self.normalize:
-            return gcn_adjacency(edge_index, weight, x.size(0), x.dtype, loop_weight=None)
-        return sum_adjacency(edge_index, weight, x.size(0), x.dtype)
-
 
 def balance(matrix: Tensor, max_iterations: int = 3000) -> Tensor:
     r"""Scales rows and columns until all sum to one (Sinkhorn and Knopp). A small constant is
@@ -181,9 +165,8 @@ def balance(matrix: Tensor, max_iterations: int = 3000) -> Tensor:
     return matrix
 
 
-class GloGNN(GraphModel):
-    r"""The model of `"Finding Global Homophily in Graph Neural Networks When Meeting Heterophily"
-    <https://arxiv.org/abs/2205.07308>`_.
+class GloGNN(ScoreModel):
+    r"""Every node gathers from all nodes, by weights that solve a regression:
 
     .. math::
         \mathbf{H}^{(0)} &= \mathbf{W}_2 \, \mathrm{ReLU} \big( \delta \, \mathbf{X} \mathbf{W}_X +
@@ -208,7 +191,6 @@ class GloGNN(GraphModel):
     Args:
         hidden_channels (int): Width of the hidden layer.
         num_layers (int): How often nodes gather.
-        readout (str, optional): ``"node"``, or ``"graph"`` for the mean over the nodes' outputs.
         dropout (float, optional): Dropout of the features and of the hidden layer.
         alpha (float, optional): Weight of the size of :math:`\mathbf{Z}`.
         beta (float, optional): Weight of its distance to the graph.
@@ -243,7 +225,6 @@ class GloGNN(GraphModel):
         **shared: Unpack[ModelOptions],
     ) -> None:
         super().__init__(*sizes, **shared)
-        self.head = NodeOutput(self.readout)
         check_positive(num_hops=num_hops, num_nodes=num_nodes)
         if min(alpha, beta) < 0 or alpha + beta == 0:
             raise ValueError(
@@ -252,11 +233,7 @@ class GloGNN(GraphModel):
             )
         if not 0 <= gamma < 1:
             raise ValueError(f"Expected 'gamma' to be at least 0 and below 1 (got {gamma})")
-        self.alpha = alpha
-        self.beta = beta
-        self.gamma = gamma
-        self.delta = delta
-        self.num_nodes = num_nodes
+        self.alpha, self.beta, self.gamma, self.delta = alpha, beta, gamma, delta
         self.lin = Linear(self.in_channels, self.hidden_channels)
         self.out_lin = Linear(self.hidden_channels, self.out_channels)
         self.node_weight = (
@@ -273,13 +250,11 @@ class GloGNN(GraphModel):
             torch.nn.init.uniform_(self.node_weight, -bound, bound)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        adjacency = shared_gcn_adjacency(graph, x.dtype)
         # [N, C_in] -> [N, F]
         h: Tensor = self.lin(F.dropout(x, self.dropout, self.training))
-        if self.node_weight is not None and self.num_nodes is not None:
-            check_num_nodes(self.num_nodes, x)
-            rows = sum_adjacency(graph.edge_index, graph.edge_weight, graph.num_nodes, x.dtype)
-            h = self.delta * h + (1 - self.delta) * propagate(rows, self.node_weight)
+        if self.node_weight is not None:
+            rows = gather_rows(self.node_weight, graph, graph.edge_weight)
+            h = self.delta * h + (1 - self.delta) * rows
         # [N, F] -> [N, C_out]
         first: Tensor = self.out_lin(F.dropout(F.relu(h), self.dropout, self.training))
         # no inverse in half precision
@@ -287,34 +262,30 @@ class GloGNN(GraphModel):
             first = first.to(x.dtype)
             h = first
             for _ in range(self.num_layers):
-                gathered = self._gather(h, first, adjacency, graph.batch, graph.batch_size)
-                h = (1 - self.gamma) * gathered + self.gamma * first
+                h = (1 - self.gamma) * self._gather(h, first, graph) + self.gamma * first
         return h
 
-    def _gather(
-        self, h: Tensor, first: Tensor, adjacency: Adjacency, batch: Tensor | None, size: int
-    ) -> Tensor:
+    def _gather(self, h: Tensor, first: Tensor, graph: GraphInput) -> Tensor:
         """The minimiser times the states."""
-        rest = 1 - self.gamma
+        adjacency, batch, rest = shared_gcn_adjacency(graph, h.dtype), graph.batch, 1 - self.gamma
         eye = torch.eye(h.size(-1), dtype=h.dtype, device=h.device)
-        system = rest**2 * _gram(h, h, batch, size) + (self.alpha + self.beta) * eye
-        inverse = torch.linalg.inv(system)
-        q = _apply(h, inverse, batch)
-        gathered = rest * _apply(h - self.gamma * first, _gram(h, q, batch, size), batch)
-        hop = q
+        system = rest**2 * _gram(h, h, graph) + (self.alpha + self.beta) * eye
+        hop = q = _apply(h, torch.linalg.inv(system), batch)
+        gathered = rest * _apply(h - self.gamma * first, _gram(h, q, graph), batch)
         for weight in self.hop_weight.unbind():
             hop = propagate(adjacency, hop)
             gathered = gathered + self.beta * weight * hop
         return gathered
 
 
-def _gram(left: Tensor, right: Tensor, batch: Tensor | None, size: int) -> Tensor:
+def _gram(left: Tensor, right: Tensor, graph: GraphInput) -> Tensor:
     """The product of columns with columns over the nodes of each graph: [B, C, C]."""
-    if batch is None:
+    if graph.batch is None:
         return (left.t() @ right).unsqueeze(0)
     # [N, C, C], small since C is the width of the output
     products = left.unsqueeze(2) * right.unsqueeze(1)
-    return products.new_zeros(size, *products.shape[1:]).index_add(0, batch, products)
+    total = products.new_zeros(graph.batch_size, *products.shape[1:])
+    return total.index_add(0, graph.batch, products)
 
 
 def _apply(h: Tensor, matrices: Tensor, batch: Tensor | None) -> Tensor:

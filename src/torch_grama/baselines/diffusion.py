@@ -15,15 +15,14 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_remaining_self_loops, softmax
 
 from torch_grama.baselines.graph_model import Card, check_heads
-from torch_grama.baselines.layer_stack import EncodedModel, EncodedOptions
+from torch_grama.baselines.layer_stack import ActOptions, EncodedModel
 from torch_grama.baselines.products import sum_neighbors
-from torch_grama.nn.arguments import Activation, check_positive, choose, resolve_activation
+from torch_grama.nn.arguments import check_positive, choose
 from torch_grama.nn.graph_input import GraphInput
 
 
 class DGC(EncodedModel):
-    r"""The model of `"Dissecting the Diffusion Process in Linear Graph Convolutional Networks"
-    <https://arxiv.org/abs/2102.10739>`_: a step of
+    r"""A step of linear diffusion
 
     .. math::
         \frac{d \mathbf{X}}{dt} = - (\mathbf{I} - \hat{\mathbf{A}}) \, \mathbf{X}, \qquad
@@ -31,11 +30,8 @@ class DGC(EncodedModel):
 
     for each of the :math:`K` layers, where :math:`\hat{\mathbf{A}}` is the normalised adjacency
     matrix with self-loops. The layers have no parameters; :math:`\epsilon = 1` is the simplified
-    graph convolution.
-
-    .. note::
-        The paper names the terminal time :math:`T = K \epsilon` in place of the step size. A linear
-        encoder commutes with the diffusion.
+    graph convolution. The paper names the terminal time :math:`T = K \epsilon` in place of the step
+    size.
 
     Args:
         num_layers (int): Number :math:`K` of steps.
@@ -46,7 +42,7 @@ class DGC(EncodedModel):
     card = Card(
         equation="X <- X - epsilon (I - A_hat) X",
         reference="Wang et al., Dissecting the Diffusion Process in Linear Graph Convolutional "
-        "Networks, 2021",
+        "Networks, 2021 (arXiv:2102.10739)",
         cost="E F",
         departures=(
             "Encoded features are diffused; pre_linear=False and readout_layers=1 is the paper's.",
@@ -58,12 +54,11 @@ class DGC(EncodedModel):
     def __init__(
         self,
         *sizes: int,
-        act: str | Activation | None = "relu",
         step_size: float = 0.5,
         method: str = "euler",
-        **shared: Unpack[EncodedOptions],
+        **shared: Unpack[ActOptions],
     ) -> None:
-        super().__init__(*sizes, act=act, **shared)
+        super().__init__(*sizes, **shared)
         self.step_size = step_size
         self.step = choose("method", method, METHODS)
 
@@ -81,7 +76,7 @@ class DGC(EncodedModel):
 
 
 class GRAND(EncodedModel):
-    r"""The model of `"GRAND: Graph Neural Diffusion" <https://arxiv.org/abs/2106.10934>`_:
+    r"""Diffusion by attention:
 
     .. math::
         \frac{d \mathbf{X}}{dt} = \alpha \left( \mathbf{A}(\mathbf{X}) - \mathbf{I} \right)
@@ -92,12 +87,8 @@ class GRAND(EncodedModel):
     over the neighbours :math:`j` of :math:`i` and :math:`i` itself, with :math:`\alpha` the
     logistic function of a learned number. The linear model computes the attention once, from
     :math:`\mathbf{X}(0)`; the non-linear one from the current state. Parameters do not depend on
-    time: a layer is a step of the solver.
-
-    .. note::
-        The time is ``num_layers * step_size``, which the paper tunes. Attention is that of the
-        released code, with the root in the denominator that the paper's formula lacks. Rewiring and
-        positional features are not part of this model.
+    time: a layer is a step of the solver, and the time is ``num_layers * step_size``, which the
+    paper tunes.
 
     Args:
         num_layers (int): Number of steps.
@@ -111,11 +102,14 @@ class GRAND(EncodedModel):
 
     card = Card(
         equation="dX/dt = alpha (A(X) - I) X, A row-stochastic attention on the edges",
-        reference="Chamberlain et al., GRAND: Graph Neural Diffusion, 2021",
+        reference="Chamberlain et al., GRAND: Graph Neural Diffusion, 2021 (arXiv:2106.10934)",
         cost="4 (N F^2 + E F)",
         departures=(
             "Fixed Runge-Kutta steps instead of an adaptive solver; a layer is a step.",
             "Keys and queries start at random instead of at a small constant.",
+            "Attention is that of the released code, with the root in the denominator that the "
+            "paper's formula lacks.",
+            "Rewiring and positional features are not part of this model.",
         ),
     )
 
@@ -125,17 +119,15 @@ class GRAND(EncodedModel):
     def __init__(
         self,
         *sizes: int,
-        act: str | Activation | None = "relu",
         linear: bool = True,
         step_size: float = 1.0,
         method: str = "rk4",
         heads: int = 1,
         source: bool = False,
-        **shared: Unpack[EncodedOptions],
+        **shared: Unpack[ActOptions],
     ) -> None:
-        super().__init__(*sizes, act=act, **shared)
-        self.linear = linear
-        self.step_size = step_size
+        super().__init__(*sizes, **shared)
+        self.linear, self.step_size = linear, step_size
         self.step = choose("method", method, METHODS)
         self.attention = _EdgeAttention(self.hidden_channels, heads)
         self.alpha = Parameter(torch.zeros(()))
@@ -163,7 +155,7 @@ class GRAND(EncodedModel):
 
 
 class _EdgeAttention(Module):
-    r"""Scaled dot-product attention of each node to its neighbours, the mean over the heads."""
+    """Scaled dot-product attention of each node to its neighbours, the mean over the heads."""
 
     def __init__(self, channels: int, heads: int) -> None:
         super().__init__()
@@ -208,8 +200,7 @@ COUPLINGS = {"gcn": "graph convolution", "gat": "graph attention"}
 
 
 class GraphCON(EncodedModel):
-    r"""The model of `"Graph-Coupled Oscillator Networks" <https://arxiv.org/abs/2202.02296>`_:
-    the nodes are damped oscillators, driven through the graph,
+    r"""Damped oscillators, one per node, driven through the graph:
 
     .. math::
         \mathbf{Y} &\leftarrow \mathbf{Y} + \Delta t \left( \sigma( \mathrm{F}(\mathbf{X}) +
@@ -220,11 +211,9 @@ class GraphCON(EncodedModel):
     after the activation. All layers share the weights; both states start at the encoder's output.
 
     .. note::
-        The linear term :math:`\mathbf{R}` is in the released code and not in the paper's equation
-        (``residual=False``). The released attention model averages neighbouring channels of the
-        concatenated heads; here the heads are averaged. With :math:`\Delta t = \alpha = \gamma =
-        1`, the defaults of the released code, the oscillator is lost: the update is
-        :math:`\mathbf{X} \leftarrow \sigma(\mathrm{F}(\mathbf{X}) + \mathbf{R} \mathbf{X})`.
+        With :math:`\Delta t = \alpha = \gamma = 1`, the defaults of the released code, the
+        oscillator is lost: the update is :math:`\mathbf{X} \leftarrow
+        \sigma(\mathrm{F}(\mathbf{X}) + \mathbf{R} \mathbf{X})`.
 
     Args:
         num_layers (int): Number of steps.
@@ -241,10 +230,13 @@ class GraphCON(EncodedModel):
 
     card = Card(
         equation="Y += dt (act(GCN(X) + R X) - gamma X - alpha Y); X += dt Y",
-        reference="Rusch et al., Graph-Coupled Oscillator Networks, 2022",
+        reference="Rusch et al., Graph-Coupled Oscillator Networks, 2022 (arXiv:2202.02296)",
         cost="N F^2 + E F",
         source="torch_geometric.nn.GCNConv",
-        departures=("The linear term R X of the released code, which the paper's equation lacks.",),
+        departures=(
+            "The linear term R X of the released code, which the paper's equation lacks "
+            "(residual=False).",
+        ),
     )
 
     shown = ("coupling",)
@@ -252,35 +244,28 @@ class GraphCON(EncodedModel):
     def __init__(
         self,
         *sizes: int,
-        act: str | Activation | None = "relu",
         coupling: str = "gcn",
         heads: int = 1,
         step_size: float = 0.5,
         alpha: float = 1.0,
         gamma: float = 1.0,
         residual: bool = True,
-        **shared: Unpack[EncodedOptions],
+        **shared: Unpack[ActOptions],
     ) -> None:
         check_positive(heads=heads)
         choose("coupling", coupling, COUPLINGS)
         if coupling == "gcn" and heads != 1:
             raise ValueError(f"Expected heads=1 for coupling='gcn' (got {heads})")
-        super().__init__(*sizes, act=act, **shared)
-        self.coupling = coupling
+        super().__init__(*sizes, **shared)
+        self.coupling, self.heads = coupling, heads
         self.takes_edge_weight = coupling == "gcn"
-        self.heads = heads
-        self.step_size = step_size
-        self.alpha = alpha
-        self.gamma = gamma
-        self.act = resolve_activation(act)
-        self.conv = (
-            GCNConv(self.hidden_channels, self.hidden_channels)  # type: ignore[abstract]
-            if coupling == "gcn"
-            else GATConv(self.hidden_channels, self.hidden_channels, heads=heads)  # type: ignore[abstract]
-        )
-        self.skip_lin = (
-            Linear(self.hidden_channels, heads * self.hidden_channels) if residual else None
-        )
+        self.step_size, self.alpha, self.gamma = step_size, alpha, gamma
+        width = self.hidden_channels
+        if coupling == "gcn":
+            self.conv: Module = GCNConv(width, width)  # type: ignore[abstract]
+        else:
+            self.conv = GATConv(width, width, heads=heads)  # type: ignore[abstract]
+        self.skip_lin = Linear(width, heads * width) if residual else None
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
         y = x
@@ -292,10 +277,8 @@ class GraphCON(EncodedModel):
         return x
 
     def _drive(self, x: Tensor, graph: GraphInput) -> Tensor:
-        if self.coupling == "gcn":
-            drive = self.conv(x, graph.edge_index, graph.edge_weight)
-        else:
-            drive = self.conv(x, graph.edge_index)
+        # the attention knows no weights, and none came
+        drive = self.conv(x, graph.edge_index, graph.edge_weight)
         if self.skip_lin is not None:
             drive = drive + self.skip_lin(x)
         # [N, H F] -> [N, H, F] -> [N, F]

@@ -111,15 +111,10 @@ _CARD = Card(
 
 
 class DRew(GraphModel):
-    r"""The scheme of `"DRew: Dynamically Rewired Message Passing with Delay"
-    <https://arxiv.org/abs/2305.08018>`_, to be used through its three forms :class:`DRewGCN`,
-    :class:`DRewGIN` and :class:`DRewGatedGCN`.
+    r"""The scheme of :class:`DRewGCN`, :class:`DRewGIN` and :class:`DRewGatedGCN`.
 
     Layer :math:`l = 0, 1, \ldots` hears the nodes at every distance :math:`k = 1, \ldots, l + 1`,
     those at distance :math:`k` as they were :math:`\tau_\nu(k) = \max(0, k - \nu)` layers ago.
-
-    The pairs of nodes by distance are found once for each graph and remembered (see
-    :obj:`cached`).
 
     Args:
         num_layers (int): Number of layers :math:`L`.
@@ -158,20 +153,16 @@ class DRew(GraphModel):
         self.head = self.build_head(num_layers=head_layers)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        rings = self.rings.find(
-            graph.edge_index, graph.num_nodes, x.dtype, graph.batch, graph.batch_size
-        )
+        rings = self.rings.find(graph, x.dtype)
         # [N, C] -> [N, F]; all states are kept for the delay
         states: list[Tensor] = [self.lin(x)]
         for place, layer in enumerate(self.layers):
             hops = range(1, min(place + 1, self.max_hops) + 1)
-            delayed = [states[place - self._delay(hop)] for hop in hops]
+            delays = [0 if self.nu is None else max(0, hop - self.nu) for hop in hops]
+            delayed = [states[place - delay] for delay in delays]
             update = F.dropout(layer(states[place], delayed, rings), self.dropout, self.training)
             states.append(states[place] + update if layer.adds_to_input else update)
         return states[-1]
-
-    def _delay(self, hop: int) -> int:
-        return 0 if self.nu is None else max(0, hop - self.nu)
 
 
 class DRewGCN(DRew):

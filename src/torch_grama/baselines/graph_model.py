@@ -5,16 +5,24 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, TypedDict, get_args
+from dataclasses import dataclass, replace
+from typing import ClassVar, TypedDict, Unpack, get_args
 
 from torch import Tensor
 from torch.nn import Module, ModuleList
 from torch_geometric.nn.inits import reset
 
-from torch_grama.baselines.graph_head import READOUTS, GraphHead
-from torch_grama.nn.arguments import check_input_sizes, check_positive, choose
+from torch_grama.nn.arguments import (
+    Activation,
+    check_input_sizes,
+    check_positive,
+    choose,
+    resolve_activation,
+)
 from torch_grama.nn.graph_input import GraphInput, read_graph_input
+from torch_grama.nn.readout import POOLINGS, ReadoutMLP, pool_graphs, pooled_channels
+
+READOUTS = {"node": "one output per node", "graph": "one output per graph"}
 
 SIZES = ("in_channels", "hidden_channels", "out_channels", "num_layers")
 SHARED_ARGUMENTS = {
@@ -27,8 +35,8 @@ SHARED_ARGUMENTS = {
     "act": r"(str or callable, optional): The activation :math:`\sigma`.",
     "norm": '(str or callable, optional): ``"batch_norm"``, ``"layer_norm"``, a callable from the '
     "number of channels to a module, or :obj:`None`.",
-    "residual": '(str, optional): ``"identity"``, ``"linear"`` or :obj:`None`; see '
-    ":class:`~torch_grama.baselines.conv_layer.ConvLayer`.",
+    "residual": '(str, optional): ``"identity"`` to add the input of a layer to its output, '
+    '``"linear"`` to add a linear map of it before the norm, or :obj:`None`.',
     "feed_forward": "(bool, optional): Whether a feed-forward part follows each convolution.",
     "jumping": "(bool, optional): Whether the readout gets the sum of all layers' outputs instead "
     "of the last.",
@@ -62,7 +70,8 @@ class Card:
     source: str = "torch_grama"  #: the PyG class that does the work, or ``torch_grama``
     #: whether renumbering the nodes renumbers the output and changes nothing else
     equivariant: bool = True
-    takes_edge_attr: bool = False  #: whether it uses edge attributes (it then takes ``edge_dim``)
+    #: whether it uses edge attributes; of a class, whether it takes ``edge_dim``
+    takes_edge_attr: bool = False
     takes_sequence: bool = False  #: whether it reads a sequence of features ``[N, L, C]``
     #: what differs from its paper, and which reading was taken where the paper leaves something
     #: open; one sentence each. Empty: none known.
@@ -70,7 +79,9 @@ class Card:
 
     def describe(self) -> str:
         r"""Returns the part that a docstring shows."""
-        lines = [f"{self.reference}. A layer costs ``{self.cost}``."]
+        link = r"`arXiv:\1 <https://arxiv.org/abs/\1>`_"
+        reference = re.sub(r"arXiv:(\d+\.\d+)", link, self.reference)
+        lines = [f"{reference}. A layer costs ``{self.cost}``; source: ``{self.source}``."]
         if self.departures:
             lines += ["", "Departures and readings:", ""]
             lines += [f"- {sentence}" for sentence in self.departures]
@@ -118,10 +129,16 @@ class GraphModel(Module):
     shown: ClassVar[tuple[str, ...]] = ("readout",)
     head: Module
     __signature__: ClassVar[inspect.Signature]
+    # what is known of each argument, also of those that only a subclass takes
+    argument_texts: ClassVar[dict[str, str]] = {
+        name: f"{name} {text}" for name, text in SHARED_ARGUMENTS.items()
+    }
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.__signature__ = join_signatures(cls)
+        if "card" in vars(cls):
+            cls.card = replace(cls.card, takes_edge_attr="edge_dim" in cls.__signature__.parameters)
         cls.__doc__ = describe_arguments(cls)
 
     def __init__(
@@ -203,6 +220,129 @@ class GraphModel(Module):
         )
 
 
+class GraphHead(Module):
+    r"""A readout MLP over the nodes, or over the pooled nodes of each graph.
+
+    .. math::
+        \mathbf{y}_i = \mathrm{MLP}(\mathbf{x}_i) \qquad \text{or} \qquad
+        \mathbf{y}_b = \mathrm{MLP} \big( \mathrm{pool}_{i \in b} \, \mathbf{x}_i \big),
+
+    the same readout as that of :class:`~torch_grama.nn.GRAMA`, so that a comparison is one of what
+    comes before it.
+
+    Args:
+        channels (int): Width of the node states.
+        out_channels (int): Width of the output.
+        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
+        num_layers (int, optional): Number of linear layers. (default: :obj:`2`)
+        act (str or callable, optional): Activation between them. (default: :obj:`"relu"`)
+        dropout (float, optional): Dropout after each activation. (default: :obj:`0.0`)
+        pooling (str, optional): What a graph readout takes of the nodes; see
+            :func:`~torch_grama.nn.readout.pool_graphs`. (default: :obj:`"mean"`)
+
+    Shapes:
+        - **input:** node states :math:`(N, F)`, batch vector :math:`(N)` *(optional)*
+        - **output:** :math:`(N, C_{out})` for node tasks, :math:`(B, C_{out})` for graph tasks
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        out_channels: int,
+        readout: str = "node",
+        num_layers: int = 2,
+        act: str | Activation | None = "relu",
+        dropout: float = 0.0,
+        pooling: str = "mean",
+    ) -> None:
+        super().__init__()
+        choose("readout", readout, READOUTS)
+        self.channels, self.out_channels = channels, out_channels
+        self.readout, self.pooling = readout, pooling
+        width = pooled_channels(channels, pooling) if readout == "graph" else channels
+        self.mlp = ReadoutMLP(width, out_channels, num_layers, resolve_activation(act), dropout)
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        self.mlp.reset_parameters()
+
+    def forward(
+        self, x: Tensor, batch: Tensor | None = None, batch_size: int | None = None
+    ) -> Tensor:
+        r"""Returns one row per node or graph."""
+        if self.readout == "graph":
+            # [N, F] -> [B, F], or [B, 3 F]
+            x = pool_graphs(x, batch, batch_size, self.pooling)
+        out: Tensor = self.mlp(x)
+        return out
+
+    def set_pooling(self, pooling: str) -> None:
+        r"""Chooses what a graph readout takes of the nodes; where the width changes, the MLP begins
+        anew.
+        """
+        width = pooled_channels(self.channels, pooling)
+        if width != pooled_channels(self.channels, self.pooling):
+            old = self.mlp
+            sizes = width, self.out_channels, len(old.layers)
+            self.mlp = ReadoutMLP(*sizes, old.act, old.dropout.p)
+        self.pooling = pooling
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.mlp}, readout={self.readout!r})"
+
+
+class NodeOutput(Module):
+    r"""The states as they are, or pooled over the nodes of each graph."""
+
+    def __init__(self, readout: str) -> None:
+        super().__init__()
+        self.readout, self.pooling = readout, "mean"
+
+    def forward(
+        self, x: Tensor, batch: Tensor | None = None, batch_size: int | None = None
+    ) -> Tensor:
+        if self.readout == "node":
+            return x
+        return pool_graphs(x, batch, batch_size, self.pooling)
+
+    def set_pooling(self, pooling: str) -> None:
+        r"""Chooses what a graph readout takes of the nodes."""
+        if pooled_channels(1, pooling) != 1:
+            raise ValueError(
+                f"Expected 'pooling' to be 'mean', 'sum' or 'max', since the outputs of the nodes "
+                f"are pooled as they are (got {pooling!r})"
+            )
+        self.pooling = pooling
+
+
+def choose_pooling(model: Module, pooling: str) -> None:
+    r"""Sets the pooling of a model that has just been built for graph tasks.
+
+    Every model here reads out through :class:`GraphHead` or :class:`NodeOutput`, so that none has
+    to take the option itself.
+
+    Example:
+        >>> from torch_grama.baselines import GCN
+        >>> model = GCN(5, 8, 3, 2, readout="graph")
+        >>> choose_pooling(model, "sum-max-mean")
+        >>> model.head
+        GraphHead(ReadoutMLP(24, 3), readout='graph')
+    """
+    heads = [head for head in model.modules() if isinstance(head, GraphHead | NodeOutput)]
+    if not heads:
+        raise ValueError(
+            f"Expected a model with a readout of graphs to choose 'pooling' for (got "
+            f"{type(model).__name__}); leave it out"
+        )
+    for head in heads:
+        if head.readout != "graph" and pooling in POOLINGS and pooling != "mean":
+            raise ValueError(
+                f"Expected 'pooling' only with readout='graph' (got pooling={pooling!r}, "
+                f"readout={head.readout!r})"
+            )
+        head.set_pooling(pooling)
+
+
 def join_signatures(model: type[GraphModel]) -> inspect.Signature:
     r"""Returns the signature of a constructor with what it passes on: the sizes, the options of the
     class above that its ``**options: Unpack[...]`` names, then its own.
@@ -219,17 +359,15 @@ def join_signatures(model: type[GraphModel]) -> inspect.Signature:
     )
 
 
-def describe_arguments(model: type[Module]) -> str:
+def describe_arguments(model: type[GraphModel]) -> str:
     r"""Returns the docstring of a model with its card, all its arguments, and the shapes.
 
-    What the class itself does not say of an argument is what the class it extends says of it, or
+    What the class itself does not say of an argument is what a class it extends says of it, or
     else :obj:`SHARED_ARGUMENTS`.
     """
     before, own, after = _split_docstring(model)
-    inherited = {name: f"{name} {text}" for name, text in SHARED_ARGUMENTS.items()}
-    for parent in reversed(model.__mro__[1:]):
-        if issubclass(parent, GraphModel):
-            inherited |= _split_docstring(parent)[1]
+    inherited = model.argument_texts
+    model.argument_texts = inherited | own
     lines = []
     for name, argument in inspect.signature(model).parameters.items():
         text = own.get(name) or re.sub(r"\s*\(default: .*", "", inherited.get(name, ""), flags=re.S)
@@ -253,15 +391,6 @@ def _split_docstring(model: type[object]) -> tuple[str, dict[str, str], str]:
     return before.strip(), {text.split(" ")[0]: text for text in texts if text}, after.strip()
 
 
-def check_num_nodes(num_nodes: int, x: Tensor) -> None:
-    r"""Checks that a transductive model sees the graph it was built for."""
-    if x.size(0) != num_nodes:
-        raise ValueError(
-            f"Expected the graph of num_nodes={num_nodes} nodes that the model was built for "
-            f"(got {x.size(0)} nodes); it learns a vector for each node and serves one graph alone"
-        )
-
-
 def check_heads(channels: int, heads: int) -> None:
     r"""Raises a :class:`ValueError` unless the heads share the channels evenly."""
     if heads < 1 or channels % heads != 0:
@@ -269,3 +398,15 @@ def check_heads(channels: int, heads: int) -> None:
             f"Expected 'heads' to divide hidden_channels (got heads={heads}, "
             f"hidden_channels={channels})"
         )
+
+
+class ScoreModel(GraphModel):
+    r"""A model whose last layer makes the output; that of a graph is the mean over its nodes.
+
+    Args:
+        readout (str, optional): ``"node"``, or ``"graph"`` for the mean over the nodes' outputs.
+    """
+
+    def __init__(self, *sizes: int, **shared: Unpack[ModelOptions]) -> None:
+        super().__init__(*sizes, **shared)
+        self.head = NodeOutput(self.readout)

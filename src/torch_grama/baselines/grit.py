@@ -10,12 +10,11 @@ from torch import Tensor
 from torch.nn import BatchNorm1d, Linear, Module, ModuleList, Parameter
 from torch_geometric.utils import scatter
 
-from torch_grama.baselines.batch_view import BatchView
-from torch_grama.baselines.branch_stack import EdgeOptions, build_frames
-from torch_grama.baselines.global_attention import SCORE_BOUND
+from torch_grama.baselines.branch_stack import BatchView, FramedModel
 from torch_grama.baselines.graph_model import Card, check_heads
-from torch_grama.baselines.layer_stack import EncodedModel
+from torch_grama.baselines.layer_stack import EdgeOptions
 from torch_grama.baselines.products import weigh_without_loops
+from torch_grama.baselines.scored_edges import SCORE_BOUND
 from torch_grama.nn.arguments import check_positive
 from torch_grama.nn.engine.batch_norm import norm_marked_rows
 from torch_grama.nn.graph_input import GraphInput
@@ -23,10 +22,9 @@ from torch_grama.nn.norms import normalize
 from torch_grama.nn.padding import current_padding
 
 
-class GRIT(EncodedModel):
-    r"""The transformer of `"Graph Inductive Biases in Transformers without Message Passing"
-    <https://arxiv.org/abs/2305.17589>`_. Pairs of nodes have states, which start from the
-    probabilities of random walks of up to :math:`K - 1` steps,
+class GRIT(FramedModel):
+    r"""Attention to all pairs of nodes. The pairs have states, which start from the probabilities
+    of random walks of up to :math:`K - 1` steps,
 
     .. math::
         \mathbf{e}_{ij} = \mathbf{U} \, [\mathbf{I}, \mathbf{M}, \ldots, \mathbf{M}^{K-1}]_{ij}
@@ -54,7 +52,6 @@ class GRIT(EncodedModel):
         each pair and channel of a batch that is padded to its largest graph.
 
     Args:
-        dropout (float, optional): Dropout inside the layers.
         walk_length (int, optional): Matrices :math:`K` of the random walk.
     """
 
@@ -62,16 +59,14 @@ class GRIT(EncodedModel):
         equation="p_ij = relu(rho((q_i + k_j) * w_ij) + b_ij), a_i = sum_j softmax_j(w p_ij) "
         "(v_j + W p_ij), h = BN(x + O(c a + c' log(1 + d) a)), x' = BN(h + MLP(h)), e' = BN(e + "
         "W p)",
-        reference="Ma et al., Graph Inductive Biases in Transformers without Message Passing, 2023",
+        reference="Ma et al., Graph Inductive Biases in Transformers without Message Passing, "
+        "2023 (arXiv:2305.17589)",
         cost="N F^2 + n N F^2, n nodes per graph",
-        takes_edge_attr=True,
         departures=(
             "Nodes without edges have a walk of no steps alone.",
             "The pairs of the last layer, which are not used, are not updated.",
         ),
     )
-
-    drops_ends = False
 
     def __init__(
         self,
@@ -88,7 +83,7 @@ class GRIT(EncodedModel):
         self.node_walk_lin = Linear(walk_length, channels, bias=False)
         self.pair_walk_lin = Linear(walk_length, channels)
         self.attentions = self.per_layer(lambda: PairAttention(channels, heads, attention_dropout))
-        self.frames = build_frames(self, 1)
+        self.frames = self.build_frames(1)
         self.pair_frames = ModuleList(
             [_PairFrame(channels, self.dropout) for _ in range(self.num_layers - 1)]
         )

@@ -1,14 +1,16 @@
-"""Pairs of nodes by their exact distance, found once for each graph."""
+"""What is found of a graph once and remembered: any pairs of nodes, and those by distance."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
 
-from torch_grama.baselines.graph_memo import GraphMemo
 from torch_grama.nn.engine.adjacency import Adjacency
+from torch_grama.nn.engine.sequence import count_graphs
+from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import gcn_adjacency, sum_adjacency
 
 # How many candidate pairs are looked at together; bounds the memory on dense graphs.
@@ -120,16 +122,12 @@ def _contains(sorted_keys: Tensor, keys: Tensor) -> Tensor:
 
 class RingMatrices:
     r"""The pairs of nodes of a graph as one matrix for each distance, divided by the roots of the
-    sizes of the rings of both ends if asked for.
-
-    Cached, each graph that has been seen is remembered (see
-    :class:`~torch_grama.baselines.graph_memo.GraphMemo`); otherwise the rings are found anew at
-    every call, for the whole batch at once.
+    sizes of the rings of both ends if asked for. Cached, each graph that has been seen is
+    remembered by a :class:`GraphMemo`; otherwise a whole batch is walked at every call.
     """
 
     def __init__(self, max_hops: int, cached: bool, normalize: bool) -> None:
-        self.max_hops = max_hops
-        self.normalize = normalize
+        self.max_hops, self.normalize = max_hops, normalize
         self.memo = GraphMemo(self._compute) if cached else None
         self._last: tuple[Tensor, torch.dtype, list[Adjacency]] | None = None
 
@@ -140,18 +138,15 @@ class RingMatrices:
         return pairs, distance.int()
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def find(
-        self,
-        edge_index: Tensor,
-        num_nodes: int,
-        dtype: torch.dtype,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-    ) -> list[Adjacency]:
+    def find(self, graph: GraphInput, dtype: torch.dtype) -> list[Adjacency]:
         r"""Returns a matrix for each distance from 1 to :obj:`max_hops`; the last may be empty."""
+        num_nodes = graph.num_nodes
         if self.memo is None:
-            return self._split(*hop_pairs(edge_index, num_nodes, self.max_hops), num_nodes, dtype)
-        pairs, distance = self.memo.find(edge_index, None, num_nodes, batch, batch_size)
+            found = hop_pairs(graph.edge_index, num_nodes, self.max_hops)
+            return self._split(*found, num_nodes, dtype)
+        pairs, distance = self.memo.find(
+            graph.edge_index, None, num_nodes, graph.batch, graph.batch_size
+        )
         if self._last is None or self._last[0] is not pairs or self._last[1] != dtype:
             # kept with all that is prepared for products, for the next step on the same graph
             with torch.inference_mode(False), torch.no_grad():
@@ -173,3 +168,128 @@ class RingMatrices:
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_last": None}
+
+
+PairFunction = Callable[[Tensor, Tensor | None, int], tuple[Tensor, Tensor]]
+
+
+class GraphMemo:
+    r"""Node pairs and a value for each, computed once for every graph that is seen.
+
+    A batch is taken apart into its graphs, so a graph is found again in whatever batch it comes
+    back. Graphs are recognised by their content (edges, weights, number of nodes), which has to be
+    read on the CPU; the very tensors of the last call are recognised at once. The memory is no part
+    of a model's state: copies and pickles start empty. Beyond :obj:`max_pairs` the oldest graphs
+    leave first; with 0 nothing is kept.
+    """
+
+    def __init__(self, compute: PairFunction, max_pairs: int = 100_000_000) -> None:
+        self.compute = compute
+        self.max_pairs = max_pairs
+        self.forget()
+
+    def forget(self) -> None:
+        r"""Empties the memory."""
+        self._graphs: dict[bytes, tuple[Tensor, Tensor]] = {}
+        self._num_pairs = 0
+        self._last: tuple[list[tuple[Tensor | None, int]], tuple[Tensor, Tensor]] | None = None
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def find(
+        self,
+        edge_index: Tensor,
+        edge_weight: Tensor | None,
+        num_nodes: int,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        r"""The pairs of all graphs of a batch, numbered as in the batch, and their values."""
+        stamps = [*map(_stamp, (edge_index, edge_weight, batch)), (None, num_nodes)]
+        if self._last is not None and all(
+            tensor is seen and version == seen_version
+            for (tensor, version), (seen, seen_version) in zip(stamps, self._last[0], strict=True)
+        ):
+            return self._last[1]
+        # what is found while a model is only evaluated must serve for training as well
+        with torch.inference_mode(False), torch.no_grad():
+            found = self._find_anew(edge_index, edge_weight, num_nodes, batch, batch_size)
+        counted = all(tensor is None or not tensor.is_inference() for tensor, _ in stamps)
+        if self.max_pairs > 0 and counted:
+            self._last = stamps, found
+        return found
+
+    def _find_anew(
+        self,
+        edge_index: Tensor,
+        edge_weight: Tensor | None,
+        num_nodes: int,
+        batch: Tensor | None,
+        batch_size: int | None,
+    ) -> tuple[Tensor, Tensor]:
+        if batch is None or num_nodes == 0 or batch_size == 1:
+            (name,) = self._name(edge_index, edge_weight, [num_nodes], [edge_index.size(1)])
+            return self._one_graph(name, edge_index, edge_weight, num_nodes)
+        size = count_graphs(batch, batch_size)
+        nodes = torch.bincount(batch, minlength=size).tolist()
+        graph_of_edge = batch[edge_index[1]]
+        order = graph_of_edge.argsort(stable=True)
+        edges = torch.bincount(graph_of_edge, minlength=size).tolist()
+        edge_index = edge_index[:, order]
+        edge_weight = None if edge_weight is None else edge_weight[order]
+        names = self._name(edge_index, edge_weight, nodes, edges)
+        columns = edge_index.split(edges, dim=1)
+        weights = [None] * size if edge_weight is None else edge_weight.split(edges)
+        pairs, values, first = [], [], 0
+        for count, own_edges, own_weights, name in zip(nodes, columns, weights, names, strict=True):
+            if count > 0:
+                own_pairs, own_values = self._one_graph(name, own_edges - first, own_weights, count)
+                pairs.append(own_pairs + first)
+                values.append(own_values)
+                first += count
+        return torch.cat(pairs, dim=1), torch.cat(values)
+
+    def _one_graph(
+        self, name: bytes, edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int
+    ) -> tuple[Tensor, Tensor]:
+        if self.max_pairs == 0:
+            return self.compute(edge_index, edge_weight, num_nodes)
+        if name not in self._graphs:
+            found = self._graphs[name] = self.compute(edge_index, edge_weight, num_nodes)
+            self._num_pairs += found[1].numel()
+            while self._num_pairs > self.max_pairs and len(self._graphs) > 1:
+                oldest = next(iter(self._graphs))
+                self._num_pairs -= self._graphs.pop(oldest)[1].numel()
+        return self._graphs[name]
+
+    def _name(
+        self, edge_index: Tensor, edge_weight: Tensor | None, nodes: list[int], edges: list[int]
+    ) -> list[bytes]:
+        """A name for the content of each graph, and for the device it lies on."""
+        if self.max_pairs == 0:
+            return [b""] * len(nodes)
+        # one transfer for all graphs of a batch
+        columns = edge_index.cpu().t().contiguous()
+        weights = None if edge_weight is None else edge_weight.detach().cpu().double()
+        names, first, begin = [], 0, 0
+        for num_nodes, num_edges in zip(nodes, edges, strict=True):
+            end = begin + num_edges
+            state = hashlib.blake2b(f"{num_nodes} {edge_index.device}".encode(), digest_size=16)
+            state.update((columns[begin:end] - first).numpy().tobytes())
+            if edge_weight is not None and weights is not None:
+                state.update(str(edge_weight.dtype).encode())
+                state.update(weights[begin:end].contiguous().numpy().tobytes())
+            names.append(state.digest())
+            first, begin = first + num_nodes, end
+        return names
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"compute": self.compute, "max_pairs": self.max_pairs}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self.forget()
+
+
+def _stamp(tensor: Tensor | None) -> tuple[Tensor | None, int]:
+    """A tensor and the number of times it has been written to, where that is counted."""
+    return tensor, 0 if tensor is None or tensor.is_inference() else tensor._version

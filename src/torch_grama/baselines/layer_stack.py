@@ -10,13 +10,15 @@ import torch
 from torch import Tensor
 from torch.nn import Dropout, Linear, Module, ModuleList, Parameter
 from torch_geometric.nn.inits import reset
+from torch_geometric.utils import scatter
 
-from torch_grama.baselines.conv_layer import ConvLayer
-from torch_grama.baselines.graph_head import GraphHead
-from torch_grama.baselines.graph_model import GraphModel, ModelOptions
-from torch_grama.nn.arguments import Activation, check_input_sizes, check_positive
+from torch_grama.baselines.graph_model import SIZES, GraphHead, GraphModel, ModelOptions
+from torch_grama.baselines.products import apply_linear_map
+from torch_grama.nn.arguments import Activation, check_positive, choose, resolve_activation
+from torch_grama.nn.backbone import BackboneCall, order_of
 from torch_grama.nn.graph_input import GraphInput
-from torch_grama.nn.norms import NormLike
+from torch_grama.nn.linear_backbone import find_linear_map
+from torch_grama.nn.norms import NormLike, build_norm, normalize
 
 
 class HeadOptions(ModelOptions, total=False):
@@ -29,6 +31,18 @@ class EncodedOptions(HeadOptions, total=False):
     r"""And whether the features are encoded."""
 
     pre_linear: bool
+
+
+class ActOptions(EncodedOptions, total=False):
+    r"""And the activation."""
+
+    act: str | Activation | None
+
+
+class EdgeOptions(HeadOptions, total=False):
+    r"""Options of models that may read edge attributes."""
+
+    edge_dim: int | None
 
 
 class NormOptions(EncodedOptions, total=False):
@@ -71,14 +85,14 @@ class EncodedModel(GraphModel):
         **shared: Unpack[ModelOptions],
     ) -> None:
         super().__init__(*sizes, **shared)
-        widths = (self.in_channels, self.hidden_channels)
+        widths = self.in_channels, self.hidden_channels
         if self.keeps_width and not pre_linear and widths[0] != widths[1]:
             raise ValueError(
                 f"Expected in_channels equal to hidden_channels for pre_linear=False, since the "
                 f"layers of {type(self).__name__} keep their width (got {widths[0]} and "
                 f"{widths[1]}); use pre_linear=True"
             )
-        self.edge_dim = edge_dim
+        self.edge_dim, self.act = edge_dim, resolve_activation(act)
         dropout = self.dropout if self.drops_ends else 0.0
         self.encoder = FeatureEncoder(*widths, pre_linear, dropout, edge_dim, self.has_edge_states)
         if self.drops_ends:  # the others reset all that they have at the end
@@ -114,7 +128,7 @@ def _rename_old_keys(
 
 
 class LayerStack(EncodedModel):
-    r"""A stack of :class:`~torch_grama.baselines.conv_layer.ConvLayer` around convolutions.
+    r"""A stack of :class:`ConvLayer` around convolutions.
 
     Args:
         dropout (float, optional): Dropout after the encoder, each layer and in the readout.
@@ -124,7 +138,7 @@ class LayerStack(EncodedModel):
         act (str or callable, optional): The activation :math:`\sigma` of the layers; the readout
             uses the same, or ReLU for none.
         pre_linear (bool, optional): Whether a linear map to the hidden width comes first; without,
-            the first convolution reads the features.
+            the first convolution reads the features (of the hidden width, where layers keep it).
     """
 
     keeps_width: ClassVar[bool] = False
@@ -150,9 +164,8 @@ class LayerStack(EncodedModel):
         jumping: bool = False,
         **shared: Unpack[HeadOptions],
     ) -> None:
-        check_positive(
-            in_channels=in_channels, hidden_channels=hidden_channels, num_layers=num_layers
-        )
+        sizes = in_channels, hidden_channels, out_channels, num_layers
+        check_positive(**dict(zip(SIZES, sizes, strict=True)))
         first = hidden_channels if pre_linear else in_channels
         widths = [first] + [hidden_channels] * (num_layers - 1)
         convs = [
@@ -160,22 +173,13 @@ class LayerStack(EncodedModel):
             for layer, width in enumerate(widths)
         ]
         super().__init__(
-            in_channels,
-            hidden_channels,
-            out_channels,
-            num_layers,
-            pre_linear=pre_linear,
-            act=act or "relu",
-            edge_dim=edge_dim,
-            **shared,
+            *sizes, pre_linear=pre_linear, act=act or "relu", edge_dim=edge_dim, **shared
         )
         around = (act, norm, self.dropout, residual, feed_forward)
         inside = (self.conv_normalizes, self.added_edges)
         self.layers = ModuleList(
-            [
-                ConvLayer(conv, width, hidden_channels, *around, *inside)
-                for conv, width in zip(convs, widths, strict=True)
-            ]
+            ConvLayer(conv, width, hidden_channels, *around, *inside)
+            for conv, width in zip(convs, widths, strict=True)
         )
         self.jumping = jumping
 
@@ -190,47 +194,31 @@ class LayerStack(EncodedModel):
 
 
 class FeatureEncoder(Module):
-    r"""A linear map of the node features and, for models with edge states, one of the edge
-    attributes:
-
-    .. math::
-        \mathbf{x}_i \leftarrow \mathbf{W} \mathbf{x}_i + \mathbf{b}, \qquad
-        \mathbf{e}_{ij} \leftarrow \mathbf{U} \mathbf{e}_{ij} + \mathbf{c}.
-
-    A model with edge states that is given no edge attributes starts every edge from one learned
-    vector.
-
-    Shapes:
-        - **input:** node features :math:`(N, C)`, edge attributes :math:`(E, D)` *(optional)*,
-          number of edges
-        - **output:** node states :math:`(N, F)`, edge states :math:`(E, F)` or :obj:`None`
+    r"""A linear map of the node features and one of the edge attributes; a model with edge states
+    that has no attributes starts every edge from one learned vector.
     """
 
     def __init__(
         self,
         in_channels: int,
         channels: int,
-        pre_linear: bool = True,
-        dropout: float = 0.0,
-        edge_dim: int | None = None,
-        edge_states: bool = False,
+        pre_linear: bool,
+        dropout: float,
+        edge_dim: int | None,
+        edge_states: bool,
     ) -> None:
         super().__init__()
-        check_positive(in_channels=in_channels, hidden_channels=channels, edge_dim=edge_dim)
-        check_input_sizes(in_channels, dropout)
+        check_positive(edge_dim=edge_dim)
         if not pre_linear and edge_dim not in (None, channels):
             raise ValueError(
                 f"Expected edge attributes of the hidden width for pre_linear=False "
                 f"(got edge_dim={edge_dim}, hidden_channels={channels})"
             )
-        self.in_channels = in_channels
-        self.channels = channels
-        self.edge_dim = edge_dim
+        self.in_channels, self.edge_dim = in_channels, edge_dim
         self.node_lin = Linear(in_channels, channels) if pre_linear else None
         self.edge_lin = Linear(edge_dim, channels) if pre_linear and edge_dim is not None else None
-        self.initial_edge = (
-            Parameter(torch.empty(channels)) if edge_states and edge_dim is None else None
-        )
+        starts_edges = edge_states and edge_dim is None
+        self.initial_edge = Parameter(torch.empty(channels)) if starts_edges else None
         self.dropout = Dropout(dropout)
 
     def reset_parameters(self) -> None:
@@ -260,5 +248,107 @@ class FeatureEncoder(Module):
             )
         return x, edge_attr if self.edge_lin is None else self.edge_lin(edge_attr)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.in_channels}, {self.channels})"
+
+RESIDUALS = {
+    "identity": "the input is added to the output",
+    "linear": "a linear map of the input is added before the norm",
+}
+
+
+class ConvLayer(Module):
+    r"""A convolution with residual, norm, activation, dropout and feed-forward part:
+
+    .. math::
+        \mathbf{x}' = \mathrm{FF}\left( [\mathbf{x} \, +] \, \mathrm{Dropout}\left( \sigma \left(
+        \mathrm{Norm}\left( \mathrm{Conv}(\mathbf{x}) \, [+ \, \mathbf{R} \mathbf{x}] \right)
+        \right) \right) \right),
+
+    where the first bracket is the residual ``"identity"`` and the second ``"linear"``. The
+    convolution gets edge weights, and edge states, if it declares them; one that returns a pair
+    hands its second element to the next layer as the edge states.
+    """
+
+    def __init__(
+        self,
+        conv: Module,
+        in_channels: int,
+        channels: int,
+        act: str | Activation | None = "relu",
+        norm: NormLike = None,
+        dropout: float = 0.0,
+        residual: str | None = None,
+        feed_forward: bool = False,
+        conv_normalizes: bool = False,
+        added_edges: str | None = None,
+    ) -> None:
+        super().__init__()
+        if residual is not None:
+            choose("residual", residual, RESIDUALS)
+        if residual == "identity" and in_channels != channels:
+            raise ValueError(
+                f"Expected equal widths for residual='identity' (got in_channels={in_channels}, "
+                f"hidden_channels={channels}); use pre_linear=True or residual='linear'"
+            )
+        self.conv = conv
+        self.call = BackboneCall.inspect(conv)
+        self.skip_lin = Linear(in_channels, channels) if residual == "linear" else None
+        self.adds_input = residual == "identity"
+        self.added_edges = added_edges
+        self.norm = None if conv_normalizes else build_norm(norm, channels)
+        self.act = resolve_activation(act)
+        self.dropout = Dropout(dropout)
+        self.feed_forward = FeedForward(channels, act, norm, dropout) if feed_forward else None
+
+    def forward(
+        self, x: Tensor, graph: GraphInput, edge_state: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        keywords: dict[str, object] = {}
+        if self.call.edge_weight:
+            keywords["edge_weight"] = graph.edge_weight
+        if self.call.edge_attr and edge_state is not None:
+            keywords["edge_attr"] = edge_state
+        if self.call.edge_order:
+            keywords["edge_order"] = order_of(graph)
+        # what is known as a linear map shares one matrix between layers, made without a wait
+        linear = find_linear_map(self.conv, graph)
+        if linear is None:
+            out = self.conv(x, graph.edge_index, **keywords)
+        else:
+            out = apply_linear_map(linear, x)
+        if self.call.edge_state:
+            out, edge_state = out
+        if self.added_edges is not None and edge_state is not None:
+            target = graph.edge_index[1]
+            out = out + scatter(edge_state, target, dim_size=x.size(0), reduce=self.added_edges)
+        if self.skip_lin is not None:
+            out = out + self.skip_lin(x)
+        if self.norm is not None:
+            out = normalize(self.norm, out, graph.batch, graph.batch_size)
+        out = self.dropout(self.act(out))
+        if self.adds_input:
+            out = x + out
+        if self.feed_forward is not None:
+            out = self.feed_forward(out)
+        return out, edge_state
+
+
+class FeedForward(Module):
+    r"""Two linear layers around a residual, normalised before and after, twice as wide between."""
+
+    def __init__(
+        self, channels: int, act: str | Activation | None, norm: NormLike, dropout: float
+    ) -> None:
+        super().__init__()
+        self.lin1 = Linear(channels, 2 * channels)
+        self.lin2 = Linear(2 * channels, channels)
+        self.norm1 = build_norm(norm, channels)
+        self.norm2 = build_norm(norm, channels)
+        self.act = resolve_activation(act)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.norm1 is not None:
+            x = normalize(self.norm1, x)
+        hidden = self.dropout(self.act(self.lin1(x)))
+        x = x + self.dropout(self.lin2(hidden))
+        return x if self.norm2 is None else normalize(self.norm2, x)

@@ -1,4 +1,4 @@
-"""A selective state-space model over sequences."""
+"""A selective state-space model over sequences, and its recurrence, in parallel."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import Conv1d, Linear, Module, Parameter
 
-from torch_grama.baselines.selective_scan import selective_scan
 from torch_grama.nn.arguments import check_positive
 
 # Step sizes at the start, as in the paper's code.
@@ -30,7 +30,7 @@ class MambaBlock(Module):
         \mathbf{y} &= \mathbf{W}_{out} \left( \mathrm{Scan}(\mathbf{x}', \boldsymbol{\delta},
         \mathbf{A}, \mathbf{B}, \mathbf{C}, \mathbf{D}) \odot \mathrm{SiLU}(\mathbf{z}) \right),
 
-    where :math:`\mathrm{Scan}` is :func:`~torch_grama.baselines.selective_scan.selective_scan`
+    where :math:`\mathrm{Scan}` is :func:`~torch_grama.baselines.selective_scan`
     with :math:`\mathbf{A} = -\exp(\mathbf{A}_{log})`. Each element sees itself and those before
     it, so that padding at the end of a sequence changes nothing before it.
 
@@ -157,3 +157,220 @@ def _turn(sequence: Tensor, lengths: Tensor | None) -> Tensor:
     turned = lengths.unsqueeze(1) - 1 - places
     index = torch.where(turned >= 0, turned, places)
     return sequence.gather(1, index.unsqueeze(-1).expand_as(sequence))
+
+
+DEFAULT_CHUNK = 64
+DEFAULT_ELEMENTS = 2**24
+# Steps that each of the parallel parts of a chunk takes.
+STEPS = 8
+
+
+def selective_scan(
+    x: Tensor,
+    delta: Tensor,
+    decay: Tensor,
+    input_map: Tensor,
+    output_map: Tensor,
+    skip: Tensor | None = None,
+    chunk_size: int = DEFAULT_CHUNK,
+    max_elements: int = DEFAULT_ELEMENTS,
+) -> Tensor:
+    r"""Runs the selective state-space recurrence of `"Mamba: Linear-Time Sequence Modeling with
+    Selective State Spaces" <https://arxiv.org/abs/2312.00752>`_ over a batch of sequences:
+
+    .. math::
+        \mathbf{h}_t = \exp(\delta_t \mathbf{A}) \odot \mathbf{h}_{t-1} +
+        \delta_t \mathbf{B}_t x_t, \qquad
+        y_t = \mathbf{C}_t^\top \mathbf{h}_t + D x_t, \qquad \mathbf{h}_0 = \mathbf{0},
+
+    for each channel on its own. The pairs :math:`(a_t, b_t)` of the recurrence
+    :math:`h_t = a_t h_{t-1} + b_t` compose associatively, :math:`(a, b) \circ (a', b') =
+    (a a', a b' + b)`: the parts of a chunk of the sequence are composed side by side, eight steps
+    each, and then joined. There is no division, so that a strong decay costs no accuracy.
+
+    The chunks follow one another. What is kept for the backward pass is the input and one state a
+    chunk; the states are made again there, chunk by chunk, and the gradient is the same recurrence
+    run backwards. The largest tensor is :math:`(B', \mathrm{chunk}, F, S)` for as many sequences
+    :math:`B'` at once as :obj:`max_elements` allows. The gradient has no gradient of its own.
+
+    Args:
+        x (Tensor): Input :math:`(B, T, F)`.
+        delta (Tensor): Step sizes :math:`\delta > 0` :math:`(B, T, F)`.
+        decay (Tensor): The diagonal :math:`\mathbf{A} < 0` :math:`(F, S)`.
+        input_map (Tensor): :math:`\mathbf{B}` :math:`(B, T, S)`.
+        output_map (Tensor): :math:`\mathbf{C}` :math:`(B, T, S)`.
+        skip (Tensor, optional): :math:`D` :math:`(F)`. (default: :obj:`None`)
+        chunk_size (int, optional): Steps done at once. (default: :obj:`64`)
+        max_elements (int, optional): Largest number of elements of a tensor; a batch that needs
+            more is done in parts, each at least one sequence. (default: :obj:`2**24`)
+
+    Returns:
+        The output :math:`(B, T, F)`.
+
+    Raises:
+        ValueError: If a shape does not fit the others, or the chunk size is below 1.
+    """
+    _check_shapes(x, delta, decay, input_map, output_map, skip)
+    if chunk_size < 1:
+        raise ValueError(f"Expected 'chunk_size' to be at least 1 (got {chunk_size})")
+    if x.size(1) == 0:
+        return x
+    parts = (x, delta, decay, input_map, output_map)
+    dtype = torch.float32
+    for part in parts:
+        dtype = torch.promote_types(dtype, part.dtype)
+    at_once = max(1, max_elements // (min(x.size(1), chunk_size) * decay.numel()))
+    out: Tensor = _SelectiveScan.apply(  # type: ignore[no-untyped-call]
+        *(part.to(dtype) for part in parts), chunk_size, at_once
+    )
+    return out.to(x.dtype) if skip is None else out.to(x.dtype) + skip * x
+
+
+class _SelectiveScan(torch.autograd.Function):
+    """The scan without its skip, with a backward pass that makes the states again."""
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx,
+        x: Tensor,
+        delta: Tensor,
+        decay: Tensor,
+        input_map: Tensor,
+        output_map: Tensor,
+        chunk_size: int,
+        at_once: int,
+    ) -> Tensor:
+        out = torch.empty_like(x, memory_format=torch.contiguous_format)
+        num_chunks = -(-x.size(1) // chunk_size)
+        starts = x.new_zeros(num_chunks, x.size(0), x.size(2), decay.size(1))
+        for rows in _slices(x.size(0), at_once):
+            for number, steps in enumerate(_slices(x.size(1), chunk_size)):
+                chunk = _Chunk(x, delta, decay, input_map, rows, steps)
+                states = chunk.states(starts[number, rows])
+                out[rows, steps] = (states * output_map[rows, steps].unsqueeze(-2)).sum(dim=-1)
+                if number + 1 < num_chunks:
+                    starts[number + 1, rows] = states[:, -1]
+        ctx.save_for_backward(x, delta, decay, input_map, output_map, starts)
+        ctx.sizes = (chunk_size, at_once)  # type: ignore[attr-defined]
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, out_grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, delta, decay, input_map, output_map, starts = ctx.saved_tensors  # type: ignore[attr-defined]
+        chunk_size, at_once = ctx.sizes  # type: ignore[attr-defined]
+        grads = tuple(
+            torch.zeros_like(part, memory_format=torch.contiguous_format)
+            for part in (x, delta, decay, input_map, output_map)
+        )
+        x_grad, delta_grad, decay_grad, input_grad, output_grad = grads
+        for rows in _slices(x.size(0), at_once):
+            from_later = torch.zeros_like(starts[0, rows])
+            for number, steps in reversed(list(enumerate(_slices(x.size(1), chunk_size)))):
+                chunk = _Chunk(x, delta, decay, input_map, rows, steps)
+                start, dy = starts[number, rows], out_grad[rows, steps].unsqueeze(-1)
+                states = chunk.states(start)
+                output_grad[rows, steps] = (states * dy).sum(dim=-2)
+                # g_t = C_t dy_t + a_{t+1} g_{t+1}
+                grad = chunk.adjoints(dy * output_map[rows, steps].unsqueeze(-2), from_later)
+                factor = chunk.factor()
+                from_later = factor[:, 0] * grad[:, 0]
+                input_grad[rows, steps] = (grad * chunk.drive.unsqueeze(-1)).sum(dim=-2)
+                drive_grad = (grad * chunk.input_map.unsqueeze(-2)).sum(dim=-1)
+                # what reaches the exponent delta A of the factor
+                grad = grad.mul_(factor)
+                grad[:, 1:] *= states[:, :-1]
+                grad[:, 0] *= start
+                decay_grad += (grad * chunk.delta.unsqueeze(-1)).sum(dim=(0, 1))
+                x_grad[rows, steps] = drive_grad * chunk.delta
+                delta_grad[rows, steps] = drive_grad * chunk.x + (grad * decay).sum(dim=-1)
+        return (*grads, None, None)
+
+
+class _Chunk:
+    """Some steps of some sequences."""
+
+    def __init__(
+        self,
+        x: Tensor,
+        delta: Tensor,
+        decay: Tensor,
+        input_map: Tensor,
+        rows: slice,
+        steps: slice,
+    ) -> None:
+        self.x, self.delta, self.input_map = (
+            x[rows, steps],
+            delta[rows, steps],
+            input_map[rows, steps],
+        )
+        self.decay = decay
+        self.drive = self.delta * self.x
+
+    def factor(self) -> Tensor:
+        """What a state is multiplied with at each step, ``[B, T, F, S]``."""
+        return (self.delta.unsqueeze(-1) * self.decay).exp_()
+
+    def states(self, start: Tensor) -> Tensor:
+        """The states after each step, ``[B, T, F, S]``."""
+        term = self.drive.unsqueeze(-1) * self.input_map.unsqueeze(-2)
+        return _compose(self.factor(), term, start)
+
+    def adjoints(self, term: Tensor, from_later: Tensor) -> Tensor:
+        """The recurrence from the last step to the first, ``[B, T, F, S]``."""
+        # a step is multiplied with the factor of the one that comes after it in the sequence
+        factor = torch.ones_like(term)
+        factor[:, 1:] = self.factor()[:, 1:].flip(1)
+        return _compose(factor, term.flip(1), from_later).flip(1)
+
+
+def _compose(factor: Tensor, term: Tensor, start: Tensor) -> Tensor:
+    """Solves h_t = a_t h_{t-1} + b_t; uses up both of its first arguments."""
+    length = term.size(1)
+    steps = min(STEPS, length)
+    missing = -length % steps
+    if missing > 0:
+        term = F.pad(term, (0, 0, 0, 0, 0, missing))
+        factor = F.pad(factor, (0, 0, 0, 0, 0, missing))
+    # [B, T, F, S] -> [B, P, steps, F, S]: all parts take their steps side by side
+    term, factor = (part.unflatten(1, (-1, steps)) for part in (term, factor))
+    for step in range(1, steps):
+        term[:, :, step].addcmul_(factor[:, :, step], term[:, :, step - 1])
+        factor[:, :, step].mul_(factor[:, :, step - 1])
+    for part in range(term.size(1)):
+        term[:, part].addcmul_(factor[:, part], start.unsqueeze(1))
+        start = term[:, part, -1]
+    return term.flatten(1, 2)[:, :length]
+
+
+def _slices(length: int, step: int) -> list[slice]:
+    return [slice(start, min(start + step, length)) for start in range(0, length, step)]
+
+
+def _check_shapes(
+    x: Tensor,
+    delta: Tensor,
+    decay: Tensor,
+    input_map: Tensor,
+    output_map: Tensor,
+    skip: Tensor | None,
+) -> None:
+    if x.dim() != 3 or decay.dim() != 2:
+        raise ValueError(
+            f"Expected 'x' of shape [batch, length, channels] and 'decay' of shape [channels, "
+            f"states] (got {list(x.size())} and {list(decay.size())})"
+        )
+    batch, length, channels = x.size()
+    states = decay.size(1)
+    for name, part, shape in (
+        ("delta", delta, (batch, length, channels)),
+        ("decay", decay, (channels, states)),
+        ("input_map", input_map, (batch, length, states)),
+        ("output_map", output_map, (batch, length, states)),
+        ("skip", skip, (channels,)),
+    ):
+        if part is not None and tuple(part.size()) != shape:
+            raise ValueError(
+                f"Expected '{name}' of shape {list(shape)} (got {list(part.size())}, for 'x' of "
+                f"shape {list(x.size())})"
+            )

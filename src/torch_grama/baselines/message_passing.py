@@ -10,20 +10,14 @@ from torch.nn import Linear, Module, ReLU, Sequential
 from torch_geometric.nn import ARMAConv, GATConv, GCNConv, GINConv, GINEConv, SAGEConv
 
 from torch_grama.baselines.graph_model import Card, check_heads
-from torch_grama.baselines.layer_stack import (
-    EncodedOptions,
-    LayerStack,
-    NormOptions,
-    StackOptions,
-)
+from torch_grama.baselines.layer_stack import ActOptions, LayerStack, NormOptions, StackOptions
 from torch_grama.nn.arguments import Activation, check_positive, resolve_activation
 from torch_grama.nn.gated_gcn_conv import GatedGCNConv
 from torch_grama.nn.neighbor_convs import build_aggregation
 
 
 class GCN(LayerStack):
-    r"""The model of `"Semi-Supervised Classification with Graph Convolutional Networks"
-    <https://arxiv.org/abs/1609.02907>`_ on PyG's :class:`~torch_geometric.nn.GCNConv`:
+    r"""Graph convolutions:
 
     .. math::
         \mathbf{X}' = \sigma ( \hat{\mathbf{A}} \mathbf{X} \mathbf{W} + \mathbf{b} ), \qquad
@@ -36,7 +30,7 @@ class GCN(LayerStack):
     card = Card(
         equation="X' = act(A_hat X W + b)",
         reference="Kipf and Welling, Semi-Supervised Classification with Graph Convolutional "
-        "Networks, 2017",
+        "Networks, 2017 (arXiv:1609.02907)",
         cost="N F^2 + E F",
         source="torch_geometric.nn.GCNConv",
         departures=("An encoder and a readout MLP lie around the layers, as in all models here.",),
@@ -52,8 +46,7 @@ def build_gcn_conv(in_channels: int, channels: int, is_last: bool) -> GCNConv:
 
 
 class GraphSAGE(LayerStack):
-    r"""The model of `"Inductive Representation Learning on Large Graphs"
-    <https://arxiv.org/abs/1706.02216>`_ on PyG's :class:`~torch_geometric.nn.SAGEConv`:
+    r"""Means over the neighbours:
 
     .. math::
         \mathbf{x}'_i = \sigma \Big( \mathbf{W}_1 \mathbf{x}_i + \mathbf{W}_2 \,
@@ -62,7 +55,8 @@ class GraphSAGE(LayerStack):
 
     card = Card(
         equation="x_i' = act(W1 x_i + W2 mean_j x_j + b)",
-        reference="Hamilton et al., Inductive Representation Learning on Large Graphs, 2017",
+        reference="Hamilton et al., Inductive Representation Learning on Large Graphs, 2017 "
+        "(arXiv:1706.02216)",
         cost="N F^2 + E F",
         source="torch_geometric.nn.SAGEConv",
         departures=(
@@ -83,17 +77,13 @@ def build_sage_conv(in_channels: int, channels: int, is_last: bool) -> SAGEConv:
 
 
 class GAT(LayerStack):
-    r"""The model of `"Graph Attention Networks" <https://arxiv.org/abs/1710.10903>`_ on PyG's
-    :class:`~torch_geometric.nn.GATConv`:
+    r"""Attention to the neighbours:
 
     .. math::
         \mathbf{x}'_i = \sigma \Big( \sum_{j \in \mathcal{N}(i) \cup \{i\}} \alpha_{ij} \,
         \mathbf{W} \mathbf{x}_j \Big), \qquad
         \alpha_{ij} = \mathrm{softmax}_j \, \mathrm{LeakyReLU}_{0.2} \left( \mathbf{a}^{\top}
         [ \mathbf{W} \mathbf{x}_i \, \Vert \, \mathbf{W} \mathbf{x}_j ] \right).
-
-    .. note::
-        The activation is that of the other models (the paper's is ELU).
 
     Args:
         heads (int, optional): Number of attention heads, whose outputs lie side by side.
@@ -103,12 +93,12 @@ class GAT(LayerStack):
 
     card = Card(
         equation="x_i' = act(sum_j softmax_j(LeakyReLU(a [W x_i, W x_j])) W x_j + b)",
-        reference="Velickovic et al., Graph Attention Networks, 2018",
+        reference="Velickovic et al., Graph Attention Networks, 2018 (arXiv:1710.10903)",
         cost="N F^2 + E F",
         source="torch_geometric.nn.GATConv",
-        takes_edge_attr=True,
         departures=(
             "An encoder and a readout MLP lie around the layers, as in all models here.",
+            "The activation is that of the other models; the paper's is ELU.",
             "Attention weights are not dropped out.",
         ),
     )
@@ -122,12 +112,8 @@ class GAT(LayerStack):
         edge_dim: int | None = None,
         **shared: Unpack[StackOptions],
     ) -> None:
-        super().__init__(
-            *sizes,
-            build_conv=partial(build_attention_conv, heads=heads, has_edges=edge_dim is not None),
-            edge_dim=edge_dim,
-            **shared,
-        )
+        build = partial(build_attention_conv, heads=heads, has_edges=edge_dim is not None)
+        super().__init__(*sizes, build_conv=build, edge_dim=edge_dim, **shared)
 
 
 def build_attention_conv(
@@ -141,15 +127,11 @@ def build_attention_conv(
 
 
 class GIN(LayerStack):
-    r"""The model of `"How Powerful are Graph Neural Networks?"
-    <https://arxiv.org/abs/1810.00826>`_ on PyG's :class:`~torch_geometric.nn.GINConv`:
+    r"""Sums over the neighbours, and an MLP:
 
     .. math::
         \mathbf{x}'_i = \sigma \Big( \mathrm{MLP} \Big( (1 + \epsilon) \, \mathbf{x}_i +
         \sum_{j \in \mathcal{N}(i)} \mathbf{x}_j \Big) \Big).
-
-    .. note::
-        ``norm="batch_norm"`` puts a norm after each MLP.
 
     Args:
         mlp_layers (int, optional): Linear layers of each MLP.
@@ -160,11 +142,11 @@ class GIN(LayerStack):
 
     card = Card(
         equation="x_i' = act(MLP((1 + eps) x_i + sum_j x_j))",
-        reference="Xu et al., How Powerful are Graph Neural Networks?, 2019",
+        reference="Xu et al., How Powerful are Graph Neural Networks?, 2019 (arXiv:1810.00826)",
         cost="N F^2 + E F",
         source="torch_geometric.nn.GINConv",
         departures=(
-            "No batch norm inside the MLPs.",
+            "No batch norm inside the MLPs (norm='batch_norm' puts one after each).",
             "The readout sees the last layer, not all of them.",
         ),
     )
@@ -188,22 +170,17 @@ class GIN(LayerStack):
 
 
 class GINE(LayerStack):
-    r"""The model of `"Strategies for Pre-training Graph Neural Networks"
-    <https://arxiv.org/abs/1905.12265>`_, :class:`GIN` with edge attributes, on PyG's
-    :class:`~torch_geometric.nn.GINEConv`:
+    r""":class:`GIN` with edge attributes:
 
     .. math::
         \mathbf{x}'_i = \sigma \Big( \mathrm{MLP} \Big( (1 + \epsilon) \, \mathbf{x}_i +
         \sum_{j \in \mathcal{N}(i)} \mathrm{ReLU}(\mathbf{x}_j + \mathbf{e}_{ij}) \Big) \Big).
 
-    .. note::
-        With 5 layers of width 208, embedded atoms and bonds, and one linear layer as readout, this
-        is the GINE of the `Long Range Graph Benchmark <https://arxiv.org/abs/2206.08164>`_ (475,498
-        parameters).
+    With 5 layers of width 208, embedded atoms and bonds, and one linear layer as readout, this is
+    the GINE of the `Long Range Graph Benchmark <https://arxiv.org/abs/2206.08164>`_ (475,498
+    parameters).
 
     Args:
-        pre_linear (bool, optional): Whether a linear map to the hidden width comes first; without,
-            the features must have that width already.
         mlp_layers (int, optional): Linear layers of each MLP.
         train_eps (bool, optional): Whether :math:`\epsilon`, which starts at zero, is learned.
         edge_dim (int, optional): Width of the edge attributes; without, every edge starts from one
@@ -212,13 +189,13 @@ class GINE(LayerStack):
 
     card = Card(
         equation="x_i' = act(MLP((1 + eps) x_i + sum_j ReLU(x_j + e_ij)))",
-        reference="Hu et al., Strategies for Pre-training Graph Neural Networks, 2020",
+        reference="Hu et al., Strategies for Pre-training Graph Neural Networks, 2020 "
+        "(arXiv:1905.12265)",
         cost="N F^2 + E F",
         source="torch_geometric.nn.GINEConv",
-        takes_edge_attr=True,
         departures=(
-            "One map encodes the edge attributes for all layers.",
-            "Without edge attributes, every edge has one learned vector.",
+            "One map encodes the edge attributes for all layers; without, every edge has one "
+            "learned vector.",
         ),
     )
 
@@ -249,9 +226,7 @@ def _mlp(in_channels: int, channels: int, num_layers: int) -> Sequential:
 
 
 class GatedGCN(LayerStack):
-    r"""The model of `"Residual Gated Graph ConvNets" <https://arxiv.org/abs/1711.07553>`_ in the
-    form of `"Benchmarking Graph Neural Networks" <https://arxiv.org/abs/2003.00982>`_, on
-    :class:`~torch_grama.nn.GatedGCNConv`:
+    r"""Gated sums over the neighbours:
 
     .. math::
         \hat{\mathbf{e}}_{ij} &= \mathbf{C} \mathbf{e}_{ij} + \mathbf{D} \mathbf{x}_i +
@@ -261,18 +236,13 @@ class GatedGCN(LayerStack):
         {\sum_j s(\hat{\mathbf{e}}_{ij}) + 10^{-6}} \right) \right), \\
         \mathbf{e}'_{ij} &= \mathbf{e}_{ij} + \mathrm{ReLU}(\mathrm{BN}(\hat{\mathbf{e}}_{ij})),
 
-    where :math:`s` is the logistic function.
-
-    .. note::
-        :math:`\mathbf{C}` has no bias of its own, which those of :math:`\mathbf{D}` and
-        :math:`\mathbf{E}` make superfluous. With 5 layers of width 138, embedded atoms and bonds,
-        and one linear layer as readout, this is the GatedGCN of the `Long Range Graph Benchmark
-        <https://arxiv.org/abs/2206.08164>`_ (509,368 parameters there).
+    where :math:`s` is the logistic function. :math:`\mathbf{C}` has no bias of its own, which those
+    of :math:`\mathbf{D}` and :math:`\mathbf{E}` make superfluous. With 5 layers of width 138,
+    embedded atoms and bonds, and one linear layer as readout, this is the GatedGCN of the `Long
+    Range Graph Benchmark <https://arxiv.org/abs/2206.08164>`_ (509,368 parameters there).
 
     Args:
         norm (str, optional): ``"batch_norm"``, for nodes and edges, or :obj:`None`.
-        pre_linear (bool, optional): Whether a linear map to the hidden width comes first; without,
-            the features must have that width already.
         edge_dim (int, optional): Width of the edge attributes; without, every edge starts from one
             learned vector.
     """
@@ -280,11 +250,11 @@ class GatedGCN(LayerStack):
     card = Card(
         equation="e' = C e + D x_i + E x_j; x_i' = x_i + act(BN(A x_i + sum_j s(e') B x_j / sum_j "
         "s(e')))",
-        reference="Bresson and Laurent, Residual Gated Graph ConvNets, 2017, in the form of "
-        "Dwivedi et al., Benchmarking Graph Neural Networks, 2023",
+        reference="Bresson and Laurent, Residual Gated Graph ConvNets, 2017 (arXiv:1711.07553), "
+        "in the form of Dwivedi et al., Benchmarking Graph Neural Networks, 2023 "
+        "(arXiv:2003.00982)",
         cost="(N + E) F^2",
         source="torch_grama.nn.GatedGCNConv",
-        takes_edge_attr=True,
         departures=(
             "Dropout applies to the nodes only.",
             "Without edge attributes, every edge starts from one learned vector.",
@@ -297,16 +267,14 @@ class GatedGCN(LayerStack):
     def __init__(
         self,
         *sizes: int,
-        act: str | Activation | None = "relu",
         norm: str | None = "batch_norm",
         residual: str | None = "identity",
         edge_dim: int | None = None,
-        **shared: Unpack[EncodedOptions],
+        **shared: Unpack[ActOptions],
     ) -> None:
         super().__init__(
             *sizes,
             build_conv=partial(build_gated_conv, norm=norm),
-            act=act,
             norm=norm,
             residual=residual,
             edge_dim=edge_dim,
@@ -315,27 +283,15 @@ class GatedGCN(LayerStack):
 
 
 def build_gated_conv(
-    in_channels: int,
-    channels: int,
-    is_last: bool,
-    *,
-    norm: str | None,
-    normalize_gates: bool = True,
+    in_channels: int, channels: int, is_last: bool, *, norm: str | None, **gates: bool
 ) -> GatedGCNConv:
     r"""Returns a gated convolution; nobody reads the edges of the last."""
     state = "none" if is_last else "block"
-    return GatedGCNConv(
-        channels,
-        has_edge_attr=True,
-        norm=norm,
-        normalize_gates=normalize_gates,
-        edge_state=state,
-    )
+    return GatedGCNConv(channels, has_edge_attr=True, norm=norm, edge_state=state, **gates)
 
 
 class ARMA(LayerStack):
-    r"""The model of `"Graph Neural Networks with Convolutional ARMA Filters"
-    <https://arxiv.org/abs/1901.01343>`_ on PyG's :class:`~torch_geometric.nn.ARMAConv`:
+    r"""A filter over the hops of the graph:
 
     .. math::
         \mathbf{X}' = \frac{1}{K} \sum_{k=1}^K \mathbf{X}_k^{(T)}, \qquad
@@ -343,13 +299,9 @@ class ARMA(LayerStack):
         \mathbf{X} \mathbf{V}_k + \mathbf{b}_k \right), \qquad
         \hat{\mathbf{L}} = \mathbf{D}^{-1/2} \mathbf{A} \mathbf{D}^{-1/2}.
 
-    Its ARMA filter runs over the hops of the graph; that of :class:`~torch_grama.nn.GRAMA` runs
-    over a sequence of states.
-
-    .. note::
-        The activation is that of the operator, applied before the norm if there is one. Dropout
-        falls on the skip term :math:`\mathbf{X} \mathbf{V}_k`, as in the paper, and after the
-        layer.
+    That of :class:`~torch_grama.nn.GRAMA` runs over a sequence of states. The activation comes
+    before the norm, if there is one; dropout falls on the skip term :math:`\mathbf{X}
+    \mathbf{V}_k`, as in the paper, and after the layer.
 
     Args:
         act (str or callable, optional): The activation :math:`\sigma`.
@@ -361,7 +313,8 @@ class ARMA(LayerStack):
 
     card = Card(
         equation="X_k <- act(D^-1/2 A D^-1/2 X_k W_k + X V_k + b_k), T times; X' = mean_k X_k",
-        reference="Bianchi et al., Graph Neural Networks with Convolutional ARMA Filters, 2021",
+        reference="Bianchi et al., Graph Neural Networks with Convolutional ARMA Filters, 2021 "
+        "(arXiv:1901.01343)",
         cost="K T (N F^2 + E F)",
         source="torch_geometric.nn.ARMAConv",
         departures=("An encoder and a readout MLP lie around the layers, as in all models here.",),
@@ -379,15 +332,9 @@ class ARMA(LayerStack):
         check_positive(num_stacks=num_stacks, stack_layers=stack_layers)
 
         def build_conv(in_channels: int, channels: int, is_last: bool) -> Module:
-            conv = ARMAConv(  # type: ignore[abstract]
-                in_channels,
-                channels,
-                num_stacks=num_stacks,
-                num_layers=stack_layers,
-                shared_weights=shared_weights,
-                act=resolve_activation(act),
-                dropout=shared.get("dropout", 0.0),
-            )
+            sizes = in_channels, channels, num_stacks, stack_layers, shared_weights
+            dropout = shared.get("dropout", 0.0)
+            conv = ARMAConv(*sizes, act=resolve_activation(act), dropout=dropout)  # type: ignore[abstract]
             if stack_layers == 1:
                 # PyG keeps a weight for the steps after the first even if there are none
                 conv.register_parameter("weight", None)

@@ -11,18 +11,16 @@ from torch.nn import Linear, ModuleList, Parameter
 from torch_geometric.nn import GCN2Conv, SGConv
 from torch_geometric.nn.models import MLP
 
-from torch_grama.baselines.graph_head import NodeOutput
-from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
-from torch_grama.baselines.layer_stack import EncodedModel, EncodedOptions
+from torch_grama.baselines.graph_model import Card, ModelOptions, ScoreModel
+from torch_grama.baselines.layer_stack import ActOptions, EncodedModel
 from torch_grama.baselines.products import propagate
-from torch_grama.nn.arguments import Activation, check_positive, choose, resolve_activation
+from torch_grama.nn.arguments import check_positive, choose
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import shared_gcn_adjacency
 
 
-class SGC(GraphModel):
-    r"""The model of `"Simplifying Graph Convolutional Networks"
-    <https://arxiv.org/abs/1902.07153>`_, by PyG's :class:`~torch_geometric.nn.SGConv`.
+class SGC(ScoreModel):
+    r"""A linear model of the features, averaged over some hops:
 
     .. math::
         \mathbf{Y} = \hat{\mathbf{A}}^K \mathbf{X} \mathbf{W} + \mathbf{b}, \qquad
@@ -32,10 +30,7 @@ class SGC(GraphModel):
     Args:
         hidden_channels (int): Not used: the model has no hidden layer.
         num_layers (int): The power :math:`K`.
-        readout (str, optional): ``"node"``, or ``"graph"`` for the mean over the nodes' outputs.
         dropout (float, optional): Dropout of the features.
-        depth (int, optional): Takes the place of :obj:`num_layers`, for words that stand for a
-            fixed power.
     """
 
     card = Card(
@@ -51,7 +46,6 @@ class SGC(GraphModel):
         check_positive(depth=depth)
         super().__init__(*sizes, **shared)
         self.num_layers = depth or self.num_layers
-        self.head = NodeOutput(self.readout)
         self.conv = SGConv(self.in_channels, self.out_channels, K=self.num_layers)  # type: ignore[abstract]
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
@@ -63,9 +57,8 @@ class SGC(GraphModel):
 STARTS = {"ppr": "personalised PageRank", "random": "uniform, of absolute sum one"}
 
 
-class GPRGNN(GraphModel):
-    r"""The model of `"Adaptive Universal Generalized PageRank Graph Neural Network"
-    <https://arxiv.org/abs/2006.07988>`_.
+class GPRGNN(ScoreModel):
+    r"""A learned polynomial of the adjacency matrix:
 
     .. math::
         \mathbf{Y} = \sum_{k=0}^{K} \gamma_k \hat{\mathbf{A}}^k \, \mathrm{MLP}(\mathbf{X}),
@@ -78,7 +71,6 @@ class GPRGNN(GraphModel):
     Args:
         hidden_channels (int): Width of the hidden layer.
         num_layers (int): The highest power :math:`K`.
-        readout (str, optional): ``"node"``, or ``"graph"`` for the mean over the nodes' outputs.
         dropout (float, optional): Dropout of the features and of the hidden layer.
         propagation_dropout (float, optional): Dropout before the propagation.
         alpha (float, optional): The :math:`\alpha` of the start.
@@ -101,18 +93,13 @@ class GPRGNN(GraphModel):
         **shared: Unpack[ModelOptions],
     ) -> None:
         super().__init__(*sizes, **shared)
-        self.head = NodeOutput(self.readout)
         choose("start", start, STARTS)
         if not 0 <= alpha <= 1:
             raise ValueError(f"Expected 'alpha' to be between 0 and 1 (got {alpha})")
+        self.alpha, self.start = alpha, start
         self.propagation_dropout = propagation_dropout
-        self.alpha = alpha
-        self.start = start
-        self.mlp = MLP(
-            [self.in_channels, self.hidden_channels, self.out_channels],
-            dropout=self.dropout,
-            norm=None,
-        )
+        widths = [self.in_channels, self.hidden_channels, self.out_channels]
+        self.mlp = MLP(widths, dropout=self.dropout, norm=None)
         self.gamma = Parameter(torch.empty(self.num_layers + 1))
         self.reset_parameters()
 
@@ -140,9 +127,8 @@ class GPRGNN(GraphModel):
         return out
 
 
-class JacobiConv(GraphModel):
-    r"""The model of `"How Powerful are Spectral Graph Neural Networks"
-    <https://arxiv.org/abs/2205.11172>`_.
+class JacobiConv(ScoreModel):
+    r"""A polynomial of the adjacency matrix for each output, in a basis of Jacobi polynomials:
 
     .. math::
         \mathbf{Y}_{:c} = \sum_{k=0}^{K} \beta_{kc} \, P_k(\hat{\mathbf{A}})
@@ -163,7 +149,6 @@ class JacobiConv(GraphModel):
     Args:
         hidden_channels (int): Not used: the model is linear.
         num_layers (int): The degree :math:`K`.
-        readout (str, optional): ``"node"``, or ``"graph"`` for the mean over the nodes' outputs.
         dropout (float, optional): Dropout of the features and before the filter.
         a (float, optional): First parameter of the polynomials, above -1.
         b (float, optional): Second parameter of the polynomials, above -1.
@@ -191,7 +176,6 @@ class JacobiConv(GraphModel):
         **shared: Unpack[ModelOptions],
     ) -> None:
         super().__init__(*sizes, **shared)
-        self.head = NodeOutput(self.readout)
         if min(a, b) <= -1:
             raise ValueError(f"Expected 'a' and 'b' above -1 (got a={a}, b={b})")
         if factor <= 0:
@@ -237,8 +221,7 @@ def _recursion(k: int, a: float, b: float) -> tuple[float, float, float]:
 
 
 class GCNII(EncodedModel):
-    r"""The model of `"Simple and Deep Graph Convolutional Networks"
-    <https://arxiv.org/abs/2007.02133>`_ on PyG's :class:`~torch_geometric.nn.GCN2Conv`:
+    r"""Graph convolutions that keep a share of the first state:
 
     .. math::
         \mathbf{X}^{(l)} = \sigma \left( \left( (1 - \alpha) \hat{\mathbf{A}} \mathbf{X}^{(l-1)} +
@@ -248,22 +231,21 @@ class GCNII(EncodedModel):
     where :math:`\mathbf{X}^{(0)}` is the encoder's output after the activation and
     :math:`\hat{\mathbf{A}}` the normalised adjacency matrix with self-loops.
 
-    .. note::
-        ``theta=None`` sets :math:`\beta_l = 1`, the form of the Long Range Graph Benchmark (there
-        with ``alpha=0.2``) and of the synthetic tasks.
-
     Args:
         dropout (float, optional): Dropout after the encoder, each layer and in the readout.
         act (str or callable, optional): The activation :math:`\sigma`.
         alpha (float, optional): Weight of the initial residual.
-        theta (float, optional): Damping of the weights, or :obj:`None`.
+        theta (float, optional): Damping of the weights; :obj:`None` sets :math:`\beta_l = 1`, the
+            form of the Long Range Graph Benchmark (there with ``alpha=0.2``) and of the synthetic
+            tasks.
         residual (bool, optional): Whether the input of a layer is added to its output.
     """
 
     card = Card(
         equation="X' = act(((1 - alpha) A_hat X + alpha X_0)((1 - beta_l) I + beta_l W)), beta_l "
         "= log(theta / l + 1)",
-        reference="Chen et al., Simple and Deep Graph Convolutional Networks, 2020",
+        reference="Chen et al., Simple and Deep Graph Convolutional Networks, 2020 "
+        "(arXiv:2007.02133)",
         cost="N F^2 + E F",
         source="torch_geometric.nn.GCN2Conv",
         departures=("Dropout follows each activation instead of preceding each layer.",),
@@ -272,19 +254,17 @@ class GCNII(EncodedModel):
     def __init__(
         self,
         *sizes: int,
-        act: str | Activation | None = "relu",
         alpha: float = 0.1,
         theta: float | None = 0.5,
         residual: bool = False,
-        **shared: Unpack[EncodedOptions],
+        **shared: Unpack[ActOptions],
     ) -> None:
-        super().__init__(*sizes, act=act, **shared)
+        super().__init__(*sizes, **shared)
         numbers = [None] * self.num_layers if theta is None else range(1, self.num_layers + 1)
         self.convs = ModuleList(
             GCN2Conv(self.hidden_channels, alpha, theta, number)  # type: ignore[abstract, arg-type]
             for number in numbers
         )
-        self.act = resolve_activation(act)
         self.residual = residual
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:

@@ -10,7 +10,7 @@ from torch_grama.nn.engine.adjacency import Adjacency, LinearMap
 from torch_grama.nn.engine.kernels import sparse_product
 from torch_grama.nn.engine.sequence import apply, handwritten_gradients_work
 from torch_grama.nn.graph_input import GraphInput
-from torch_grama.nn.linear_backbone import shared_gcn_adjacency
+from torch_grama.nn.linear_backbone import shared_gcn_adjacency, sum_adjacency
 
 
 def propagate(adjacency: Adjacency, x: Tensor) -> Tensor:
@@ -34,9 +34,11 @@ def apply_linear_map(linear: LinearMap, x: Tensor) -> Tensor:
     return out if linear.bias is None else out + linear.bias
 
 
-def gcn_edges(graph: GraphInput, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    r"""Returns the edges of a graph convolution, with self-loops, and their weights."""
-    made = shared_gcn_adjacency(graph, dtype)
+def gcn_edges(
+    graph: GraphInput, dtype: torch.dtype, loop_weight: float | None = 1.0
+) -> tuple[Tensor, Tensor]:
+    r"""Returns the edges of a graph convolution, self-loops among them, and their weights."""
+    made = shared_gcn_adjacency(graph, dtype, loop_weight)
     return torch.stack([made.source, made.target]), made.value
 
 
@@ -73,3 +75,16 @@ def weigh_without_loops(
     if edge_weight is None:
         return (~is_loop).to(dtype)
     return torch.where(is_loop, 0.0, edge_weight.to(dtype))
+
+
+def gather_rows(vectors: Tensor, graph: GraphInput, edge_weight: Tensor | None) -> Tensor:
+    r"""Returns the adjacency matrix times a vector of each node of the one graph that a model was
+    built for.
+    """
+    if graph.num_nodes != len(vectors):
+        raise ValueError(
+            f"Expected the graph of num_nodes={len(vectors)} nodes that the model was built for "
+            f"(got {graph.num_nodes}); it learns a vector for each node and serves one graph alone"
+        )
+    rows = sum_adjacency(graph.edge_index, edge_weight, graph.num_nodes, vectors.dtype)
+    return propagate(rows, vectors)

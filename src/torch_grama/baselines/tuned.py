@@ -23,10 +23,9 @@ from torch_grama.nn.norms import NormLike
 
 _CARD = Card(
     equation="",
-    reference="Luo et al., Classic GNNs are Strong Baselines, 2024, and Can Classic GNNs Be Strong "
-    "Baselines for Graph-level Tasks?, 2025",
+    reference="Luo et al., Classic GNNs are Strong Baselines, 2024 (arXiv:2406.08993), and Can "
+    "Classic GNNs Be Strong Baselines for Graph-level Tasks?, 2025 (arXiv:2502.09263)",
     cost="N F^2 + E F",
-    takes_edge_attr=True,
     departures=(
         "Graphs are read out by their mean unless pooling says otherwise; the recipe takes sum or "
         "maximum for some data sets.",
@@ -35,8 +34,6 @@ _CARD = Card(
 
 
 class _PassedOn(ModelOptions, total=False):
-    """Options that are those of any stack."""
-
     act: str | Activation | None
     feed_forward: bool
     jumping: bool
@@ -50,15 +47,10 @@ class TunedOptions(_PassedOn, total=False):
     readout_layers: int
 
 
-class TunedSumOptions(TunedOptions, total=False):
-    r"""And that of any norm."""
+class TunedNormOptions(TunedOptions, total=False):
+    r"""And those of any norm and residual."""
 
     norm: NormLike
-
-
-class TunedNormOptions(TunedSumOptions, total=False):
-    r"""And that of any residual."""
-
     residual: str | None
 
 
@@ -90,23 +82,17 @@ class TunedStack(LayerStack):
 
 
 class TunedGCN(TunedStack):
-    r"""The graph convolutional network with the recipes of `"Classic GNNs are
-    Strong Baselines" <https://arxiv.org/abs/2406.08993>`_ and `"Can Classic GNNs Be Strong
-    Baselines for Graph-level Tasks?" <https://arxiv.org/abs/2502.09263>`_:
+    r"""Graph convolutions with the recipes of two papers:
 
     .. math::
         \mathbf{x}'_i = \mathrm{Dropout} \Big( \sigma \Big( \mathrm{Norm} \Big(
         \sum_j \hat{a}_{ij} \mathbf{W} \mathbf{x}_j + \sum_j \mathbf{e}_{ij} + \mathbf{b} +
         \mathbf{R} \mathbf{x}_i \Big) \Big) \Big).
 
-    .. note::
-        The two recipes differ, and options say which one is meant. Node tasks (Luo et al., 2024):
-        ``residual="linear"``, layer or batch norm, dropout, one linear layer as readout. Graph
-        tasks (Luo et al., 2025): ``residual="identity"``, batch norm, dropout, often
-        ``feed_forward=True``, edge attributes and positional encodings.
-
-        Encoded edge attributes are added inside the sum, which is how we read the second paper,
-        without the factor :math:`\hat{a}_{ij}`.
+    The two recipes differ, and options say which one is meant. Node tasks (2024):
+    ``residual="linear"``, layer or batch norm, dropout, one linear layer as readout. Graph tasks
+    (2025): ``residual="identity"``, batch norm, dropout, often ``feed_forward=True``, edge
+    attributes and positional encodings.
     """
 
     card = replace(
@@ -114,8 +100,8 @@ class TunedGCN(TunedStack):
         equation="x_i' = Dropout(act(BN(sum_j a_ij W x_j + sum_j e_ij + b + R x_i)))",
         source="torch_geometric.nn.GCNConv",
         departures=(
-            "Edge attributes are added to each message; the second paper's released layer applies "
-            "ReLU to it and drops the factor a_ij.",
+            "Edge attributes are added to each message, without the factor a_ij; the second "
+            "paper's released layer applies ReLU to the message and drops the factor.",
             *_CARD.departures,
         ),
     )
@@ -127,17 +113,12 @@ class TunedGCN(TunedStack):
 
 
 class TunedSAGE(TunedStack):
-    r"""GraphSAGE with mean aggregation with the recipes of `"Classic GNNs are
-    Strong Baselines" <https://arxiv.org/abs/2406.08993>`_ and `"Can Classic GNNs Be Strong
-    Baselines for Graph-level Tasks?" <https://arxiv.org/abs/2502.09263>`_:
+    r"""GraphSAGE with the recipes of :class:`TunedGCN`:
 
     .. math::
         \mathbf{x}'_i = \mathrm{Dropout} \Big( \sigma \Big( \mathrm{Norm} \Big(
         \mathbf{W}_1 \mathbf{x}_i + \frac{1}{|\mathcal{N}(i)|} \sum_j (\mathbf{W}_2 \mathbf{x}_j +
         \mathbf{e}_{ij}) + \mathbf{b} + \mathbf{R} \mathbf{x}_i \Big) \Big) \Big).
-
-    .. note::
-        For the two recipes see :class:`TunedGCN`.
     """
 
     card = replace(
@@ -159,9 +140,7 @@ class TunedSAGE(TunedStack):
 
 
 class TunedGAT(TunedStack):
-    r"""The graph attention network with the recipes of `"Classic GNNs are
-    Strong Baselines" <https://arxiv.org/abs/2406.08993>`_ and `"Can Classic GNNs Be Strong
-    Baselines for Graph-level Tasks?" <https://arxiv.org/abs/2502.09263>`_:
+    r"""Graph attention with the recipes of :class:`TunedGCN`:
 
     .. math::
         \mathbf{x}'_i = \mathrm{Dropout} \Big( \sigma \Big( \mathrm{Norm} \Big(
@@ -169,9 +148,6 @@ class TunedGAT(TunedStack):
         \Big) \Big),
 
     with the attention of :class:`~torch_grama.baselines.GAT`.
-
-    .. note::
-        For the two recipes see :class:`TunedGCN`.
 
     Args:
         heads (int, optional): Number of attention heads, whose outputs lie side by side.
@@ -198,16 +174,13 @@ class TunedGAT(TunedStack):
 
 
 class TunedNeighborSum(TunedStack):
-    r"""The sum over neighbours of :class:`~torch_grama.nn.NeighborSumConv` with the recipe of `"Can
-    Classic GNNs Be Strong Baselines for Graph-level Tasks?" <https://arxiv.org/abs/2502.09263>`_,
-    made for molecules:
+    r"""Sums over neighbours with the recipe for molecules of the second paper:
 
     .. math::
         \mathbf{x}'_i = \mathrm{Dropout} \Big( \sigma \Big( \mathrm{Norm} \Big( \sum_j
         \mathrm{ReLU} ( \mathbf{W} \mathbf{x}_j + \mathbf{b} + \mathbf{e}_{ij} ) \Big) \Big) \Big).
 
-    .. note::
-        The released code of the paper calls this layer GCN.
+    The released code of the paper calls this layer GCN.
 
     Args:
         edge_dim (int, optional): Width of the edge attributes, which are then encoded, by one map
@@ -224,37 +197,34 @@ class TunedNeighborSum(TunedStack):
     keeps_width = True
 
     def __init__(
-        self, *sizes: int, residual: str | None = None, **shared: Unpack[TunedSumOptions]
+        self,
+        *sizes: int,
+        norm: NormLike = "batch_norm",
+        residual: str | None = None,
+        **shared: Unpack[TunedOptions],
     ) -> None:
         has_edges = shared.get("edge_dim") is not None
 
         def build_conv(in_channels: int, channels: int, is_last: bool) -> NeighborSumConv:
             return NeighborSumConv(channels, has_edges, norm=None)
 
-        super().__init__(*sizes, build_conv=build_conv, residual=residual, **shared)
+        super().__init__(*sizes, build_conv=build_conv, norm=norm, residual=residual, **shared)
 
 
 class TunedGatedGCN(TunedStack):
-    r"""The gated graph convolutional network with the recipes of `"Classic GNNs are
-    Strong Baselines" <https://arxiv.org/abs/2406.08993>`_ and `"Can Classic GNNs Be Strong
-    Baselines for Graph-level Tasks?" <https://arxiv.org/abs/2502.09263>`_:
+    r"""Gated convolutions with the recipes of :class:`TunedGCN`:
 
     .. math::
         \mathbf{x}'_i = \mathbf{x}_i + \mathrm{Dropout} ( \sigma ( \mathrm{BN} (
         \mathrm{GatedGCN}(\mathbf{x}, \mathbf{e})_i ) ) ),
 
-    with the gates and edge states of :class:`~torch_grama.baselines.GatedGCN`.
-
-    .. note::
-        For the two recipes see :class:`TunedGCN`. The first paper has no gated network. The
-        feed-forward part is normalised as the layer is.
+    with the gates and edge states of :class:`~torch_grama.baselines.GatedGCN`. The feed-forward
+    part is normalised as the layer is. The first paper has no gated network.
 
     Args:
         norm (str, optional): ``"batch_norm"``, for nodes and edges, or :obj:`None`.
         normalize_gates (bool, optional): Whether the gates of a node's edges add up to one; if
             not, its messages are summed.
-        pre_linear (bool, optional): Whether a linear map to the hidden width comes first; without,
-            the features must have that width already.
         edge_dim (int, optional): Width of the edge attributes; without, every edge starts from one
             learned vector.
     """
@@ -264,10 +234,7 @@ class TunedGatedGCN(TunedStack):
         equation="x_i' = x_i + Dropout(act(BN(GatedGCN(x, e)_i)))",
         cost="(N + E) F^2",
         source="torch_grama.nn.GatedGCNConv",
-        departures=(
-            "Dropout falls on the nodes alone.",
-            *_CARD.departures,
-        ),
+        departures=("Dropout falls on the nodes alone.", *_CARD.departures),
     )
 
     takes_edge_weight: bool = False

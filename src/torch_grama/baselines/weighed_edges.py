@@ -10,20 +10,18 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Dropout, LayerNorm, Linear, Module, ModuleList
 from torch_geometric.nn import FAConv, GraphConv
-from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from torch_grama.baselines.graph_head import NodeOutput
-from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
-from torch_grama.baselines.layer_stack import EncodedModel, EncodedOptions
-from torch_grama.nn.arguments import Activation, check_positive, choose, resolve_activation
+from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions, ScoreModel
+from torch_grama.baselines.layer_stack import ActOptions, EncodedModel
+from torch_grama.baselines.products import gcn_edges
+from torch_grama.nn.arguments import Activation, check_positive, choose
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import mean_adjacency
 
 
 class FAGCN(GraphModel):
-    r"""The model of `"Beyond Low-Frequency Information in Graph Convolutional Networks"
-    <https://arxiv.org/abs/2101.00797>`_, by PyG's :class:`~torch_geometric.nn.FAConv`.
+    r"""Messages with a learned sign and size:
 
     .. math::
         \mathbf{h}_i^{(0)} = \sigma(\mathbf{W}_1 \mathbf{x}_i + \mathbf{b}_1), \qquad
@@ -59,13 +57,7 @@ class FAGCN(GraphModel):
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
         # normalised once for all layers
-        edges = gcn_norm(
-            graph.edge_index,
-            graph.edge_weight,
-            graph.num_nodes,
-            add_self_loops=False,
-            dtype=x.dtype,
-        )
+        edges = gcn_edges(graph, x.dtype, loop_weight=None)
         x = F.dropout(x, self.dropout, self.training)
         # [N, C] -> [N, F]
         first = F.dropout(F.relu(self.lin(x)), self.dropout, self.training)
@@ -75,9 +67,8 @@ class FAGCN(GraphModel):
         return h
 
 
-class GBKGNN(GraphModel):
-    r"""The GraphSAGE form of `"GBK-GNN: Gated Bi-Kernel Graph Neural Networks for Modeling Both
-    Homophily and Heterophily" <https://arxiv.org/abs/2110.15777>`_.
+class GBKGNN(ScoreModel):
+    r"""Two kernels, for neighbours of the same and of another class, and a gate between them:
 
     .. math::
         s_{ij} &= \mathrm{sigmoid} \big( \mathrm{LeakyReLU}_{0.2} (\mathbf{a}_l^{\top} \mathbf{W}
@@ -90,14 +81,8 @@ class GBKGNN(GraphModel):
     :meth:`auxiliary_loss`, the cross-entropy of :math:`s_{ij}` against "same class" on edges
     between training nodes, summed over the layers and times :math:`\lambda`.
 
-    .. note::
-        The released code takes :math:`\mathbf{h}_i` in place of :math:`\mathbf{h}_j` in the second
-        sum, puts the two sums side by side at even widths, and applies a softmax to the gate before
-        the cross-entropy; here all three are as in the paper.
-
     Args:
         num_layers (int): Number of layers; the last makes the output.
-        readout (str, optional): ``"node"``, or ``"graph"`` for the mean over the nodes' outputs.
         dropout (float, optional): Dropout after each hidden layer.
         gate_loss_weight (float, optional): The weight :math:`\lambda`.
     """
@@ -110,8 +95,9 @@ class GBKGNN(GraphModel):
         departures=(
             "A training loop has to add auxiliary_loss, which teaches the gates, as the one here "
             "does; without, they learn from the task alone.",
-            "Follows the paper where the released code differs: neighbours in both sums, the sums "
-            "added, plain cross-entropy of the gate.",
+            "Follows the paper where the released code differs: neighbours in both sums (it has "
+            "h_i in the second), the sums added (it puts them side by side at even widths), plain "
+            "cross-entropy of the gate (it applies a softmax before).",
         ),
     )
 
@@ -119,7 +105,6 @@ class GBKGNN(GraphModel):
         self, *sizes: int, gate_loss_weight: float = 30.0, **shared: Unpack[ModelOptions]
     ) -> None:
         super().__init__(*sizes, **shared)
-        self.head = NodeOutput(self.readout)
         self.gate_loss_weight = gate_loss_weight
         self.convs = ModuleList(GatedBiKernelConv(*pair) for pair in pairwise(self.widths))
 
@@ -136,10 +121,9 @@ class GBKGNN(GraphModel):
         edge_weight: Tensor | None = None,
         *others: Tensor | int | None,
     ) -> Tensor:
-        r"""Returns how badly the gates tell edges inside a class from edges between classes.
-
-        See :class:`~torch_grama.training.model_hooks.AddsLoss`. Zero where no edge joins two
-        training nodes.
+        r"""Returns how badly the gates tell edges inside a class from edges between classes, zero
+        where no edge joins two training nodes; see
+        :class:`~torch_grama.training.model_hooks.AddsLoss`.
         """
         _, logits = self._run(x, edge_index, edge_weight)
         source, target = edge_index[0], edge_index[1]
@@ -196,7 +180,7 @@ AGGREGATIONS = {"mean": "mean over the neighbours", "sum": "sum over the neighbo
 
 
 class CoGNN(EncodedModel):
-    r"""The model of `"Cooperative Graph Neural Networks" <https://arxiv.org/abs/2310.01267>`_.
+    r"""Nodes that choose to listen and to broadcast.
 
     Two action networks :math:`\pi` tell in every layer, for every node, whether it listens and
     whether it broadcasts, and the environment network :math:`\eta` passes messages along the
@@ -212,10 +196,8 @@ class CoGNN(EncodedModel):
     where :math:`\bigoplus` is the mean over all neighbours, or the sum, in both networks:
     CO-GNN(:math:`\mu, \mu`) or CO-GNN(:math:`\Sigma, \Sigma`). In training the choice is a hard
     Gumbel-softmax sample with straight-through gradients and the learned temperature
-    :math:`1 / (\mathrm{softplus}(\mathbf{t}^{\top} \mathbf{h}_i) + \tau_0)`.
-
-    .. note::
-        Action networks and layer norm are shared by all layers, as in the released code.
+    :math:`1 / (\mathrm{softplus}(\mathbf{t}^{\top} \mathbf{h}_i) + \tau_0)`. Action networks and
+    layer norm are shared by all layers, as in the released code.
 
     Args:
         num_layers (int): Number of layers of the environment network.
@@ -230,7 +212,7 @@ class CoGNN(EncodedModel):
     card = Card(
         equation="x_i' = h_i + act(W1 h_i + W2 mean_j listen_i broadcast_j h_j + b), "
         "h = LayerNorm(x)",
-        reference="Finkelshtein et al., Cooperative Graph Neural Networks, 2024",
+        reference="Finkelshtein et al., Cooperative Graph Neural Networks, 2024 (arXiv:2310.01267)",
         cost="N F^2 + E F",
         source="torch_geometric.nn.GraphConv and torch_grama",
         departures=(
@@ -244,29 +226,25 @@ class CoGNN(EncodedModel):
     def __init__(
         self,
         *sizes: int,
-        act: str | Activation | None = "relu",
         aggregation: str = "mean",
         action_channels: int = 16,
         action_layers: int = 1,
         min_sharpness: float = 0.5,
-        **shared: Unpack[EncodedOptions],
+        **shared: Unpack[ActOptions],
     ) -> None:
         check_positive(action_channels=action_channels, action_layers=action_layers)
         choose("aggregation", aggregation, AGGREGATIONS)
         if min_sharpness <= 0:
             raise ValueError(f"Expected 'min_sharpness' to be positive (got {min_sharpness})")
-        super().__init__(*sizes, act=act, **shared)
-        self.act = resolve_activation(act)
-        self.aggregation = aggregation
-        self.min_sharpness = min_sharpness
-        self.norm = LayerNorm(self.hidden_channels)
-        self.convs = self.per_layer(
-            lambda: _conv(self.hidden_channels, self.hidden_channels, aggregation)
-        )
-        widths = [self.hidden_channels] + [action_channels] * (action_layers - 1) + [2]
+        super().__init__(*sizes, **shared)
+        self.aggregation, self.min_sharpness = aggregation, min_sharpness
+        channels = self.hidden_channels
+        self.norm = LayerNorm(channels)
+        self.convs = self.per_layer(lambda: _conv(channels, channels, aggregation))
+        widths = [channels] + [action_channels] * (action_layers - 1) + [2]
         self.listen = _ActionNetwork(widths, aggregation, self.act, self.dropout)
         self.broadcast = _ActionNetwork(widths, aggregation, self.act, self.dropout)
-        self.sharpness = Linear(self.hidden_channels, 1, bias=False)
+        self.sharpness = Linear(channels, 1, bias=False)
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
         source, target = graph.edge_index
@@ -285,19 +263,14 @@ class CoGNN(EncodedModel):
 
     def _choose(self, x: Tensor, graph: GraphInput) -> tuple[Tensor, Tensor]:
         # the first of the two logits stands for listening, or for broadcasting
-        listen = self.listen(x, graph)
-        broadcast = self.broadcast(x, graph)
-        if not self.training:
-            return (
-                (listen[:, 0] >= listen[:, 1]).to(x.dtype),
-                (broadcast[:, 0] >= broadcast[:, 1]).to(x.dtype),
-            )
-        # [N, F] -> [N, 1]
-        temperature = 1 / (F.softplus(self.sharpness(x)) + self.min_sharpness)
-        return (
-            F.gumbel_softmax(listen, temperature, hard=True)[:, 0],  # type: ignore[arg-type]
-            F.gumbel_softmax(broadcast, temperature, hard=True)[:, 0],  # type: ignore[arg-type]
-        )
+        logits = [self.listen(x, graph), self.broadcast(x, graph)]
+        if self.training:
+            # [N, F] -> [N, 1]
+            temperature = 1 / (F.softplus(self.sharpness(x)) + self.min_sharpness)
+            chosen = [F.gumbel_softmax(part, temperature, hard=True)[:, 0] for part in logits]  # type: ignore[arg-type]
+        else:
+            chosen = [(part[:, 0] >= part[:, 1]).to(x.dtype) for part in logits]
+        return chosen[0], chosen[1]
 
 
 class _ActionNetwork(Module):

@@ -7,8 +7,7 @@ from typing import Literal
 
 from torch.nn import Module
 
-from torch_grama.baselines.graph_head import choose_pooling
-from torch_grama.baselines.graph_model import Card
+from torch_grama.baselines.graph_model import Card, choose_pooling
 from torch_grama.experiments.catalogue import MODELS, find_model
 from torch_grama.experiments.grama import Pooling
 from torch_grama.experiments.options import Option, options_of

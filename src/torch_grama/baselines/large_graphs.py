@@ -1,4 +1,4 @@
-"""Attention to the neighbours and to the centres of clusters of all nodes."""
+"""Transformers for large graphs: over centres of clusters, and over the hops around a node."""
 
 from __future__ import annotations
 
@@ -8,22 +8,35 @@ from typing import Unpack
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import Dropout, Embedding, Linear, Module, ReLU, Sequential
+from torch.nn import (
+    GELU,
+    Dropout,
+    Embedding,
+    LayerNorm,
+    Linear,
+    Module,
+    MultiheadAttention,
+    ReLU,
+    Sequential,
+)
+from torch_geometric.nn import SimpleConv
+from torch_geometric.nn.inits import reset
 from torch_geometric.utils import degree, scatter, softmax
 
-from torch_grama.baselines.batch_view import BatchView
-from torch_grama.baselines.graph_model import Card
+from torch_grama.baselines.branch_stack import BatchView
+from torch_grama.baselines.gps import reset_multihead
+from torch_grama.baselines.graph_model import POSITIONS, Card, check_heads
 from torch_grama.baselines.hop_pairs import pairs_within
 from torch_grama.baselines.layer_stack import EncodedModel, HeadOptions
+from torch_grama.baselines.products import gcn_edges
 from torch_grama.nn.arguments import check_positive
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.norms import StepwiseBatchNorm
 
 
 class GOAT(EncodedModel):
-    r"""The global transformer of `"GOAT: A Global Transformer on Large-scale Graphs"
-    <https://proceedings.mlr.press/v202/kong23a.html>`_: each layer attends to the nodes nearby and
-    to the centres of clusters that stand for all nodes,
+    r"""Each layer attends to the nodes nearby and to the centres of clusters that stand for all
+    nodes,
 
     .. math::
         \mathbf{l}_i &= \sum_{j : d(i, j) \le K} \mathrm{softmax}_j \left(
@@ -36,7 +49,7 @@ class GOAT(EncodedModel):
 
     for each head, where :math:`d` is the distance in hops, :math:`R_d(i)` the ring of nodes at
     distance :math:`d`, :math:`\boldsymbol{\mu}_k` a centre of
-    :class:`~torch_grama.baselines.goat.Codebook` over projected states and :math:`n_k` the
+    :class:`~torch_grama.baselines.large_graphs.Codebook` over projected states and :math:`n_k` the
     number of nodes of the graph of :math:`i` that are nearest to it. The FFN is linear, batch norm,
     ReLU, twice.
 
@@ -56,7 +69,8 @@ class GOAT(EncodedModel):
     card = Card(
         equation="x_i' = FFN([sum_j softmax_j(q_i k_j + b_d(ij)) v_j, sum_k softmax_k(q_i' W mu_k "
         "+ log n_k) V mu_k]), j nearby, mu_k the centres of k-means",
-        reference="Kong et al., GOAT: A Global Transformer on Large-scale Graphs, 2023",
+        reference="Kong et al., GOAT: A Global Transformer on Large-scale Graphs, 2023 "
+        "(https://proceedings.mlr.press/v202/kong23a.html)",
         cost="N F^2 + E F + K N F, K centres",
         departures=(
             "All nodes within local_hops (1 by default); the paper samples from three hops.",
@@ -224,8 +238,6 @@ class Codebook(Module):
     ) -> None:
         super().__init__()
         check_positive(num_centroids=num_centroids, channels=channels)
-        if not 0 <= decay < 1:
-            raise ValueError(f"Expected 'decay' to be at least 0 and below 1 (got {decay})")
         self.decay = decay
         self.momentum = momentum
         self.epsilon = 1e-5
@@ -280,5 +292,110 @@ class Codebook(Module):
         distance = self.centroids.square().sum(dim=-1) - 2 * points @ self.centroids.t()
         return distance.argmin(dim=-1)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.centroids.size(0)}, {self.centroids.size(1)})"
+
+# Nodes that attend at once; the fused kernels stop at 65,535 sequences.
+NODES_AT_ONCE = 32_768
+
+
+class NAGphormer(EncodedModel):
+    r"""Every node is a sequence of its neighbourhoods,
+
+    .. math::
+        \mathbf{Z}^{(0)}_i = \left[ \mathbf{x}_i, (\hat{\mathbf{A}} \mathbf{X})_i, \ldots,
+        (\hat{\mathbf{A}}^K \mathbf{X})_i \right] \mathbf{W}, \qquad
+        \mathbf{Z}' = \mathbf{Z} + \mathrm{MHA}(\mathrm{LN}(\mathbf{Z})), \quad
+        \mathbf{Z}^{(l+1)} = \mathbf{Z}' + \mathrm{FFN}(\mathrm{LN}(\mathbf{Z}')),
+
+    with :math:`\hat{\mathbf{A}}` the normalised adjacency matrix with self-loops. The hops are then
+    read by attention against the node itself,
+
+    .. math::
+        \mathbf{h}_i = \mathbf{z}_{i,0} + \sum_{k=1}^K \mathrm{softmax}_k \left( \mathbf{a}^\top
+        [\mathbf{z}_{i,0} \Vert \mathbf{z}_{i,k}] + b \right) \mathbf{z}_{i,k}.
+
+    Args:
+        num_layers (int): Number of transformer layers.
+        dropout (float, optional): Dropout inside the layers.
+        hops (int, optional): Number of hops :math:`K`.
+    """
+
+    card = Card(
+        equation="z_i = transformer([x_i, (A_hat x)_i, ..., (A_hat^K x)_i]), x_i' = z_i0 + sum_k "
+        "softmax_k(a [z_i0, z_ik]) z_ik",
+        reference="Chen et al., NAGphormer: A Tokenized Graph Transformer for Node Classification "
+        "in Large Graphs, 2023 (arXiv:2206.04910)",
+        cost="K N F^2 + K^2 N F, and once K E C, K hops, C input channels",
+        source="torch_grama, with torch.nn.MultiheadAttention",
+        departures=(
+            "Whole graphs at a time; the paper trains on batches of nodes with stored hops.",
+            "The head is a readout MLP of the hidden width; the paper's narrows to half of it.",
+            POSITIONS,
+        ),
+    )
+
+    drops_ends = False
+
+    def __init__(
+        self,
+        *sizes: int,
+        hops: int = 7,
+        heads: int = 8,
+        attention_dropout: float = 0.0,
+        **shared: Unpack[HeadOptions],
+    ) -> None:
+        super().__init__(*sizes, **shared)
+        check_positive(hops=hops)
+        check_heads(self.hidden_channels, heads)
+        self.hops = hops
+        self.step = SimpleConv(aggr="sum")  # type: ignore[abstract]
+        self.layers = self.per_layer(
+            lambda: _PreNormLayer(self.hidden_channels, heads, self.dropout, attention_dropout)
+        )
+        self.norm = LayerNorm(self.hidden_channels)
+        self.hop_lin = Linear(2 * self.hidden_channels, 1)
+        self.reset_parameters()
+
+    def update(self, x: Tensor, graph: GraphInput) -> Tensor:
+        edge_index, weight = gcn_edges(graph, x.dtype)
+        hops = [x]
+        for _ in range(self.hops):
+            hops.append(self.step(hops[-1], edge_index, weight))
+        # [N, C] each -> [N, K + 1, F] -> [N, F]
+        tokens = torch.stack([self.encoder(hop, None, 0)[0] for hop in hops], dim=1)
+        return torch.cat([self._read(part) for part in tokens.split(NODES_AT_ONCE)])
+
+    def _read(self, tokens: Tensor) -> Tensor:
+        for layer in self.layers:
+            tokens = layer(tokens)
+        tokens = self.norm(tokens)
+        # [N, K + 1, F] -> [N, 1, F] and [N, K, F]
+        own, hops = tokens[:, :1], tokens[:, 1:]
+        weight = torch.softmax(self.hop_lin(torch.cat([own.expand_as(hops), hops], -1)), dim=1)
+        return own.squeeze(1) + (weight * hops).sum(dim=1)
+
+
+class _PreNormLayer(Module):
+    def __init__(self, channels: int, heads: int, dropout: float, attention_dropout: float) -> None:
+        super().__init__()
+        self.attention_norm = LayerNorm(channels)
+        self.attention = MultiheadAttention(channels, heads, attention_dropout, batch_first=True)
+        self.dropout = Dropout(dropout)
+        self.mlp = Sequential(
+            LayerNorm(channels),
+            Linear(channels, 2 * channels),
+            GELU(),
+            Linear(2 * channels, channels),
+            Dropout(dropout),
+        )
+
+    def reset_parameters(self) -> None:
+        self.attention_norm.reset_parameters()
+        reset_multihead(self.attention)
+        reset(self.mlp)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        normed = self.attention_norm(tokens)
+        attended, _ = self.attention(normed, normed, normed, need_weights=False)
+        tokens = tokens + self.dropout(attended)
+        out: Tensor = tokens + self.mlp(tokens)
+        return out

@@ -1,7 +1,8 @@
-"""State-space models over random-walk tokens and over nodes."""
+"""State-space models over the nodes of a graph, and over random walks from each node."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Unpack
 
@@ -12,20 +13,160 @@ from torch.nn import LayerNorm, Linear, Module
 from torch.utils.checkpoint import checkpoint
 from torch_geometric.utils import degree, scatter
 
-from torch_grama.baselines.batch_view import BatchView, node_noise
-from torch_grama.baselines.branch_stack import EdgeOptions, build_frames, build_local_layers
+from torch_grama.baselines.branch_stack import BatchView, BranchStack, FramedModel, node_noise
 from torch_grama.baselines.graph_model import Card
-from torch_grama.baselines.layer_stack import EncodedModel
-from torch_grama.baselines.mamba_block import BidirectionalMamba
-from torch_grama.nn.arguments import check_positive
+from torch_grama.baselines.layer_stack import EdgeOptions
+from torch_grama.baselines.mamba_block import BidirectionalMamba, MambaBlock
+from torch_grama.nn.arguments import check_positive, choose
 from torch_grama.nn.graph_input import GraphInput
 
 
-class GMN(EncodedModel):
-    r"""The graph Mamba network of `"Graph Mamba: Towards Learning on Graphs with State Space
-    Models" <https://arxiv.org/abs/2402.08678>`_: every node is a sequence of subgraphs around it,
-    which a bidirectional state-space model reads, and every graph is a sequence of nodes, which
-    another one reads,
+class GraphMamba(BranchStack):
+    r"""A GPS layer whose global branch is a state-space model over the nodes of each graph, those
+    of high degree last,
+
+    .. math::
+        \mathbf{h} = \mathrm{BN}(\mathbf{x} + \mathrm{MPNN}(\mathbf{x})) +
+        \mathrm{BN}(\mathbf{x} + \pi^{-1} \mathrm{Mamba}(\pi \mathbf{x})), \qquad
+        \mathbf{x}' = \mathrm{BN}(\mathbf{h} + \mathrm{MLP}(\mathbf{h})),
+
+    where :math:`\pi` sorts by degree and, among nodes of one degree, at random. At test time the
+    global branch is the mean over several orders.
+
+    .. warning::
+        The result depends on how the nodes are numbered: the order breaks ties between nodes of
+        the same degree. Averaging over orders makes this smaller, not zero.
+
+    Args:
+        order (str, optional): ``"degree"``, or ``"random"`` to sort by the noise alone.
+        num_orders (int, optional): Orders averaged at test time.
+    """
+
+    card = Card(
+        equation="h = BN(x + gatedgcn(x)) + BN(x + Mamba(x sorted by degree + noise)), x' = BN(h "
+        "+ MLP(h))",
+        reference="Wang et al., Graph-Mamba: Towards Long-Range Graph Sequence Modeling with "
+        "Selective State Spaces, 2024 (arXiv:2402.00789)",
+        cost="N F^2 + S N F + E F, S states per channel; five times the scan at test time",
+        equivariant=False,
+        departures=(
+            "The five orders of the test are fixed by the number of a node within its graph; the "
+            "paper's code draws them anew.",
+            "No random buckets for large graphs: one graph is one sequence.",
+            "The scan is plain PyTorch, parallel within chunks; no compiled kernel.",
+        ),
+    )
+
+    def __init__(
+        self,
+        *sizes: int,
+        local: str = "gatedgcn",
+        order: str = "degree",
+        num_orders: int = 5,
+        state_channels: int = 16,
+        expansion: int = 1,
+        **shared: Unpack[EdgeOptions],
+    ) -> None:
+        key = choose("order", order, ORDERS)
+
+        def build_mixer(channels: int) -> Module:
+            block = MambaBlock(channels, state_channels, expansion=expansion)
+            return NodeScan(block, key, num_orders)
+
+        super().__init__(*sizes, local=local, build_mixer=build_mixer, **shared)
+
+
+class GPSMamba(BranchStack):
+    r"""GPS with a state-space model in place of the attention:
+
+    .. math::
+        \mathbf{h} = \mathrm{BN}(\mathbf{x} + \mathrm{MPNN}(\mathbf{x})) +
+        \mathrm{BN}(\mathbf{x} + \mathrm{Mamba}(\mathbf{x})), \qquad
+        \mathbf{x}' = \mathrm{BN}(\mathbf{h} + \mathrm{MLP}(\mathbf{h})).
+
+    .. warning::
+        The result depends on how the nodes are numbered: the nodes of each graph are scanned in
+        the order in which they are stored.
+    """
+
+    card = Card(
+        equation="h = BN(x + gatedgcn(x)) + BN(x + Mamba(x)), x' = BN(h + MLP(h))",
+        reference="Behrouz and Hashemi, Graph Mamba: Towards Learning on Graphs with State Space "
+        "Models, 2024 (arXiv:2402.08678; baseline of that paper)",
+        cost="N F^2 + S N F + E F, S states per channel",
+        equivariant=False,
+        departures=(
+            "The paper says neither order, direction nor local branch: taken are the stored "
+            "order, one direction and GatedGCN.",
+        ),
+    )
+
+    def __init__(
+        self,
+        *sizes: int,
+        local: str = "gatedgcn",
+        state_channels: int = 16,
+        expansion: int = 1,
+        **shared: Unpack[EdgeOptions],
+    ) -> None:
+        def build_mixer(channels: int) -> Module:
+            return StoredScan(MambaBlock(channels, state_channels, expansion=expansion))
+
+        super().__init__(*sizes, local=local, build_mixer=build_mixer, **shared)
+
+
+def _by_degree(view: BatchView, noise: Tensor) -> Tensor:
+    return view.degrees() + noise
+
+
+def _at_random(view: BatchView, noise: Tensor) -> Tensor:
+    return noise
+
+
+ORDERS: dict[str, Callable[[BatchView, Tensor], Tensor]] = {
+    "degree": _by_degree,
+    "random": _at_random,
+}
+
+
+class NodeScan(Module):
+    r"""A :class:`MambaBlock` over the nodes of each graph, sorted by a key with noise: the mean
+    over several orders, or over one in training.
+    """
+
+    def __init__(
+        self, block: Module, key: Callable[[BatchView, Tensor], Tensor], num_orders: int
+    ) -> None:
+        super().__init__()
+        check_positive(num_orders=num_orders)
+        self.block, self.key, self.num_orders = block, key, num_orders
+
+    def forward(self, x: Tensor, view: BatchView) -> Tensor:
+        count = 1 if self.training else self.num_orders
+        # single precision would let a large degree swallow the noise
+        noise = node_noise(view.place, count, self.training, torch.float64)
+        scans = []
+        for column in noise.unbind(dim=1):
+            order = view.sort_nodes(self.key(view, column))
+            scanned = view.unpack(self.block(view.pack(x[order])))
+            scans.append(torch.empty_like(scanned).index_copy(0, order, scanned))
+        return torch.stack(scans).mean(dim=0)
+
+
+class StoredScan(Module):
+    r"""A state-space model over the nodes of each graph in the order in which they are stored."""
+
+    def __init__(self, block: Module) -> None:
+        super().__init__()
+        self.block = block
+
+    def forward(self, x: Tensor, view: BatchView) -> Tensor:
+        return view.unpack(self.block(view.pack(x)))
+
+
+class GMN(FramedModel):
+    r"""Every node is a sequence of subgraphs around it, which a bidirectional state-space model
+    reads, and every graph is a sequence of nodes, which another one reads,
 
     .. math::
         \boldsymbol{\Phi}_i = \left[ \phi(G[T_{m,1}(i)]), \ldots, \phi(G[T_{1,s}(i)]),
@@ -54,13 +195,9 @@ class GMN(EncodedModel):
         of nodes of the same degree does.
 
     .. note::
-        Ties between degrees go by number. The walks come from PyTorch's global generator in
-        training. Memory is that of a model on :math:`m s + 1` times as many nodes.
+        Memory is that of a model on :math:`m s + 1` times as many nodes.
 
     Args:
-        dropout (float, optional): Dropout inside the layers.
-        local (str, optional): The message-passing branch, ``"gcn"``, ``"gat"``, ``"gine"``,
-            ``"gine-multi"`` or ``"gatedgcn"``.
         walk_length (int, optional): The longest walk :math:`m`.
         num_samples (int, optional): Tokens a length :math:`s`.
         num_walks (int, optional): Walks a token :math:`M`.
@@ -71,10 +208,9 @@ class GMN(EncodedModel):
         equation="y_i = last(BiMamba(subgraphs of random walks from i, widest first)), u = "
         "BiMamba(y sorted by degree), h = BN(x + u) + BN(x + gatedgcn(x)), x' = BN(h + MLP(h))",
         reference="Behrouz and Hashemi, Graph Mamba: Towards Learning on Graphs with State Space "
-        "Models, 2024",
+        "Models, 2024 (arXiv:2402.08678)",
         cost="T N F^2 + T S N F + E F, T tokens per node, S states per channel",
         equivariant=False,
-        takes_edge_attr=True,
         departures=(
             "No code of the authors is public; this is a reading of the paper.",
             "Subgraphs are encoded by one round of message passing and a mean; each direction of "
@@ -86,7 +222,6 @@ class GMN(EncodedModel):
     )
 
     ignores_edge_weight: bool = True
-    drops_ends = False
 
     def __init__(
         self,
@@ -100,22 +235,17 @@ class GMN(EncodedModel):
     ) -> None:
         super().__init__(*sizes, **shared)
         check_positive(walk_length=walk_length, num_samples=num_samples, num_walks=num_walks)
-        self.walk_length = walk_length
-        self.num_samples = num_samples
-        self.num_walks = num_walks
-        self.ignores_edge_weight = local != "gcn"
-        self.locals = build_local_layers(self, local)
+        self.walk_sizes = walk_length, num_samples, num_walks
+        self.locals = self.build_locals(local)
         self.scans = self.per_layer(
             lambda: _WalkScan(self.hidden_channels, state_channels, self.edge_dim is not None)
         )
-        self.frames = build_frames(self, 2)
+        self.frames = self.build_frames(2)
         self.reset_parameters()
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
         view, edge_state = BatchView.of(graph), graph.edge_attr
-        tokens = sample_walk_tokens(
-            view, self.walk_length, self.num_samples, self.num_walks, self.training
-        )
+        tokens = sample_walk_tokens(view, *self.walk_sizes, self.training)
         order = view.sort_nodes(view.degrees())
         edge_attr = edge_state
         for local, scan, frame in zip(self.locals, self.scans, self.frames, strict=True):

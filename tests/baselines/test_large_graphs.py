@@ -2,12 +2,21 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from baseline_checks import call, draw_graph, read_batch
-from dense_formulas import affine, batch_norm, head, prepare, softmax_rows
+from dense_formulas import (
+    affine,
+    batch_norm,
+    full_attention,
+    head,
+    layer_norm,
+    prepare,
+    softmax_rows,
+)
 from torch_geometric.data import Batch
 
-from torch_grama.baselines import GOAT
-from torch_grama.baselines.goat import Codebook
+from torch_grama.baselines import GOAT, NAGphormer, large_graphs
+from torch_grama.baselines.large_graphs import Codebook
 
 
 def distances(graph, hops):
@@ -146,14 +155,45 @@ def test_a_centre_that_nobody_chooses_stays():
     assert book.centroids.isfinite().all()
 
 
+def dense_output(model, graph, hops):
+    size = graph.x.size(0)
+    adjacency = torch.eye(size, dtype=torch.float64)
+    adjacency[graph.edge_index[1], graph.edge_index[0]] = 1
+    scale = adjacency.sum(1).rsqrt()
+    adjacency = scale[:, None] * adjacency * scale
+    powers = [torch.linalg.matrix_power(adjacency, k) @ graph.x for k in range(hops + 1)]
+    states = []
+    for i in range(size):
+        z = affine(model.encoder.node_lin, torch.stack([power[i] for power in powers]))
+        for layer in model.layers:
+            z = z + full_attention(layer.attention, layer_norm(layer.attention_norm, z))
+            norm, first, _, last, _ = layer.mlp
+            z = z + affine(last, F.gelu(affine(first, layer_norm(norm, z))))
+        z = layer_norm(model.norm, z)
+        scores = torch.stack(
+            [affine(model.hop_lin, torch.cat([z[0], z[k]])) for k in range(1, hops + 1)]
+        )
+        states.append(z[0] + softmax_rows(scores.t()).squeeze(0) @ z[1:])
+    return head(model, torch.stack(states))
+
+
+@pytest.mark.parametrize("hops", [1, 4])
+def test_nagphormer_is_its_formula(hops):
+    graph = draw_graph(7, 0)
+    model = prepare(NAGphormer(5, 8, 3, 2, hops=hops))
+    torch.testing.assert_close(call(model, graph), dense_output(model, graph, hops))
+
+
+def test_nodes_in_parts_change_nothing(monkeypatch):
+    graph = draw_graph(11, 0)
+    model = prepare(NAGphormer(5, 8, 3, 1))
+    whole = call(model, graph)
+    monkeypatch.setattr(large_graphs, "NODES_AT_ONCE", 4)
+    torch.testing.assert_close(call(model, graph), whole)
+
+
 def test_one_point_changes_nothing():
     book = Codebook(2, 2)
     before = book.centroids.clone()
     book.update(torch.ones(1, 2))
     assert torch.equal(before, book.centroids)
-
-
-def test_decay_is_checked():
-    with pytest.raises(ValueError, match="'decay'"):
-        Codebook(2, 2, decay=1.0)
-    assert str(Codebook(4, 3)) == "Codebook(4, 3)"
