@@ -73,8 +73,7 @@ def scales(backbone, seed, graph, **options):
 )
 def test_states_and_gradients_keep_their_scale(backbone, coefficients, seq_len, num_blocks, graph):
     options = {"seq_len": seq_len, "num_blocks": num_blocks, "coefficients": coefficients}
-    measured = torch.stack([scales(backbone, seed, graph, **options) for seed in range(2)])
-    states, gradients = measured.log10().mean(dim=0).tolist()
+    states, gradients = scales(backbone, 0, graph, **options).log10().tolist()
     assert -2 < states < 2
     assert -4 < gradients < 4
 
@@ -97,8 +96,5 @@ def path(num_nodes):
 # the layer of GPS adds the states itself and norms the sum, so that a node sees most of itself
 @pytest.mark.parametrize("backbone", [name for name in NAMES if name != "gps"])
 def test_a_fresh_model_looks_beyond_the_node(backbone, coefficients):
-    ranges = []
-    for seed in range(2):
-        model = fresh(backbone, seed, seq_len=8, num_blocks=2, coefficients=coefficients)
-        ranges.append(influence_by_distance(model, path(24), exact=True).influence_range)
-    assert sum(ranges) / 2 > 0.5
+    model = fresh(backbone, 0, seq_len=8, num_blocks=2, coefficients=coefficients)
+    assert influence_by_distance(model, path(16), exact=True).influence_range > 0.5

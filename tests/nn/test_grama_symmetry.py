@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from backbone_cases import BY_NAME, CASES, CHANNELS, WORDS, BackboneCase, backbones
+from backbone_cases import BY_NAME, CASES, CHANNELS, WORDS, BackboneCase
 from model_gradients import loss_gradients
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCNConv, GraphNorm, InstanceNorm, PairNorm
@@ -47,83 +47,50 @@ every_case = pytest.mark.parametrize(
 )
 
 
-def renumber(data, order):
-    """Puts node ``order[k]`` at place ``k``."""
+def renumber(data, order, edge_order):
+    """Puts node ``order[k]`` at place ``k``, and edges likewise, in tensors turned in memory."""
     place = torch.empty_like(order)
     place[order] = torch.arange(order.numel())
-    return Data(
-        x=data.x[order],
-        edge_index=place[data.edge_index],
-        edge_attr=data.edge_attr,
-        edge_weight=data.edge_weight,
-        batch=None if data.batch is None else data.batch[order],
+    spread = torch.zeros(2 * order.numel(), dtype=torch.long)
+    spread[::2] = data.batch[order]
+    turned = Data(
+        x=data.x[order].t().contiguous().t(),
+        edge_index=place[data.edge_index[:, edge_order]].t().contiguous().t(),
+        edge_attr=data.edge_attr[edge_order].t().contiguous().t(),
+        edge_weight=data.edge_weight[edge_order],
+        batch=spread[::2],
     )
-
-
-def reorder_edges(data, order):
-    return Data(
-        x=data.x,
-        edge_index=data.edge_index[:, order],
-        edge_attr=data.edge_attr[order],
-        edge_weight=data.edge_weight[order],
-        batch=data.batch,
-    )
-
-
-@pytest.fixture
-def node_order():
-    """Nodes change places inside their graphs, which stay together."""
-    return torch.tensor([2, 0, 3, 1, 8, 4, 6, 7, 5, 11, 10, 9])
-
-
-@pytest.fixture
-def edge_order(batch):
-    return torch.randperm(batch.num_edges)
+    assert not any(turned[name].is_contiguous() for name in ("x", "edge_index", "batch"))
+    return turned
 
 
 @every_case
-def test_node_numbers_do_not_matter(case, readout, options, batch, node_order):
+def test_the_order_of_nodes_and_edges_does_not_matter(case, readout, options, batch):
     model = case.model(readout=readout, **options).eval()
-    weights = [None, batch.edge_weight] if case is GCN else [None]
-    for edge_weight in weights:
-        given = {} if edge_weight is None else {"edge_weight": edge_weight}
-        expected = case.run(model, batch, **given)
-        got = case.run(model, renumber(batch, node_order), **given)
-        assert not torch.allclose(expected[0], expected[1])
-        assert torch.allclose(got, expected[node_order] if readout == "node" else expected)
-
-
-@backbones()
-def test_edge_order_does_not_matter(case, batch, edge_order):
-    model = case.model().eval()
-    got = case.run(model, reorder_edges(batch, edge_order))
-    assert torch.allclose(got, case.run(model, batch))
+    # nodes change places inside their graphs, which stay together
+    order = torch.tensor([2, 0, 3, 1, 8, 4, 6, 7, 5, 11, 10, 9])
+    moved = renumber(batch, order, torch.randperm(batch.num_edges))
+    weights = ["edge_weight"] if case is GCN else []
+    expected = case.run(model, batch, **{name: batch[name] for name in weights})
+    got = case.run(model, moved, **{name: moved[name] for name in weights})
+    assert not torch.allclose(expected[0], expected[1])
+    assert torch.allclose(got, expected[order] if readout == "node" else expected)
 
 
 @every_case
-def test_a_batch_equals_its_graphs(case, readout, options, graphs, batch):
-    model = case.model(readout=readout, **options).eval()
-    together = case.run(model, batch)
-    alone = torch.cat([case.run(model, graph) for graph in graphs])
-    assert torch.allclose(together, alone)
-
-
-@pytest.mark.parametrize(
-    ("case", "readout", "options"),
-    [
-        *((case, "graph", {}) for case in CASES if not case.has_batch_statistics),
-        # batch norm alone mixes the graphs of a batch while it trains
-        *(
-            (GCN, "node", o)
-            for o in OPTIONS
-            if o.get("norm") != "batch_norm" and "dropout" not in o
-        ),
-    ],
-    ids=lambda value: getattr(value, "name", re.sub(r" at 0x\w+", "", str(value))),
-)
-def test_a_batch_equals_its_graphs_in_training(case, readout, options, graphs, batch):
-    model = case.model(readout=readout, **options).train()
-    together = case.run(model, batch)
+def test_a_batch_equals_its_graphs_and_empty_slots_each_other(
+    case, readout, options, graphs, batch
+):
+    # batch norm alone mixes the graphs of a batch while it trains
+    is_fixed = not (case.has_batch_statistics or "dropout" in options)
+    is_fixed &= options.get("norm") != "batch_norm"
+    model = case.model(readout=readout, **options).train(is_fixed)
+    slots = torch.tensor([0, 1, 3])
+    batch.batch = slots[batch.batch]
+    together = case.run(model, batch, batch_size=5)
+    if readout == "graph":
+        assert torch.allclose(together[2], together[4])
+        together = together[slots]
     gradients = loss_gradients(model, together)
     alone = torch.cat([case.run(model, graph) for graph in graphs])
     assert torch.allclose(together, alone)
@@ -145,22 +112,17 @@ def test_coefficients_of_a_batch_are_those_of_its_graphs(update, graphs, batch):
             assert torch.allclose(a.theta[..., index, :], b.theta[..., 0, :])
 
 
-def test_order_of_the_graphs_does_not_matter(graphs):
+def test_the_order_of_the_graphs_does_not_matter(graphs):
     model = GCN.model(readout="graph")
     there, back = (Batch.from_data_list(part) for part in (graphs, graphs[::-1]))
     assert torch.allclose(GCN.run(model, there), GCN.run(model, back).flip(0))
 
 
-def test_one_graph_with_and_without_batch_vector(path):
-    model = GCN.model()
-    got = model(path.x, path.edge_index, batch=torch.zeros(4, dtype=torch.long))
-    assert torch.allclose(got, GCN.run(model, path))
-
-
-def test_batch_size_may_be_given(batch):
+def test_batch_vector_and_batch_size_may_be_given(path, batch):
     model = GCN.model(readout="graph")
-    got = GCN.run(model, batch, batch_size=3)
-    assert torch.equal(got, GCN.run(model, batch))
+    path.batch = torch.zeros(4, dtype=torch.long)
+    assert torch.allclose(GCN.run(model, path), model(path.x, path.edge_index))
+    assert torch.equal(GCN.run(model, batch, batch_size=3), GCN.run(model, batch))
 
 
 def test_information_travels_as_many_hops_as_there_are_recurrences():

@@ -141,12 +141,11 @@ class TestKernels:
     @pytest.mark.parametrize("name", ["gated", "neighbors", "neighbors alone"])
     def test_second_derivatives(self, name):
         given = draw(7, 12), draw(12, 12 if name == "neighbors" else 3)
-        if name == "gated":
-            function = lambda n, p: gated_sum(n, p, EDGES)  # noqa: E731
-        elif name == "neighbors":
-            function = lambda n, p: neighbor_sum(n, p, EDGES).pow(2)  # noqa: E731
-        else:
-            function = lambda n, p: neighbor_sum(n, None, EDGES).pow(2) + p.sum()  # noqa: E731
+        function = {
+            "gated": lambda n, p: gated_sum(n, p, EDGES),
+            "neighbors": lambda n, p: neighbor_sum(n, p, EDGES).pow(2),
+            "neighbors alone": lambda n, p: neighbor_sum(n, None, EDGES).pow(2) + p.sum(),
+        }[name]
 
         def run(*tensors):
             outputs = function(*tensors)
@@ -173,7 +172,7 @@ class TestKernels:
 
     @pytest.mark.no_cover
     def test_transforms_are_left_to_torch(self):
-        nodes, projected = draw(7, 12), draw(12, 3)
+        nodes, projected = draw(7, 4), draw(12, 1)
 
         def run(nodes):
             return gated_sum(nodes, projected, EDGES)[0]
@@ -195,16 +194,14 @@ class TestOrder:
     def test_is_not_asked_for_on_a_cpu(self):
         assert not reads_order(EDGES)
 
-    @pytest.mark.no_cover
-    @pytest.mark.usefixtures("_interpreter")
     @pytest.mark.parametrize("backbone", [GatedGCNConv(4), NeighborSumConv(4)], ids=type)
     @pytest.mark.parametrize("recompute", [False, True])
     def test_is_made_once_for_all_blocks(self, monkeypatch, backbone, recompute):
         made = []
+        module = torch_grama.nn.backbone
+        monkeypatch.setattr(module, "reads_order", lambda _: True)
         monkeypatch.setattr(
-            torch_grama.nn.backbone,
-            "order_edges",
-            lambda *given: made.append(1) or order_edges(*given),
+            module, "order_edges", lambda *given: made.append(1) or order_edges(*given)
         )
         running = Running(recompute=recompute)
         model = GRAMA(5, 4, 2, seq_len=1, num_blocks=2, backbone=backbone, running=running)
@@ -215,8 +212,15 @@ class TestOrder:
 @pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.usefixtures("_interpreter")
-@pytest.mark.parametrize("backbone", ["gatedgcn", "neighbor-sum"])
-@pytest.mark.parametrize("edge_dim", [None, 3])
+@pytest.mark.parametrize(
+    ("backbone", "edge_dim"),
+    [
+        ("gatedgcn", 3),
+        ("neighbor-sum", 3),
+        pytest.param("gatedgcn", None, marks=pytest.mark.long),
+        pytest.param("neighbor-sum", None, marks=pytest.mark.long),
+    ],
+)
 def test_a_training_model_equals_torch(backbone, edge_dim, monkeypatch):
     torch.manual_seed(0)
     x, edge_attr = torch.randn(7, 5), None if edge_dim is None else torch.randn(12, edge_dim)

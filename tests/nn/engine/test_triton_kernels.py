@@ -38,56 +38,39 @@ def run(model: GRAMA, x: Tensor, batch: Tensor | None) -> list[Tensor]:
 @pytest.mark.no_cover
 @pytest.mark.usefixtures("_interpreter")
 @pytest.mark.parametrize(
-    ("act", "batched", "seq_len", "num_blocks"),
+    ("options", "batch"),
     [
-        ("relu", False, 2, 1),
-        ("relu", True, 2, 2),
-        ("tanh", True, 1, 1),
-        (None, True, 1, 1),
-        *(seldom(act, True, 1, 1) for act in ("elu", "gelu", "silu", "leaky_relu")),
+        ({"seq_len": 2}, None),
+        ({"seq_len": 2, "num_blocks": 2}, BATCH),
+        ({"act": "tanh"}, BATCH),
+        ({"act": None}, BATCH),
+        ({"backbone": GraphConv(6, 6), "running": Running(recompute=True)}, BATCH),
+        (
+            {
+                "seq_len": 3,
+                "coefficients": Coefficients(ar_order=1, ma_order=2),
+                "num_recurrences": 2,
+            },
+            BATCH,
+        ),
+        *(seldom({"act": act}, BATCH) for act in ("elu", "gelu", "silu", "leaky_relu")),
+        seldom({"seq_len": 5}, BATCH),
+        seldom({"seq_len": 2, "backbone": "gatedgcn"}, BATCH),
+        seldom({"seq_len": 2, "coefficients": "naive"}, BATCH),
+        seldom({"seq_len": 2, "readout": "graph"}, BATCH),
     ],
+    ids=str,
 )
-def test_model_equals_torch_kernels(act, batched, seq_len, num_blocks, monkeypatch) -> None:
+def test_model_equals_torch_kernels(options, batch, monkeypatch) -> None:
     torch.manual_seed(0)
     x = torch.randn(9, 5)
-    batch = BATCH if batched else None
-    model = GRAMA(5, 6, 3, seq_len=seq_len, num_blocks=num_blocks, act=act, gain=0.7)
+    model = GRAMA(5, 6, 3, **{"seq_len": 1, "num_blocks": 1, "gain": 0.7, **options}).eval()
     draw_keys(model)
     assert kernels.triton_for(F.relu, x) is not None
     ours = run(model, x, batch)
     monkeypatch.setenv("TRITON_INTERPRET", "0")
     assert kernels.triton_for(F.relu, x) is None
     theirs = run(model, x, batch)
-    assert len(ours) == len(theirs)
-    scale = max(float(t.abs().max()) for t in theirs)
-    for a, b in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=2e-6 * scale)
-
-
-@pytest.mark.slow
-@pytest.mark.no_cover
-@pytest.mark.usefixtures("_interpreter")
-@pytest.mark.parametrize(
-    "options",
-    [
-        seldom({"backbone": "gatedgcn"}),
-        {"backbone": GraphConv(6, 6)},
-        seldom({"coefficients": "naive"}),
-        {"seq_len": 5},
-        {"seq_len": 3, "coefficients": Coefficients(ar_order=1, ma_order=2), "num_recurrences": 2},
-        {"running": Running(recompute=True)},
-        seldom({"readout": "graph"}),
-    ],
-    ids=str,
-)
-def test_options_equal_torch_kernels(options, monkeypatch) -> None:
-    torch.manual_seed(0)
-    x = torch.randn(9, 5)
-    model = GRAMA(5, 6, 3, num_blocks=1, gain=0.5, **{"seq_len": 2, **options}).eval()
-    draw_keys(model)
-    ours = run(model, x, BATCH)
-    monkeypatch.setenv("TRITON_INTERPRET", "0")
-    theirs = run(model, x, BATCH)
     scale = max(float(t.abs().max()) for t in theirs)
     for a, b in zip(ours, theirs, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=2e-6 * scale)
