@@ -36,11 +36,14 @@ collect_ignore_glob = [] if find_spec("triton") else ["src/torch_grama/nn/engine
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leaves to long runs those cases of a test with three or more parameters that bring no new
-    pair of values. Coverage, which slows a test down, follows cases that bring a new value."""
+    pair of values. Coverage, which slows a test down, follows cases that bring a new value, and no
+    draws of hypothesis and no attacks, which go over the same lines again and again."""
     tests = defaultdict(list)
     for item in items:
         if item.get_closest_marker("long") is None:
             tests[item.nodeid.partition("[")[0]].append(item)
+        if hasattr(getattr(item, "obj", None), "hypothesis") or "attack" in item.path.parts:
+            item.add_marker(pytest.mark.no_cover)
     for cases in tests.values():
         if len(cases) > 1 and hasattr(cases[0], "callspec"):
             values = {case: _list_values(case) for case in cases}

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from importlib.resources import files
+
 from equation_text import to_latex, typeset
 from markdown_text import code, plain, table
-from torch_grama.experiments.models import ModelFacts, list_models
+from torch_grama.experiments.models import ModelFacts
 
 HEADER = ["Name", "Update", "Parameters", "Cost per layer"]
-WIDTH, DEPTH = 64, 8
 
 
 def describe_models() -> str:
     """Returns a table for each family and, below it, the papers and what differs from them."""
     families: dict[str, list[ModelFacts]] = {}
-    for model in list_models(hidden_channels=WIDTH, num_layers=DEPTH):
+    listed = files("torch_grama") / "experiments" / "models.json"  # as `grama models` prints it
+    for facts in json.loads(listed.read_text(encoding="utf-8")):
+        model = ModelFacts(**{**facts, "departures": tuple(facts["departures"])})
         families.setdefault(model.family, []).append(model)
     parts = []
     for family, models in families.items():

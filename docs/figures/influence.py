@@ -16,7 +16,7 @@ from torch_grama import GRAMA
 from torch_grama.analysis import ModelInput, influence_by_distance
 from torch_grama.baselines import GCN
 
-NODES, CHANNELS, SEEDS = 49, 32, 5
+NODES, CHANNELS, SEEDS = 37, 32, 3
 
 
 def models() -> dict[str, Module]:

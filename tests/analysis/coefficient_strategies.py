@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-quick = settings(deadline=None, max_examples=60)
+quick = settings(deadline=None, max_examples=30)
 
 orders = st.integers(1, 6)
 seeds = st.integers(0, 2**32 - 1)

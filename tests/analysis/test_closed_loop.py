@@ -18,7 +18,7 @@ from torch_grama.analysis import (
     spectral_radius,
 )
 
-few = settings(quick, max_examples=25)
+few = settings(quick, max_examples=15)
 
 
 def dense_radius(phi, theta, G):

@@ -61,18 +61,18 @@ def test_direction_reach_and_what_lies_beyond(monkeypatch):
 
 
 def test_sampling_agrees_with_the_exact_value_within_its_confidence():
-    model, inputs = grama(), graph(12)
+    model, inputs = grama(), graph(8)
     exact = influence_by_distance(model, inputs)
     inside = []
-    for seed in range(12):
-        found = influence_by_distance(model, inputs, exact=False, num_samples=36, seed=seed)
+    for seed in range(8):
+        found = influence_by_distance(model, inputs, exact=False, num_samples=24, seed=seed)
         assert not found.exact
         near = zip(found.total[:4], exact.total[:4], found.total_error[:4], strict=True)
         inside += [abs(value - truth) <= error for value, truth, error in near]
         deviation = abs(found.influence_range - exact.influence_range)
         inside.append(deviation <= found.influence_range_error)
     assert sum(inside) >= 0.9 * len(inside)
-    again = influence_by_distance(model, inputs, exact=False, num_samples=36, seed=11)
+    again = influence_by_distance(model, inputs, exact=False, num_samples=24, seed=7)
     assert again == found
 
 

@@ -140,14 +140,14 @@ def test_graphs_are_chosen_within_the_limits():
 
 @pytest.mark.slow
 def test_a_large_graph_is_sampled(monkeypatch):
-    monkeypatch.setattr("torch_grama.analysis.run_analysis._SAMPLED_SIZE", 10_000)
+    monkeypatch.setattr("torch_grama.analysis.run_analysis._SAMPLED_SIZE", 4_000)
     torch.manual_seed(0)
-    inputs = ModelInput(torch.randn(60 * 60, 3), grid_edges(60))
+    inputs = ModelInput(torch.randn(40 * 40, 3), grid_edges(40))
     model = GRAMA(3, 8, 2, seq_len=2, num_blocks=2)
     found = analyze(model, inputs)
     influence = found.influence["model"]
     assert not influence.exact
-    assert influence.num_samples == 32 * 10_000 // (60 * 60 + inputs.edge_index.size(1))
+    assert influence.num_samples == 32 * 4_000 // (40 * 40 + inputs.edge_index.size(1))
     assert influence.num_nodes[1] == pytest.approx(8, abs=3)
     assert influence.total_error[1] > 0
     assert len(found.example.nodes) == 60

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -20,27 +21,33 @@ from torch_grama.runs.run_folder import RunError
 from torch_grama.training.checkpoint_file import read_checkpoint, write_checkpoint
 from torch_grama.training.origin import FREE, hash_data
 
-SHORT = [
-    "--model",
-    "gin",
-    "--trainer.max_epochs",
-    "3",
-    "--model.hidden_channels",
-    "8",
-    "--trainer.accelerator",
-    "cpu",
-    "--quiet",
-]
+SHORT = "--model gin --trainer.max_epochs 3 --model.hidden_channels 8 --trainer.accelerator cpu"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    """A folder with data and a finished run of three epochs."""
+    folder = tmp_path_factory.mktemp("place")
+    write_graph_file(folder / "graphs.jsonl", num_graphs=20)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        words = ["train", "--data", "graphs.jsonl", "--run", "run", "--quiet"]
+        assert main([*words, *SHORT.split()]) == 0
+    return folder
 
 
 @pytest.fixture
-def cut_run(tmp_path, monkeypatch) -> Path:
-    """A run of three epochs that was killed before its result was written."""
-    monkeypatch.chdir(tmp_path)
-    write_graph_file(tmp_path / "graphs.jsonl", num_graphs=20)
-    assert main(["train", "--data", "graphs.jsonl", "--run", "run", *SHORT]) == 0
-    Path("run/result.json").unlink()
+def run(place, tmp_path, monkeypatch) -> Path:
+    """The finished run, in a copy of its folder."""
+    monkeypatch.chdir(shutil.copytree(place, tmp_path / "copy"))
     return Path("run")
+
+
+@pytest.fixture
+def cut_run(run) -> Path:
+    """The same as if it was killed before its result was written."""
+    (run / "result.json").unlink()
+    return run
 
 
 def edit(run: Path, section: str, name: str, value: object) -> None:
@@ -113,13 +120,10 @@ def test_what_may_change_is_recorded(cut_run, capsys):
     assert f"except for {', '.join(FREE)};" in error
 
 
-def test_a_finished_run_is_no_result_of_other_settings(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_graph_file(tmp_path / "graphs.jsonl", num_graphs=20)
-    assert main(["train", "--data", "graphs.jsonl", "--run", "run", *SHORT]) == 0
+def test_a_finished_run_is_no_result_of_other_settings(run):
     other = load_config("run", {"optimizer.lr": 0.5})
     with pytest.raises(RunError, match=r"optimizer.lr from .* to 0.5"):
-        run_experiment(other, "run", resume=True)
+        run_experiment(other, run, resume=True)
 
 
 def test_facts_of_other_data_are_refused(cut_run):
@@ -142,8 +146,8 @@ def test_a_checkpoint_of_before_is_followed_with_a_note(cut_run, capsys):
     assert "says nothing of its settings and data" in capsys.readouterr().err
 
 
-def test_the_hash_knows_every_value(tmp_path):
-    path = write_graph_file(tmp_path / "graphs.jsonl", num_graphs=12)
+def test_the_hash_knows_every_value(place):
+    path = place / "graphs.jsonl"
     before = hash_data(load(str(path)), 0)
     assert hash_data(load(str(path)), 0) == before
     for name in ("x", "edge_index", "y"):
@@ -224,7 +228,8 @@ def test_a_hostile_config_is_one_sentence(tmp_path, monkeypatch, what):
     monkeypatch.chdir(tmp_path)
     write_graph_file(tmp_path / "graphs.jsonl", num_graphs=20)
     Path("own.yaml").write_text(HOSTILE[what])
-    status, _, said = ask("train", "--config", "own.yaml", "--run", "run", *SHORT)
+    words = ["train", "--config", "own.yaml", "--run", "run", "--quiet"]
+    status, _, said = ask(*words, *SHORT.split())
     assert status == 2
     assert said.count("\n") == 1
     assert len(said) < 1000

@@ -12,9 +12,6 @@ from torch_grama.search.space import Space
 from torch_grama.search.trial import FAILURE, STOPPED, TRIAL, Failure, TrialFolder, list_trials
 from torch_grama.search.trial_run import TrialPlan, run_trial
 
-# what is damaged is read by tests of its room too
-pytestmark = pytest.mark.no_cover
-
 NAMES = ("first", "second", "third")
 
 

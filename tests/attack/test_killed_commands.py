@@ -107,7 +107,9 @@ def left_alone(tmp_path_factory) -> Path:
 
 
 # between two steps, and before files of the run are put in their places
-@pytest.mark.parametrize("moment", [(*STEP, 33), (*WRITE, 12)])
+@pytest.mark.parametrize(
+    "moment", [(*WRITE, 12), pytest.param((*STEP, 33), marks=pytest.mark.long)]
+)
 def test_killed_at_any_moment(train, left_alone, moment):
     run = left_alone / f"killed-{moment[1]}-{moment[2]}"
     data = str(left_alone / "graphs.jsonl")
@@ -120,7 +122,10 @@ def test_killed_at_any_moment(train, left_alone, moment):
     assert_same(run, left_alone / "whole")
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.long)],
+)
 def test_asked_to_stop(train, left_alone, number, status):
     run = left_alone / f"stopped-{status}"
     data = str(left_alone / "graphs.jsonl")
@@ -138,10 +143,10 @@ def test_asked_to_stop(train, left_alone, number, status):
     ("moment", "number"),
     [
         ("argparse", signal.SIGINT),
-        ("torchmetrics", signal.SIGTERM),
+        ("torch.nn", signal.SIGTERM),
         *(
             pytest.param(moment, number, marks=pytest.mark.long)
-            for moment in ("numpy", "torch", "torch._C", "torch.nn", "pytorch_lightning", "rich")
+            for moment in ("numpy", "torch", "torch._C", "torchmetrics", "rich")
             for number in (signal.SIGINT, signal.SIGTERM)
         ),
     ],

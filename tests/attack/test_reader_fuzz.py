@@ -227,7 +227,6 @@ BOMBS: dict[str, tuple[Callable[[Path], Path], bool]] = {
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="memory is read in /proc")
-@pytest.mark.no_cover
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_small_file_takes_little_memory(tmp_path: Path, bomb: str) -> None:
     write, is_refused = BOMBS[bomb]

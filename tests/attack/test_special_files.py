@@ -13,17 +13,7 @@ from torch_grama.cli import main
 from torch_grama.runs.run_folder import RunFolder
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes of POSIX systems")
-SHORT = [
-    "--model",
-    "gin",
-    "--trainer.max_epochs",
-    "1",
-    "--model.hidden_channels",
-    "4",
-    "--trainer.accelerator",
-    "cpu",
-    "--quiet",
-]
+SHORT = "--model gin --trainer.max_epochs 1 --model.hidden_channels 4 --trainer.accelerator cpu"
 
 
 def make(path: Path, kind: str) -> None:
@@ -49,7 +39,7 @@ def place(tmp_path_factory) -> Path:
     write_graph_file(folder / "graphs.jsonl", num_graphs=20)
     write_node_folder(folder / "tables")
     words = ["train", "--data", str(folder / "graphs.jsonl"), "--run", str(folder / "run")]
-    assert main([*words, *SHORT]) == 0
+    assert main([*words, "--quiet", *SHORT.split()]) == 0
     return folder
 
 

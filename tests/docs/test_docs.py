@@ -6,8 +6,6 @@ import io
 import math
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from importlib import import_module
@@ -18,6 +16,7 @@ import pytest
 import yaml
 from torch_geometric import seed_everything
 
+from grama_process import ForkedProcess
 from torch_grama.cli import build_parser, main
 from torch_grama.experiments.settings import check_settings, read_arguments
 from torch_grama.reproduce.suite import CONFIGS, find_config
@@ -239,51 +238,25 @@ def test_results_in_the_text_are_those_of_the_files():
     assert set(quoted_gains) <= gains
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """The folder of the built pages; a warning is an error."""
+@pytest.mark.slow
+@pytest.mark.no_cover
+def test_pages_are_built_say_what_they_should_and_fit_on_a_phone(tmp_path, monkeypatch):
     pytest.importorskip("furo", reason="the pages need Sphinx and furo: pip install '.[docs]'")
     pytest.importorskip("myst_parser", reason="the pages need myst-parser: pip install '.[docs]'")
-    folder = tmp_path_factory.mktemp("pages")
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"),
-            *("-d", str(folder / "trees"), str(DOCS), str(folder / "html")),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return folder / "html"
+    from sphinx.cmd.build import build_main
 
-
-@pytest.mark.slow
-def test_pages_fit_on_a_phone(built, monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "tests" / "browser"))
-    with import_module("chromium").open_browser() as chrome:
-        phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
-        chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
-        for page in PAGES:
-            chrome.get((built / page.relative_to(DOCS)).with_suffix(".html").as_uri())
-            assert chrome.execute_script(CLIPPED) == [], name_of(page)
-        if find_spec("ziamath"):
-            chrome.get((built / "theory.html").as_uri())
-            ready = "await document.fonts.ready; return document.fonts.check('16px Formulas')"
-            assert chrome.execute_script(ready), "the font of formulas is not there"
-
-
-@pytest.mark.slow
-def test_pages_say_what_they_should(built):
-    for page in PAGES:
-        html = (built / page.relative_to(DOCS)).with_suffix(".html")
+    built = tmp_path / "html"
+    options = ["-W", "--keep-going", "-q", "-b", "html", "-d", str(tmp_path / "trees")]
+    process = ForkedProcess(build_main, [*options, str(DOCS), str(built)])
+    _, said = process.communicate()
+    assert process.returncode == 0, said
+    pages = {page: (built / page.relative_to(DOCS)).with_suffix(".html") for page in PAGES}
+    for html in pages.values():
         text = html.read_text(encoding="utf-8")
         assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?://', text)
         assert len(re.findall("<img [^>]*alt=", text)) == text.count("<img ")
         assert not re.search(r"[\u2013\u2014](?:data|model|run|out|config|trainer)\b", text)
         assert "\\math" not in re.sub(r"<annotation.*?</annotation>", "", text, flags=re.DOTALL)
-
     for package in PACKAGES:
         text = (built / "api" / f"{package}.html").read_text(encoding="utf-8")
         # a sign that sets columns apart is no letter of a formula
@@ -291,6 +264,18 @@ def test_pages_say_what_they_should(built):
         names = set(import_module(f"torch_grama.{package}").__all__) - NOT_DESCRIBED
         missing = {name for name in names if f'id="torch_grama.{package}.{name}"' not in text}
         assert missing == set(), f"docs/api/{package}.md lacks them"
+
+    monkeypatch.syspath_prepend(str(ROOT / "tests" / "browser"))
+    with import_module("chromium").open_browser() as chrome:
+        phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+        chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+        for page, html in pages.items():
+            chrome.get(html.as_uri())
+            assert chrome.execute_script(CLIPPED) == [], name_of(page)
+        if find_spec("ziamath"):
+            chrome.get((built / "theory.html").as_uri())
+            ready = "await document.fonts.ready; return document.fonts.check('16px Formulas')"
+            assert chrome.execute_script(ready), "the font of formulas is not there"
 
 
 def _all() -> str:
