@@ -49,20 +49,15 @@ def test_entries_are_complete(entry) -> None:
     assert re.search(r"\b20\d\d\b", entry.citation)
     assert not entry.class_names or len(entry.class_names) == entry.num_outputs
     assert entry.metric.higher_is_better == (entry.kind in ("classification", "multilabel"))
-    if entry.sources:
+    if entry.sources:  # it can be fetched, and read as installed
         assert entry.disk_bytes > 0
+        assert any(all(f.urls for f in s.files) and not s.modules for s in entry.sources)
 
 
 def test_files_without_a_documented_checksum_are_named() -> None:
     assert find("tolokers").unchecked_files == ()
     assert find("wikimath").unchecked_files == ("temporal/wikivital_mathematics.json",)
     assert find("peptides-func").unchecked_files == ("peptides-functional/raw/peptidesfunc.zip",)
-
-
-def test_every_set_can_be_generated_or_fetched() -> None:
-    for entry in CATALOGUE.values():
-        if entry.sources:
-            assert any(all(f.urls for f in s.files) and not s.modules for s in entry.sources)
 
 
 @pytest.mark.parametrize(
@@ -174,14 +169,10 @@ def test_a_word_wins_over_a_file_of_that_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    _own_file(tmp_path).rename(tmp_path / "transfer-line-3")
-    assert load("transfer-line-3").metric.name == "mse"
-
-
-def test_a_file_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
     _own_file(tmp_path)
     assert load("mine.pt").graphs[0].num_nodes == 12
+    (tmp_path / "mine.pt").rename(tmp_path / "transfer-line-3")
+    assert load("transfer-line-3").metric.name == "mse"
 
 
 def test_options_of_own_files(tmp_path: Path) -> None:

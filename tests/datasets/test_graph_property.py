@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import networkx as nx
 import numpy as np
 import pytest
@@ -140,8 +138,3 @@ class TestLoading:
         assert "Laplacian" in notes
         notes = " ".join(find("property-sssp-true").load(storage).notes)
         assert "Laplacian" not in notes
-
-    def test_files(self, storage: Storage) -> None:
-        files = [path for path in Path(storage.root).rglob("*") if path.is_file()]
-        assert [path.name for path in files] == ["property-seed1234-v1.npz"]
-        assert files[0].stat().st_size < 3_000_000

@@ -106,11 +106,7 @@ class TestCarry:
         train, test = slice(0, 1000), slice(1000, None)
         fitted = np.polyval(np.polyfit(value[train], labels[train], 3), value[test])
         assert np.mean((labels[test] - fitted) ** 2) > 0.95 * labels[test].var()
-
-    def test_neighbours_say_nothing_either(self) -> None:
-        graphs = generate_transfer("line", 3, "carry")
-        values = np.stack([g.x[:, 0].numpy() for g in graphs])
-        labels = np.stack([g.y[g.label_mask][0].item() for g in graphs])
+        values = np.stack([g.x[:, 0].numpy() for g in graphs])  # nor do the nodes on the way
         correlations = np.corrcoef(np.column_stack([labels, values]).T)[0, 1:]
         assert correlations[0] == pytest.approx(1.0)
         assert np.abs(correlations[1:]).max() < 0.1

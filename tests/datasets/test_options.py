@@ -61,18 +61,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_column_named_by_a_number(folder: Path) -> None:
-    assert load(folder, label=2, ignore="on").class_names == ("0", "1")
-
-
-def test_a_column_whose_name_yaml_reads_as_a_truth_value(folder: Path) -> None:
+def test_columns_and_classes_named_by_what_yaml_reads_as_something_else(folder: Path) -> None:
     assert load(folder, label="on", ignore=2).class_names == ("0", "1")
+    assert load(folder, label=2, ignore="on", classes=[0, 1]).class_names == ("0", "1")
     with pytest.raises(ValueError, match=r"'label' to be a word or a list of words, in quotes"):
         load(folder, label=True)
-
-
-def test_classes_named_by_numbers(folder: Path) -> None:
-    assert load(folder, label="2", ignore="on", classes=[0, 1]).class_names == ("0", "1")
 
 
 @pytest.mark.parametrize("word", ["false", "no", False])

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch_geometric.datasets import HeterophilousGraphDataset, Planetoid
 
 from torch_grama.datasets import load
 from torch_grama.datasets.catalogue import CATALOGUE
@@ -81,14 +80,14 @@ def test_peptides_are_small(root: Path, real_data: Path) -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("rdkit") is None, reason="needs rdkit and ogb")
 def test_peptide_arrays_equal_the_featurised_smiles(real_data: Path) -> None:
-    from torch_grama.datasets.molecules import _from_arrays, _read_csv, featurise
+    from torch_grama.datasets.molecules import _peptides_from_arrays, _read_csv, featurise
 
     csv = real_data / "peptides-functional/raw/peptide_multi_class_dataset.csv.gz"
     arrays = real_data / "peptides-functional/peptides_func_graphs.npz"
     if not csv.exists() or not arrays.exists():
         pytest.skip("the peptide files are not in the folder of GRAMA_DATA")
     smiles, y = _read_csv(csv, is_func=True)
-    graphs = _from_arrays(arrays)
+    graphs = _peptides_from_arrays(arrays)
     assert len(smiles) == len(graphs)
     chosen = range(0, len(smiles), 400)
     made = featurise([smiles[k] for k in chosen], y[list(chosen)], str(csv))
@@ -120,60 +119,6 @@ def test_zero_predictor(name: str, expected: float, root: Path, real_data: Path)
     task = _load(name, root)
     errors = [task.graphs[int(number)].y.square().mean() for number in task.folds[0].test]
     assert float(torch.stack(errors).mean()) == pytest.approx(expected, abs=5e-5)
-
-
-@pytest.mark.parametrize(("name", "expected"), [("chickenpox", 0.8188), ("pedalme", 1.3916)])
-def test_autoregression(name: str, expected: float, root: Path, real_data: Path) -> None:
-    """Pooled ridge regression on the four lags, fitted on training and validation steps."""
-    task = _load(name, root)
-    fold = task.folds[0]
-
-    def rows(numbers: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
-        graphs = [task.graphs[k] for k in numbers.tolist()]
-        x = torch.cat([g.x.squeeze(-1) for g in graphs]).double()
-        ones = torch.ones(len(x), 1, dtype=torch.double)
-        return torch.cat([x, ones], dim=1).numpy(), torch.cat([g.y for g in graphs]).numpy()
-
-    x, y = rows(torch.cat([fold.train, fold.val]))
-    weights = np.linalg.solve(x.T @ x + 1e-3 * np.eye(5), x.T @ y)
-    x, y = rows(fold.test)
-    assert float(np.mean((x @ weights - y) ** 2)) == pytest.approx(expected, abs=2e-3)
-
-
-def test_minesweeper_features(root: Path, real_data: Path) -> None:
-    graph = _load("minesweeper", root).graphs[0]
-    assert torch.equal(graph.x.sum(dim=1), torch.ones(10_000))
-    assert int(graph.y.sum()) == 2000
-    assert not graph.has_self_loops()
-    assert graph.is_coalesced()
-
-
-def test_heterophilous_equals_pyg(root: Path, real_data: Path, tmp_path: Path) -> None:
-    task = _load("minesweeper", root)
-    raw = tmp_path / "minesweeper" / "raw"
-    raw.mkdir(parents=True)
-    source = real_data / "heterophilous/minesweeper/raw/minesweeper.npz"
-    (raw / "minesweeper.npz").write_bytes(source.read_bytes())
-    expected = HeterophilousGraphDataset(str(tmp_path), "Minesweeper")[0]
-    assert torch.equal(task.graphs[0].x, expected.x)
-    assert torch.equal(task.graphs[0].edge_index, expected.edge_index)
-    assert torch.equal(task.folds[7].val, expected.val_mask[:, 7])
-
-
-@pytest.mark.parametrize("name", ["Cora", "CiteSeer"])
-def test_citations_equal_pyg(name: str, root: Path, real_data: Path, tmp_path: Path) -> None:
-    task = _load(name.lower(), root, normalize=False)
-    raw = tmp_path / name / "geom-gcn" / "raw"
-    raw.mkdir(parents=True)
-    for path in (real_data / "planetoid" / name / "raw").iterdir():
-        (raw / path.name).write_bytes(path.read_bytes())
-    expected = Planetoid(str(tmp_path), name, split="geom-gcn")[0]
-    assert torch.equal(task.graphs[0].x, expected.x)
-    assert torch.equal(task.graphs[0].y, expected.y)
-    assert torch.equal(task.graphs[0].edge_index, expected.edge_index)
-    for number, fold in enumerate(task.folds):
-        assert torch.equal(fold.train, expected.train_mask[:, number])
-        assert torch.equal(fold.test, expected.test_mask[:, number])
 
 
 def test_nodes_of_cora_in_no_part(root: Path, real_data: Path) -> None:

@@ -39,10 +39,8 @@ ODD = Source("odd", (DataFile("set/d.txt"),), modules=("a_module_nobody_has",))
 
 
 class TestFolders:
-    def test_what_is_written_goes_to_root(self, tmp_path: Path) -> None:
+    def test_root_or_the_named_cache(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert Storage(tmp_path / "mine").root == tmp_path / "mine"
-
-    def test_or_to_the_named_cache(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert Storage().root == tmp_path / "cache"
         monkeypatch.delenv("GRAMA_CACHE")
         assert Storage().root == tmp_path / "xdg" / "torch_grama"
@@ -58,16 +56,6 @@ class TestFolders:
 
 
 class TestSources:
-    def test_root_wins_over_the_shared_folder(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("GRAMA_DATA", str(tmp_path / "shared"))
-        shared = _put(tmp_path / "shared", "set/raw/a.txt")
-        storage = Storage(tmp_path / "mine")
-        assert storage.obtain(_entry(ONE)) == (ONE, [shared])
-        mine = _put(tmp_path / "mine", "set/raw/a.txt")
-        assert storage.obtain(_entry(ONE)) == (ONE, [mine])
-
     def test_a_source_needs_all_its_files(self, tmp_path: Path) -> None:
         storage = Storage(tmp_path)
         _put(tmp_path, "set/b.txt")
@@ -151,10 +139,3 @@ class TestPrepared:
         assert calls == ["one"]
         with pytest.raises(DatasetMissingError):
             self._load(storage, calls, version=2)
-
-    def test_another_version_is_another_file(self, tmp_path: Path, calls: list[str]) -> None:
-        storage = Storage(tmp_path)
-        _put(tmp_path, "set/raw/a.txt", "xxx")
-        self._load(storage, calls)
-        self._load(storage, calls, version=2)
-        assert calls == ["one", "one"]

@@ -8,20 +8,12 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch_grama.datasets.entry import (
-    LISTED,
-    METRICS,
-    DataFile,
-    Entry,
-    Option,
-    Published,
-    Source,
-    generated_entry,
-)
+from torch_grama.datasets.entry import METRICS, DataFile, Entry, Option, Published, Source
 from torch_grama.datasets.errors import DatasetError, DatasetMissingError
 from torch_grama.datasets.options import OPTION_KINDS, OptionKind, nearest, read_option
 from torch_grama.datasets.storage import Report, Storage
@@ -50,7 +42,6 @@ FORMS = (
 )
 """The forms in which a user's own graphs are read."""
 
-_PUBLISHED = Path(__file__).with_name("published.json")
 _KINDS: dict[type, OptionKind] = {bool: "flag", int: "whole", float: "number"}
 _TYPES = {"int": int, "float": float}
 
@@ -153,7 +144,7 @@ def find(name: str) -> Entry:
     word = name.strip().lower().replace("_", "-")
     word = ALIASES.get(word, word)
     try:
-        entry = CATALOGUE.get(word) or generated_entry(word)
+        entry = CATALOGUE.get(word) or _generated_entry(word)
     except ValueError as error:
         raise DatasetError(f"There is no data set '{name}'. {error}") from error
     if entry is not None:
@@ -221,37 +212,136 @@ def _quote_all(words: list[str]) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
-def _published_entries() -> list[Entry]:
-    """The sets that others published; the facts of a family stand once in the file."""
-    entries = []
-    for group in json.loads(_PUBLISHED.read_text(encoding="utf-8")):
-        for own in group["sets"]:
-            facts = group["shared"] | own
-            numbers = group["shared"].get("published", {}) | own.get("published", {})
-            sources = tuple(
-                Source(
-                    source["name"],
-                    tuple(DataFile(**_tuples(file)) for file in source["files"]),
-                    tuple(source.get("modules", ())),
-                )
-                for source in facts.get("sources", ())
-            )
-            options = {
-                key: tuple(_TYPES.get(value, value) for value in values)
-                for key, values in facts.get("options", {}).items()
-            }
-            facts |= {"sources": sources, "options": options, "metric": METRICS[facts["metric"]]}
-            facts["published"] = Published(**_tuples(numbers))
-            entries.append(Entry(**_tuples(facts)))
-    return entries
+def _read_facts(name: str) -> list[dict[str, Any]]:
+    facts: list[dict[str, Any]] = json.loads(Path(__file__).with_name(name).read_text("utf-8"))
+    return facts
 
 
-def _tuples(facts: dict[str, Any]) -> dict[str, Any]:
+def _entry(*layers: Mapping[str, Any]) -> Entry:
+    """The entry of facts, of which later ones win."""
+    facts: dict[str, Any] = {}
+    numbers: dict[str, Any] = {}
+    for layer in layers:
+        facts |= layer
+        numbers |= layer.get("published", {})
+    sources = tuple(
+        Source(
+            source["name"],
+            tuple(DataFile(**_tuples(file)) for file in source["files"]),
+            tuple(source.get("modules", ())),
+        )
+        for source in facts.get("sources", ())
+    )
+    options = {
+        key: tuple(_TYPES.get(value, value) for value in values)
+        for key, values in facts.get("options", {}).items()
+    }
+    facts |= {"sources": sources, "options": options, "metric": METRICS[facts["metric"]]}
+    return Entry(**_tuples(facts | {"published": Published(**_tuples(numbers))}))
+
+
+def _tuples(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {key: tuple(item) if isinstance(item, list) else item for key, item in facts.items()}
 
 
+def _generated_entry(name: str) -> Entry | None:
+    """The entry of a set that is generated, for every size, distance and choice that a name can
+    state; what it states are the entry's arguments.
+    """
+    word, _, rest = name.partition("-")
+    group = _GENERATED.get(word)
+    if group is None:
+        return None
+    found = re.fullmatch(group["pattern"], rest)
+    if found is None:
+        raise ValueError(f"Expected {group['expected']} (got '{name}')")
+    options = dict(group["shared"]["options"])
+    stated: dict[str, Any] = found.groupdict()
+    for key, value in stated.items():
+        if key in options:  # what the name chooses comes first, as the default does
+            stated[key] = value or options[key][0]
+            options[key] = sorted(options[key], key=lambda other: other != stated[key])
+        elif value.isdecimal():
+            stated[key] = int(value)
+    named = {"name": name, "arguments": list(stated.values()), "options": options}
+    chosen = group.get(stated.get("variant", ""), {})
+    return _entry(group["shared"], _VARIED[word](**stated), chosen, named)
+
+
+def _transfer(topology: str, distance: int, variant: str) -> dict[str, object]:
+    is_legacy = variant == "legacy"
+    nodes = distance + (not is_legacy) if topology == "line" else 2 * distance
+    edges = {"line": nodes - 1, "ring": 2 * distance, "crossed-ring": 4 * distance - 4}[topology]
+    if is_legacy:  # every entry counts: self-loops of a line, two edges of a crossed ring twice
+        edges = 2 * edges + {"line": nodes, "ring": 0, "crossed-ring": 4}[topology]
+    numbers = {"num_nodes": 1200 * nodes, "num_edges": 1200 * edges}
+    numbers["num_features"] = 3 if variant == "carry" else 1
+    counted = "directed" if is_legacy else "undirected"
+    summary = f"carry a value {distance} hops along a {topology.replace('-', ' ')}"
+    return {"summary": summary, "published": {**numbers, "edges": counted}}
+
+
+def _property(task: str, labels: str) -> dict[str, object]:
+    summary = {
+        "diameter": "the longest shortest path of a random graph",
+        "sssp": "hops of every node from a marked source",
+        "eccentricity": "how far the farthest node is from each node",
+    }[task]
+    return {"summary": summary, "level": "graph" if task == "diameter" else "node"}
+
+
+def _barbell(size: int) -> dict[str, object]:
+    summary = f"the mean of the other of two cliques of {size} nodes, across one edge"
+    numbers = {"num_nodes": 300 * size, "num_edges": 150 * (size * (size - 1) + 1)}
+    return {"summary": summary, "published": numbers}
+
+
+def _range(reach: str, topology: str, hops: int, variant: str) -> dict[str, object]:
+    over = {"power": "adjacency to the power", "shell": "nodes at hop", "ball": "nodes up to hop"}
+    numbers = {"num_nodes": 500 * (256 if topology == "grid" else 100)}
+    if topology in ("line", "ba", "grid"):
+        numbers["num_edges"] = 500 * (480 if topology == "grid" else 99)
+    summary = f"a sum over the {over[reach]} {hops} of '{topology}'"
+    return {"summary": summary, "published": numbers}
+
+
+def _echo(task: str, variant: str) -> dict[str, object]:
+    what = {
+        "sssp": "hops from a marked source, up to 40",
+        "ecc": "how far the farthest node is, up to 40 hops",
+        "diam": "the longest shortest path, 17 to 40 hops",
+    }[task]
+    return {"summary": f"{what} ({variant})", "level": "graph" if task == "diam" else "node"}
+
+
+def _ising(side: int, kind: str) -> dict[str, object]:
+    exponent, nodes = {"easy": 3.5, "hard": 2.6}[kind], 10_000 * side**2
+    summary = f"the field of {side} x {side} spins with couplings of exponent {exponent}"
+    numbers = {"num_nodes": nodes, "num_edges": 4 * nodes}
+    return {"summary": f"{summary} (regenerated)", "disk_bytes": 6 * nodes, "published": numbers}
+
+
+_VARIED: dict[str, Callable[..., dict[str, object]]] = {
+    "transfer": _transfer,
+    "property": _property,
+    "barbell": _barbell,
+    "range": _range,
+    "echo": _echo,
+    "ising": _ising,
+}
+"""What differs between the sets of a family, by what their names state."""
+
+_GENERATED = {group["word"]: group for group in _read_facts("generated.json")}
+_LISTED = [f"{word}-{rest}" for word, group in _GENERATED.items() for rest in group["listed"]]
 CATALOGUE: dict[str, Entry] = {
     entry.name: entry
-    for entry in (*filter(None, map(generated_entry, LISTED)), *_published_entries())
+    for entry in (
+        *filter(None, map(_generated_entry, _LISTED)),
+        *(
+            _entry(group["shared"], own)
+            for group in _read_facts("published.json")
+            for own in group["sets"]
+        ),
+    )
 }
 """Name to entry; generated sets exist for every distance and size, listed or not."""

@@ -117,16 +117,14 @@ def test_a_stated_split_is_used(folder: Path) -> None:
     assert not (folder / "splits.json").exists()
 
 
-def test_both_directions_listed_are_taken_as_they_are(folder: Path) -> None:
+def test_both_directions_listed_or_no_edge_at_all(folder: Path) -> None:
     (folder / "edges.csv").write_text("source,target\nann,bob\nbob,ann\ncyd,cyd\n")
     data = load_path(folder)
     assert only(data).edge_index.tolist() == [[0, 1, 2], [1, 0, 2]]
     assert any("listed in both directions" in note for note in data.notes)
-
-
-def test_directed_edges(folder: Path) -> None:
-    data = load_path(folder, directed=True)
-    assert only(data).edge_index.tolist() == [[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]]
+    (folder / "edges.csv").write_text("source,target,weight,length\n")
+    graph = only(load_path(folder))
+    assert (graph.edge_index.shape, graph.edge_index.dtype) == ((2, 0), torch.long)
 
 
 def test_edge_features_and_weights_follow_their_edges(folder: Path) -> None:
@@ -149,29 +147,12 @@ def test_edge_features_and_weights_follow_their_edges(folder: Path) -> None:
     assert data.edge_encoding.num_columns == 3
 
 
-def test_words_become_features(folder: Path) -> None:
-    rows = ["id,colour,label", "0,red,0", "1,blue,1", "2,red,0", "3,blue,1", "4,red,0", "5,red,1"]
-    (folder / "nodes.csv").write_text("\n".join(rows))
-    (folder / "edges.csv").write_text("source,target\n0,1\n")
-    data = load_path(folder)
-    assert data.feature_names == ("colour=blue", "colour=red")
-    assert only(data).x.tolist() == [[0, 1], [1, 0], [0, 1], [1, 0], [0, 1], [0, 1]]
-    assert any("features of 0 and 1: 'colour' (2 words)" in note for note in data.notes)
-
-
 def test_nodes_without_features(folder: Path) -> None:
     rows = [",".join((row.split(",")[0], row.split(",")[3])) for row in NODES.splitlines()]
     (folder / "nodes.csv").write_text("\n".join(rows))
     data = load_path(folder)
     assert only(data).x.tolist() == [[1.0]] * 6
     assert any("constant 1" in note for note in data.notes)
-
-
-def test_a_graph_without_edges(folder: Path) -> None:
-    (folder / "edges.csv").write_text("source,target,weight,length\n")
-    graph = only(load_path(folder))
-    assert graph.edge_index.shape == (2, 0)
-    assert graph.edge_index.dtype == torch.long
 
 
 def test_nodes_without_label_are_in_no_split(folder: Path) -> None:
@@ -181,11 +162,6 @@ def test_nodes_without_label_are_in_no_split(folder: Path) -> None:
     assert only(data).y.tolist() == [0, 1, 0, 1, 0, 1, -1, -1]
     used = fold.train | fold.val | fold.test
     assert used.tolist() == [True] * 6 + [False] * 2
-
-
-def test_one_word_needs_no_list_around_it(folder: Path) -> None:
-    one = load_path(folder, label="height", ignore="label")
-    assert one.feature_names == load_path(folder, label="height", ignore=["label"]).feature_names
 
 
 def test_a_quantity_as_target(folder: Path) -> None:
@@ -212,12 +188,6 @@ def test_several_targets(folder: Path) -> None:
     assert flags.class_names == ("red", "big")
     assert flags.metric.name == "average_precision"
     assert only(flags).y.tolist() == [[0, 0], [1, 0], [0, 0], [1, 1], [0, 1], [1, 1]]
-
-
-def test_classes_in_a_given_order(folder: Path) -> None:
-    data = load_path(folder, classes=["b", "a", "c"], stratify=False)
-    assert only(data).y.tolist() == [1, 0, 1, 0, 1, 0]
-    assert data.num_outputs == 3
 
 
 def test_category_numbers(folder: Path, refuses: Callable) -> None:
@@ -400,13 +370,6 @@ def test_options_that_do_not_fit(folder: Path, refuses: Callable) -> None:
             classes=["a", "c"])  # fmt: skip
     refuses(folder, "line 2 has a label that is infinite or partly missing|line 2 has the label",
             label=["label", "age"])  # fmt: skip
-
-
-def test_a_stated_split_needs_no_large_classes(folder: Path) -> None:
-    rows = ["id,label,split", "1,a,train", "2,b,val", "3,a,test"]
-    (folder / "nodes.csv").write_text("\n".join(rows))
-    (folder / "edges.csv").write_text("source,target\n1,2\n")
-    assert load_path(folder).num_outputs == 2
 
 
 def test_an_unwritable_folder_still_loads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,3 @@
-import os
 from pathlib import Path
 
 import pytest
@@ -149,28 +148,7 @@ def test_a_forecast_and_long_lists() -> None:
     assert "2 splits, the first of 2 / 1 / 1" in text
 
 
-def test_targets_of_nodes_in_many_graphs(tmp_path: Path) -> None:
-    ring = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])
-    graphs = [
-        Data(x=torch.rand(3, 2), edge_index=ring, y=torch.tensor([0, 1, 0])) for _ in range(4)
-    ]
-    torch.save(graphs, tmp_path / "graphs.pt")
-    text = unwrapped(describe(load_path(tmp_path / "graphs.pt")))
-    assert "task node classification" in text
-    assert "2 classes: 0 (8), 1 (4)" in text
-    assert "splits 2 / 1 / 1" in text
-
-
 def test_graphs_without_features_or_edges_at_all() -> None:
     text = describe(task([Data(num_nodes=3)], kind="regression"))
     assert "1 graph of 3 nodes" in text
     assert "2 quantities" in text
-
-
-@pytest.mark.skipif(not os.environ.get("GRAMA_DATA"), reason="GRAMA_DATA names no data folder")
-def test_a_published_graph() -> None:
-    folder = Path(os.environ["GRAMA_DATA"], "heterophilous")
-    text = unwrapped(describe(load_path(folder / "minesweeper" / "raw" / "minesweeper.npz")))
-    assert "39,402 undirected (78,804 entries of edge_index); 3 to 8 neighbours" in text
-    assert "10 splits, each of 5,000 / 2,500 / 2,500" in text
-    assert "2 classes: 0 (8,000), 1 (2,000)" in text
