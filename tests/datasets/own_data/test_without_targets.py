@@ -43,29 +43,19 @@ def test_csv_with_labels_of_another_name(tmp_path):
     assert data.graphs[0].x.size() == (3, 1)
 
 
-def test_json_lines(tmp_path):
-    path = tmp_path / "graphs.jsonl"
+def test_other_forms(tmp_path):
     lines = [{"x": [[1.0], [2.0]], "edges": [[0, 1]]}, {"x": [[1.0]], "edges": [], "label": "new"}]
-    path.write_text("\n".join(json.dumps(line) for line in lines))
-    data = load_path(path, targets=False, kind="classification", classes=["a", "b"])
-    assert (len(data.graphs), len(data.folds), data.level) == (2, 0, "graph")
-
-
-def test_npz(tmp_path):
-    path = tmp_path / "graph.npz"
-    np.savez(path, node_features=np.ones((3, 2)), edges=np.array([[0, 1], [1, 2]]))
-    assert len(load_path(path, targets=False).folds) == 0
-    with pytest.raises(DatasetError, match="has no array 'node_labels'"):
-        load_path(path)
-    np.savez(path, node_features=np.ones((3, 2)), edges=np.array([[0, 1]]), node_labels=np.ones(7))
-    assert len(load_path(path, targets=False).folds) == 0
-
-
-def test_torch_files(tmp_path):
-    path = tmp_path / "graphs.pt"
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    edges = np.array([[0, 1]])
+    np.savez(tmp_path / "b.npz", node_features=np.ones((3, 2)), edges=edges)
+    np.savez(tmp_path / "c.npz", node_features=np.ones((3, 2)), edges=edges, node_labels=np.ones(7))
     graph = Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0, 1], [1, 0]]))
-    torch.save([graph, graph], path)
-    assert load_path(path, targets=False).level == "graph"
-    assert load_path(path, targets=False, level="node").level == "node"
-    torch.save(graph, path)
-    assert load_path(path, targets=False, kind="regression").kind == "regression"
+    torch.save([graph, graph], tmp_path / "d.pt")
+    torch.save(graph, tmp_path / "e.pt")
+    levels = {"a.jsonl": "graph", "b.npz": "node", "c.npz": "node", "d.pt": "graph", "e.pt": "node"}
+    for name, level in levels.items():
+        data = load_path(tmp_path / name, targets=False, kind="classification", classes=["a", "b"])
+        assert (len(data.folds), data.level, data.num_outputs) == (0, level, 2)
+        with pytest.raises(DatasetError):
+            load_path(tmp_path / name)
+    assert load_path(tmp_path / "d.pt", targets=False, level="node").level == "node"

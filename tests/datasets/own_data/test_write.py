@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from torch_grama.datasets.own_data import load_path, write_csv_folder, write_json_lines
+from torch_grama.datasets.own_data import write_csv_folder, write_json_lines
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
@@ -80,20 +80,3 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="2 feature names"):
         write_csv_folder(graph(), tmp_path / "csv", feature_names=["a"])
     assert list(tmp_path.iterdir()) == []
-
-
-def test_one_form_becomes_the_other(tmp_path: Path) -> None:
-    """A saved graph is loaded, written as tables, and loaded again."""
-    ring = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]])
-    data = Data(
-        x=torch.rand(6, 3, generator=torch.Generator().manual_seed(0)),
-        edge_index=torch.cat([ring, ring.flip(0)], dim=1),
-        y=torch.tensor([0, 1, 0, 1, 0, 1]),
-    )
-    torch.save(data, tmp_path / "graph.pt")
-    first = load_path(tmp_path / "graph.pt")
-    folder = write_csv_folder(first.graphs[0], tmp_path / "tables")
-    second = load_path(folder)
-    for name in ("x", "edge_index", "y"):
-        assert torch.equal(first.graphs[0][name], second.graphs[0][name])
-    assert torch.equal(first.folds[0].train, second.folds[0].train)

@@ -306,47 +306,38 @@ def _fill_gaps(
     if not bool(inside.any()):
         inside = torch.ones_like(inside)
     weight = () if form.weight is None else (form.weight,)
-    filled = []
-    for key, columns, rows in (
-        ("x", form.nodes, train),
-        ("edge_attr", form.edges, inside),
-        ("edge_weight", weight, inside),
-    ):
+    filled = {"x": form.nodes, "edge_attr": form.edges, "edge_weight": weight}
+    for key, columns in filled.items():
         values = graph.get(key)
         if values is None or not columns or not values.is_floating_point():
-            filled.append(columns)
             continue
         table = values if values.dim() == 2 else values[:, None]
+        widths = [len(c.values) if c.kind == "words" else 1 + c.flag for c in columns]
+        first = np.cumsum([0, *widths[:-1]])  # the feature that holds the numbers of a column
         gaps = table.isnan()
         has_gaps = bool(gaps.any())
-        if not known:
+        if not known and options.missing != "zero":
             mean = torch.nanmean if has_gaps else torch.mean  # which takes a third of the time
-            means = mean(table[rows], dim=0, dtype=torch.double).tolist()
-            columns = _measured(means, columns, options.missing == "zero", empty)
-        filled.append(columns)
+            rows = table[train if key == "x" else inside]
+            means = mean(rows, dim=0, dtype=torch.double)[first].tolist()
+            pairs = list(zip(columns, means, strict=True))
+            for column, number in pairs:
+                if column.kind != "words" and math.isnan(number):
+                    empty.add(
+                        "Columns have no value in the training part, and got 0 where one is "
+                        "missing",
+                        column.name,
+                        change="`-o ignore=NAMES` leaves them out",
+                    )
+            filled[key] = tuple(
+                column  # replace() takes ten times as long
+                if column.kind == "words"
+                else Column(**{**vars(column), "fill": 0.0 if math.isnan(number) else number})
+                for column, number in pairs
+            )
         if has_gaps:
-            fills = [fill for c in columns for fill in (c.fill, *[0.0] * (_width(c) - 1))]
-            table[gaps] = torch.tensor(fills, dtype=table.dtype).expand_as(table)[gaps]
-    nodes, edges, weights = filled
+            fills = torch.zeros(table.size(1), dtype=table.dtype)
+            fills[first] = torch.tensor([c.fill for c in filled[key]], dtype=table.dtype)
+            table[gaps] = fills.expand_as(table)[gaps]
+    nodes, edges, weights = filled.values()
     return TableForm(nodes, edges, weights[0] if weights else None), empty.sentences()
-
-
-def _measured(
-    means: Sequence[float], columns: Sequence[Column], zero: bool, empty: Decisions
-) -> tuple[Column, ...]:
-    measured, first = [], 0
-    for column in columns:
-        mean = means[first]
-        first += _width(column)
-        if column.kind != "words" and not zero:
-            if math.isnan(mean):
-                mean = 0.0
-                what = "Columns have no value in the training part, and got 0 where one is missing"
-                empty.add(what, column.name, change="`-o ignore=NAMES` leaves them out")
-            column = Column(**{**vars(column), "fill": mean})  # replace() takes ten times as long
-        measured.append(column)
-    return tuple(measured)
-
-
-def _width(column: Column) -> int:
-    return len(column.values) if column.kind == "words" else 1 + column.flag
