@@ -122,8 +122,4 @@ def test_every_file_is_listed_with_an_address() -> None:
         assert len(source.files) == 18
         assert all(file.urls for file in source.files)
     # No checksums are documented for PubMed, all of them for the other two.
-    assert [sum(f.md5 is not None for f in e.sources[0].files) for e in entries] == [
-        18,
-        18,
-        0,
-    ]
+    assert [sum(f.md5 is not None for f in e.sources[0].files) for e in entries] == [18, 18, 0]

@@ -6,12 +6,7 @@ from torch_geometric.utils import to_networkx
 
 from torch_grama.datasets.catalogue import find
 from torch_grama.datasets.compact import CompactFile, CompactGraphs
-from torch_grama.datasets.graph_property import (
-    COUNTS,
-    SIZES,
-    generate_property,
-    shortest_paths,
-)
+from torch_grama.datasets.graph_property import COUNTS, SIZES, generate_property, shortest_paths
 from torch_grama.datasets.storage import Storage
 
 SMALL = ((25, 40), (29, 40), (34, 20))

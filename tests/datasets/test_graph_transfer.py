@@ -7,10 +7,7 @@ import torch
 from torch_geometric.utils import to_networkx
 
 from torch_grama.datasets.catalogue import find
-from torch_grama.datasets.graph_transfer import (
-    TOPOLOGIES,
-    generate_transfer,
-)
+from torch_grama.datasets.graph_transfer import TOPOLOGIES, generate_transfer
 from torch_grama.datasets.storage import Storage
 
 

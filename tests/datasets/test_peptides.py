@@ -275,10 +275,7 @@ def test_structures_on_the_graphs_of_func(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_no_rdkit")
 @pytest.mark.parametrize(
     ("count", "smiles", "message"),
-    [
-        (4, SMILES[::-1], "same molecules in the same"),
-        (3, SMILES, r"4 rows .* \(got: 3 graphs\)"),
-    ],
+    [(4, SMILES[::-1], "same molecules in the same"), (3, SMILES, r"4 rows .* \(got: 3 graphs\)")],
 )
 def test_structures_of_other_molecules_are_not_mixed(
     tmp_path: Path, count: int, smiles: list[str], message: str

@@ -89,10 +89,7 @@ def load(
 
 
 def load_with(
-    name: str | Path,
-    storage: Storage,
-    options: Mapping[str, object],
-    form: TableForm | None = None,
+    name: str | Path, storage: Storage, options: Mapping[str, object], form: TableForm | None = None
 ) -> GraphTaskData:
     r"""Loads a data set, its options given as a mapping."""
     if not is_path(name):

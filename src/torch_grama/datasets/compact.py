@@ -55,11 +55,7 @@ class CompactGraphs(Sequence[Data]):
     """
 
     def __init__(
-        self,
-        num_nodes: Array,
-        num_edges: Array,
-        edges: Array,
-        columns: Mapping[str, Column],
+        self, num_nodes: Array, num_edges: Array, edges: Array, columns: Mapping[str, Column]
     ) -> None:
         self.num_nodes = np.asarray(num_nodes, dtype=np.int64)
         self.num_edges = np.asarray(num_edges, dtype=np.int64)

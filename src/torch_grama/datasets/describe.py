@@ -42,6 +42,10 @@ def describe(data: GraphTaskData) -> str:
         task = f"multi-label, {format_count(data.num_outputs, 'label')} per {data.level}"
     better = "higher" if data.metric.higher_is_better else "lower"
     nodes = facts.nodes
+    edge_features = _features_line(data.edge_encoding, data.edge_feature_names)
+    if facts.weighted:
+        has_others = data.edge_encoding.kind != "none"
+        edge_features = f"{edge_features}; and a weight" if has_others else "a weight"
     entries = [
         ("task", f"{task}, judged by {data.metric.name} ({better} is better)"),
         (
@@ -53,7 +57,7 @@ def describe(data: GraphTaskData) -> str:
         ),
         ("edges", _edges_line(facts)),
         ("node features", _features_line(data.node_encoding, data.feature_names)),
-        ("edge features", _edge_features_line(data, facts)),
+        ("edge features", edge_features),
         ("target", _target_line(data, facts)),
         ("splits", _splits_line(data.folds)),
     ]
@@ -91,13 +95,6 @@ def _features_line(encoding: FeatureEncoding, names: Sequence[str]) -> str:
     if encoding.sizes:
         text += f" of {_listed([str(size) for size in encoding.sizes])} values"
     return text + (f": {_listed(names)}" if names else "")
-
-
-def _edge_features_line(data: GraphTaskData, facts: _Survey) -> str:
-    line = _features_line(data.edge_encoding, data.edge_feature_names)
-    if not facts.weighted:
-        return line
-    return "a weight" if data.edge_encoding.kind == "none" else f"{line}; and a weight"
 
 
 def _target_line(data: GraphTaskData, facts: _Survey) -> str:

@@ -39,9 +39,7 @@ _GRID_ROWS = (3, 7)
 
 
 def generate_echo(
-    seed: int = SEED,
-    shares: tuple[int, int, int] = SHARES,
-    report: Report | None = None,
+    seed: int = SEED, shares: tuple[int, int, int] = SHARES, report: Report | None = None
 ) -> CompactGraphs:
     r"""Generates the graphs of the three tasks anew, after the words of the paper.
 
@@ -288,9 +286,6 @@ def _hang(diameter: int, random: Random, deepest: int, by_degree: bool = False) 
         room[new] = room[parent] - 1
         degree[parent] += 1
     return np.concatenate(
-        [
-            np.stack([path[:-1], path[1:]]),
-            np.stack([parents, diameter + 1 + np.arange(extra)]),
-        ],
+        [np.stack([path[:-1], path[1:]]), np.stack([parents, diameter + 1 + np.arange(extra)])],
         axis=1,
     )

@@ -20,13 +20,7 @@ from torch_geometric.data import Data
 from torch_grama.datasets.compact import CompactFile, CompactGraphs, column
 from torch_grama.datasets.entry import Entry, Source
 from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.raw_arrays import (
-    Array,
-    load_pickle,
-    read_npz,
-    read_tensors,
-    reading,
-)
+from torch_grama.datasets.raw_arrays import Array, load_pickle, read_npz, read_tensors, reading
 from torch_grama.datasets.splits import PARTS, check_fold, consecutive_fold, index_fold
 from torch_grama.datasets.storage import Report, Storage
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData

@@ -47,7 +47,10 @@ def save_picture(task: GraphTaskData, path: Path, index: int | None = None) -> P
             f"A picture takes matplotlib and networkx ({error}): run `pip install "
             "'torch-grama[data]'`."
         ) from error
-    number = _choose(task) if index is None else index
+    number = index
+    if number is None:  # of middling size among the first few: neither a speck nor a hairball
+        sizes = [task.graphs[k].num_nodes or 0 for k in range(min(len(task.graphs), 25))]
+        number = int(np.argsort(sizes, kind="stable")[len(sizes) // 2])
     if not 0 <= number < len(task.graphs):
         raise DatasetError(
             f"Expected the number of a graph from 0 to {len(task.graphs) - 1} (got {number})."
@@ -69,12 +72,6 @@ def save_picture(task: GraphTaskData, path: Path, index: int | None = None) -> P
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Software": None})
     return path
-
-
-def _choose(task: GraphTaskData) -> int:
-    """A graph of middling size among the first few: neither a speck nor a hairball."""
-    sizes = np.array([task.graphs[k].num_nodes for k in range(min(len(task.graphs), 25))])
-    return int(np.argsort(sizes, kind="stable")[len(sizes) // 2])
 
 
 def _cut(graph: Data) -> tuple[Data, str]:

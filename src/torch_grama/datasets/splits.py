@@ -44,7 +44,9 @@ def make_split(
             f"(got {len(items)}): add labels, or state the split in the data."
         )
     groups = np.zeros(len(items), dtype=np.int64) if classes is None else np.asarray(classes)
-    order = np.lexsort((items, _hash(items, seed), groups))
+    origin = np.uint64(seed * 0xD1B54A32D192ED03 % 2**64)
+    steps = (items.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    order = np.lexsort((items, scatter_bits(steps + origin), groups))
     _, first, counts = np.unique(groups[order], return_index=True, return_counts=True)
     smallest = int(counts.argmin())
     if counts[smallest] < 3:
@@ -75,13 +77,6 @@ def _boundaries(
     train_end = first + np.clip(sizes[0], 1, counts - 2)
     val_end = np.clip(first + sizes[1], train_end + 1, ends - 1)
     return train_end, val_end
-
-
-def _hash(items: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
-    origin = np.uint64(seed * 0xD1B54A32D192ED03 % 2**64)
-    return scatter_bits(
-        (items.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + origin
-    )
 
 
 def scatter_bits(state: NDArray[np.uint64]) -> NDArray[np.uint64]:

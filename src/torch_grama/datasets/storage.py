@@ -74,9 +74,7 @@ class Storage:
         else:
             try:
                 return fetch(
-                    file,
-                    self.root,
-                    progress=lambda done, total: self.report(label, done, total),
+                    file, self.root, progress=lambda done, total: self.report(label, done, total)
                 )
             except DownloadError as error:
                 reason, cause = str(error).removesuffix("."), error
@@ -220,11 +218,7 @@ class _Failure(Exception):
     """
 
     def __init__(
-        self,
-        reason: str,
-        permanent: bool = False,
-        mismatch: bool = False,
-        retry_after: float = 0.0,
+        self, reason: str, permanent: bool = False, mismatch: bool = False, retry_after: float = 0.0
     ) -> None:
         super().__init__(reason)
         self.permanent, self.mismatch, self.retry_after = permanent, mismatch, retry_after
@@ -326,8 +320,10 @@ class _Download:
         length = response.length  # None for a chunked answer
         total = None if length is None else done + length
         chunk = self._read(response.read, _SNIFF)  # enough to tell what it is
+        head = chunk.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+        is_page = head.startswith((b"<!doctype html", b"<html", b"<head", b"<body"))
         page_allowed = self.file.name.lower().endswith((".html", ".htm"))
-        if not resumed and not page_allowed and _is_page(chunk):
+        if not resumed and not page_allowed and is_page:
             raise _Failure("the server sent a web page instead of the file", permanent=True)
         if size is not None and total is not None and total != size:
             raise _Failure(
@@ -408,8 +404,3 @@ def _differs(path: Path, announced: dict[str, str]) -> str | None:
     with path.open("rb") as stream:
         found = hashlib.file_digest(stream, "sha256").hexdigest()
     return None if found == tag else f"its sha256 is {found}, not {tag}"
-
-
-def _is_page(head: bytes) -> bool:
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
-    return text.startswith((b"<!doctype html", b"<html", b"<head", b"<body"))

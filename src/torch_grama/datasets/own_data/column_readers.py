@@ -15,13 +15,7 @@ from torch import Tensor
 
 from torch_grama.datasets.errors import DatasetError, Faults, shown
 from torch_grama.datasets.options import Options, list_option
-from torch_grama.datasets.own_data.table_files import (
-    MISSING,
-    Cells,
-    Table,
-    read_date,
-    read_number,
-)
+from torch_grama.datasets.own_data.table_files import MISSING, Cells, Table, read_date, read_number
 from torch_grama.datasets.task_data import Column
 from torch_grama.runs.words import format_count
 
@@ -173,9 +167,9 @@ class ColumnReader:
         read = self._as_number(name, cells) or self._as_date(name, cells)
         if read is None:
             self._check_mixture(name, list(map(str, cells)))
-            most = _most_categories(len(cells))
-            count = len(set(self._words(cells)))
-            if count <= most:
+            rows, count = len(cells), len(set(self._words(cells)))
+            # a column of categories has no more; names and prose have
+            if count <= min(max(2, rows // 2), max(20, min(100, math.isqrt(rows)))):
                 self._learn_words(found, name, cells)
                 return
             self._decisions.add(
@@ -394,11 +388,6 @@ class ColumnReader:
 def option(key: str, name: str) -> str:
     r"""Writes an option that lists a column, as a user may copy it."""
     return f"{key}={list_option([shown(name)[1:-1]])}"
-
-
-def _most_categories(rows: int) -> int:
-    """How many different words a column of categories has at most; more are names or prose."""
-    return min(max(2, rows // 2), max(20, min(100, math.isqrt(rows))))
 
 
 def _read_all(

@@ -278,7 +278,12 @@ def _read_lists(values: Sequence[object], where: Where, options: Options) -> Lab
                 f"{where(graph)} has a label of another length than the others, which are lists of "
                 f"{length}: write them alike."
             )
-        if not all(_fits(item, words) for item in value or ()):
+        if words:
+            fits = all(isinstance(item, str) for item in value or ())
+        else:  # null is a number that is not known
+            known = [item for item in value or () if item is not None]
+            fits = all(type(item) in (int, float) and abs(item) < 1e300 for item in known)
+        if not fits:
             raise DatasetError(
                 f"{where(graph)} has a list of labels with something else than "
                 f"{'words' if words else 'numbers'} in it: write them alike."
@@ -294,11 +299,3 @@ def _read_lists(values: Sequence[object], where: Where, options: Options) -> Lab
     )
     whole = all(isinstance(item, int | None) for value in lists for item in value or ())
     return labels_from_numbers(rows, where, options, flags=whole)
-
-
-def _fits(item: object, words: bool) -> bool:
-    if words:
-        return isinstance(item, str)
-    if item is None:  # not known
-        return True
-    return isinstance(item, int | float) and not isinstance(item, bool) and abs(item) < 1e300

@@ -23,11 +23,7 @@ from torch_grama.datasets.own_data.column_readers import Decisions
 from torch_grama.datasets.own_data.graph_parts import ParsedGraphs
 from torch_grama.datasets.own_data.json_lines import LINE_SUFFIXES, read_json_lines
 from torch_grama.datasets.own_data.labels import Labels
-from torch_grama.datasets.own_data.node_tables import (
-    TABLE_SUFFIXES,
-    read_frames,
-    read_table_folder,
-)
+from torch_grama.datasets.own_data.node_tables import TABLE_SUFFIXES, read_frames, read_table_folder
 from torch_grama.datasets.raw_arrays import fingerprint
 from torch_grama.datasets.splits import make_split, stored_split
 from torch_grama.datasets.task_data import Column, FeatureEncoding, Fold, GraphTaskData, TableForm
@@ -112,11 +108,7 @@ def load_path(
 
 
 def from_frames(
-    nodes: DataFrame,
-    edges: DataFrame,
-    *,
-    form: TableForm | None = None,
-    **options: object,
+    nodes: DataFrame, edges: DataFrame, *, form: TableForm | None = None, **options: object
 ) -> GraphTaskData:
     r"""Makes a data set of two frames of pandas.
 
