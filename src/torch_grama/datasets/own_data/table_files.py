@@ -234,7 +234,7 @@ class CsvTable(Table):
 
 
 def _load(lines: list[str], mark: str, width: int) -> NDArray[np.float32]:
-    """Rows of numbers without gaps, the fast way; anything else is a ``ValueError``."""
+    """Rows of numbers, the fast way; gaps need pyarrow, and words are a ``ValueError``."""
     try:
         import pyarrow
         from pyarrow import compute
@@ -244,8 +244,14 @@ def _load(lines: list[str], mark: str, width: int) -> NDArray[np.float32]:
     # pyarrow reads nan(1) as a number
     if (np.diff(rows.offsets) != width).any() or any("(" in line for line in lines):
         raise ValueError(width)
+    cells = rows.flatten()
+    try:
+        column = compute.cast(cells, pyarrow.float64())
+    except ValueError:
+        gaps = compute.is_in(cells, pyarrow.array(sorted(MISSING), cells.type))
+        column = compute.cast(compute.if_else(gaps, None, cells), pyarrow.float64())
     # rounded twice, as numpy does it
-    numbers = np.asarray(compute.cast(rows.flatten(), pyarrow.float64()))
+    numbers = column.to_numpy(zero_copy_only=False)
     with np.errstate(over="ignore"):
         return numbers.astype(np.float32).reshape(len(lines), width)
 
