@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 
 PACKAGE = "torch_grama"
@@ -91,13 +92,16 @@ def find_empty_names(folder: Path) -> list[str]:
     ]
 
 
-def read_imports(package: Path) -> Iterator[Import]:
-    """Yields every import of every file of a package, those with a constant name in a call too."""
+@cache
+def read_imports(package: Path) -> list[Import]:
+    """Every import of every file of a package, those with a constant name in a call too."""
+    found = []
     for path in sorted(package.rglob("*.py")):
         module = [package.name, *path.relative_to(package).with_suffix("").parts]
         reader = _Reader(path, module[:-1])
         reader.visit(ast.parse(path.read_text(encoding="utf-8"), filename=str(path)))
-        yield from reader.imports
+        found += reader.imports
+    return found
 
 
 class _Reader(ast.NodeVisitor):

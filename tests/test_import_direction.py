@@ -24,7 +24,7 @@ def test_no_import_of_the_package_points_outward_or_sideways():
 
 
 def test_the_imports_of_the_package_are_read():
-    found = list(read_imports(SOURCE))
+    found = read_imports(SOURCE)
     assert len({one.path for one in found}) > 30
     arrows = {(one.path.relative_to(SOURCE).parts[0], one.module) for one in found}
     assert ("__init__.py", "torch_grama.nn") in arrows

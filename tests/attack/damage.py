@@ -63,7 +63,7 @@ def ask(*words: str) -> tuple[int, str, str]:
     out, err = io.StringIO(), io.StringIO()
     begun = time.process_time()
     signal.signal(signal.SIGALRM, _give_up)
-    signal.alarm(120)  # what waits takes no time of the process
+    signal.alarm(1200)  # what waits takes no time of the process
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             status = main(list(words))

@@ -69,7 +69,7 @@ def run_in_process(
     """Begins or resumes a run, which signals itself at event ``kill_at``; returns its exit code."""
     process = _CONTEXT.Process(target=_run, args=(case, folder, kill_at, send))
     process.start()
-    process.join(120)
+    process.join(1200)
     if process.is_alive():
         process.kill()
         process.join()

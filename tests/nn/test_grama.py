@@ -144,13 +144,6 @@ class TestCoefficients:
             assert block.coefficients.constraint == "l1"
 
 
-class TestGain:
-    def test_auto_follows_the_recurrences(self):
-        model = GCN.model(num_blocks=4, seq_len=3, num_recurrences=5)
-        assert [block.gain.item() for block in model.blocks] == pytest.approx([0.2] * 4)
-        assert [block.retention.item() for block in model.blocks] == pytest.approx([0.8] * 4)
-
-
 class TestModule:
     @backbones()
     def test_a_loaded_twin_gives_the_same_numbers_from_the_same_seed(self, case, batch):

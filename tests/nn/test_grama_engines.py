@@ -361,12 +361,18 @@ class TestCached:
         with pytest.raises(ValueError, match=r"graph of the first forward pass.*reset_cache"):
             GCN.run(model, directed)
 
-    def test_other_edges_of_the_same_number_are_refused(self, path):
+    def test_other_edges_or_weights_of_the_same_number_are_refused(self, path):
         model = GCN.model(running=Running(cached=True))
-        expected = GCN.run(model, path)
-        with pytest.raises(ValueError, match=r"graph of the first forward pass.*reset_cache"):
-            model(path.x, path.edge_index.flip(0).roll(1, 1))
-        assert torch.equal(model(path.x, path.edge_index.clone()), expected)
+        graph = [path.edge_index, path.edge_weight]
+        expected = model(path.x, *graph)
+        for other in (
+            [graph[0].flip(0).roll(1, 1), graph[1]],
+            [graph[0], 2 * graph[1]],
+            [graph[0]],
+        ):
+            with pytest.raises(ValueError, match=r"graph of the first forward pass.*reset_cache"):
+                model(path.x, *other)
+        assert torch.equal(model(path.x, *(part.clone() for part in graph)), expected)
 
     @pytest.mark.parametrize(
         "forget",

@@ -34,6 +34,7 @@ def build(**options):
     [
         # sizes
         ({"in_channels": 0}, ValueError, r"'in_channels' to be positive or -1 \(got 0\)"),
+        ({"in_channels": -2}, ValueError, r"'in_channels' to be positive or -1 \(got -2\)"),
         ({"hidden_channels": 0}, ValueError, r"'hidden_channels' to be at least 1 \(got 0\)"),
         ({"out_channels": -1}, ValueError, r"'out_channels' to be at least 1 \(got -1\)"),
         ({"seq_len": 0}, ValueError, r"'seq_len' to be at least 1 \(got 0\)"),
@@ -42,6 +43,7 @@ def build(**options):
         ({"num_recurrences": 0}, ValueError, r"'num_recurrences' to be at least 1 \(got 0\)"),
         ({"edge_dim": 0}, ValueError, r"'edge_dim' to be at least 1 \(got 0\)"),
         ({"dropout": 1.0}, ValueError, r"'dropout' to be at least 0 and below 1 \(got 1.0\)"),
+        ({"dropout": NAN}, ValueError, r"'dropout'.*\(got nan\)"),
         ({"dropout": -0.1}, ValueError, r"'dropout' to be at least 0 and below 1"),
         # orders outside 1..L, or of the next block
         (
@@ -64,7 +66,7 @@ def build(**options):
         ({"backbone": "gated"}, ValueError, r"'backbone' to be one of 'gatedgcn'"),
         ({"coefficients": "naiv"}, ValueError, r"'coefficients.kind' to be one of 'naive'"),
         ({"readout": "graphs"}, ValueError, r"'readout.level' to be one of 'graph', 'node'"),
-        ({"act": "rleu"}, ValueError, r"'act' to be one of 'relu'"),
+        ({"act": "rleu"}, ValueError, r"'act' to be one of 'relu'.*'tanh'.*got 'rleu'"),
         ({"norm": "batchnorm"}, ValueError, r"'norm' to be one of 'batch_norm', 'layer_norm'"),
         (
             {"gain": "big"},

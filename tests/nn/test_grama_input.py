@@ -127,8 +127,3 @@ class TestSequences:
         together = model(torch.cat(sequences), batch.edge_index, batch=batch.batch)
         alone = [model(x, graph.edge_index) for x, graph in zip(sequences, graphs, strict=True)]
         assert torch.allclose(together, torch.cat(alone))
-
-    def test_a_fault_names_the_node(self, path, sequence):
-        sequence[2, 1, 0] = float("nan")
-        with pytest.raises(ValueError, match="first in row 2"):
-            GCN.model()(sequence, path.edge_index)

@@ -11,7 +11,6 @@ from torch_grama.nn import GRAMA
 from torch_grama.nn.graph_input import (
     GraphInput,
     PaddedLayout,
-    check_cached_size,
     check_edge_attr,
     check_values,
     count_nodes,
@@ -30,20 +29,13 @@ def entries(graph):
 
 
 class TestRead:
-    def test_one_graph(self):
+    def test_one_graph_and_several(self):
         graph = read_graph_input(3, EDGES)
         assert graph.edge_index is EDGES
         assert (graph.num_nodes, graph.batch, graph.batch_size) == (3, None, 1)
-        assert graph.edge_weight is None
-        assert graph.edge_attr is None
-
-    def test_the_number_of_graphs_comes_from_the_batch_vector(self):
+        assert graph.edge_weight is graph.edge_attr is None
         assert read_graph_input(3, EDGES, batch=BATCH).batch_size == 3
-
-    def test_the_number_of_graphs_may_be_given(self):
         assert read_graph_input(3, EDGES, batch=BATCH, batch_size=5).batch_size == 5
-
-    def test_no_edges(self):
         empty = torch.empty(2, 0, dtype=torch.long)
         assert read_graph_input(3, empty).edge_index.size() == (2, 0)
 
@@ -83,41 +75,24 @@ class TestValues:
     def check(self, x=x, cached=None, **graph):
         check_values(x, GraphInput(**{"num_nodes": 3, "edge_index": EDGES, **graph}), cached)
 
-    def test_good_values_pass(self):
-        self.check(edge_weight=torch.ones(4), edge_attr=self.x, batch=BATCH, batch_size=3)
-
-    def test_an_empty_slot_at_the_end_passes(self):
-        self.check(batch=BATCH, batch_size=4)
-
-    def test_nothing_at_all_passes(self):
-        self.check(
-            x=torch.empty(0, 2),
-            num_nodes=0,
-            edge_index=torch.empty(2, 0, dtype=torch.long),
-            batch=torch.empty(0, dtype=torch.long),
-        )
-
-    def test_a_sum_that_overflows_is_no_fault(self):
-        self.check(x=torch.full((3, 2), 3e38))
-
-    def test_integer_edge_attributes_are_finite(self):
-        self.check(edge_attr=torch.ones(4, 1, dtype=torch.long))
-
-    @pytest.mark.parametrize(("index", "span"), [(3, "0 to 3"), (-1, "-1 to 2"), (99, "0 to 99")])
-    def test_node_numbers_out_of_range(self, index, span):
-        edges = EDGES.clone()
-        edges[1, 2] = index
-        with pytest.raises(ValueError, match=rf"between 0 and 2 \(got {span} for 3 nodes\)"):
-            self.check(edge_index=edges)
+    @pytest.mark.parametrize(
+        "given",
+        [
+            {"edge_weight": torch.ones(4), "edge_attr": x, "batch": BATCH, "batch_size": 3},
+            {"batch": BATCH, "batch_size": 4},  # an empty slot at the end
+            {"x": torch.full((3, 2), 3e38)},  # whose sum overflows
+            {"edge_attr": torch.ones(4, 1, dtype=torch.long)},
+            {"x": x[:0], "num_nodes": 0, "edge_index": EDGES[:, :0], "batch": BATCH[:0]},
+        ],
+        ids=["all", "empty slot", "large", "integers", "nothing"],
+    )
+    def test_good_values_pass(self, given):
+        self.check(**given)
 
     @pytest.mark.parametrize("batch", [[0, 1, 0], [1, 0, 0], [-1, 0, 0]])
     def test_unsorted_batch(self, batch):
         with pytest.raises(ValueError, match="'batch' to be sorted"):
             self.check(batch=torch.tensor(batch), batch_size=2)
-
-    def test_graph_numbers_beyond_the_batch_size(self):
-        with pytest.raises(ValueError, match=r"below batch_size=2 \(got 2\)"):
-            self.check(batch=BATCH, batch_size=2)
 
     @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
     def test_features_that_are_not_finite(self, value):
@@ -137,30 +112,6 @@ class TestValues:
         x[2, 1, 0] = float("nan")
         with pytest.raises(ValueError, match="first in row 2"):
             self.check(x=x)
-
-    @pytest.mark.parametrize("name", ["edge_index", "edge_weight"])
-    def test_another_graph_than_the_cached_one(self, name):
-        cached = GraphInput(3, EDGES, torch.ones(4))
-        given = {"edge_index": EDGES.clone(), "edge_weight": torch.ones(4)}
-        self.check(cached=cached, **given)
-        given[name][..., 0] = 2
-        with pytest.raises(ValueError, match=r"graph of the first forward pass.*reset_cache\(\)"):
-            self.check(cached=cached, **given)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        GraphInput(4, EDGES),
-        GraphInput(3, EDGES[:, :3]),
-        GraphInput(3, EDGES, torch.ones(4)),
-    ],
-    ids=["nodes", "edges", "weights"],
-)
-def test_another_size_than_the_cached_graph(other):
-    check_cached_size(GraphInput(3, EDGES.flip(1)), GraphInput(3, EDGES))
-    with pytest.raises(ValueError, match=r"cached \(3 nodes and 4 edges, got.*reset_cache"):
-        check_cached_size(other, GraphInput(3, EDGES))
 
 
 class TestFeatures:
