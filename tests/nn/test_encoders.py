@@ -48,24 +48,6 @@ def test_reset_draws_anew(module):
         assert not torch.equal(module.get_parameter(name), value), name
 
 
-@pytest.mark.parametrize(
-    ("module", "expected"),
-    [
-        (CategoricalEncoder([4, 2], 3), "CategoricalEncoder([4, 2], 3)"),
-        (BondEncoder(8), "BondEncoder([5, 6, 2], 8)"),
-        (PositionEncoder(3, 8), "PositionEncoder(3, 8)"),
-    ],
-)
-def test_repr(module, expected):
-    assert str(module) == expected
-
-
-@pytest.mark.parametrize("sizes", [[], [3, 0]])
-def test_bad_sizes(sizes):
-    with pytest.raises(ValueError, match="'sizes' to be positive, one per column"):
-        CategoricalEncoder(sizes, 3)
-
-
 @pytest.mark.parametrize("size", [(5,), (5, 3), (5, 2, 1)])
 def test_bad_shapes(size):
     with pytest.raises(ValueError, match=r"shape \[num_rows, 2\] \(got \[5"):
@@ -84,11 +66,6 @@ class TestPositions:
         normed = (pe - pe.mean(0)) / (pe.var(0, correction=0) + 1e-5).sqrt()
         expected = module.second(module.first(normed).relu())
         assert torch.allclose(module(pe), expected)
-
-    @pytest.mark.parametrize("sizes", [(0, 3), (3, 0)])
-    def test_bad_sizes(self, sizes):
-        with pytest.raises(ValueError, match="'in_channels' and 'channels' to be at least 1"):
-            PositionEncoder(*sizes)
 
 
 def test_long_tables_are_looked_up_with_the_same_result(monkeypatch):

@@ -91,18 +91,6 @@ def test_edge_attributes_that_were_promised_must_come(x, directed):
         conv(has_edge_attr=True)(x, directed.edge_index)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"norm": "layer_norm"}, "'norm' to be 'batch_norm' or None"),
-        ({"edge_state": "layer"}, "'edge_state' to be one of 'block'|'model'|'none'"),
-    ],
-)
-def test_unknown_words(options, message):
-    with pytest.raises(ValueError, match=message):
-        GatedGCNConv(CHANNELS, **options)
-
-
 @pytest.mark.parametrize("norm", ["batch_norm", None])
 def test_without_an_edge_state_the_edges_come_back_as_they_were(x, e, directed, norm):
     module = conv(has_edge_attr=True, norm=norm, edge_state="none")
@@ -110,10 +98,6 @@ def test_without_an_edge_state_the_edges_come_back_as_they_were(x, e, directed, 
     out.sum().backward()
     assert edge_state is e
     assert all(p.grad is not None for p in module.parameters())
-
-
-def test_repr():
-    assert str(GatedGCNConv(8)) == "GatedGCNConv(8, norm='batch_norm')"
 
 
 class TestInsideABlock:

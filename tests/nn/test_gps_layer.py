@@ -128,16 +128,6 @@ def test_heads_divide_the_channels(channels, heads):
     assert GPSLayer(channels).heads == heads
 
 
-def test_unknown_attention():
-    with pytest.raises(ValueError, match=r"'attention' to be one of 'performer', 'multihead'"):
-        GPSLayer(CHANNELS, attention="perform")
-
-
-def test_repr_is_one_line():
-    expected = "GPSLayer(8, conv=GCNConv(8, 8), heads=4, attn_type=performer)"
-    assert str(layer("performer")) == expected
-
-
 def fill(module):
     with torch.no_grad():
         for value in module.parameters():

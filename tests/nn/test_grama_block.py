@@ -2,7 +2,7 @@ import pytest
 import torch
 import written_out
 from backbone_cases import CHANNELS, SendTanh, draw_keys
-from torch_geometric.nn import GCNConv, GINConv
+from torch_geometric.nn import GCNConv
 
 from torch_grama.nn import (
     GRAMA,
@@ -321,9 +321,6 @@ class TestOwnWeights:
         module.reset_parameters()
         assert all((parameter != 9).all() for parameter in module.parameters())
 
-    def test_repr_names_one(self):
-        assert str(block(share_weights=False)).endswith("backbone=GCNConv)")
-
 
 class TestLastOnly:
     """What the last block of a model leaves out."""
@@ -377,20 +374,6 @@ def test_reset_draws_anew_and_restores_the_gain():
         else:
             assert not torch.equal(parameter, before[name]), name
             assert (parameter != 9).all(), name
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({}, "GRAMABlock(8, seq_len=3, num_recurrences=3, backbone=GCNConv)"),
-        (
-            {"backbone": GINConv(torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()))},
-            "GRAMABlock(8, seq_len=3, num_recurrences=3, backbone=GINConv)",
-        ),
-    ],
-)
-def test_repr_is_one_line(options, expected):
-    assert str(block(**options)) == expected
 
 
 @pytest.mark.parametrize(

@@ -399,6 +399,7 @@ class TestCached:
 
 
 class TestSparseAdjacency:
+    @pytest.mark.no_cover
     @backbones([case for case in CASES if case.edge_dim is None])
     def test_equals_edge_index(self, case, path):
         model = case.model().eval()

@@ -99,25 +99,6 @@ def test_gradcheck(x):
     assert torch.autograd.gradcheck(module, x.requires_grad_())
 
 
-def test_repr():
-    assert str(SequenceEmbedding(7, 16, 4)) == "SequenceEmbedding(7, 16, seq_len=4)"
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"in_channels": 0}, r"'in_channels' to be positive or -1 \(got 0\)"),
-        ({"channels": 0}, r"'channels' to be at least 1 \(got 0\)"),
-        ({"seq_len": -1}, r"'seq_len' to be at least 1 \(got -1\)"),
-        ({"num_layers": 0}, r"'num_layers' to be at least 1 \(got 0\)"),
-        ({"act": "rleu"}, r"'act' to be one of 'relu'"),
-    ],
-)
-def test_bad_arguments_get_one_sentence(change, message):
-    with pytest.raises(ValueError, match=message):
-        SequenceEmbedding(**{"in_channels": 5, "channels": 4, "seq_len": 3, **change})
-
-
 def make_problem():
     sizes = (3, 6, 4), (3, 4, 2), (3, 1, 2)
     return [torch.randn(*size, dtype=torch.float64, requires_grad=True) for size in sizes]
