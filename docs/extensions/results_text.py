@@ -6,9 +6,8 @@ import re
 from collections import Counter
 
 from markdown_text import code, table
-from torch_grama.report.held_results import HeldNumber, explain_old, gather
+from torch_grama.report.held_results import HeldNumber, explain_old, find_paper_number, gather
 from torch_grama.report.pair_table import SUITE, kept_pairs, to_markdown
-from torch_grama.report.paper_numbers import find_paper_number
 from torch_grama.reproduce.suite import RESULTS, find_configs, find_suite
 
 HEADER = ["Data", "Model", "Metric", "Validation", "Test", "Runs", "Paper", "Hardware"]

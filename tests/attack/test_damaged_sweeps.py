@@ -9,8 +9,16 @@ from damage import Tally, counts, damage_file
 from sweep_cases import small_base, write_heights
 
 from torch_grama.search.space import Space
-from torch_grama.search.trial import FAILURE, STOPPED, TRIAL, Failure, TrialFolder, list_trials
-from torch_grama.search.trial_run import TrialPlan, run_trial
+from torch_grama.search.trial import (
+    FAILURE,
+    STOPPED,
+    TRIAL,
+    Failure,
+    TrialFolder,
+    TrialPlan,
+    list_trials,
+    run_trial,
+)
 
 NAMES = ("first", "second", "third")
 

@@ -12,7 +12,7 @@ import torch
 from torch_geometric.data import Data
 
 from torch_grama.cli import main
-from torch_grama.cli.screen import LoadingProgress
+from torch_grama.cli.parser import LoadingProgress
 from torch_grama.datasets import graph_property
 from torch_grama.datasets.catalogue import CATALOGUE
 

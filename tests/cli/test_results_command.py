@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from result_files import write_result
 
 from torch_grama.cli import main
-from torch_grama.report.readme_table import BEGIN, END
+from torch_grama.report.pair_table import BEGIN, END
 
 
 @pytest.fixture

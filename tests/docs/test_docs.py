@@ -215,8 +215,7 @@ def test_measured_numbers_in_the_text_are_those_of_the_file():
 
 
 def test_results_in_the_text_are_those_of_the_files():
-    from torch_grama.report.held_results import gather
-    from torch_grama.report.metric_scale import scale_of
+    from torch_grama.report.held_results import gather, scale_of
     from torch_grama.report.pair_table import SUITE, kept_pairs
     from torch_grama.reproduce.suite import CONFIGS, find_suite
 

@@ -6,18 +6,23 @@ import pytest
 from html_reader import Reader
 from result_files import write_result
 
-from torch_grama.report.comparison import Column, compare
-from torch_grama.report.comparison_formats import (
+from torch_grama.report.comparison import (
     FORMATS,
+    Column,
+    compare,
     to_csv,
     to_html,
     to_latex,
     to_markdown,
     to_text,
 )
-from torch_grama.report.held_results import HeldNumber, RunResult, gather
-from torch_grama.report.metric_scale import scale_of
-from torch_grama.report.paper_numbers import read_paper_numbers
+from torch_grama.report.held_results import (
+    HeldNumber,
+    RunResult,
+    gather,
+    read_paper_numbers,
+    scale_of,
+)
 
 COLUMNS = (
     Column("minesweeper", "roc_auc"),

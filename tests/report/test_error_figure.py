@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torch_grama.report.error_figure import draw_errors, spread
-from torch_grama.report.error_table import ErrorRow, ErrorTable
+from torch_grama.report.error_table import ErrorRow, ErrorTable, draw_errors, spread
 from torch_grama.report.held_results import RunResult
 
 RUN = RunResult(0.1, 0.1, 0, 0, 0, 10, 1.0, "bench", Path("run/result.json"))

@@ -13,7 +13,7 @@ from run_folders import make_analysis, write_run
 
 from torch_grama.cli import main
 from torch_grama.report.page import MAX_BYTES, build_page, embed_json, write_page
-from torch_grama.report.page_tables import compare_runs
+from torch_grama.report.page_cards import compare_runs
 from torch_grama.runs.run_files import read_run_files
 from torch_grama.runs.run_folder import RunError
 

@@ -6,18 +6,22 @@ import math
 import pytest
 from run_folders import make_analysis, write_run
 
-from torch_grama.report.dynamics_figures import dynamics_figures
-from torch_grama.report.figure_parts import number, scale_for
-from torch_grama.report.learning_figures import learning_figures
-from torch_grama.report.mistake_figures import error_figures
-from torch_grama.report.page_cards import MEANINGS, block_rows, summarize_run
-from torch_grama.report.page_tables import compare_runs, setting_rows
-from torch_grama.report.paper_numbers import read_paper_numbers
-from torch_grama.report.reach_figures import (
+from torch_grama.report.dynamics_figures import (
+    dynamics_figures,
     example_picture,
     influence_figures,
     reach_rows,
     smoothness_figure,
+)
+from torch_grama.report.figure_parts import number, scale_for
+from torch_grama.report.held_results import read_paper_numbers
+from torch_grama.report.learning_figures import error_figures, learning_figures
+from torch_grama.report.page_cards import (
+    MEANINGS,
+    block_rows,
+    compare_runs,
+    setting_rows,
+    summarize_run,
 )
 from torch_grama.runs.run_files import read_run_files
 

@@ -1,7 +1,7 @@
 import pytest
 
-from torch_grama.report.metric_scale import SCALES
-from torch_grama.report.paper_numbers import (
+from torch_grama.report.held_results import (
+    SCALES,
     find_paper_number,
     list_paper_tables,
     read_paper_numbers,

@@ -6,10 +6,10 @@ import pytest
 from result_files import write_result
 
 from torch_grama.report.held_results import gather
-from torch_grama.report.pair_table import SUITE
-from torch_grama.report.readme_table import (
+from torch_grama.report.pair_table import (
     BEGIN,
     END,
+    SUITE,
     build_readme_table,
     renew_table,
 )

@@ -4,8 +4,8 @@ import pytest
 from run_folders import write_run
 
 from torch_grama.report.verdict import judge_run, judge_stability
-from torch_grama.runs.record import Record
 from torch_grama.runs.run_files import read_run_files
+from torch_grama.runs.safe_files import Record
 
 
 def verdict(folder, losses=(), **result):

@@ -16,8 +16,7 @@ import pytest
 from run_folders import write_run
 
 from torch_grama.cli import main
-from torch_grama.report.watch_server import WatchServer
-from torch_grama.report.watched_runs import WatchedRuns, format_age
+from torch_grama.report.watch_server import WatchedRuns, WatchServer, format_age
 from torch_grama.runs.safe_files import RunError
 
 EVIL = "<script>alert(1)<|script>\"'&"

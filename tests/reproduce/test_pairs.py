@@ -7,7 +7,7 @@ import yaml
 from torch_grama.cli import main
 from torch_grama.experiments.defaults import make_config
 from torch_grama.experiments.run import run_experiment
-from torch_grama.report.metric_scale import scale_of
+from torch_grama.report.held_results import scale_of
 from torch_grama.reproduce.pairs import (
     MOST_APART,
     PairedRow,

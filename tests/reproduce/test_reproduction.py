@@ -9,8 +9,12 @@ import yaml
 from torch_grama.cli import main
 from torch_grama.experiments.run import RunInterrupted, run_experiment
 from torch_grama.reproduce import reproduction
-from torch_grama.reproduce.reproduction import plan_runs, run_planned
-from torch_grama.reproduce.run_many import run_in_processes, run_one_by_one
+from torch_grama.reproduce.reproduction import (
+    plan_runs,
+    run_in_processes,
+    run_one_by_one,
+    run_planned,
+)
 from torch_grama.reproduce.suite import SuiteError, read_suite
 from torch_grama.training.progress import SilentReporter
 

@@ -9,8 +9,7 @@ from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.defaults import make_config
 from torch_grama.experiments.settings import check_settings
 from torch_grama.nn.grama_block import GRAMABlock
-from torch_grama.report.metric_scale import SCALES
-from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
+from torch_grama.report.held_results import SCALES, list_paper_tables, read_paper_numbers
 from torch_grama.reproduce.reproduction import plan_runs, resolve_row
 from torch_grama.reproduce.suite import CONFIGS, SuiteError, find_suite, list_suites, read_suite
 

@@ -11,7 +11,7 @@ from torch_grama.experiments.catalogue import MODELS, canonical_name
 from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import DataFacts
 from torch_grama.experiments.settings import check_settings, read_file
-from torch_grama.report.paper_numbers import list_paper_tables, read_paper_numbers
+from torch_grama.report.held_results import list_paper_tables, read_paper_numbers
 from torch_grama.reproduce.reproduction import settings_of_row
 from torch_grama.reproduce.suite import CONFIGS, list_suites
 

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from torch_grama.runs.data_seal import seal_data
 from torch_grama.runs.run_folder import RunError, RunFolder
+from torch_grama.runs.safe_files import seal_data
 
 
 def test_a_folder_goes_on_with_its_own_data_alone(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from torch_grama.runs.record import Record
+from torch_grama.runs.safe_files import Record
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_no_machine_with_room_is_waited_for_a_minute(monkeypatch, machines, is_l
     look()
 
 
-@pytest.mark.parametrize("patience", [0.0, 0.2])
+@pytest.mark.parametrize("patience", [0.0, 0.6])
 def test_a_head_that_is_gone_ends_the_process_with_a_sentence(monkeypatch, capsys, patience):
     monkeypatch.setattr(ray_session, "_BETWEEN", 0.02)
     ended, begin = threading.Event(), time.monotonic()
@@ -62,7 +62,7 @@ def test_a_head_that_is_gone_ends_the_process_with_a_sentence(monkeypatch, capsy
         assert not ended.wait(0.3)
     watch.join(10)
     assert ended.is_set()
-    assert time.monotonic() - begin > 0.3 + patience
+    assert time.monotonic() - begin > max(0.3, patience)
     assert f"grama: Ray's head at {address} is gone" in capsys.readouterr().err
 
 

@@ -4,9 +4,8 @@ import yaml
 from torch_grama.reproduce.reproduction import plan_runs
 from torch_grama.reproduce.suite import read_suite
 from torch_grama.runs.run_folder import RunError
-from torch_grama.search.row_sweep import narrow_space, tune_row
-from torch_grama.search.search_settings import Repeat
-from torch_grama.search.space import Space
+from torch_grama.search.space import Repeat, Space
+from torch_grama.search.tune import narrow_space, tune_row
 
 SPACE = {
     "base": {"model": {"name": "grama", "act": "relu"}, "optimizer.lr": 0.5},

@@ -26,8 +26,7 @@ from torch_grama.runs.safe_files import to_yaml
 from torch_grama.search.ray_session import ray_session, run_on_ray, set_environment
 from torch_grama.search.space import Space
 from torch_grama.search.sweep_result import SweepResult
-from torch_grama.search.trial import TrialFolder, name_trial
-from torch_grama.search.trial_run import TrialPlan, run_trial
+from torch_grama.search.trial import TrialFolder, TrialPlan, name_trial, run_trial
 from torch_grama.search.tune import run_sweep
 
 pytestmark = pytest.mark.slow

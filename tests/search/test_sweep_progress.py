@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from torch_grama.search.sweep_progress import SweepProgress, SweepReporter, build_sweep_reporter
+from torch_grama.search.sweep_result import SweepProgress, SweepReporter, build_sweep_reporter
 from torch_grama.search.trial import Failure, TrialOutcome
 
 GOOD = TrialOutcome("lr=0.1-aa", {"lr": 0.1}, "finished", {}, 0.75, 9)

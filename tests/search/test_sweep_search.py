@@ -8,9 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from torch_grama.cli import sweep
-from torch_grama.search.search_settings import SchedulerSettings
-from torch_grama.search.space import Space
-from torch_grama.search.sweep_result import SweepResult, sort_outcomes, write_best, write_table
+from torch_grama.search.space import SchedulerSettings, Space
+from torch_grama.search.sweep_result import SweepResult
 from torch_grama.search.sweep_session import build_scheduler, list_milestones
 from torch_grama.search.trial import Failure, TrialOutcome, name_trial
 
@@ -116,6 +115,10 @@ def test_optuna_repeats_no_point_and_finishes_what_was_begun():
     ]
 
 
+def found(folder, *rows, higher_is_better=True):
+    return SweepResult(folder, "accuracy", higher_is_better, rows, "run")
+
+
 def test_rows_are_sorted_by_state_and_value(tmp_path):
     rows = [
         outcome(math.nan, "failed", lr=1),
@@ -125,35 +128,30 @@ def test_rows_are_sorted_by_state_and_value(tmp_path):
         outcome(0.7, lr=5),
         outcome(math.nan, "unfinished", lr=6),
     ]
-    order = [row.point["lr"] for row in sort_outcomes(rows, True)]
-    assert order == [5, 4, 3, 2, 6, 1]
-    assert [row.point["lr"] for row in sort_outcomes(rows, False)][:3] == [4, 5, 3]
-    result = SweepResult(tmp_path, "accuracy", True, sort_outcomes(rows, True), "run")
-    write_table(result)
+    lower = found(tmp_path, *rows, higher_is_better=False)
+    assert [row.point["lr"] for row in lower.outcomes][:3] == [4, 5, 3]
+    rows[3:5] = []  # without a finished trial there is no best
+    result = found(tmp_path, *rows)
+    result.write()
+    assert result.best is result.best_run is result.to_dict()["best"] is None
+    assert not (tmp_path / "best.yaml").exists()
+    order = [3, 2, 6, 1]
+    assert [row.point["lr"] for row in result.outcomes] == order
     table = list(csv.DictReader((tmp_path / "sweep.csv").open()))
-    assert [row["rank"] for row in table] == ["1", "2", "3", "", "", ""]
+    assert [row["rank"] for row in table] == ["1", "", "", ""]
     assert [row["lr"] for row in table] == [str(lr) for lr in order]
     assert table[-1]["message"] == "ConfigError: no"
-    assert float(table[0]["val/accuracy"]) == 0.7
-    assert result.to_dict()["trials"][5]["val"] is None
-
-
-def test_without_a_finished_trial_there_is_no_best(tmp_path):
-    rows = (outcome(math.nan, "failed", lr=1), outcome(0.9, "stopped", lr=2))
-    for outcomes in ((), sort_outcomes(rows, True), (outcome(math.nan, lr=3),)):
-        result = SweepResult(tmp_path, "accuracy", True, outcomes, "run")
-        assert result.best is None
-        assert result.best_run is None
-        assert write_best(result) is None
-        assert result.to_dict()["best"] is None
+    assert float(table[1]["val/accuracy"]) == 0.9
+    assert result.to_dict()["trials"][3]["val"] is None
+    assert found(tmp_path).best is None
 
 
 def test_the_table_has_aligned_columns(tmp_path, capsys, monkeypatch):
-    rows = tuple(outcome(0.1 * n, **{"optimizer.lr": 10.0**-n, "x.lr": n}) for n in range(5))
-    rows += (outcome(math.nan, "failed", act="[red]relu"),)
-    result = SweepResult(tmp_path, "mae", False, sort_outcomes(rows, False), "run")
+    rows = [outcome(0.1 * n, **{"optimizer.lr": 10.0**-n, "x.lr": n}) for n in range(5)]
+    rows.append(outcome(math.nan, "failed", act="[red]relu"))
     monkeypatch.setattr(sweep, "MOST_ROWS", 3)
-    sweep._print(argparse.Namespace(json=False), result)
+    monkeypatch.setattr(SweepResult, "best", None)
+    sweep._print(argparse.Namespace(json=False), found(tmp_path, *rows))
     head, *lines = capsys.readouterr().out.splitlines()
     assert head.split()[:3] == ["optimizer.lr", "x.lr", "act"]
     assert len({line.index("0.0 s") for line in lines[:3]}) == 1

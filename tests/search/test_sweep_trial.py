@@ -8,8 +8,14 @@ from sweep_cases import small_base, write_heights
 
 from torch_grama.runs.result import Result
 from torch_grama.search.space import Space
-from torch_grama.search.trial import Failure, TrialFolder, list_trials, name_trial
-from torch_grama.search.trial_run import TrialPlan, run_trial
+from torch_grama.search.trial import (
+    Failure,
+    TrialFolder,
+    TrialPlan,
+    list_trials,
+    name_trial,
+    run_trial,
+)
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +117,7 @@ def test_an_error_is_noted_and_raises_nothing(plan, monkeypatch, error, kind):
     def fail(*arguments, **options):
         raise error
 
-    monkeypatch.setattr("torch_grama.search.trial_run.run_experiment", fail)
+    monkeypatch.setattr("torch_grama.search.trial.run_experiment", fail)
     told = []
     name = f"failed-{kind}-{type(error).__name__}"
     run_trial(plan, name, {"optimizer.lr": 0.1}, told.append)

@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torch_grama.cli.parser import Commands
-from torch_grama.cli.screen import LoadingProgress
+from torch_grama.cli.parser import Commands, LoadingProgress
 from torch_grama.runs.run_folder import ANALYSIS, RunFolder
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def _print(found: Analysis, path: Path) -> None:
     from dataclasses import asdict
 
     from torch_grama.report.verdict import judge_stability
-    from torch_grama.runs.record import Record
+    from torch_grama.runs.safe_files import Record
 
     for name, influence in found.influence.items():
         error = influence.influence_range_error

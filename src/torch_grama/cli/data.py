@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torch_grama.cli.parser import CommandParser, Commands
-from torch_grama.cli.screen import LoadingProgress, print_table
+from torch_grama.cli.parser import CommandParser, Commands, LoadingProgress, print_table
 from torch_grama.runs.words import format_count
 
 if TYPE_CHECKING:

@@ -83,10 +83,10 @@ def _demo(arguments: argparse.Namespace) -> int:
         from torch_grama.reproduce.worker_processes import prepare_workers
 
         prepare_workers()  # loads beside what follows
-    from torch_grama.report.error_figure import draw_errors
     from torch_grama.report.error_table import (
         build_demo_page,
         build_error_table,
+        draw_errors,
         format_error_table,
     )
     from torch_grama.report.held_results import gather
@@ -115,7 +115,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _train(runs: Sequence[PlannedRun], labels: dict[str, str], jobs: int) -> int:
     """Does what is missing, with progress bars on a terminal and lines elsewhere."""
     from torch_grama.reproduce.demo_runs import progress_board
-    from torch_grama.reproduce.run_many import run_in_processes, run_one_by_one
+    from torch_grama.reproduce.reproduction import run_in_processes, run_one_by_one
 
     missing = [run for run in runs if not run.is_finished]
     print(

@@ -12,19 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torch_grama.cli.errors import say
-from torch_grama.cli.parser import Commands, whole_number
+from torch_grama.cli.parser import Commands, output_width, whole_number
 from torch_grama.cli.process_end import raise_interrupts
-from torch_grama.cli.screen import output_width
 from torch_grama.runs.words import format_count
 
 if TYPE_CHECKING:
     from torch_grama.experiments.data_facts import DataFacts
     from torch_grama.report.comparison import Comparison
     from torch_grama.report.held_results import HeldNumber
-    from torch_grama.reproduce.reproduction import ColumnFacts, PlannedRun
-    from torch_grama.reproduce.run_many import Outcome
+    from torch_grama.reproduce.reproduction import ColumnFacts, Outcome, PlannedRun
     from torch_grama.reproduce.suite import Suite, SuiteData
-    from torch_grama.search.sweep_progress import SweepReport
+    from torch_grama.search.sweep_result import SweepReport
 
 RUNS = Path("runs/reproduce")
 KEPT = "results"
@@ -99,7 +97,7 @@ def _reproduce(arguments: argparse.Namespace) -> int:
     if arguments.name == "list":
         return _list(list_suites(configs), arguments.json)
     from torch_grama.report import pair_table
-    from torch_grama.report.comparison_formats import FORMATS, to_text
+    from torch_grama.report.comparison import FORMATS, to_text
     from torch_grama.reproduce.reproduction import look_at_column
 
     suite = find_suite(arguments.name, configs)
@@ -259,9 +257,8 @@ def _run_missing(title: str, runs: Sequence[PlannedRun], arguments: argparse.Nam
 
 
 def _tune(suite: Suite, runs: Sequence[PlannedRun], arguments: argparse.Namespace) -> None:
-    from torch_grama.search.row_sweep import tune_row
-    from torch_grama.search.search_settings import Repeat
-    from torch_grama.search.space import read_space
+    from torch_grama.search.space import Repeat, read_space
+    from torch_grama.search.tune import tune_row
 
     path = arguments.space or suite.folder.parent / "spaces" / f"{suite.space}.yaml"
     space = read_space(path)
@@ -280,8 +277,7 @@ def _tune(suite: Suite, runs: Sequence[PlannedRun], arguments: argparse.Namespac
 
 
 def _outcomes(missing: Sequence[PlannedRun], arguments: argparse.Namespace) -> Iterator[Outcome]:
-    from torch_grama.reproduce.reproduction import run_planned
-    from torch_grama.reproduce.run_many import run_in_processes, run_one_by_one
+    from torch_grama.reproduce.reproduction import run_in_processes, run_one_by_one, run_planned
 
     if arguments.ray or arguments.ray_address:
         from torch_grama.search.ray_session import run_on_ray
@@ -368,7 +364,7 @@ def show_pairs(suite: Suite, arguments: argparse.Namespace) -> int:
 def _check_rows(suite: Suite, models: Sequence[str], held: Sequence[HeldNumber]) -> None:
     """Refuses rows that neither the paper nor a result has and that name no model."""
     from torch_grama.experiments.catalogue import MODELS
-    from torch_grama.report.paper_numbers import read_paper_numbers
+    from torch_grama.report.held_results import read_paper_numbers
     from torch_grama.reproduce.reproduction import settings_of_row
 
     there = {number.model for table in suite.tables for number in read_paper_numbers(table)}

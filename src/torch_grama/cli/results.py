@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch_grama
-from torch_grama.cli.parser import Commands
+from torch_grama.cli.parser import Commands, output_width, print_table
 from torch_grama.cli.reproduce import KEPT, RUNS, gather_numbers
-from torch_grama.cli.screen import output_width, print_table
 from torch_grama.runs.words import format_count, nearest_first
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ def _texts(number: HeldNumber, fact: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def _facts(number: HeldNumber) -> dict[str, object]:
-    from torch_grama.report.paper_numbers import find_paper_number
+    from torch_grama.report.held_results import find_paper_number
 
     printed = find_paper_number(number.suite, number.data, number.model, number.metric)
     run = number.runs[0]
@@ -172,8 +171,7 @@ def _keep(runs: Path, results: Path) -> None:
 
 def _renew(readme: Path, results: str | None) -> int:
     from torch_grama.report.held_results import gather
-    from torch_grama.report.pair_table import SUITE, draw_pairs, kept_pairs
-    from torch_grama.report.readme_table import renew_table
+    from torch_grama.report.pair_table import SUITE, draw_pairs, kept_pairs, renew_table
     from torch_grama.reproduce.suite import find_configs, find_results, find_suite
 
     place = find_results(results)

@@ -7,8 +7,7 @@ from pathlib import Path
 from warnings import catch_warnings, simplefilter
 
 from torch_grama.cli.errors import say
-from torch_grama.cli.parser import CommandParser, Commands
-from torch_grama.cli.screen import LoadingProgress, print_json, print_table
+from torch_grama.cli.parser import CommandParser, Commands, LoadingProgress, print_json, print_table
 from torch_grama.runs.run_folder import RunFolder
 from torch_grama.runs.words import format_count
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torch_grama.cli.errors import say
-from torch_grama.cli.parser import Commands
-from torch_grama.cli.screen import LoadingProgress, print_json, print_table
+from torch_grama.cli.parser import Commands, LoadingProgress, print_json, print_table
 
 if TYPE_CHECKING:
     from torch_grama.search.space import Space
@@ -145,7 +144,7 @@ def _print(arguments: argparse.Namespace, result: SweepResult) -> None:
     if arguments.json:
         print_json(result.to_dict())
         return
-    header, *rows = _rows(result)
+    header, *rows = result.rows()
     print_table([header, *rows[:MOST_ROWS]])
     if len(rows) > MOST_ROWS:
         print(f"and {len(rows) - MOST_ROWS} more in {result.folder / TABLE}")
@@ -161,30 +160,3 @@ def _print(arguments: argparse.Namespace, result: SweepResult) -> None:
     print(f"best      {result.folder / BEST}")
     print(f"to train  grama train --config {result.folder / BEST}")
     print(f"on test   grama evaluate {result.best_run}")
-
-
-def _rows(result: SweepResult) -> list[list[str]]:
-    """The table on the screen: a header, and a row per trial."""
-    from torch_grama.runs.words import clip, format_metric
-    from torch_grama.search.sweep_result import format_value
-
-    names = result.settings
-    last = [name.rpartition(".")[2] for name in names]
-    short = [w if last.count(w) == 1 else name for w, name in zip(last, names, strict=True)]
-    rows = [["", *short, f"val {result.metric}", "epochs", "parameters", "time", "state"]]
-    for rank, outcome in enumerate(result.outcomes, 1):
-        facts = outcome.to_dict()
-        value = "-" if facts["val"] is None else format_metric(outcome.value)
-        spread = "" if outcome.deviation is None else f" ± {format_metric(outcome.deviation)}"
-        rows.append(
-            [
-                str(rank) if outcome.state == "finished" else "",
-                *(format_value(outcome.point[n]) if n in outcome.point else "" for n in names),
-                value + spread,
-                str(outcome.epochs),
-                "" if facts["parameters"] is None else f"{facts['parameters']:,}",
-                f"{outcome.seconds:.1f} s",
-                clip(f"failed ({facts['message']})" if facts["message"] else outcome.state, 60),
-            ]
-        )
-    return rows

@@ -9,8 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from torch_grama.cli.parser import Commands, duration
-from torch_grama.cli.screen import LoadingProgress, print_json, print_table
+from torch_grama.cli.parser import Commands, LoadingProgress, duration, print_json, print_table
 from torch_grama.runs.words import format_metric
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from torch.nn import Module
 from torch_grama.analysis import CoefficientLog
 from torch_grama.analysis.block_analysis import find_grama
 from torch_grama.runs.atomic_file import write_atomically
-from torch_grama.runs.record import FIRST_EPOCH, count_from_one
 from torch_grama.runs.run_folder import COEFFICIENTS
+from torch_grama.runs.safe_files import FIRST_EPOCH, count_from_one
 
 # Lines of a file, about; a long run leaves epochs out.
 _MAX_LINES = 200

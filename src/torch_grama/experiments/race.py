@@ -21,9 +21,9 @@ from torch_grama.experiments.data_facts import DataFacts, mean_nodes
 from torch_grama.experiments.defaults import resolve_config
 from torch_grama.experiments.run import RunInterrupted, run_experiment
 from torch_grama.runs.atomic_file import write_atomically
-from torch_grama.runs.data_seal import seal_data
 from torch_grama.runs.metrics_file import read_metrics
 from torch_grama.runs.run_folder import RunError, RunFolder
+from torch_grama.runs.safe_files import seal_data
 from torch_grama.runs.words import format_count, format_metric, format_seconds
 from torch_grama.training import NonFiniteLossError
 from torch_grama.training.origin import hash_data

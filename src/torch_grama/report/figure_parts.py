@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from torch_grama.runs.record import Matrix, Row, round_off
+from torch_grama.runs.safe_files import Matrix, Row, round_off
 
 Trace = dict[str, object]
 View = tuple[str, list[Trace]]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import re
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
-from torch_grama.report.metric_scale import MetricScale, scale_of
 from torch_grama.runs.result import Result, deviation
 from torch_grama.runs.run_folder import RESULT, RunError
 from torch_grama.runs.words import name_budget
@@ -103,12 +105,7 @@ class HeldNumber:
 
 
 def is_old(model: str, version: str) -> bool:
-    r"""Whether a number was made before its model changed; never if the version is not known.
-
-    Args:
-        model (str): The word of the model, or the name of a row.
-        version (str): The version that made the number, such as ``0.1.0``.
-    """
+    r"""Whether a number was made before its model changed; never if the version is not known."""
     return bool(version) and any(
         model.startswith(word) and _numbers(version) < _numbers(changed)
         for word, changed in CHANGED.items()
@@ -127,17 +124,7 @@ def explain_old(numbers: Iterable[HeldNumber]) -> str:
 
 
 def read_run(path: Path) -> tuple[Result, RunResult]:
-    r"""Reads the result file of a run.
-
-    Args:
-        path (Path): The file.
-
-    Returns:
-        Everything in it, and the part that the tables use.
-
-    Raises:
-        RunError: If it is no result file, or a number of it is none.
-    """
+    r"""Reads the result file of a run."""
     result = Result.load(path)
     for name in ("data", "model", "metric"):
         value = getattr(result, name)
@@ -164,12 +151,6 @@ def gather(folders: Iterable[Path]) -> tuple[list[HeldNumber], list[str]]:
     to be kept, as ``<suite>/<budget>/<data>/<model>/<run>.json``.
 
     A run found in several folders is counted once: the first folder wins.
-
-    Args:
-        folders (iterable of Path): Where to look; a folder that is not there is passed over.
-
-    Returns:
-        The numbers, sorted, and one sentence for each file that could not be read.
     """
     groups: dict[tuple[str, str, str, str, str], dict[tuple[int, int], RunResult]] = {}
     faults: list[str] = []
@@ -195,12 +176,6 @@ def gather(folders: Iterable[Path]) -> tuple[list[HeldNumber], list[str]]:
 def read_runtime(path: Path) -> list[HeldNumber]:
     r"""Reads milliseconds of a training step and of inference: the depth scene of a file that
     ``python -m benchmarks.runtime`` wrote, as far as it was measured at the width of the paper.
-
-    Args:
-        path (Path): The file.
-
-    Raises:
-        RunError: If it is no such file.
     """
     numbers = []
     try:
@@ -223,3 +198,110 @@ def read_runtime(path: Path) -> list[HeldNumber]:
 
 def _numbers(version: str) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", version)[:3]]
+
+
+_FOLDER = files(__package__) / "paper"
+
+
+@dataclass(frozen=True)
+class PaperNumber:
+    r"""One cell of one table of the paper."""
+
+    table: str  #: its title and its label in the paper's source
+    row: str  #: the row as printed
+    model: str  #: the word by which this project calls that model, with its encodings after a plus
+    data: str  #: the word by which this project calls the data set
+    metric: str  #: the metric
+    mean: float | None  #: the printed mean, in the printed unit (shares in percent), or :obj:`None`
+    deviation: float | None  #: the printed deviation, if there is one
+    note: str  #: what stands in the cell instead of a number, or what is known to be wrong with it
+
+
+@cache
+def list_paper_tables() -> Sequence[str]:
+    r"""Returns the names of the tables of which there is a file."""
+    return tuple(sorted(entry.name.removesuffix(".csv") for entry in _FOLDER.iterdir()))
+
+
+@cache
+def read_paper_numbers(table: str) -> Sequence[PaperNumber]:
+    r"""Reads the numbers of one table, in the order of the paper."""
+    if table not in list_paper_tables():
+        raise ValueError(
+            f"Expected a table of the paper, one of {', '.join(list_paper_tables())} "
+            f"(got {table!r})"
+        )
+    text = (_FOLDER / f"{table}.csv").read_text(encoding="utf-8")
+    return tuple(
+        PaperNumber(
+            *(row["table"], row["row"], row["model"], row["data"], row["metric"]),
+            float(row["mean"]) if row["mean"] else None,
+            float(row["deviation"]) if row["deviation"] else None,
+            row["note"],
+        )
+        for row in csv.DictReader(text.splitlines())
+    )
+
+
+def find_paper_number(suite: str, data: str, model: str, metric: str) -> PaperNumber | None:
+    r"""Returns what the paper prints for one model on one data set."""
+    numbers = read_paper_numbers(suite) if suite in list_paper_tables() else ()
+    wanted = (data, model, metric)
+    return next((n for n in numbers if (n.data, n.model, n.metric) == wanted), None)
+
+
+@dataclass(frozen=True)
+class MetricScale:
+    r"""How a metric is printed."""
+
+    label: str  #: the short name used in tables
+    higher_is_better: bool  #: the direction in which it improves
+    #: what a stored value is multiplied with; 100 for shares, which are printed in percent
+    factor: float
+    #: decimals of a fixed-point number, or :obj:`None` for errors that span powers of ten: four
+    #: decimals, and the scientific form below 0.01
+    digits: int | None
+
+    @property
+    def arrow(self) -> str:
+        r"""The direction in which it improves."""
+        return "↑" if self.higher_is_better else "↓"
+
+    def best(self, values: Iterable[float]) -> float | None:
+        r"""The best of several values, if there is one."""
+        return (max if self.higher_is_better else min)(values, default=None)
+
+    def text(self, value: float) -> str:
+        r"""Prints a value that already has the table's unit."""
+        if self.digits is None:
+            return f"{value:.4f}" if abs(value) >= 0.01 else f"{value:.2e}"
+        return f"{value:.{self.digits}f}"
+
+    def text_of_deviation(self, deviation: float, mean: float) -> str:
+        r"""Prints a deviation as its mean is printed, so that the two can be compared by eye."""
+        if self.digits is None and abs(mean) >= 0.01 and deviation >= 0.00005:
+            return f"{deviation:.4f}"
+        return self.text(deviation)
+
+    def text_with_deviation(self, mean: float, deviation: float | None) -> str:
+        r"""Prints a mean and, where there is one, its deviation."""
+        if deviation is None:
+            return self.text(mean)
+        return f"{self.text(mean)} ± {self.text_of_deviation(deviation, mean)}"
+
+
+SCALES = {
+    "accuracy": MetricScale("Acc", True, 100, 2),
+    "roc_auc": MetricScale("AUC", True, 100, 2),
+    "average_precision": MetricScale("AP", True, 100, 2),
+    "mae": MetricScale("MAE", False, 1, 4),
+    "mse": MetricScale("MSE", False, 1, None),
+    "log10_mse": MetricScale("log10 MSE", False, 1, 4),
+    "training_ms": MetricScale("training ms", False, 1, 2),
+    "inference_ms": MetricScale("inference ms", False, 1, 2),
+}
+
+
+def scale_of(metric: str) -> MetricScale:
+    r"""Returns how a metric is printed; an unknown one in four decimals, lower being better."""
+    return SCALES.get(metric, MetricScale(metric, False, 1, 4))

@@ -12,17 +12,21 @@ from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
-from torch_grama.report.dynamics_figures import dynamics_figures
-from torch_grama.report.figure_parts import Figure
-from torch_grama.report.learning_figures import learning_figures
-from torch_grama.report.mistake_figures import error_figures
-from torch_grama.report.page_cards import MEANINGS, block_rows, summarize_run
-from torch_grama.report.page_tables import compare_runs, setting_rows
-from torch_grama.report.reach_figures import (
+from torch_grama.report.dynamics_figures import (
+    dynamics_figures,
     example_picture,
     influence_figures,
     reach_rows,
     smoothness_figure,
+)
+from torch_grama.report.figure_parts import Figure
+from torch_grama.report.learning_figures import error_figures, learning_figures
+from torch_grama.report.page_cards import (
+    MEANINGS,
+    block_rows,
+    compare_runs,
+    setting_rows,
+    summarize_run,
 )
 from torch_grama.report.rendering import read_asset, render
 from torch_grama.runs.atomic_file import write_atomically
@@ -48,18 +52,7 @@ def build_page(
     links: Mapping[str, str] | None = None,
     home: str | None = None,
 ) -> Page:
-    r"""Builds the report of one or several runs.
-
-    Args:
-        runs (sequence of RunFiles): The runs, in the order in which they are shown.
-        title (str, optional): The title. (default: :obj:`"GRAMA report"`)
-        links (mapping, optional): For each folder of a run, as text, the address under which its
-            files are reached from the page. (default: no links)
-        home (str, optional): Address of a page to go back to. (default: none)
-
-    Raises:
-        RunError: There is no run, or so many that the page would be too large.
-    """
+    r"""Builds the report of one or several runs."""
     if not runs:
         raise RunError("Expected at least one run to report (got none)")
     runs = name_apart(runs)
@@ -74,16 +67,7 @@ def build_page(
 
 
 def write_page(runs: Sequence[RunFiles], path: str | Path, title: str = "GRAMA report") -> Path:
-    r"""Writes the report of one or several runs, whole or not at all.
-
-    Args:
-        runs (sequence of RunFiles): The runs.
-        path (str or Path): The file.
-        title (str, optional): The title. (default: :obj:`"GRAMA report"`)
-
-    Raises:
-        RunError: There is no run, or too many.
-    """
+    r"""Writes the report of one or several runs, whole or not at all."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     links = {str(run.folder): _link(run.folder, path.parent) for run in runs}

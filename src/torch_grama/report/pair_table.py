@@ -11,8 +11,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from torch_grama.report.held_results import HeldNumber, RunResult
-from torch_grama.report.metric_scale import MetricScale, scale_of
+from torch_grama.report.held_results import (
+    HeldNumber,
+    MetricScale,
+    RunResult,
+    list_paper_tables,
+    read_paper_numbers,
+    scale_of,
+)
 from torch_grama.runs.words import align, format_count
 
 Pairs = Mapping[str, tuple[str, Sequence[tuple[str, str]]]]
@@ -100,12 +106,7 @@ class PairLine:
 
 
 def pair_up(pairs: Pairs, held: Iterable[HeldNumber]) -> list[PairLine]:
-    r"""Sets the two sides of every pair beside each other.
-
-    Args:
-        pairs (mapping): Label of a data set to its metric and its pairs of rows.
-        held (iterable of HeldNumber): Our numbers, of one experiment and budget.
-    """
+    r"""Sets the two sides of every pair beside each other."""
     numbers = {(number.data, number.model): number for number in held}
     lines = []
     for data, (metric, rows) in pairs.items():
@@ -167,10 +168,6 @@ FORMATS = {"text": to_text, "markdown": to_markdown, "csv": to_csv}
 def draw_pairs(lines: Sequence[PairLine], path: Path) -> None:
     r"""Draws each pair as two points joined by a bar, one panel per data set; the thin line is the
     standard error of the gain.
-
-    Args:
-        lines (sequence of PairLine): The pairs; those that were not run are left out.
-        path (Path): The picture, PNG or SVG.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -210,3 +207,67 @@ def draw_pairs(lines: Sequence[PairLine], path: Path) -> None:
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "pairs"}):
         metadata = {"Date": None} if path.suffix == ".svg" else {}
         figure.savefig(path, dpi=150, metadata=metadata)
+
+
+BEGIN = "<!-- results: made by `grama results --readme README.md` -->"
+END = "<!-- end of results -->"
+README_HEAD = (
+    *("data", "metric", "with GRAMA", "its backbone", "backbone alone", "gain"),
+    *("best other model, ours", "paper's GRAMA"),
+)
+GRAMA = "grama"
+
+
+def build_readme_table(held: Sequence[HeldNumber], pairs: Pairs) -> str:
+    r"""One row per data set: its best matched pair, the best other model, the paper's GRAMA.
+
+    The pair whose GRAMA has the best validation score is shown, whatever its test score; likewise
+    the best of the other models of all experiments. A sentence below counts all pairs.
+    """
+    full = [n for n in held if n.budget == BUDGET and n.mean is not None]
+    lines = kept_pairs(pairs, held)
+    rows = []
+    for data, (metric, _) in pairs.items():
+        scale = scale_of(metric)
+        sign = 1.0 if scale.higher_is_better else -1.0
+        run = [line for line in lines if line.data == data and line.runs]
+        pair = max(run, key=lambda line: sign * _validation(line), default=None)
+        others = [n for n in full if n.data == data and not n.model.startswith(GRAMA)]
+        if pair:
+            others = [n for n in others if n.model != pair.backbone]
+        other = max(others, key=lambda n: sign * n.validation, default=None)
+        alone, with_it, gain = pair.cells()[2:5] if pair else (NOT_RUN,) * 3
+        rows.append(
+            [
+                *(data, f"{scale.label} {scale.arrow}", with_it, pair.backbone if pair else "-"),
+                *(alone, gain, f"{other.text} ({other.model})" if other else NOT_RUN),
+                _paper(data, metric),
+            ]
+        )
+    text = [f"| {' | '.join(row)} |" for row in (README_HEAD, ["---"] * len(README_HEAD), *rows)]
+    return "\n".join([*text, "", summarize(lines)])
+
+
+def renew_table(text: str, held: Sequence[HeldNumber], pairs: Pairs) -> str:
+    r"""Puts the table between its two markers."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"Expected the lines '{BEGIN}' and '{END}' in the text")
+    return f"{before}{BEGIN}\n{build_readme_table(held, pairs)}\n{END}{after}"
+
+
+def _validation(line: PairLine) -> float:
+    return statistics.fmean(with_it.val for _, with_it in line.runs)
+
+
+def _paper(data: str, metric: str) -> str:
+    numbers = [
+        number.mean
+        for table in list_paper_tables()
+        for number in read_paper_numbers(table)
+        if number.data == data and number.model.startswith(GRAMA) and number.mean is not None
+    ]
+    scale = scale_of(metric)
+    best = scale.best(numbers)
+    return "-" if best is None else scale.text(best)

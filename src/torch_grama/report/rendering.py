@@ -17,12 +17,7 @@ def read_asset(name: str) -> str:
 
 
 def render(template: str, **values: object) -> str:
-    r"""Fills a template.
-
-    Args:
-        template (str): Its file.
-        **values (object): What it shows.
-    """
+    r"""Fills a template."""
     return _template(template).render(**values)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from statistics import fmean
 
 from torch_grama.report.figure_parts import known
-from torch_grama.report.metric_scale import MetricScale, scale_of
-from torch_grama.runs.record import Record
+from torch_grama.report.held_results import MetricScale, scale_of
 from torch_grama.runs.run_files import RunFiles
+from torch_grama.runs.safe_files import Record
 
 # Coefficients that sum to one have a pole at 1 up to rounding.
 ROUNDING = 1e-6

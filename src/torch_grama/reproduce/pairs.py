@@ -33,10 +33,9 @@ from torch_grama.reproduce.reproduction import (
 )
 from torch_grama.reproduce.suite import Budget, Suite, SuiteData, Tuning, find_configs, find_suite
 from torch_grama.runs.atomic_file import write_atomically
-from torch_grama.runs.data_seal import seal_data
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError, RunFolder
-from torch_grama.runs.safe_files import read_yaml, to_yaml
+from torch_grama.runs.safe_files import read_yaml, seal_data, to_yaml
 from torch_grama.training.origin import FREE, hash_data
 
 SEARCH = "search"
@@ -123,11 +122,7 @@ def suite_of(
 
 
 def check_request(folder: Path, request: Mapping[str, object], values: str) -> None:
-    r"""Keeps what was asked for in a folder of runs, and refuses to go on with anything else.
-
-    Raises:
-        RunError: The runs were started with other settings or other data.
-    """
+    r"""Keeps what was asked for in a folder of runs, and refuses to go on with anything else."""
     path = folder / REQUEST
     seal_data(folder, values)
     if not path.is_file():

@@ -154,11 +154,7 @@ class Suite:
         return any(entry.pairs for entry in self.data)
 
     def pairs(self, data: Sequence[str] = ()) -> dict[str, tuple[str, tuple[tuple[str, str], ...]]]:
-        r"""Returns the metric and the pairs of rows of each column that has some.
-
-        Args:
-            data (sequence of str, optional): Labels of columns. (default: all)
-        """
+        r"""Returns the metric and the pairs of rows of each column that has some."""
         columns = self.columns(data)
         return {entry.label: (entry.metric, entry.pairs) for entry in columns if entry.pairs}
 

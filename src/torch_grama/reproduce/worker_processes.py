@@ -7,7 +7,7 @@ from multiprocessing.context import BaseContext
 from pathlib import Path
 
 # What a run needs; to load it takes seconds.
-_LOADED = ["torch_grama.reproduce.run_many"]
+_LOADED = ["torch_grama.reproduce.reproduction"]
 # Where a driver of NVIDIA is; a process that has looked at CUDA, as libraries do when they are
 # loaded, cannot be forked into one that uses it.
 _CUDA = Path("/dev/nvidiactl")

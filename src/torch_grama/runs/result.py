@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from torch_grama.runs.atomic_file import write_atomically
-from torch_grama.runs.record import count_from_one
 from torch_grama.runs.run_folder import LIMITS, RESULT, RunError
-from torch_grama.runs.safe_files import read_plain
+from torch_grama.runs.safe_files import count_from_one, read_plain
 from torch_grama.runs.words import clip
 
 

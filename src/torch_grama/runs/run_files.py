@@ -12,7 +12,6 @@ from itertools import islice
 from pathlib import Path
 
 from torch_grama.runs.metrics_file import parse_metrics, read_metrics
-from torch_grama.runs.record import Record, as_number, count_from_one
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import (
     ANALYSIS,
@@ -25,7 +24,7 @@ from torch_grama.runs.run_folder import (
     RunError,
     RunFolder,
 )
-from torch_grama.runs.safe_files import open_inside, read_mapping
+from torch_grama.runs.safe_files import Record, as_number, count_from_one, open_inside, read_mapping
 from torch_grama.runs.words import clip, format_bytes
 
 # Points of a curve and epochs of the coefficients that are kept; a longer history is thinned.

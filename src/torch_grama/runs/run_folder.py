@@ -69,6 +69,15 @@ class RunFolder:
         r"""Whether there is something to go on from."""
         return any(self.last.parent.glob("*.ckpt"))
 
+    @property
+    def has_content(self) -> bool:
+        r"""Whether there is a file, or more than a run leaves that died at its very start."""
+        found = self.path.iterdir() if self.path.is_dir() else ()
+        left = (".lock", FACTS, RACE, SEAL)
+        return self.path.is_file() or any(
+            one.name not in left and not is_leftover(one) for one in found
+        )
+
     def describe_last(self) -> str:
         r"""The state to resume from, in words for a message."""
         return f"'{self.last}'" if self.last.exists() else "none, it had not been written yet"
@@ -89,7 +98,7 @@ class RunFolder:
                 f"'{self.path}' holds an unfinished run: finish it with `grama train --resume "
                 f"{self.path}`, or choose another folder with `--run`"
             )
-        if self.path.is_file() or (self.path.is_dir() and self._has_content()):
+        if self.has_content:
             raise RunError(
                 f"'{self.path}' is not empty and holds no run: choose another folder with `--run`"
             )
@@ -156,13 +165,6 @@ class RunFolder:
                 f"'{self.path}' is being worked on by another process (number {owner}): wait for "
                 f"it, or end it first"
             ) from error
-
-    def _has_content(self) -> bool:
-        # a run that died before its configuration was written left no more than these
-        return any(
-            found.name not in (".lock", FACTS, RACE, SEAL) and not is_leftover(found)
-            for found in self.path.iterdir()
-        )
 
 
 def is_leftover(path: Path) -> bool:

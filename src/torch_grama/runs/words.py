@@ -35,11 +35,6 @@ def format_metric(value: float) -> str:
 def format_count(number: float, one: str, many: str = "") -> str:
     r"""A number of things, which are one thing where it is one.
 
-    Args:
-        number (float): The number.
-        one (str): The word for one of them.
-        many (str, optional): The word for several. (default: with an s)
-
     Example:
         >>> format_count(1, "graph"), format_count(2000, "graph"), format_count(0.5, "core")
         ('1 graph', '2,000 graphs', '0.5 cores')

@@ -1,4 +1,4 @@
-"""A space of settings to search, as a YAML file describes it."""
+"""A space of settings to search, as a YAML file describes it, and how it is searched."""
 
 from __future__ import annotations
 
@@ -6,26 +6,24 @@ import itertools
 import json
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from torch_grama.experiments.config import ConfigError
 from torch_grama.experiments.settings import flatten, read_sections
-from torch_grama.nn.arguments import list_nearest_first
-from torch_grama.search.search_settings import (
-    Repeat,
-    ResourceSettings,
-    SchedulerSettings,
-    SearcherSettings,
-    read_part,
-    write_part,
-)
+from torch_grama.nn.arguments import choose, list_nearest_first
 
 DomainKind = Literal["grid", "choice", "uniform", "log_uniform", "int"]
+SearcherName = Literal["grid", "random", "optuna"]
+SchedulerName = Literal["none", "asha"]
+Point = dict[str, object]
+"""One combination of values, under the dotted names of the space."""
 _DIGITS = 4
 """Drawn numbers are rounded to so many digits: names and tables stay readable."""
+_MOST_DRAWS = 10_000
+"""A range so narrow that rounding leaves few values is given up after so many draws."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class Domain:
     # "grid" and "choice" list values, "uniform", "log_uniform" and "int" are ranges with both
     # ends included
     kind: DomainKind
-    values: tuple[object, ...]  # the list, or the two ends
+    values: tuple[Any, ...]  # the list, or the two ends
 
     @classmethod
     def parse(cls, name: str, content: object) -> Domain:
@@ -63,88 +61,170 @@ class Domain:
         return self.kind in ("grid", "choice")
 
     @property
-    def ends(self) -> tuple[float, float]:
-        r"""The two ends of a range."""
-        low, high = (float(str(end)) for end in self.values)
-        return low, high
-
-    @property
     def size(self) -> float:
         r"""Number of values; infinite for a range of real numbers."""
-        if self.is_list:
-            return len(self.values)
-        return self.ends[1] - self.ends[0] + 1 if self.kind == "int" else math.inf
+        if self.kind == "int":
+            return float(self.values[1] - self.values[0] + 1)
+        return len(self.values) if self.is_list else math.inf
 
     @property
     def samples(self) -> tuple[object, ...]:
         r"""All values of a list; the ends of a range, and the middle of one of real numbers."""
         if self.is_list or self.kind == "int":
             return self.values
-        low, high = self.ends
+        low, high = self.values
         return low, self.round((low + high) / 2), high
 
     def has(self, value: object) -> bool:
         r"""Whether a value is one of them."""
         if self.is_list:
             return value in self.values
-        return isinstance(value, int | float) and self.ends[0] <= value <= self.ends[1]
+        return isinstance(value, int | float) and self.values[0] <= value <= self.values[1]
 
     def draw(self, generator: random.Random) -> object:
         r"""Draws a value."""
         if self.is_list:
             return generator.choice(self.values)
-        low, high = self.ends
+        low, high = self.values
         if self.kind == "int":
-            return generator.randint(int(low), int(high))
+            return generator.randint(low, high)
         if self.kind == "log_uniform":
             return self.round(math.exp(generator.uniform(math.log(low), math.log(high))))
         return self.round(generator.uniform(low, high))
 
     def round(self, value: float) -> float:
         r"""Rounds a drawn number to a few digits, inside the range."""
-        low, high = self.ends
-        return min(max(float(f"{value:.{_DIGITS}g}"), low), high)
+        return float(min(max(float(f"{value:.{_DIGITS}g}"), self.values[0]), self.values[1]))
 
 
 def _distinct(name: str, values: Sequence[object]) -> tuple[object, ...]:
-    found: list[object] = []
-    for value in values:
+    for place, value in enumerate(values):
         if isinstance(value, Mapping):
             raise ConfigError(
                 f"Expected the values of '{name}' to be numbers, words or lists (got {value!r})"
             )
-        if any(type(value) is type(known) and value == known for known in found):
+        if any(type(value) is type(known) and value == known for known in values[:place]):
             raise ConfigError(f"Expected the values of '{name}' to differ (got {value!r} twice)")
-        found.append(value)
-    return tuple(found)
+    return tuple(values)
 
 
-def _ends(name: str, kind: str, values: Sequence[object]) -> tuple[object, ...]:
-    expected = f"Expected '{name}.{kind}' to be two numbers, the smaller first"
+def _ends(name: str, kind: str, values: Sequence[object]) -> tuple[float, float]:
+    rule = {"log_uniform": ", both above zero", "int": ", both whole"}.get(kind, "")
+    expected = f"Expected '{name}.{kind}' to be two numbers, the smaller first{rule}"
     try:
-        # YAML reads 1e-4 as a word
-        low, high = (
-            float(value) if isinstance(value, str | int | float) else math.nan for value in values
-        )
+        low, high = (float(str(value)) for value in values)  # YAML reads 1e-4 as a word
     except ValueError as error:
         raise ConfigError(f"{expected} (got {values!r})") from error
-    if any(isinstance(value, bool) for value in values) or not low < high < math.inf:
+    fits = low > 0 if kind == "log_uniform" else kind != "int" or (low % 1 == high % 1 == 0)
+    if not -math.inf < low < high < math.inf or not fits:
         raise ConfigError(f"{expected} (got {values!r})")
-    if kind == "log_uniform" and low <= 0:
-        raise ConfigError(f"{expected}, both above zero (got {values!r})")
-    if kind != "int":
-        return low, high
-    if not low.is_integer() or not high.is_integer():
-        raise ConfigError(f"{expected}, both whole (got {values!r})")
-    return int(low), int(high)
+    return (int(low), int(high)) if kind == "int" else (low, high)
 
 
-Point = dict[str, object]
-"""One combination of values, under the dotted names of the space."""
+@dataclass(frozen=True)
+class Repeat:
+    r"""The runs of one trial; its value is the mean over them."""
 
-KEYS = ("about", "base", "space", "repeat", "metric", "searcher", "scheduler", "resources")
-_MOST_DRAWS = 10_000
-"""A range so narrow that rounding leaves few values is given up after so many draws."""
+    folds: tuple[int, ...] = ()  # one run a fold; empty for the fold of the base
+    seeds: tuple[int, ...] = ()  # one run a seed; empty for the seed of the base
+
+    def __post_init__(self) -> None:
+        for name in ("folds", "seeds"):
+            numbers = getattr(self, name)
+            found = numbers if numbers != [] and isinstance(numbers, list | tuple) else [None]
+            if not all(type(n) is int and n >= 0 for n in found) or len(set(found)) < len(found):
+                raise ConfigError(
+                    f"Expected 'repeat.{name}' to be a list of different whole numbers from 0 on "
+                    f"(got {numbers!r})"
+                )
+            object.__setattr__(self, name, tuple(found))
+
+    def runs(self) -> dict[str, dict[str, object]]:
+        r"""Returns the name of each run of a trial and the settings that make it."""
+        found: dict[str, dict[str, object]] = {}
+        for fold, seed in itertools.product(self.folds or [None], self.seeds or [None]):
+            given = {w: n for w, n in (("fold", fold), ("seed", seed)) if n is not None}
+            name = "-".join(f"{word}-{number}" for word, number in given.items()) or "run"
+            found[name] = {"data.fold" if w == "fold" else w: n for w, n in given.items()}
+        return found
+
+
+@dataclass(frozen=True)
+class SearcherSettings:
+    r"""How points are chosen."""
+
+    # "grid": all; "random": drawn; "optuna": drawn where results so far promise most. Left out: a
+    # grid if the space is one, otherwise random
+    name: SearcherName | None = None
+    num_trials: int | None = None  # number of points; a grid takes all. Left out: 20
+    seed: int = 0  # where the draws start
+
+    def __post_init__(self) -> None:
+        if self.name is not None:
+            choose("searcher", self.name, dict.fromkeys(get_args(SearcherName)))
+        _check_whole("searcher.num_trials", self.num_trials, 1)
+        if self.name == "grid" and self.num_trials is not None:
+            raise ConfigError(
+                "Expected no 'num_trials' with a grid, which takes every point (got "
+                f"{self.num_trials}): leave it out, or take `--searcher random`"
+            )
+        _check_whole("searcher.seed", self.seed, 0)
+
+
+@dataclass(frozen=True)
+class SchedulerSettings:
+    r"""Whether poor trials end early."""
+
+    # "none": every trial runs to its end; "asha": at certain epochs, trials that are worse than
+    # most others were at that epoch are stopped
+    name: SchedulerName = "none"
+    grace_epochs: int = 10  # epochs that every trial may run
+    # one in so many trials goes on at each of those epochs, which lie this factor apart
+    reduction: int = 3
+
+    def __post_init__(self) -> None:
+        choose("scheduler", self.name, dict.fromkeys(get_args(SchedulerName)))
+        _check_whole("scheduler.grace_epochs", self.grace_epochs, 1)
+        _check_whole("scheduler.reduction", self.reduction, 2)
+
+
+@dataclass(frozen=True)
+class ResourceSettings:
+    r"""What a trial may use."""
+
+    cpus_per_trial: float = 1.0  # cores; parts of one are possible
+    # GPUs; 0.5 for two trials on one. Left out: one where there are any
+    gpus_per_trial: float | None = None
+    concurrency: int | None = None  # most trials at a time. Left out: as many as there is room for
+
+    def __post_init__(self) -> None:
+        for name, least in (("cpus_per_trial", "above 0"), ("gpus_per_trial", "at least 0")):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            fits = isinstance(value, int | float) and not isinstance(value, bool)
+            if not fits or not 0 <= value < math.inf or (value == 0 and name == "cpus_per_trial"):
+                raise ConfigError(f"Expected 'resources.{name}' to be {least} (got {value!r})")
+            if value > 1 and value != int(value):
+                raise ConfigError(
+                    f"Expected 'resources.{name}' to be whole above 1 (got {value!r})"
+                )
+        _check_whole("resources.concurrency", self.concurrency, 1)
+
+
+def _check_whole(name: str, value: object, least: int) -> None:
+    if value is not None and (type(value) is not int or value < least):
+        raise ConfigError(
+            f"Expected '{name}' to be a whole number of at least {least} (got {value!r})"
+        )
+
+
+_PARTS: dict[str, Any] = {
+    "repeat": Repeat,
+    "searcher": SearcherSettings,
+    "scheduler": SchedulerSettings,
+    "resources": ResourceSettings,
+}
 
 
 @dataclass(frozen=True)
@@ -182,12 +262,7 @@ class Space:
         Raises:
             ConfigError: A key is unknown (the nearest is named), or a value cannot be.
         """
-        for key in content:
-            if key not in KEYS:
-                raise ConfigError(
-                    f"There is no key '{key}' in a space; expected one of "
-                    f"{list_nearest_first(str(key), KEYS)}"
-                )
+        _check_keys(content, ("about", "base", "space", "metric", *_PARTS))
         base, axes = (_mapping(content.get(key) or {}, key) for key in ("base", "space"))
         settings = flatten(base)
         domains = {n: Domain.parse(n, domain) for n, domain in _flatten_domains(axes).items()}
@@ -197,12 +272,9 @@ class Space:
                     f"Expected '{name}' under 'base' or under 'space', not under both"
                 )
         return cls(
-            base=settings,
-            domains=domains,
-            repeat=read_part(Repeat, "repeat", content.get("repeat")),
-            searcher=read_part(SearcherSettings, "searcher", content.get("searcher")),
-            scheduler=read_part(SchedulerSettings, "scheduler", content.get("scheduler")),
-            resources=read_part(ResourceSettings, "resources", content.get("resources")),
+            settings,
+            domains,
+            **{word: _read_part(word, content.get(word)) for word in _PARTS},
             metric=_metric(content.get("metric", "val")),
             about=str(content.get("about", "")).strip(),
         )
@@ -213,12 +285,14 @@ class Space:
             "about": self.about,
             "base": dict(self.base),
             "space": {name: {d.kind: list(d.values)} for name, d in self.domains.items()},
-            "repeat": write_part(self.repeat),
             "metric": self.metric,
-            "searcher": write_part(self.searcher),
-            "scheduler": write_part(self.scheduler),
-            "resources": write_part(self.resources),
         }
+        for word in _PARTS:
+            content[word] = {
+                name: list(value) if isinstance(value, tuple) else value
+                for name, value in asdict(getattr(self, word)).items()
+                if value is not None and value != ()
+            }
         return {key: value for key, value in content.items() if value not in ("", {})}
 
     def with_settings(self, settings: Mapping[str, object]) -> Space:
@@ -260,8 +334,7 @@ class Space:
                     f"Expected a list of values for '{name}' in a grid (got a range, "
                     f"'{domain.kind}'): list them, or take `--searcher random`"
                 )
-        lists = [domain.values for domain in self.domains.values()]
-        for values in itertools.product(*lists):
+        for values in itertools.product(*(domain.values for domain in self.domains.values())):
             yield dict(zip(self.domains, values, strict=True))
 
     def draw(self, count: int, seed: int = 0) -> Iterator[Point]:
@@ -315,14 +388,36 @@ def read_space(path: str | Path) -> Space:
         raise ConfigError(f"{error} (in '{path}')") from error
 
 
+def _read_part(word: str, content: object) -> Any:
+    """Reads a section, a word for its name, or nothing."""
+    known = [item.name for item in fields(_PARTS[word])]
+    content = {"name": content} if isinstance(content, str) and "name" in known else content
+    if not isinstance(content, Mapping | None):
+        raise ConfigError(
+            f"Expected '{word}' to have {' or '.join(known)} below it (got {content!r})"
+        )
+    _check_keys(content or {}, known, f"{word}.")
+    try:
+        return _PARTS[word](**(content or {}))
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+def _check_keys(content: Mapping[str, object], known: Collection[str], prefix: str = "") -> None:
+    for key in content:
+        if key not in known:
+            raise ConfigError(
+                f"There is no key '{prefix}{key}' in a space; expected one of "
+                f"{list_nearest_first(str(key), known)}"
+            )
+
+
 def _flatten_domains(content: Mapping[str, object], prefix: str = "") -> dict[str, object]:
     """Dotted names; what has the name of a kind, or holds no mapping, is a domain."""
     found: dict[str, object] = {}
     for key, value in content.items():
         name = f"{prefix}{key}"
-        if isinstance(value, Mapping) and any(
-            isinstance(inner, Mapping) for inner in value.values()
-        ):
+        if isinstance(value, Mapping) and any(isinstance(v, Mapping) for v in value.values()):
             found |= _flatten_domains(value, f"{name}.")
         else:
             found[{"model": "model.name", "data": "data.name"}.get(name, name)] = value

@@ -17,8 +17,6 @@ from torch_grama.experiments.settings import check_settings, mapping_of
 from torch_grama.search.space import Domain, Point, Space
 from torch_grama.training.origin import hash_data
 
-_SETTINGS_OF_REPEAT = {"data.fold": "folds", "seed": "seeds"}
-
 
 @dataclass(frozen=True)
 class CheckedSpace:
@@ -37,46 +35,48 @@ def check_space(space: Space, report: Report | None = None) -> CheckedSpace:
 
     Combinations are not tried: one that cannot be is a failed trial.
     """
-    space = _check_values(space)
+    first = {name: domain.values[0] for name, domain in space.domains.items()}
+    space = _check_values(space, first)
     if space.searcher_name == "grid":
         next(space.grid())  # says where a range stands in a grid
-        if space.searcher.num_trials is not None:
-            replace(space.searcher, name="grid")
-    first = _first_point(space)
-    config = RunConfig.from_settings(check_settings(("in the space", {**space.base, **first})))
+        replace(space.searcher, name="grid")  # and that a grid takes no number of trials
+    first, last = (
+        {name: domain.values[place] for name, domain in space.domains.items()} for place in (0, -1)
+    )
+    config = RunConfig.from_settings(_settings(space, first))
     if is_path(config.data.name):
         # workers may have another working folder
-        space = replace(
-            space, base={**space.base, "data.name": str(Path(config.data.name).resolve())}
-        )
+        place = str(Path(config.data.name).resolve())
+        space = replace(space, base={**space.base, "data.name": place})
     data = load_data(config.data, report)
-    _check_metric(space, data)
-    _check_folds(space, data)
+    _check_against(space, data)
     facts = DataFacts.of(data)
     span = 0
     data_varies = any(name.startswith("data.") for name in space.domains)
-    last = {name: domain.values[-1] for name, domain in space.domains.items()}
-    for change in _one_at_a_time(space):
-        config = _resolve(space, first | change, facts)
+    changes = [{name: v} for name, domain in space.domains.items() for v in domain.samples]
+    for change in changes or [{}]:
+        config = resolve_config(_settings(space, first | change), facts)
         span = max(span, config.trainer.max_epochs)
-        if not data_varies:
+        if data_varies:
+            continue
+        try:
+            build_task(config, facts, data)
+        except ConfigError as error:
+            # it may be the combination: with other values beside it, it may be right
+            other = resolve_config(_settings(space, last | change), facts)
             try:
-                build_task(config, facts, data)
-            except ConfigError as error:
-                # it may be the combination: with other values beside it, it may be right
-                try:
-                    build_task(_resolve(space, last | change, facts), facts, data)
-                except ConfigError:
-                    raise error from None
+                build_task(other, facts, data)
+            except ConfigError:
+                raise error from None
     values = "" if data_varies else hash_data(data, config.data.fold)
     return CheckedSpace(space, data.metric.name, data.metric.higher_is_better, span, values)
 
 
-def _resolve(space: Space, point: Point, facts: DataFacts) -> RunConfig:
-    return resolve_config(check_settings(("in the space", {**space.base, **point})), facts)
+def _settings(space: Space, point: Point) -> Mapping[str, object]:
+    return check_settings(("in the space", {**space.base, **point}))
 
 
-def _check_values(space: Space) -> Space:
+def _check_values(space: Space, first: Point) -> Space:
     """The space with values of the types of their settings."""
     for name in space.domains:
         if name in ("data.name", "data.root", "test"):
@@ -84,7 +84,7 @@ def _check_values(space: Space) -> Space:
                 f"Expected one data set and no test part in a sweep (got '{name}' in the space): "
                 f"values on different data cannot be compared; set it under 'base'"
             )
-    for name, word in _SETTINGS_OF_REPEAT.items():
+    for name, word in (("data.fold", "folds"), ("seed", "seeds")):
         if getattr(space.repeat, word) and (name in space.base or name in space.domains):
             raise ConfigError(
                 f"Expected '{name}' either as a setting or by 'repeat.{word}', not both"
@@ -94,28 +94,18 @@ def _check_values(space: Space) -> Space:
             "Expected no 'test' in the base of a sweep, which leaves the test part unread: train "
             "the best settings afterwards, or measure a run with `grama evaluate`"
         )
-    base = check_settings(("in the base of the space", space.base))
-    first = _first_point(space)
-    domains: dict[str, Domain] = {}
-    for name, domain in space.domains.items():
-        read = []
-        for value in domain.samples:
-            settings = {**space.base, **first, name: value}
-            checked = check_settings(("in the space", settings))
-            read.append(_as_written(checked.get(name)))
-        if domain.is_list and mapping_of(name) is None:
-            domains[name] = Domain.parse(name, {domain.kind: read})
-        else:
-            domains[name] = domain
-    return replace(space, base=_with_options(base, space.base), domains=domains)
-
-
-def _with_options(checked: Mapping[str, object], written: Mapping[str, object]) -> Point:
-    """Entries of a mapping stay under their own names, so that a space can change one."""
-    free = {name: value for name, value in written.items() if mapping_of(name) is not None}
+    checked = check_settings(("in the base of the space", space.base))
+    # entries of a mapping stay under their own names, so that a space can change one
+    free = {name: value for name, value in space.base.items() if mapping_of(name) is not None}
     mappings = {mapping_of(name) for name in free}
-    kept = {name: value for name, value in checked.items() if name not in mappings}
-    return {name: _as_written(value) for name, value in {**kept, **free}.items()}
+    base = {name: value for name, value in checked.items() if name not in mappings} | free
+    domains = dict(space.domains)
+    for name, domain in space.domains.items():
+        read = [_settings(space, {**first, name: v}).get(name) for v in domain.samples]
+        if domain.is_list and mapping_of(name) is None:
+            domains[name] = Domain.parse(name, {domain.kind: [*map(_as_written, read)]})
+    base = {name: _as_written(value) for name, value in base.items()}
+    return replace(space, base=base, domains=domains)
 
 
 def _as_written(value: object) -> object:
@@ -123,24 +113,12 @@ def _as_written(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _first_point(space: Space) -> Point:
-    return {name: domain.values[0] for name, domain in space.domains.items()}
-
-
-def _one_at_a_time(space: Space) -> list[Point]:
-    changes = [{name: value} for name, domain in space.domains.items() for value in domain.samples]
-    return changes or [{}]
-
-
-def _check_metric(space: Space, data: GraphTaskData) -> None:
+def _check_against(space: Space, data: GraphTaskData) -> None:
     if space.metric not in ("val", f"val/{data.metric.name}"):
         raise ConfigError(
             f"Expected 'metric' to be 'val' or 'val/{data.metric.name}', the metric of "
             f"'{data.name}' (got '{space.metric}')"
         )
-
-
-def _check_folds(space: Space, data: GraphTaskData) -> None:
     wrong = [fold for fold in space.repeat.folds if fold >= len(data.folds)]
     if wrong:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""What a sweep found: sorted trials, ``sweep.csv`` and ``best.yaml``."""
+"""What a sweep found: sorted trials, ``sweep.csv``, ``best.yaml``; and what is told meanwhile."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ import dataclasses
 import io
 import json
 import math
-from collections.abc import Sequence
+import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TextIO
 
 from torch_grama.experiments.run import load_config
 from torch_grama.runs.atomic_file import write_atomically
+from torch_grama.runs.bars import Bars
 from torch_grama.runs.safe_files import to_yaml
-from torch_grama.runs.words import format_count
-from torch_grama.search.trial import TrialOutcome
+from torch_grama.runs.words import clip, format_count, format_metric, format_seconds
+from torch_grama.search.trial import TrialOutcome, shorten
 
 TRIALS = "trials"
 TABLE = "sweep.csv"
 BEST = "best.yaml"
+SweepReport = Literal["auto", "rich", "plain", "quiet"]
 _ORDER = ("finished", "stopped", "unfinished", "failed")
 
 
@@ -40,6 +44,15 @@ class SweepResult:
     higher_is_better: bool
     outcomes: tuple[TrialOutcome, ...]
     first_run: str
+
+    def __post_init__(self) -> None:
+        def key(outcome: TrialOutcome) -> tuple[int, bool, float, str]:
+            missing = math.isnan(outcome.value)  # NaN compares with nothing
+            value = 0.0 if missing else outcome.value
+            sign = -1 if self.higher_is_better else 1
+            return _ORDER.index(outcome.state), missing, sign * value, outcome.name
+
+        object.__setattr__(self, "outcomes", tuple(sorted(self.outcomes, key=key)))
 
     @property
     def best(self) -> TrialOutcome | None:
@@ -72,69 +85,138 @@ class SweepResult:
             "trials": [outcome.to_dict() for outcome in self.outcomes],
         }
 
+    def rows(self) -> list[list[str]]:
+        r"""Returns a table for a screen: a header, and a row per trial."""
+        head = ["", *shorten(self.settings), f"val {self.metric}"]
+        rows = [[*head, "epochs", "parameters", "time", "state"]]
+        for rank, outcome in enumerate(self.outcomes, 1):
+            facts = outcome.to_dict()
+            value = "-" if facts["val"] is None else format_metric(outcome.value)
+            spread = "" if outcome.deviation is None else f" ± {format_metric(outcome.deviation)}"
+            state = f"failed ({facts['message']})" if facts["message"] else outcome.state
+            rows.append(
+                [
+                    str(rank) if outcome.state == "finished" else "",
+                    *(_text(outcome.point[n]) if n in outcome.point else "" for n in self.settings),
+                    value + spread,
+                    str(outcome.epochs),
+                    "" if facts["parameters"] is None else f"{facts['parameters']:,}",
+                    f"{outcome.seconds:.1f} s",
+                    clip(state, 60),
+                ]
+            )
+        return rows
 
-def sort_outcomes(
-    outcomes: Sequence[TrialOutcome], higher_is_better: bool
-) -> tuple[TrialOutcome, ...]:
-    r"""Sorts trials: finished ones by their value, then stopped, unfinished and failed ones."""
-
-    def key(outcome: TrialOutcome) -> tuple[int, bool, float, str]:
-        missing = math.isnan(outcome.value)  # NaN compares with nothing
-        value = 0.0 if missing else outcome.value
-        sign = -1 if higher_is_better else 1
-        return _ORDER.index(outcome.state), missing, sign * value, outcome.name
-
-    return tuple(sorted(outcomes, key=key))
-
-
-def write_table(result: SweepResult) -> None:
-    r"""Writes ``sweep.csv``."""
-    names = result.settings
-    value = f"val/{result.metric}"
-    last = ("deviation", "runs", "epochs", "parameters", "seconds", "message")
-    stream = io.StringIO()
-    writer = csv.DictWriter(
-        stream, ["rank", "trial", "state", *names, value, *last], lineterminator="\n"
-    )
-    writer.writeheader()
-    for rank, outcome in enumerate(result.outcomes, 1):
-        facts = outcome.to_dict()
-        writer.writerow(
-            {
-                "rank": rank if outcome.state == "finished" else "",
-                "trial": outcome.name,
-                "state": outcome.state,
-                **{name: format_value(setting) for name, setting in outcome.point.items()},
-                value: facts["val"],
-                **{name: facts[name] for name in last if name in facts},
-                "deviation": facts["val_deviation"],
-                "seconds": f"{outcome.seconds:.3f}",
-            }
+    def write(self) -> None:
+        r"""Writes ``sweep.csv`` and, once a trial is finished, ``best.yaml`` with the settings of
+        the best one, ready for ``grama train --config``.
+        """
+        value = f"val/{self.metric}"
+        last = ("deviation", "runs", "epochs", "parameters", "seconds", "message")
+        stream = io.StringIO()
+        names = ["rank", "trial", "state", *self.settings, value, *last]
+        writer = csv.DictWriter(stream, names, lineterminator="\n")
+        writer.writeheader()
+        for rank, outcome in enumerate(self.outcomes, 1):
+            facts = outcome.to_dict()
+            writer.writerow(
+                {
+                    "rank": rank if outcome.state == "finished" else "",
+                    "trial": outcome.name,
+                    "state": outcome.state,
+                    **{name: _text(setting) for name, setting in outcome.point.items()},
+                    value: facts["val"],
+                    **{name: facts[name] for name in last if name in facts},
+                    "deviation": facts["val_deviation"],
+                    "seconds": f"{outcome.seconds:.3f}",
+                }
+            )
+        write_atomically(self.folder / TABLE, stream.getvalue().encode())
+        if self.best is None or self.best_run is None:
+            return
+        config = dataclasses.replace(load_config(self.best_run), test=True)
+        about = (
+            f"# The best of {format_count(len(self.outcomes), 'trial')}: validation {self.metric} "
+            f"{self.best.value:.6g}, mean of {format_count(len(self.best.results), 'run')}.\n"
+            f"# Train it with `grama train --config {BEST}`; other folds and seeds by "
+            f"`--data.fold` and `--seed`.\n"
         )
-    write_atomically(result.folder / TABLE, stream.getvalue().encode())
+        write_atomically(self.folder / BEST, (about + to_yaml(config.to_dict())).encode())
 
 
-def write_best(result: SweepResult) -> Path | None:
-    r"""Writes ``best.yaml``, the settings of the best trial, ready for ``grama train --config``,
-    and returns the file; :obj:`None` where no trial is finished.
-    """
-    if result.best is None or result.best_run is None:
-        return None
-    config = dataclasses.replace(load_config(result.best_run), test=True)
-    best = result.best
-    about = (
-        f"# The best of {format_count(len(result.outcomes), 'trial')}: validation {result.metric} "
-        f"{best.value:.6g}, mean of {format_count(len(best.results), 'run')}.\n"
-        f"# Train it with `grama train --config {BEST}`; other folds and seeds by `--data.fold` "
-        f"and `--seed`.\n"
-    )
-    path = result.folder / BEST
-    write_atomically(path, (about + to_yaml(config.to_dict())).encode())
-    return path
-
-
-def format_value(value: object) -> str:
-    r"""Writes the value of a setting in a cell of a table."""
+def _text(value: object) -> str:
+    """The value of a setting in a cell of a table."""
     if isinstance(value, float):
         return f"{value:g}"
     return value if isinstance(value, str) else json.dumps(value)
+
+
+class SweepReporter:
+    r"""Is told how a sweep goes, and says nothing; others change what they care for."""
+
+    def begin(self, total: int, done: int, text: str) -> None:
+        r"""Called before the first trial: trials in all, trials of earlier sessions, a line."""
+
+    def running(self, name: str, fraction: float, value: float) -> None:
+        r"""Called when a trial tells how far it is."""
+
+    def settled(self, outcome: TrialOutcome, best: float) -> None:
+        r"""Called when a trial ends; with the best value so far."""
+
+    def note(self, text: str) -> None:
+        r"""Called with what the user should know."""
+
+    def end(self) -> None:
+        r"""Called once, whatever happened."""
+
+
+class SweepProgress(SweepReporter):
+    r"""A line for every trial that ends; on a terminal also bars, for the sweep and each trial."""
+
+    def __init__(self, stream: TextIO, draw: bool | None = None) -> None:
+        self._bars = Bars(stream, draw=draw)
+        self._total = self._before = self._done = 0
+        self._begun = 0.0
+
+    def begin(self, total: int, done: int, text: str) -> None:
+        self._total, self._before, self._done = total, done, done
+        self._begun = time.monotonic()
+        self.note(text)
+        self._bars.__enter__()
+        self._bars.show("trials", done, total, f"{done}/{total}")
+
+    def running(self, name: str, fraction: float, value: float) -> None:
+        self._bars.show(name, fraction, 1.0, "" if math.isnan(value) else format_metric(value))
+
+    def settled(self, outcome: TrialOutcome, best: float) -> None:
+        self._done += 1
+        if outcome.failure is not None:
+            what = f"failed, {str(outcome.failure)[:200]}"
+        else:
+            what = (
+                "no value" if math.isnan(outcome.value) else f"val {format_metric(outcome.value)}"
+            )
+            if outcome.state == "stopped":
+                what += f"  stopped after epoch {outcome.epochs}"
+        shown = "" if math.isnan(best) else f"best {format_metric(best)}"
+        pace = (time.monotonic() - self._begun) / (self._done - self._before)
+        left = f"{format_seconds(pace * max(self._total - self._done, 0))} left"
+        count = f"{self._done}/{self._total}"
+        self.note("  ".join(filter(None, [count, f"{outcome.name}: {what}", shown, left])))
+        self._bars.remove(outcome.name)
+        self._bars.show("trials", self._done, self._total, f"{count}  {shown}")
+
+    def note(self, text: str) -> None:
+        self._bars.say(text)
+
+    def end(self) -> None:
+        self._bars.__exit__(None, None, None)
+
+
+def build_sweep_reporter(report: SweepReport | SweepReporter) -> SweepReporter:
+    r"""Makes a reporter from a word; anything else is taken as one."""
+    if not isinstance(report, str):
+        return report
+    if report == "quiet":
+        return SweepReporter()
+    return SweepProgress(sys.stderr, None if report == "auto" else report == "rich")

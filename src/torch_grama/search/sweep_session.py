@@ -19,19 +19,18 @@ from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 from torch_grama.experiments.config import ConfigError
 from torch_grama.runs.words import format_count
 from torch_grama.search.ray_session import check_room, watch_machines
-from torch_grama.search.search_settings import ResourceSettings, SchedulerSettings
-from torch_grama.search.space import Point
+from torch_grama.search.space import Point, ResourceSettings, SchedulerSettings
 from torch_grama.search.space_check import CheckedSpace
-from torch_grama.search.sweep_progress import SweepReporter
-from torch_grama.search.sweep_result import (
-    TRIALS,
-    SweepResult,
-    sort_outcomes,
-    write_best,
-    write_table,
+from torch_grama.search.sweep_result import TRIALS, SweepReporter, SweepResult
+from torch_grama.search.trial import (
+    Failure,
+    TrialFolder,
+    TrialOutcome,
+    TrialPlan,
+    list_trials,
+    name_trial,
+    run_trial,
 )
-from torch_grama.search.trial import Failure, TrialFolder, TrialOutcome, list_trials, name_trial
-from torch_grama.search.trial_run import TrialPlan, run_trial
 
 _RAY_STATE = ".ray"
 _WORKER_DEATHS = 3
@@ -41,33 +40,31 @@ _WORKER_DEATHS = 3
 class SweepSession:
     r"""One session of a sweep: what is missing is found, run and noted."""
 
-    def __init__(self, checked: CheckedSpace, folder: Path, reporter: SweepReporter) -> None:
+    def __init__(
+        self,
+        checked: CheckedSpace,
+        folder: Path,
+        reporter: SweepReporter,
+        retry_failed: bool = False,
+    ) -> None:
         self.checked = checked
         self.space = checked.space
         self.folder = folder
         self.reporter = reporter
         self.runs = self.space.repeat.runs()
+        self.last_step = checked.span * len(self.runs)  # epochs of a trial, over all its runs
+        for outcome in self._list() if retry_failed else ():
+            if outcome.state == "failed":
+                self.trial(outcome.name).forget_failure()
         self.outcomes = {outcome.name: outcome for outcome in self._list()}
         self._deaths: Counter[str] = Counter()
         self._lost: set[str] = set()
         asks = self.space.searcher_name == "optuna"
         self.points: list[Point] | None = None if asks else self.space.points()
 
-    @property
-    def last_step(self) -> int:
-        r"""Epochs of a trial, over all its runs."""
-        return self.checked.span * len(self.runs)
-
     def trial(self, name: str) -> TrialFolder:
         r"""Returns the folder of a trial."""
         return TrialFolder(self.folder / TRIALS / name, list(self.runs))
-
-    def forget_failures(self) -> None:
-        r"""Lets failed trials run again."""
-        for name, outcome in self.outcomes.items():
-            if outcome.state == "failed":
-                self.trial(name).forget_failure()
-        self.outcomes = {outcome.name: outcome for outcome in self._list()}
 
     def find_missing(self) -> int:
         r"""Returns the number of trials to run; points of settled ones are taken off the list."""
@@ -82,7 +79,8 @@ class SweepSession:
         raises where the sweep is to stop.
         """
         resources = self._resources(there)
-        look = watch_machines(resources.cpus_per_trial, resources.gpus_per_trial or 0.0)
+        cpus, gpus = resources.cpus_per_trial, resources.gpus_per_trial or 0.0
+        look = watch_machines(cpus, gpus)
 
         def between() -> None:
             obey()
@@ -91,18 +89,17 @@ class SweepSession:
         missing = self.find_missing()
         done = sum(outcome.is_settled for outcome in self.outcomes.values())
         runs = f" of {len(self.runs)} runs" if len(self.runs) > 1 else ""
-        wanted = resources.gpus_per_trial
-        gpus = f" and {format_count(wanted, 'GPU')}" if wanted else ""
+        devices = f" and {format_count(gpus, 'GPU')}" if gpus else ""
         self.reporter.begin(
             done + missing,
             done,
             f"{self.space.base['data.name']}: {format_count(missing, 'trial')}{runs}, searcher "
             f"{self.space.searcher_name}, scheduler {self.space.scheduler.name}, "
-            f"{resources.cpus_per_trial:g} of {format_count(there.get('CPU', 0), 'core')}{gpus} "
-            f"a trial, in {self.folder}",
+            f"{cpus:g} of {format_count(there.get('CPU', 0), 'core')}{devices} a trial, in "
+            f"{self.folder}",
         )
         state = self.folder / _RAY_STATE
-        while True:
+        while missing:
             self._lost.clear()
             shutil.rmtree(state, ignore_errors=True)
             try:
@@ -110,9 +107,7 @@ class SweepSession:
             finally:
                 shutil.rmtree(state, ignore_errors=True)
             # each round has counted a death of every trial in it, so that the rounds end
-            if not self._lost:
-                return
-            missing = self.find_missing()
+            missing = self.find_missing() if self._lost else 0
 
     def forgive(self, name: str, given_up: bool) -> bool:
         r"""Counts a death of a trial's worker, and says whether the trial may go on.
@@ -137,16 +132,14 @@ class SweepSession:
 
     def write(self) -> SweepResult:
         r"""Writes the table and the best settings, and returns all that is known."""
-        outcomes = sort_outcomes(list(self.outcomes.values()), self.checked.higher_is_better)
         result = SweepResult(
             self.folder,
             self.checked.metric,
             self.checked.higher_is_better,
-            outcomes,
+            tuple(self.outcomes.values()),
             next(iter(self.runs)),
         )
-        write_table(result)
-        write_best(result)
+        result.write()
         return result
 
     def _list(self) -> list[TrialOutcome]:
@@ -275,13 +268,8 @@ class SweepCallback(ray.tune.Callback):
         text = ""
         with contextlib.suppress(OSError):  # Ray's note of it may be gone
             text = str(trial.get_error() or "")
-        folder.record_failure(
-            Failure(
-                "worker died",
-                "its process was ended from outside, such as for memory, again and again",
-                traceback=text,
-            )
-        )
+        why = "its process was ended from outside, such as for memory, again and again"
+        folder.record_failure(Failure("worker died", why, traceback=text))
         self._sweep.settle(name)
 
 
@@ -291,11 +279,9 @@ def _name(trial: Trial) -> str:
 
 def list_milestones(settings: SchedulerSettings, last_step: int) -> tuple[int, ...]:
     r"""Returns the steps at which trials of so many epochs, over all their runs, are judged."""
-    if settings.name == "none":
-        return ()
     steps = []
     step = settings.grace_epochs
-    while step <= last_step:
+    while settings.name != "none" and step <= last_step:
         steps.append(step)
         step *= settings.reduction
     return tuple(steps)

@@ -1,4 +1,4 @@
-"""One trial of a sweep: its name, its folder, and what is known of it."""
+"""One trial of a sweep: its name, its folder, what is known of it, and what a worker does."""
 
 from __future__ import annotations
 
@@ -8,25 +8,36 @@ import math
 import re
 import shutil
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import time
+import traceback
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Literal
 
+import torch
+
+from torch_grama.datasets import GraphTaskData
+from torch_grama.experiments.config import DataConfig
+from torch_grama.experiments.data_facts import load_data
+from torch_grama.experiments.defaults import make_config
+from torch_grama.experiments.run import run_experiment
+from torch_grama.experiments.settings import check_settings
 from torch_grama.runs.atomic_file import write_atomically
+from torch_grama.runs.memory import is_out_of_memory
 from torch_grama.runs.metrics_file import read_metrics
-from torch_grama.runs.record import Record
 from torch_grama.runs.result import Result, deviation
-from torch_grama.runs.run_folder import RunError, RunFolder
-from torch_grama.runs.safe_files import read_plain
+from torch_grama.runs.run_folder import RunBusyError, RunError, RunFolder
+from torch_grama.runs.safe_files import Record, read_plain
+from torch_grama.training.progress import EpochReport, SilentReporter
 
 TrialState = Literal["finished", "stopped", "failed", "unfinished"]
-TRIAL = "trial.json"
-STOPPED = "stopped.json"
-FAILURE = "failure.json"
+TRIAL, STOPPED, FAILURE = "trial.json", "stopped.json", "failure.json"
+Report = Callable[[dict[str, object]], None]
+"""Told ``step`` and ``val`` now and then; may raise ``SystemExit`` to end the trial."""
 _LONGEST = 80
 _LARGEST = 1_000_000
-_FAILURE_PARTS = ("kind", "message", "run", "traceback")
+_LOCK_SECONDS = 60.0
 
 
 def name_trial(point: Mapping[str, object]) -> str:
@@ -36,15 +47,23 @@ def name_trial(point: Mapping[str, object]) -> str:
         >>> name_trial({"optimizer.lr": 0.01, "model.seq_len": 4})
         'lr=0.01,seq_len=4-5c740dea'
     """
-    last = [name.rpartition(".")[2] for name in point]
-    words = []
-    for short, (name, value) in zip(last, point.items(), strict=True):
-        label = short if last.count(short) == 1 else name
-        words.append(f"{label}={_word(value)}")
+    words = [f"{n}={_word(v)}" for n, v in zip(shorten(point), point.values(), strict=True)]
     readable = re.sub(r"[^\w.=,+-]+", "_", ",".join(words))[:_LONGEST].strip("-,_.")
     key = json.dumps(dict(point), sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(key.encode()).hexdigest()[:8]
     return f"{readable}-{digest}" if readable else digest
+
+
+def shorten(names: Collection[str]) -> list[str]:
+    r"""The last parts of dotted names, or all of a name whose last part is not the only one."""
+    last = [name.rpartition(".")[2] for name in names]
+    return [w if last.count(w) == 1 else name for w, name in zip(last, names, strict=True)]
+
+
+def _word(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return "x".join(_word(item) for item in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True)
@@ -144,11 +163,9 @@ class TrialFolder:
 
     def read(self) -> TrialOutcome | None:
         r"""Reads what is known; :obj:`None` if no trial was begun here."""
-        begun = self._read(TRIAL)
-        if begun is None or not isinstance(begun.get("settings"), dict):
+        point = (self._read(TRIAL) or {}).get("settings")
+        if not isinstance(point, dict):
             return None
-        point = begun["settings"]
-        assert isinstance(point, dict)
         results = {name: found for name, run in self.runs.items() if (found := load_result(run))}
         value = statistics.fmean(r.val for r in results.values()) if results else math.nan
         epochs = sum(result.epochs for result in results.values())
@@ -157,7 +174,7 @@ class TrialFolder:
         failure = None
         if failed is not None:
             state, value = "failed", math.nan
-            failure = Failure(**{name: str(failed.get(name, "")) for name in _FAILURE_PARTS})
+            failure = Failure(*(str(failed.get(part.name, "")) for part in fields(Failure)))
         elif stopped is not None and state == "unfinished":
             state, reached = "stopped", Record(stopped)
             number, epochs = reached.number("value"), int(reached.number("epochs") or 0)
@@ -198,9 +215,8 @@ class TrialFolder:
 
 def list_trials(folder: Path, runs: Sequence[str]) -> list[TrialOutcome]:
     r"""Reads every trial, with runs of these names, that was begun in a folder; by name."""
-    if not folder.is_dir():
-        return []
-    found = (TrialFolder(path, runs).read() for path in sorted(folder.iterdir()) if path.is_dir())
+    places = sorted(path for path in folder.glob("*") if path.is_dir())
+    found = (TrialFolder(path, runs).read() for path in places)
     return [outcome for outcome in found if outcome is not None]
 
 
@@ -224,9 +240,108 @@ def _values(path: Path, column: str) -> list[tuple[int, float]]:
     return [(epoch, value) for epoch, value in found if not math.isnan(value)]
 
 
-def _word(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, list | tuple):
-        return "x".join(_word(item) for item in value)
-    return str(value)
+@dataclass(frozen=True)
+class TrialPlan:
+    r"""What all trials of a sweep share."""
+
+    folder: Path  # where trials lie
+    base: Mapping[str, object]  # settings of every trial, under dotted names
+    runs: Mapping[str, Mapping[str, object]]  # name of each run and the settings that make it
+    span: int  # most epochs of a run
+    milestones: tuple[int, ...] = ()  # steps at which the scheduler judges; each is reported
+    interval: float = 1.0  # least seconds between other reports
+    threads: int = 1  # threads that a trial computes with
+
+
+def run_trial(plan: TrialPlan, name: str, point: Mapping[str, object], report: Report) -> None:
+    r"""Runs what is missing of a trial.
+
+    An error is a result too: it is noted in the folder and nothing is raised.
+    """
+    torch.set_num_threads(plan.threads)
+    trial = TrialFolder(plan.folder / name, list(plan.runs))
+    trial.begin(point)
+    finished: list[float] = []
+    current = ""
+    try:
+        for number, (current, changes) in enumerate(plan.runs.items()):
+            watcher = _Watcher(plan, number, tuple(finished), report)
+            settings = {**plan.base, **point, **changes}
+            finished.append(_run(trial.runs[current], settings, watcher).val)
+    except Exception as error:  # whatever it is, it is the result of these settings
+        kind = "out of memory" if is_out_of_memory(error) else type(error).__name__
+        trace = "".join(traceback.format_exception(error))
+        trial.record_failure(Failure(kind, str(error), current, trace))
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
+        report({"failed": True})
+        return
+    value = statistics.fmean(finished)
+    report({"step": len(plan.runs) * plan.span, "val": value, "finished": True})
+
+
+def _run(run: RunFolder, settings: Mapping[str, object], watcher: _Watcher) -> Result:
+    _wait_until_free(run)
+    if not run.is_run:  # one that died before its settings were written has nothing to resume
+        shutil.rmtree(run.path, ignore_errors=True)
+    elif run.is_finished and load_result(run) is None:
+        run.result.unlink()  # damaged; it is made again from the checkpoint
+    data = _load(settings)
+    config = make_config(settings, data=data)
+    resume = run.is_run
+    return run_experiment(config, run.path, resume=resume, test=False, report=watcher, data=data)
+
+
+class _Watcher(SilentReporter):
+    """Tells the sweep how a run goes: at the milestones, and otherwise now and then."""
+
+    def __init__(
+        self, plan: TrialPlan, number: int, finished: tuple[float, ...], report: Report
+    ) -> None:
+        super().__init__()
+        self._plan = plan
+        self._start = self._step = number * plan.span
+        self._is_last = number == len(plan.runs) - 1
+        self._finished = finished
+        self._report = report
+        self._told = 0.0
+
+    def epoch(self, report: EpochReport) -> None:
+        before, self._step = self._step, self._start + report.epoch
+        if math.isnan(report.best_value):
+            return
+        if self._is_last and report.epoch == report.max_epochs:
+            return  # told with the result, when the trial can no longer be stopped
+        passed = any(before < milestone <= self._step for milestone in self._plan.milestones)
+        now = time.monotonic()
+        if passed or now - self._told >= self._plan.interval:
+            self._told = now
+            value = statistics.fmean([*self._finished, report.best_value])
+            self._report({"step": self._step, "val": value})
+
+
+_cached: dict[str, GraphTaskData] = {}
+
+
+def _load(settings: Mapping[str, object]) -> GraphTaskData:
+    """The data of the settings; a worker keeps the last it loaded, for its next trial."""
+    config = DataConfig.from_settings(check_settings(("in the sweep", settings)))
+    key = json.dumps({**asdict(config), "fold": 0}, sort_keys=True)
+    if key not in _cached:
+        _cached.clear()
+        _cached[key] = load_data(config)
+    data = _cached[key]
+    return data if config.fold < len(data.folds) else load_data(config)  # which says so
+
+
+def _wait_until_free(run: RunFolder) -> None:
+    """A worker of a sweep that was killed may live a moment longer."""
+    end = time.monotonic() + _LOCK_SECONDS
+    while run.path.is_dir():
+        try:
+            with run.lock():
+                return
+        except RunBusyError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.5)

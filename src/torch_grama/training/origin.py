@@ -12,8 +12,8 @@ from torch import Tensor
 
 from torch_grama.datasets import CompactGraphs, GraphTaskData
 from torch_grama.datasets.raw_arrays import Array, fingerprint
-from torch_grama.runs.data_seal import check_same_data
 from torch_grama.runs.run_folder import RunError
+from torch_grama.runs.safe_files import check_same_data
 from torch_grama.runs.words import clip, format_count
 
 ORIGIN = "origin"
