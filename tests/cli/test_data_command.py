@@ -135,12 +135,16 @@ def test_mistakes(run, words, message):
 # show
 
 
-def test_statistics_and_picture(run, tmp_path):
+def test_statistics_and_a_picture_only_if_asked_for(run, tmp_path):
     out = run("show", "transfer-ring-5")
     assert re.search(r"^nodes\s+12,000\s+12,000\s+=$", out, re.MULTILINE)
     assert "lower is better" in out
-    assert "Picture: transfer-ring-5.png" in out
-    assert (tmp_path / "transfer-ring-5.png").read_bytes().startswith(b"\x89PNG")
+    assert list(tmp_path.rglob("*.png")) == []
+    for words in (["--picture"], ["--graph", "7"]):
+        assert "Picture: transfer-ring-5.png" in run("show", "transfer-ring-5", *words)
+        picture = tmp_path / "transfer-ring-5.png"
+        assert picture.read_bytes().startswith(b"\x89PNG")
+        picture.unlink()
 
 
 def test_json(run, tmp_path):
@@ -153,14 +157,13 @@ def test_json(run, tmp_path):
 
 def test_what_differs_is_said(run, tmp_path):
     write_pedalme(tmp_path / "mine")
-    out = run("show", "pedalme", "--root", "mine", "--no-picture")
+    out = run("show", "pedalme", "--root", "mine", "--no-picture")  # as of old
     assert re.search(r"^nodes\s+62\s+465\s+differs$", out, re.MULTILINE)
-    assert list(tmp_path.glob("*.png")) == []
 
 
 def test_own_files_are_shown(run, tmp_path):
     save_own("cora.pt")
-    assert "2,708" not in run("show", "./cora.pt")
+    assert "2,708" not in run("show", "./cora.pt", "--picture")
     assert (tmp_path / "cora.pt.png").is_file() or (tmp_path / "cora.png").is_file()
 
 

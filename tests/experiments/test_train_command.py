@@ -181,6 +181,7 @@ def test_info_of_a_finished_run(trained, capsys):
     assert main(["info", str(trained / "run")]) == 0
     out = capsys.readouterr().out
     assert re.search(r"state +finished", out)
+    assert re.search(r"^hardware .*, \d+ cores?, \d+ threads?$", out, re.M)
     assert main(["info", str(trained / "run"), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["config"]["trainer"]["max_epochs"] == 3

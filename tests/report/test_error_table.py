@@ -5,7 +5,6 @@ from html_reader import Reader
 from result_files import write_result
 
 from torch_grama.report.error_table import (
-    DemoText,
     ErrorRow,
     ErrorTable,
     build_demo_page,
@@ -81,23 +80,14 @@ TABLE = ErrorTable(
         ErrorRow("GCN & co", {3: 0.02}, {3: (RUN,)}),
     ),
 )
-TEXT = DemoText(
-    "A <title>",
-    "A lead.",
-    "A $finding.",
-    "Mind.",
-    "Grey.",
-    {"width": "32"},
-    ("grama a", "b"),
-    "End.",
-)
 
 
 @pytest.fixture
 def page(tmp_path):
     picture = tmp_path / "picture.png"
     picture.write_bytes(b"\x89PNG picture")
-    return build_demo_page(TABLE, picture, TEXT, Path("runs"))
+    words = "A $finding.", "<Mind>", {"width": "32"}
+    return build_demo_page(TABLE, picture, Path("runs"), *words, "7 s & more")
 
 
 def test_page_is_whole_and_asks_for_nothing(page):
@@ -119,6 +109,5 @@ def test_page_has_errors_settings_and_runs(page):
 
 
 def test_text_is_escaped(page):
-    assert "<h1>A &lt;title&gt;</h1>" in page
-    assert "A $finding." in page
-    assert "grama a\nb" in page
+    assert "A $finding.</strong> &lt;Mind&gt;</p>" in page
+    assert "7 s &amp; more" in page

@@ -23,6 +23,7 @@ from torch_grama.experiments.settings import read_file
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError
 from torch_grama.runs.safe_files import to_yaml
+from torch_grama.search import tune
 from torch_grama.search.ray_session import ray_session, run_on_ray, set_environment
 from torch_grama.search.space import Space
 from torch_grama.search.sweep_result import SweepResult
@@ -85,6 +86,9 @@ def test_every_trial_has_its_runs_and_the_table_is_sorted(swept):
         assert set(outcome.results) == {"seed-0", "seed-5"}
         assert outcome.value == sum(result.val for result in outcome.results.values()) / 2
         assert outcome.epochs == 6
+        for result in outcome.results.values():  # the test part is not read
+            assert result.test is None
+            assert "test" not in result.losses
     rows = list(csv.DictReader((swept.folder / "sweep.csv").open()))
     assert [row["trial"] for row in rows] == [outcome.name for outcome in swept.outcomes]
     assert [float(row["val/accuracy"]) for row in rows[:3]] == values
@@ -113,13 +117,6 @@ def test_a_trial_equals_a_run_outside_the_sweep(swept, tmp_path):
     )
 
 
-def test_the_test_part_is_not_read(swept):
-    for path in swept.folder.rglob("result.json"):
-        content = json.loads(path.read_text())
-        assert content["test"] is None
-        assert "test" not in content["losses"]
-
-
 def test_the_best_settings_are_ready_to_train(swept):
     path = swept.folder / "best.yaml"
     config = make_config(path)
@@ -133,11 +130,15 @@ def test_the_best_settings_are_ready_to_train(swept):
     assert swept.best_run.is_dir()
 
 
-def test_resuming_runs_what_is_missing_alone(swept, data):
+def test_resuming_runs_what_is_missing_alone(swept, data, monkeypatch):
     before = stamps(swept.folder)
     with pytest.raises(RunError, match="holds a sweep: go on with `--resume`"):
         run_sweep(grid_space(data), swept.folder, report="quiet")
-    again = run_sweep(grid_space(data), swept.folder, resume=True, report="quiet")
+    sealed = []
+    with monkeypatch.context() as patch:
+        patch.setattr(tune, "seal_data", lambda *words: sealed.append(words))
+        again = run_sweep(grid_space(data), swept.folder, resume=True, report="quiet")
+    assert len(sealed) == 1
     assert stamps(swept.folder) == before
     assert [outcome.name for outcome in again.outcomes] == [o.name for o in swept.outcomes]
     # one run is taken away, and a value is added to the space

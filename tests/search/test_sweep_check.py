@@ -44,19 +44,14 @@ def test_values_become_those_of_their_settings(data):
     assert check_space(stored) == checked
 
 
-def test_a_path_does_not_depend_on_the_working_folder(data, monkeypatch):
+def test_the_longest_run_decides_the_steps_and_a_path_is_a_full_one(data, monkeypatch):
     monkeypatch.chdir(data.parent)
-    checked = check_space(space(Path("communities"), {"seed": {"grid": [0]}}))
-    assert checked.space.base["data.name"] == str(data.resolve())
-
-
-def test_the_longest_run_decides_the_steps(data):
-    base = small_base(data)
-    base["trainer"] = {"accelerator": "cpu"}
-    checked = check_space(
-        Space.from_dict({"base": base, "space": {"trainer.max_epochs": {"grid": [2, 9, 4]}}})
-    )
+    axes = {"trainer.max_epochs": {"grid": [2, 9, 4]}, "data.rwse": {"grid": [0, 4]}}
+    base = small_base(Path("communities")) | {"trainer": {"accelerator": "cpu"}}
+    checked = check_space(Space.from_dict({"base": base, "space": axes}))
     assert checked.span == 9
+    assert checked.space.base["data.name"] == str(data.resolve())
+    assert checked.values == ""  # encodings make other data
 
 
 def test_a_value_may_need_others_beside_it(data):
@@ -66,8 +61,3 @@ def test_a_value_may_need_others_beside_it(data):
     axes["model.ar_order"] = {"grid": [1, 5]}
     with pytest.raises(ConfigError, match="ar_order"):
         check_space(Space.from_dict({"base": base, "space": axes}))
-
-
-def test_encodings_can_be_searched(data):
-    checked = check_space(space(data, {"data.rwse": {"grid": [0, 4]}}))
-    assert len(list(checked.space.grid())) == 2

@@ -31,7 +31,7 @@ FULL = {
 }
 
 
-def test_everything_that_a_file_may_say():
+def test_everything_that_a_file_may_say(tmp_path):
     space = Space.from_dict(FULL)
     assert space.base == {"data.name": "cora", "trainer.max_epochs": 7}
     assert space.domains["optimizer.lr"] == Domain("log_uniform", (1e-4, 0.1))
@@ -45,10 +45,6 @@ def test_everything_that_a_file_may_say():
         "fold-3-seed-2": {"data.fold": 3, "seed": 2},
     }
     assert (space.size, space.num_trials, space.searcher_name) == (math.inf, 5, "random")
-
-
-def test_a_space_survives_its_file(tmp_path):
-    space = Space.from_dict(FULL)
     path = tmp_path / "space.yaml"
     path.write_text(to_yaml(space.to_dict()))
     assert read_space(path) == space
@@ -95,17 +91,16 @@ def test_what_cannot_be_is_refused_with_the_nearest(change, message):
 
 def test_files_that_are_no_space(tmp_path):
     path = tmp_path / "space.yaml"
-    with pytest.raises(ConfigError, match="cannot be read"):
-        read_space(path)
-    path.write_text("base: {data: cora}\n")
-    with pytest.raises(ConfigError, match="describes no space"):
-        read_space(path)
-    path.write_text("space: !!python/object/apply:os.getcwd []\n")
-    with pytest.raises(ConfigError, match="asks for an object to be made"):
-        read_space(path)
-    path.write_text("space: {a: {grit: [1]}}\n")
-    with pytest.raises(ConfigError, match=r"space\.yaml"):
-        read_space(path)
+    for text, message in (
+        (None, "cannot be read"),
+        ("base: {data: cora}\n", "describes no space"),
+        ("space: !!python/object/apply:os.getcwd []\n", "asks for an object to be made"),
+        ("space: {a: {grit: [1]}}\n", r"space\.yaml"),
+    ):
+        if text is not None:
+            path.write_text(text)
+        with pytest.raises(ConfigError, match=message):
+            read_space(path)
 
 
 def test_a_grid_is_the_product():

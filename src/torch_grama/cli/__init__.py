@@ -44,7 +44,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build_parser() -> CommandParser:
-    """Builds the parser of the ``grama`` command."""
     # here, so that a signal finds its handlers set while all this is loaded
     from torch_grama.cli.parser import CommandParser
 

@@ -23,7 +23,6 @@ examples:
 
 
 def add_to(commands: Commands) -> None:
-    """Adds ``analyze`` to a parser."""
     parser = commands.add_parser(
         "analyze",
         help="analyze the dynamics, range and errors of a run",
@@ -34,21 +33,10 @@ def add_to(commands: Commands) -> None:
         epilog=_EPILOG,
     )
     add = parser.add_argument
-    add("folder", type=Path, metavar="RUN", help="the folder of the run")
-    add(
-        "--compare",
-        nargs="+",
-        type=Path,
-        default=[],
-        metavar="RUN",
-        help="other runs on the same data, such as the backbone alone",
-    )
-    add(
-        "--split",
-        choices=["train", "val", "test"],
-        default="val",
-        help="part of the data to use [val]",
-    )
+    parser.add_run()
+    others = "other runs on the same data, such as the backbone alone"
+    add("--compare", nargs="+", type=Path, default=[], metavar="RUN", help=others)
+    parser.add_split("val")
     add("--max-graphs", type=int, metavar="N", help="graphs whose blocks are analysed [32]")
     add("--samples", type=int, metavar="N", help="nodes per graph whose influence is measured")
     add("--seed", type=int, default=0, metavar="N", help="seed of sampling [0]")

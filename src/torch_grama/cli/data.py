@@ -3,107 +3,107 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import sys
 import textwrap
-from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from torch_grama.cli.parser import CommandParser, Commands, LoadingProgress, print_table
-from torch_grama.runs.words import format_count
+from torch_grama.cli.errors import Run
+from torch_grama.cli.parser import (
+    CommandParser,
+    Commands,
+    LoadingProgress,
+    print_json,
+    print_table,
+)
+from torch_grama.runs.words import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from torch_grama.datasets.describe import Comparison
     from torch_grama.datasets.entry import Entry
     from torch_grama.datasets.errors import DatasetFaults
     from torch_grama.datasets.storage import Storage
     from torch_grama.datasets.task_data import GraphTaskData
 
-
 _MOST_FAULTS = 50
 
 
 def add_to(commands: Commands) -> None:
-    """Adds ``data list``, ``get``, ``show``, ``check`` and ``audit`` to a parser."""
     data = commands.add_parser("data", help="list, fetch, show, check and audit data sets")
     below = data.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    listing = below.add_parser("list", help="all data sets: size, task, metric, what is downloaded")
-    _add_root(listing)
-    listing.add_json()
-    listing.runs(_list, ValueError)
+    def add(name: str, command: Run, help: str, about: str | None = None) -> CommandParser:
+        parser = below.add_parser(name, help=help, description=about)
+        parser.runs(command, ValueError)
+        if name != "check":
+            parser.add_argument(
+                "--root",
+                type=Path,
+                metavar="FOLDER",
+                help="folder for downloaded and prepared data [GRAMA_CACHE, or "
+                "~/.cache/torch_grama]",
+            )
+        if name not in ("get", "check"):
+            parser.add_json()
+        if name != "list":
+            parser.add_options()
+        return parser
 
-    get = below.add_parser("get", help="fetch or generate data sets")
+    own = "a name, or the path of your own files"
+    add("list", _list, "all data sets: size, task, metric, what is downloaded")
+    get = add("get", _get, "fetch or generate data sets")
     get.add_argument("names", nargs="+", metavar="NAME", help="names as `grama data list` prints")
-    get.add_options()
-    _add_root(get)
-    get.runs(_get, ValueError)
-
-    show = below.add_parser("show", help="statistics beside the published ones, and a picture")
-    show.add_argument("name", metavar="NAME", help="a name, or the path of your own files")
-    show.add_argument("--picture", type=Path, metavar="FILE", help="PNG to write [NAME.png]")
-    show.add_argument("--no-picture", action="store_true", help="print the statistics only")
-    show.add_argument("--graph", type=int, metavar="N", help="number of the graph to draw")
-    show.add_options()
-    _add_root(show)
-    show.add_json()
-    show.runs(_show, ValueError)
-
-    check = below.add_parser("check", help="check how your files are read")
-    check.add_argument("path", type=Path, metavar="PATH", help="a file or folder")
-    check.add_options()
-    check.runs(_check, ValueError)
-
-    audit = below.add_parser(
-        "audit",
-        help="look for overlaps, twins, wrong labels and leaks",
-        description="Looks for faults that make results on a data set misleading: parts that "
-        "overlap, test graphs that are also in the training part, labels that are not what their "
-        "name says, single columns that give the target away, and missing classes. The exit code "
-        "is 1 if there is a fault.",
-    )
-    audit.add_argument("name", metavar="NAME", help="a name, or the path of your own files")
-    audit.add_argument("--fold", type=int, default=0, metavar="N", help="which split [0]")
-    audit.add_options()
-    _add_root(audit)
-    audit.add_json()
-    audit.runs(_audit, ValueError)
-
-
-def _add_root(parser: CommandParser) -> None:
-    parser.add_argument(
-        "--root",
+    show = add("show", _show, "statistics beside the published ones, and a picture if asked for")
+    show.add_argument("name", metavar="NAME", help=own)
+    show.add_argument(
+        "--picture",
+        nargs="?",
         type=Path,
-        metavar="FOLDER",
-        help="folder for downloaded and prepared data [GRAMA_CACHE, or ~/.cache/torch_grama]",
+        const=Path(),
+        metavar="FILE",
+        help="draw one graph into a PNG file [NAME.png in the current folder]",
     )
+    show.add_argument("--no-picture", action="store_true", help=argparse.SUPPRESS)
+    show.add_argument(
+        "--graph", type=int, metavar="N", help="draw the graph with this number [a middling one]"
+    )
+    check = add("check", _check, "check how your files are read")
+    check.add_argument("path", type=Path, metavar="PATH", help="a file or folder")
+    audit = add(
+        "audit",
+        _audit,
+        "look for overlaps, twins, wrong labels and leaks",
+        "Looks for faults that make results on a data set misleading: parts that overlap, test "
+        "graphs that are also in the training part, labels that are not what their name says, "
+        "single columns that give the target away, and missing classes. The exit code is 1 if "
+        "there is a fault.",
+    )
+    audit.add_argument("name", metavar="NAME", help=own)
+    audit.add_argument("--fold", type=int, default=0, metavar="N", help="which split [0]")
 
 
 def _list(arguments: argparse.Namespace) -> int:
     from torch_grama.datasets.catalogue import CATALOGUE
     from torch_grama.datasets.storage import Storage
-    from torch_grama.runs.words import format_bytes
 
-    listed = CATALOGUE.values()
     storage = Storage(arguments.root)
+    facts = [_facts(entry, storage) for entry in CATALOGUE.values()]
     if arguments.json:
-        facts = [_facts(entry, storage) for entry in listed]
-        print(json.dumps(facts, indent=2))
+        print_json(facts, 2)
         return 0
     table = [["name", "task", "metric", "graphs", "size", "here", "what it asks"]]
     table += [
         [
-            entry.name,
-            f"{entry.level} {entry.kind}",
-            f"{entry.metric.name} {'↑' if entry.metric.higher_is_better else '↓'}",
-            f"{entry.published.num_graphs:,}",
-            format_bytes(entry.disk_bytes) if entry.disk_bytes else "-",
-            _presence(entry, storage),
-            entry.summary,
+            str(fact["name"]),
+            f"{fact['level']} {fact['kind']}",
+            f"{fact['metric']} {'↑' if fact['higher_is_better'] else '↓'}",
+            f"{fact['graphs']:,}",
+            format_bytes(fact["bytes"]) if fact["bytes"] else "-",
+            str(fact["here"]),
+            str(fact["summary"]),
         ]
-        for entry in listed
+        for fact in facts
     ]
     print_table(table, right=(3, 4))
     print(
@@ -112,6 +112,41 @@ def _list(arguments: argparse.Namespace) -> int:
         "-copy, ECHO as -published."
     )
     return 0
+
+
+def _facts(entry: Entry, storage: Storage) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "family": entry.family,
+        "summary": entry.summary,
+        "level": entry.level,
+        "kind": entry.kind,
+        "metric": entry.metric.name,
+        "higher_is_better": entry.metric.higher_is_better,
+        "graphs": entry.published.num_graphs,
+        "bytes": entry.disk_bytes,
+        "here": _presence(entry, storage),
+        "licence": entry.licence,
+        "citation": entry.citation,
+        "files": [[file.path for file in source.files] for source in entry.sources],
+        "without_checksum": list(entry.unchecked_files),
+    }
+
+
+def _presence(entry: Entry, storage: Storage) -> str:
+    """Where a set stands: its files are here, it is prepared, it is generated, or it is missing."""
+    if _is_instant(entry):
+        return "generated"
+    stem = entry.family if entry.family in ("property", "echo") else entry.name
+    kept = "v" if entry.sources else "seed"
+    prepared = any(storage.root.glob(f"compact/{stem}-{kept}[0-9]*.npz"))
+    if prepared or storage.find_source(entry.sources) is not None:
+        return "yes"
+    return "no" if entry.sources else "on demand"
+
+
+def _is_instant(entry: Entry) -> bool:
+    return not entry.sources and entry.disk_bytes == 0
 
 
 def _load(arguments: argparse.Namespace) -> GraphTaskData:
@@ -137,10 +172,9 @@ def _get(arguments: argparse.Namespace) -> int:
             storage = Storage(arguments.root, progress.report)
             task = entry.load(storage, **options)
         here = storage.find_source(entry.sources)
+        place = f"in {storage.root if here is None else here[1][0].parent}"
         if _is_instant(entry):
             place = "generated whenever asked for"
-        else:
-            place = f"in {storage.root if here is None else here[1][0].parent}"
         print(f"{entry.name}: {format_count(len(task.graphs), 'graph')}, {place}")
     return 0
 
@@ -154,18 +188,27 @@ def _show(arguments: argparse.Namespace) -> int:
 
     published = None if is_path(arguments.name) else find(task.name).published
     rows = compare(task, published)
-    picture: Path | None = None
-    if not arguments.no_picture:
-        picture = arguments.picture or Path(f"{Path(task.name).name}.png")
+    picture: Path | None = arguments.picture
+    if picture == Path() or (picture is None and arguments.graph is not None):
+        picture = Path(f"{Path(task.name).name}.png")
+    if picture is not None:
         save_picture(task, picture, arguments.graph)
     if arguments.json:
-        print(json.dumps(_report(task, rows, picture), indent=2))
+        names = ("name", "level", "kind", "source", "licence", "citation")
+        facts = {name: getattr(task, name) for name in names}
+        facts |= {"metric": task.metric.name, "higher_is_better": task.metric.higher_is_better}
+        facts |= {"statistics": list(map(asdict, rows)), "notes": list(task.notes)}
+        print_json({**facts, "picture": None if picture is None else str(picture)}, 2)
         return 0
-    print(_heading(task))
+    better = "higher" if task.metric.higher_is_better else "lower"
+    print(f"{task.name}: {task.level} {task.kind}, {task.metric.name} ({better} is better)")
+    for word, text in (("source", task.source), ("licence", task.licence), ("cite", task.citation)):
+        if text:
+            print(f"{word}: {text}")
     marks = {True: "=", False: "differs", None: ""}
-    table = [["", "here", "published", ""]]
-    table += [[row.name, row.measured, row.published, marks[row.agrees]] for row in rows]
-    print_table(table, right=(1, 2))
+    table = [[row.name, row.measured, row.published, marks[row.agrees]] for row in rows]
+    print()
+    print_table([["", "here", "published", ""], *table], right=(1, 2))
     for note in (f"Published: {published.source}." if published else "", *task.notes):
         if note:
             print(f"- {escaped(note)}")
@@ -190,20 +233,6 @@ def _check(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _audit(arguments: argparse.Namespace) -> int:
-    from dataclasses import asdict
-
-    task = _load(arguments)
-    from torch_grama.datasets.audit import audit
-
-    found = audit(task, arguments.fold)
-    if arguments.json:
-        print(json.dumps({"name": task.name, "findings": list(map(asdict, found))}, indent=2))
-    else:
-        print_table([[item.check, item.verdict, item.text] for item in found])
-    return int(any(item.verdict == "fault" for item in found))
-
-
 def _say_faults(arguments: argparse.Namespace, error: DatasetFaults) -> int:
     """Lists all faults, and the command with all options that were named."""
     from torch_grama.datasets.errors import escaped
@@ -225,73 +254,19 @@ def _say_faults(arguments: argparse.Namespace, error: DatasetFaults) -> int:
         named = [word for remedy in remedies if remedy for word in remedy.split(" -o ")]
         options = join_options([*arguments.option, *named])
         what = "With these options it can be read" if all(remedies) else "Options for some of them"
-        lines.append(
-            f"{what}: {shlex.join(['grama', 'data', 'check', str(arguments.path)])} {options}"
-        )
+        command = shlex.join(["grama", "data", "check", str(arguments.path)])
+        lines.append(f"{what}: {command} {options}")
     print("\n".join(lines), file=sys.stderr)
     return 2
 
 
-def _facts(entry: Entry, storage: Storage) -> dict[str, object]:
-    return {
-        "name": entry.name,
-        "family": entry.family,
-        "summary": entry.summary,
-        "level": entry.level,
-        "kind": entry.kind,
-        "metric": entry.metric.name,
-        "higher_is_better": entry.metric.higher_is_better,
-        "graphs": entry.published.num_graphs,
-        "bytes": entry.disk_bytes,
-        "here": _presence(entry, storage),
-        "licence": entry.licence,
-        "citation": entry.citation,
-        "files": [[file.path for file in source.files] for source in entry.sources],
-        "without_checksum": list(entry.unchecked_files),
-    }
+def _audit(arguments: argparse.Namespace) -> int:
+    task = _load(arguments)
+    from torch_grama.datasets.audit import audit
 
-
-def _presence(entry: Entry, storage: Storage) -> str:
-    """Where a set stands: its files are here, it is prepared, it is generated, or it is missing."""
-    if _is_instant(entry):
-        return "generated"
-    if storage.find_source(entry.sources) is not None:
-        return "yes"
-    stem = entry.family if entry.family in ("property", "echo") else entry.name
-    kept = "v" if entry.sources else "seed"
-    if any(storage.root.glob(f"compact/{stem}-{kept}[0-9]*.npz")):
-        return "yes"
-    return "no" if entry.sources else "on demand"
-
-
-def _is_instant(entry: Entry) -> bool:
-    return not entry.sources and entry.disk_bytes == 0
-
-
-def _heading(task: GraphTaskData) -> str:
-    better = "higher" if task.metric.higher_is_better else "lower"
-    lines = [
-        f"{task.name}: {task.level} {task.kind}, {task.metric.name} ({better} is better)",
-        f"source: {task.source}",
-        f"licence: {task.licence}",
-        f"cite: {task.citation}",
-    ]
-    return "\n".join(line for line in lines if not line.endswith(": ")) + "\n"
-
-
-def _report(task: GraphTaskData, rows: Sequence[Comparison], picture: Path | None) -> object:
-    from dataclasses import asdict
-
-    return {
-        "name": task.name,
-        "level": task.level,
-        "kind": task.kind,
-        "metric": task.metric.name,
-        "higher_is_better": task.metric.higher_is_better,
-        "statistics": [asdict(row) for row in rows],
-        "source": task.source,
-        "licence": task.licence,
-        "citation": task.citation,
-        "notes": list(task.notes),
-        "picture": None if picture is None else str(picture),
-    }
+    found = audit(task, arguments.fold)
+    if arguments.json:
+        print_json({"name": task.name, "findings": list(map(asdict, found))}, 2)
+    else:
+        print_table([[item.check, item.verdict, item.text] for item in found])
+    return int(any(item.verdict == "fault" for item in found))

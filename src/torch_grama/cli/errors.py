@@ -12,31 +12,20 @@ from torch_grama.runs.memory import is_out_of_memory
 Run = Callable[[argparse.Namespace], int]
 
 _EXTRAS = {
-    "jsonargparse": "train",
-    "pytorch_lightning": "train",
-    "torchmetrics": "train",
-    "tensorboard": "train",
-    "yaml": "train",
-    "safetensors": "train",
-    "rich": "train",
-    "ray": "sweep",
-    "optuna": "sweep",
-    "networkx": "data",
-    "matplotlib": "data",
-    "pandas": "tables",
-    "pyarrow": "tables",
-    "jinja2": "report",
-    "rdkit": "molecules",
-    "ogb": "molecules",
+    "train": (
+        *("jsonargparse", "pytorch_lightning", "torchmetrics", "tensorboard", "yaml"),
+        *("safetensors", "rich"),
+    ),
+    "sweep": ("ray", "optuna"),
+    "data": ("networkx", "matplotlib"),
+    "tables": ("pandas", "pyarrow"),
+    "report": ("jinja2",),
+    "molecules": ("rdkit", "ogb"),
 }
 # By name: a command has loaded the rooms whose errors it can meet, and no others.
 _STATUS = {
-    "DatasetError": 2,
-    "ConfigError": 2,
-    "RunError": 2,
-    "CheckpointError": 1,
-    "NonFiniteLossError": 1,
-    "TrainingProcessError": 1,
+    **dict.fromkeys(("DatasetError", "ConfigError", "RunError"), 2),
+    **dict.fromkeys(("CheckpointError", "NonFiniteLossError", "TrainingProcessError"), 1),
 }
 
 
@@ -53,7 +42,8 @@ def guarded(run: Run, *mistakes: type[Exception]) -> Run:
         except KeyboardInterrupt as stop:
             return say("interrupted", getattr(stop, "exit_code", 130))
         except ModuleNotFoundError as error:
-            extra = _EXTRAS.get((error.name or "").partition(".")[0])
+            library = (error.name or "").partition(".")[0]
+            extra = next((word for word, names in _EXTRAS.items() if library in names), None)
             if extra is None:
                 raise
             return say(f"'{error.name}' is not installed: run `pip install 'torch-grama[{extra}]'`")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-from torch_grama.cli.parser import Commands
+from torch_grama.cli.parser import Commands, print_json
 from torch_grama.runs.words import nearest_first
 
 # The size for which a table of all models is kept, so that listing them loads none.
@@ -17,7 +17,6 @@ WIDTH, DEPTH = 64, 8
 
 
 def add_to(commands: Commands) -> None:
-    """Adds ``models`` to a parser."""
     models = commands.add_parser(
         "models",
         help="list the models: equation, reference, size, cost",
@@ -46,7 +45,7 @@ def _models(arguments: argparse.Namespace) -> int:
             )
     chosen = [model for model in models if not names or model["name"] in names]
     if arguments.json:
-        print(json.dumps(chosen, indent=2, ensure_ascii=False))
+        print_json(chosen, 2)
     elif names:
         print("\n\n".join(_in_full(model) for model in chosen))
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from torch_grama.cli.parser import Commands, whole_number
+from torch_grama.cli.parser import Commands
 from torch_grama.cli.reproduce import run_pairs, show_pairs
 
 RUNS = Path("runs/pairs")
@@ -21,7 +21,6 @@ of every pair.
 
 
 def add_to(commands: Commands) -> None:
-    """Adds ``pairs`` to a parser."""
     parser = commands.add_parser(
         "pairs",
         help="see what GRAMA gains around a backbone on your data",
@@ -32,26 +31,15 @@ def add_to(commands: Commands) -> None:
         epilog=_EPILOG,
     )
     add = parser.add_argument
-    add(
-        "--backbones",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help="gcn, gcn-root, gatedgcn, gin, gps, neighbor-sum [gcn gatedgcn, gps on small graphs]",
-    )
-    add(
-        "--parameters",
-        type=whole_number(1000),
-        default=50_000,
-        metavar="N",
-        help="size of every model, within 5 %% [50000]",
-    )
-    add("--draws", type=whole_number(1), default=4, metavar="N", help="settings to try [4]")
-    add("--repeats", type=whole_number(1), default=3, metavar="N", help="runs of each side [3]")
-    add("--jobs", type=whole_number(1), default=1, metavar="N", help="runs in parallel [1]")
-    add("--runs", type=Path, default=RUNS, metavar="DIR", help=f"the run folders [{RUNS}]")
+    names = "gcn, gcn-root, gatedgcn, gin, gps, neighbor-sum [gcn gatedgcn, gps on small graphs]"
+    add("--backbones", nargs="+", default=[], metavar="NAME", help=names)
+    parser.add_count("--parameters", 1000, 50_000, "size of every model, within 5 %%")
+    parser.add_count("--draws", 1, 4, "settings to try")
+    parser.add_count("--repeats", 1, 3, "runs of each side")
+    parser.add_count("--jobs", 1, 1, "runs in parallel")
+    parser.add_runs(RUNS)
     add("--picture", type=Path, metavar="FILE", help="the picture [DIR/DATA.png]")
-    add("--quiet", action="store_true", help="print the table only")
+    parser.add_quiet()
     # what `grama reproduce` can be asked for beside these
     parser.set_defaults(budget="own", format="text", models=[], data=[], seeds=[])
     parser.set_defaults(plan=False, ray=False, ray_address=None, out=None, keep_unknown=True)

@@ -1,4 +1,4 @@
-"""The parser that all commands share."""
+"""What all commands share: the parser, tables, JSON, and bars while data is fetched."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import argparse
 import shutil
 import sys
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 from torch_grama.cli.errors import Run, guarded
 from torch_grama.runs.bars import Bars
-from torch_grama.runs.words import nearest_first
+from torch_grama.runs.words import align, nearest_first
 
 Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 """What ``add_subparsers`` returns: every command adds itself to it."""
@@ -39,14 +40,34 @@ class CommandParser(argparse.ArgumentParser):
         self.set_defaults(run=guarded(command, *mistakes))
 
     def add_json(self, help: str = "print JSON instead of a table") -> None:
-        """Adds ``--json``."""
         self.add_argument("--json", action="store_true", help=help)
+
+    def add_run(self) -> None:
+        self.add_argument("folder", type=Path, metavar="RUN", help="the folder of the run")
+
+    def add_split(self, default: str) -> None:
+        splits, help = ["train", "val", "test"], f"part of the data to use [{default}]"
+        self.add_argument("--split", choices=splits, default=default, help=help)
+
+    def add_file(self, option: str, default: str, help: str) -> None:
+        help = f"{help} [{default}]"
+        self.add_argument(option, type=Path, default=Path(default), metavar="FILE", help=help)
+
+    def add_count(self, option: str, least: int, default: int, help: str) -> None:
+        kind, help = whole_number(least), f"{help} [{default}]"
+        self.add_argument(option, type=kind, default=default, metavar="N", help=help)
+
+    def add_quiet(self, what: str = "table") -> None:
+        self.add_argument("--quiet", action="store_true", help=f"print the {what} only")
+
+    def add_runs(self, default: Path) -> None:
+        help = f"the run folders [{default}]"
+        self.add_argument("--runs", type=Path, default=default, metavar="DIR", help=help)
 
     def add_options(self, default: str = "") -> None:
         """Adds ``-o KEY=VALUE``, the options of a data set."""
         self.add_argument(
-            "-o",
-            "--option",
+            *("-o", "--option"),
             action="append",
             default=[],
             metavar="KEY=VALUE",
@@ -94,24 +115,16 @@ def duration(text: str) -> float:
     return seconds
 
 
-PIPED = 120
-"""Columns that are used where the output is no terminal."""
-
-
 def output_width() -> int:
-    r"""How many columns the output has."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED
+    r"""How many columns the output has; 120 where it is no terminal."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 120
 
 
 def print_table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> None:
-    r"""Prints rows in columns as wide as their widest cell."""
-    from torch_grama.runs.words import align
-
     print("\n".join(align(rows, right)))
 
 
 def print_json(value: object, indent: int | None = None) -> None:
-    r"""Prints plain data as JSON."""
     from torch_grama.runs.result import to_json
 
     print(to_json(value, indent))

@@ -19,7 +19,6 @@ other file.
 
 
 def add_to(commands: Commands) -> None:
-    """Adds ``report`` to a parser."""
     parser = commands.add_parser(
         "report",
         help="make one HTML page about one or several runs",
@@ -27,16 +26,9 @@ def add_to(commands: Commands) -> None:
         "runs and published numbers, how far information travels, stability, errors, settings.",
         epilog=_EPILOG,
     )
-    add = parser.add_argument
-    add("folders", nargs="+", type=Path, metavar="RUN", help="folders of runs")
-    add(
-        "--out",
-        type=Path,
-        default=Path("report.html"),
-        metavar="FILE",
-        help="the page [report.html]",
-    )
-    add("--title", default="GRAMA report", help="its title [GRAMA report]")
+    parser.add_argument("folders", nargs="+", type=Path, metavar="RUN", help="folders of runs")
+    parser.add_file("--out", "report.html", "the page")
+    parser.add_argument("--title", default="GRAMA report", help="its title [GRAMA report]")
     parser.runs(_report)
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torch_grama.cli.errors import say
-from torch_grama.cli.parser import Commands, output_width, whole_number
+from torch_grama.cli.parser import Commands, output_width, print_json, whole_number
 from torch_grama.cli.process_end import raise_interrupts
 from torch_grama.runs.words import format_count
 
@@ -37,7 +36,6 @@ examples:
 
 
 def add_to(commands: Commands) -> None:
-    """Adds ``reproduce`` to a parser."""
     parser = commands.add_parser(
         "reproduce",
         help="run an experiment of the paper and print its table with our numbers",
@@ -51,42 +49,28 @@ def add_to(commands: Commands) -> None:
     add("--models", nargs="+", default=[], metavar="ROW", help="only these rows")
     add("--data", nargs="+", default=[], metavar="DATA", help="only these columns")
     add("--budget", metavar="NAME", help="smoke, short or full [smoke; the largest for --show]")
-    add(
-        "--seeds",
-        nargs="+",
-        type=whole_number(0),
-        default=[],
-        metavar="N",
-        help="these folds, or seeds where there is one fold [as the budget says]",
-    )
-    add(
-        "--sweep",
-        action="store_true",
-        help="tune each row first, on validation; the chosen settings are in its best.yaml",
-    )
-    add(
-        "--space",
-        type=Path,
-        metavar="FILE",
-        help="--sweep: what to search [that of the experiment]",
-    )
+    seeds = "these folds, or seeds where there is one fold [as the budget says]"
+    add("--seeds", nargs="+", type=whole_number(0), default=[], metavar="N", help=seeds)
+    sweep = "tune each row first, on validation; the chosen settings are in its best.yaml"
+    add("--sweep", action="store_true", help=sweep)
+    space = "--sweep: what to search [that of the experiment]"
+    add("--space", type=Path, metavar="FILE", help=space)
     add("--show", action="store_true", help="print the table and run nothing")
     add("--plan", action="store_true", help="list the runs and run nothing")
-    add(
-        "--format", default="text", metavar="NAME", help="text, markdown, latex, csv or html [text]"
-    )
-    add("--jobs", type=whole_number(1), default=1, metavar="N", help="runs in parallel [1]")
+    formats = "text, markdown, latex, csv or html [text]"
+    add("--format", default="text", metavar="NAME", help=formats)
+    parser.add_count("--jobs", 1, 1, "runs in parallel")
     add("--ray", action="store_true", help="run on Ray on this machine")
     add("--ray-address", metavar="ADDRESS", help="run on this Ray cluster")
     add("--cpus-per-run", type=float, default=1, metavar="X", help="Ray: cores [1]")
     add("--gpus-per-run", type=float, default=0, metavar="X", help="Ray: GPUs [0]")
-    add("--runs", type=Path, default=RUNS, metavar="DIR", help=f"the run folders [{RUNS}]")
+    parser.add_runs(RUNS)
     add("--results", metavar="DIR", help="folder of saved results [./results and the package's]")
     add("--configs", metavar="DIR", help="the configurations [of the package]")
     add("--out", type=Path, metavar="FILE", help="write the table to a file too")
     add("--picture", type=Path, metavar="FILE", help="pairs: draw them, as PNG or SVG")
     parser.add_json("list: print JSON")
-    add("--quiet", action="store_true", help="print the table only")
+    parser.add_quiet()
     parser.runs(_reproduce, ValueError)
 
 
@@ -158,7 +142,7 @@ def _list(suites: Sequence[Suite], as_json: bool) -> int:
             }
             for suite in suites
         ]
-        print(json.dumps(facts, indent=2))
+        print_json(facts, 2)
         return 0
     width = 2 + max(len(suite.name) for suite in suites)
     for suite in suites:
@@ -175,25 +159,13 @@ def _run(suite: Suite, arguments: argparse.Namespace, facts: Mapping[str, Column
         return _run_other(suite, Path(arguments.results or arguments.runs).absolute())
     absent = [label for label, known in facts.items() if known.absent]
     folds = {label: known.num_folds for label, known in facts.items() if not known.absent}
-
-    def plan() -> list[PlannedRun]:
-        return plan_runs(
-            suite,
-            arguments.budget or "smoke",
-            arguments.runs,
-            arguments.models,
-            arguments.data,
-            arguments.seeds,
-            absent,
-            folds,
-        )
-
     if suite.has_pairs:
         return run_pairs(suite, arguments, absent, folds)
-    runs = plan()
+    chosen = (suite, arguments.budget or "smoke", arguments.runs, arguments.models, arguments.data)
+    runs = plan_runs(*chosen, arguments.seeds, absent, folds)
     if arguments.sweep and not arguments.plan:
         _tune(suite, runs, arguments)
-        runs = plan()
+        runs = plan_runs(*chosen, arguments.seeds, absent, folds)  # with what was chosen
     return _run_missing(suite.title, runs, arguments)
 
 
@@ -235,25 +207,30 @@ def _run_missing(title: str, runs: Sequence[PlannedRun], arguments: argparse.Nam
             print(f"{'to do' if run in missing else 'done '}  {run.name}  {run.folder}")
         return 0
 
-    def tell(text: str) -> None:
-        if not arguments.quiet:
-            print(text, file=sys.stderr)
-
-    tell(f"{title}: {format_count(len(runs), 'run')}, {len(runs) - len(missing)} of them done")
-    failures = 0
+    if not arguments.quiet:
+        count = f"{format_count(len(runs), 'run')}, {len(runs) - len(missing)} of them done"
+        print(f"{title}: {count}", file=sys.stderr)
     raise_interrupts()
     try:
-        for count, (run, outcome) in enumerate(_outcomes(missing, arguments), start=1):
-            if isinstance(outcome, Exception):
-                failures += 1
-                words = f"failed: {outcome}"
-            else:
-                score = outcome.val if outcome.test is None else outcome.test
-                words = f"{outcome.metric} {score:.5g} ({outcome.seconds:.0f} s)"
-            tell(f"[{count}/{len(missing)}] {run.name}: {words}")
+        failures = tell_outcomes(_outcomes(missing, arguments), len(missing), arguments.quiet)
     except (KeyboardInterrupt, RunInterrupted) as stop:
         return say("interrupted; the same command goes on", getattr(stop, "exit_code", 130))
     return 1 if failures else 0
+
+
+def tell_outcomes(outcomes: Iterable[Outcome], count: int, quiet: bool) -> list[str]:
+    """Prints a line for each run that ends, and returns one for each that failed."""
+    failures = []
+    for number, (run, outcome) in enumerate(outcomes, start=1):
+        if isinstance(outcome, Exception):
+            words = f"failed: {outcome}"
+            failures.append(f"{run.name} {words}")
+        else:
+            score = outcome.val if outcome.test is None else outcome.test
+            words = f"{outcome.metric} {score:.5g} ({outcome.seconds:.0f} s)"
+        if not quiet:
+            print(f"[{number}/{count}] {run.name}: {words}", file=sys.stderr)
+    return failures
 
 
 def _tune(suite: Suite, runs: Sequence[PlannedRun], arguments: argparse.Namespace) -> None:
@@ -265,11 +242,10 @@ def _tune(suite: Suite, runs: Sequence[PlannedRun], arguments: argparse.Namespac
     rows: dict[Path, list[PlannedRun]] = {}
     for run in runs:
         rows.setdefault(run.folder.parent, []).append(run)
+    report: SweepReport = "quiet" if arguments.quiet else "auto"
     for folder, own in rows.items():
-        report: SweepReport = "quiet" if arguments.quiet else "auto"
-        repeat = Repeat(
-            tuple(sorted({run.fold for run in own})), tuple(sorted({run.seed for run in own}))
-        )
+        numbers = zip(*((run.fold, run.seed) for run in own), strict=True)
+        repeat = Repeat(*(tuple(sorted(set(own))) for own in numbers))
         best = tune_row(folder, own[0].settings, repeat, space, arguments.ray_address, report)
         if not arguments.quiet:
             found = best or f"nothing of {path} applies"

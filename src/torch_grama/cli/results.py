@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch_grama
-from torch_grama.cli.parser import Commands, output_width, print_table
+from torch_grama.cli.parser import Commands, output_width, print_json, print_table
 from torch_grama.cli.reproduce import KEPT, RUNS, gather_numbers
 from torch_grama.runs.words import format_count, nearest_first
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    """Adds ``results`` to a parser."""
     parser = commands.add_parser(
         "results",
         help="list saved results",
@@ -31,7 +29,7 @@ def add_to(commands: Commands) -> None:
     )
     parser.add_json()
     add = parser.add_argument
-    add("--runs", type=Path, default=RUNS, metavar="DIR", help=f"the run folders [{RUNS}]")
+    parser.add_runs(RUNS)
     add("--results", metavar="DIR", help="folder of saved results [./results and the package's]")
     add("--suite", nargs="+", default=[], metavar="NAME", help="only these experiments")
     add("--data", nargs="+", default=[], metavar="NAME", help="only these data sets")
@@ -42,7 +40,7 @@ def add_to(commands: Commands) -> None:
 
 
 def _results(arguments: argparse.Namespace) -> int:
-    from torch_grama.report.held_results import explain_old
+    from torch_grama.report.held_results import OLD_MARK, explain_old
 
     if arguments.runs != RUNS and not arguments.runs.is_dir():
         raise ValueError(f"Expected a folder of runs at '{arguments.runs}' (got none)")
@@ -53,12 +51,16 @@ def _results(arguments: argparse.Namespace) -> int:
     held = _choose(gather_numbers(arguments.runs, arguments.results), arguments)
     facts = [_facts(number) for number in held]
     if arguments.json:
-        print(json.dumps(facts, indent=2))
+        print_json(facts, 2)
         return 0
     if not facts:
         print("No results yet: `grama reproduce transfer --budget smoke` makes some.")
         return 0
-    rows = [_HEAD, *(_texts(*row) for row in zip(held, facts, strict=True))]
+    rows: list[tuple[str, ...]] = [_HEAD]
+    for fact in facts:
+        texts = {key: _word(fact[key]) for key in _HEAD}
+        texts["mean"] += f" {OLD_MARK}" if fact["is_old"] else ""
+        rows.append(tuple(texts.values()))
     fitting = _fit(rows, output_width())
     print_table(fitting)
     if left_out := _HEAD[len(fitting[0]) :]:
@@ -69,7 +71,6 @@ def _results(arguments: argparse.Namespace) -> int:
 
 
 def _choose(held: Sequence[HeldNumber], arguments: argparse.Namespace) -> list[HeldNumber]:
-    """Those that were asked for; a word that none has is a mistake."""
     for name in ("suite", "data", "model"):
         wanted = getattr(arguments, name)
         there = sorted({getattr(number, name) for number in held})
@@ -96,15 +97,6 @@ _HEAD = (
 )
 
 
-def _texts(number: HeldNumber, fact: Mapping[str, object]) -> tuple[str, ...]:
-    from torch_grama.report.held_results import OLD_MARK
-
-    texts = {key: _word(fact[key]) for key in _HEAD}
-    if number.old_version:
-        texts["mean"] += f" {OLD_MARK}"
-    return tuple(texts.values())
-
-
 def _facts(number: HeldNumber) -> dict[str, object]:
     from torch_grama.report.held_results import find_paper_number
 
@@ -112,15 +104,9 @@ def _facts(number: HeldNumber) -> dict[str, object]:
     run = number.runs[0]
     config = run.path.with_name("config.yaml")
     source = config if config.is_file() else run.path
+    names = ("suite", "budget", "data", "model", "metric", "mean", "deviation", "validation")
     return {
-        "suite": number.suite,
-        "budget": number.budget,
-        "data": number.data,
-        "model": number.model,
-        "metric": number.metric,
-        "mean": number.mean,
-        "deviation": number.deviation,
-        "validation": number.validation,
+        **{name: getattr(number, name) for name in names},
         "runs": len(number.runs),
         # measured times have neither; their file states the setting of each row
         "parameters": run.parameters or None,

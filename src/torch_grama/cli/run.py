@@ -13,58 +13,47 @@ from torch_grama.runs.words import format_count
 
 
 def add_to(commands: Commands) -> None:
-    """Adds ``evaluate``, ``predict``, ``info`` and ``export`` to a parser."""
-    evaluate = _add(
-        commands,
-        "evaluate",
-        "evaluate the best weights of a run",
-        "grama evaluate runs/first\n  grama evaluate runs/first --split val --json",
-    )
-    evaluate.add_argument(
-        "--split",
-        choices=["train", "val", "test"],
-        default="test",
-        help="part of the data to use [test]",
-    )
+
+    def add(name: str, summary: str, *examples: str) -> CommandParser:
+        parser = commands.add_parser(
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            epilog="\n  ".join(["examples:", *(f"grama {name} runs/first{e}" for e in examples)]),
+        )
+        parser.add_run()
+        return parser
+
+    evaluate = add("evaluate", "evaluate the best weights of a run", "", " --split val --json")
+    evaluate.add_split("test")
     evaluate.add_json("print JSON")
     evaluate.runs(_evaluate)
 
-    predict = _add(
-        commands,
+    predict = add(
         "predict",
         "predict every node or graph with the best weights of a run",
-        "grama predict runs/first --out predictions.csv\n"
-        "  grama predict runs/first --with-labels --out checked.csv\n"
-        "  grama predict runs/first --data new_folder -o unseen=refuse --out predictions.json",
+        " --out predictions.csv",
+        " --with-labels --out checked.csv",
+        " --data new_folder -o unseen=refuse --out predictions.json",
     )
-    predict.add_argument(
-        "--data",
-        metavar="NAME_OR_PATH",
-        help="other data of the same form, labels not needed [the run's own]",
-    )
-    predict.add_argument(
-        "--out",
-        type=Path,
-        default=Path("predictions.csv"),
-        metavar="FILE",
-        help=".csv, .json, .jsonl or .parquet [predictions.csv]",
-    )
+    other = "other data of the same form, labels not needed [the run's own]"
+    predict.add_argument("--data", metavar="NAME_OR_PATH", help=other)
+    predict.add_file("--out", "predictions.csv", ".csv, .json, .jsonl or .parquet")
     predict.add_argument(
         "--with-labels", action="store_true", help="add the true label and the split of each item"
     )
     predict.add_options(" [those of the run]")
     predict.runs(_predict, ValueError)
 
-    info = _add(commands, "info", "show a run's settings and progress", "grama info runs/first")
+    info = add("info", "show a run's settings and progress", "")
     info.add_json("print JSON, all settings included")
     info.runs(_info)
 
-    export = _add(
-        commands,
+    export = add(
         "export",
         "write the best weights of a run in a form others can load",
-        "grama export runs/first --format safetensors\n"
-        "  grama export runs/first --format pt2 --out model",
+        " --format safetensors",
+        " --format pt2 --out model",
     )
     export.add_argument(
         "--format",
@@ -76,17 +65,6 @@ def add_to(commands: Commands) -> None:
         "--out", type=Path, metavar="FOLDER", help="where to write [RUN/export-FORMAT]"
     )
     export.runs(_export)
-
-
-def _add(commands: Commands, name: str, summary: str, examples: str) -> CommandParser:
-    parser = commands.add_parser(
-        name,
-        help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}.",
-        epilog=f"examples:\n  {examples}",
-    )
-    parser.add_argument("folder", type=Path, metavar="RUN", help="the folder of the run")
-    return parser
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
@@ -136,12 +114,10 @@ def _info(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(facts, 2)
         return 0
-    facts.pop("config")
-    facts.pop("versions", None)
     last, hardware = facts.pop("last"), facts.pop("hardware", None)
     rows = []
     for name, value in facts.items():
-        if value is not None:
+        if value is not None and name not in ("config", "versions"):
             text = f"{value:,}" if name.startswith("parameter") else str(value)
             text = f"{value:.4g}" if isinstance(value, float) else text
             rows.append([name.replace("_", " "), text])
@@ -149,11 +125,17 @@ def _info(arguments: argparse.Namespace) -> int:
         shown = ", ".join(f"{name} {_short(value)}" for name, value in last.items() if value)
         rows.append(["last epoch", shown])
     if isinstance(hardware, dict):
-        rows.append(["hardware", ", ".join(map(str, hardware.values()))])
+        parts = [_count(name, str(value)) for name, value in hardware.items()]
+        rows.append(["hardware", ", ".join(parts)])
     print_table(rows)
     if facts["state"] == "unfinished":
         print(f"\nFinish it with `grama train --resume {arguments.folder}`.")
     return 0
+
+
+def _count(name: str, value: str) -> str:
+    """A part of the hardware; one that is a number says what it counts."""
+    return format_count(int(value), name.removesuffix("s")) if value.isdecimal() else value
 
 
 def _short(text: str) -> str:
@@ -167,7 +149,6 @@ def _export(arguments: argparse.Namespace) -> int:
     RunFolder(arguments.folder).check()
     from torch_grama.experiments.export import export_run
 
-    paths = export_run(arguments.folder, arguments.format, arguments.out)
-    for path in paths:
+    for path in export_run(arguments.folder, arguments.format, arguments.out):
         print(path)
     return 0

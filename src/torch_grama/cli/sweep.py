@@ -39,7 +39,6 @@ examples:
 
 
 def add_to(commands: Commands) -> None:
-    """Adds ``sweep`` to a parser."""
     sweep = commands.add_parser(
         "sweep",
         help="search a space of settings, on this machine or a Ray cluster",
@@ -53,12 +52,8 @@ def add_to(commands: Commands) -> None:
     sweep.set_defaults(keep_unknown=True)
     sweep.runs(_sweep)
     add = sweep.add_argument
-    add(
-        "space",
-        type=Path,
-        metavar="SPACE",
-        help="a YAML file, the name of one in the package, or the folder of a sweep to resume",
-    )
+    what = "a YAML file, the name of one in the package, or the folder of a sweep to resume"
+    add("space", type=Path, metavar="SPACE", help=what)
     add("--out", type=Path, metavar="PATH", help="folder of the sweep [runs/sweep-SPACE]")
     add("--resume", action="store_true", help="continue a sweep: run the missing trials")
     add("--retry-failed", action="store_true", help="with --resume: run failed trials again")
@@ -67,13 +62,10 @@ def add_to(commands: Commands) -> None:
     add("--cpus-per-trial", type=float, metavar="X", help="cores of a trial [1]")
     add("--gpus-per-trial", type=float, metavar="X", help="GPUs of a trial [1 where there are any]")
     add("--scheduler", choices=["none", "asha"], help="whether poor trials end early [none]")
-    add(
-        "--searcher",
-        choices=["grid", "random", "optuna"],
-        help="how points are chosen [grid if all values are listed as such, otherwise random]",
-    )
+    chosen = "how points are chosen [grid if all values are listed as such, otherwise random]"
+    add("--searcher", choices=["grid", "random", "optuna"], help=chosen)
     add("--num-trials", type=int, metavar="N", help="trials of a random or optuna search [20]")
-    add("--quiet", action="store_true", help="print the table only")
+    sweep.add_quiet()
     sweep.add_json("print the result as JSON only")
 
 
@@ -81,18 +73,19 @@ def _sweep(arguments: argparse.Namespace) -> int:
     from torch_grama.runs.run_folder import RunError
     from torch_grama.search.tune import check_folder, run_sweep
 
-    if arguments.space.is_dir() and not arguments.resume:
+    is_folder = arguments.space.is_dir()
+    if is_folder and not arguments.resume:
         raise RunError(
             f"Expected a space file (got the folder '{arguments.space}'): go on with the sweep "
             f"there by `--resume`"
         )
-    folder = _folder(arguments)
+    proposed = arguments.space if is_folder else Path("runs") / f"sweep-{arguments.space.stem}"
+    folder = arguments.out or proposed
     check_folder(folder, arguments.resume)
-    space = _read(arguments)
     silent = arguments.quiet or arguments.json
     with LoadingProgress(silent=silent) as progress:
         result = run_sweep(
-            space,
+            _read(arguments),
             folder,
             resume=arguments.resume,
             retry_failed=arguments.retry_failed,
@@ -102,14 +95,6 @@ def _sweep(arguments: argparse.Namespace) -> int:
         )
     _print(arguments, result)
     return 0 if result.best is not None else 1
-
-
-def _folder(arguments: argparse.Namespace) -> Path:
-    if arguments.out is not None:
-        return Path(arguments.out)
-    if arguments.space.is_dir():
-        return Path(arguments.space)
-    return Path("runs") / f"sweep-{arguments.space.stem}"
 
 
 def _read(arguments: argparse.Namespace) -> Space:

@@ -56,7 +56,6 @@ examples:
 
 
 def add_to(commands: Commands) -> None:
-    """Adds ``train`` to a parser."""
     train = commands.add_parser(
         "train",
         help="train a model on a data set or your own files, or resume a run",
@@ -72,31 +71,17 @@ def add_to(commands: Commands) -> None:
     add = train.add_argument
     add("--run", dest="folder", type=Path, metavar="PATH", help="run folder [runs/TIME-DATA-MODEL]")
     add("--resume", type=Path, metavar="RUN", help="finish an unfinished run")
-    add(
-        "--config",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="YAML file with settings, or the name of one in the package",
-    )
-    add(
-        "--time-budget",
-        type=duration,
-        default=120.0,
-        metavar="TIME",
-        help="without --model: time to choose a model and train it, such as 90s, 10m or 1h [2m]",
-    )
+    config = "YAML file with settings, or the name of one in the package"
+    add("--config", action="append", default=[], metavar="FILE", help=config)
+    budget = "without --model: time to choose a model and train it, such as 90s, 10m or 1h [2m]"
+    add("--time-budget", type=duration, default=120.0, metavar="TIME", help=budget)
     add("--folds", metavar="FOLDS", help="run several folds in turn: all, 0-4 or 0,2,5")
     add("--no-test", action="store_true", help="do not evaluate on the test split")
-    add("--quiet", action="store_true", help="print the result only")
+    train.add_quiet("result")
     train.add_options()
     train.add_json("print the result as JSON only")
-    add(
-        "--print-config",
-        "--print_config",
-        action="store_true",
-        help="print all settings as YAML and stop",
-    )
+    shown = "print all settings as YAML and stop"
+    add("--print-config", "--print_config", action="store_true", help=shown)
     add("--help-all", action="store_true", help="print every setting with its type and stop")
 
 
@@ -113,6 +98,7 @@ def _train(arguments: argparse.Namespace) -> int:
     given |= read_arguments(arguments.settings)
     if arguments.no_test:
         given["test"] = "false"
+    arguments.silent = arguments.quiet or arguments.json
     if arguments.help_all:
         print(option_parser(str(given.get("model.name", "grama"))).format_help())
         return 0
@@ -147,7 +133,7 @@ def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int
     wanted = DataConfig.from_settings(settings)
     if arguments.folder is not None and not arguments.print_config:
         RunFolder(arguments.folder).make()  # a folder that is taken is told before data is read
-    with LoadingProgress(silent=arguments.quiet or arguments.json) as progress:
+    with LoadingProgress(silent=arguments.silent) as progress:
         data = load_data(wanted, progress.report)
     config = resolve_config(settings, DataFacts.of(data))
     if arguments.print_config:
@@ -156,10 +142,11 @@ def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int
     if arguments.folds is not None:
         parse_folds(arguments.folds, len(data.folds))  # a mistake is told before a race
     _say_notes(arguments, data)
-    if any(name.startswith("model.") for name in settings):
-        folder = arguments.folder or propose_folder(config.data.name, config.model.name)
+    is_named = any(name.startswith("model.") for name in settings)
+    word = config.model.name if is_named else "race"
+    folder = arguments.folder or propose_folder(config.data.name, word)
+    if is_named:
         return _run(arguments, config, data, folder, arguments.folds)
-    folder = arguments.folder or propose_folder(config.data.name, "race")
     return _race(arguments, settings, data, folder, arguments.time_budget, arguments.folds)
 
 
@@ -180,17 +167,13 @@ def _race(
     raced = dict(settings)
     if folds is not None:
         raced["data.fold"] = parse_folds(folds, len(data.folds))[0]
-    speaks = not arguments.quiet and not arguments.json
-    outcome = run_race(
-        raced,
-        data,
-        folder,
-        budget,
-        folds=folds,
-        report=lambda line: print(line, file=sys.stderr, flush=True) if speaks else None,
-    )
-    if speaks:
-        print("\n".join(outcome.lines), file=sys.stderr, flush=True)
+
+    def tell(line: str) -> None:
+        if not arguments.silent:
+            print(line, file=sys.stderr, flush=True)
+
+    outcome = run_race(raced, data, folder, budget, folds=folds, report=tell)
+    tell("\n".join(outcome.lines))
     config = resolve_config(outcome.settings, DataFacts.of(data))
     return _run(arguments, config, data, folder, folds)
 
@@ -235,7 +218,7 @@ def _resume(arguments: argparse.Namespace, given: Mapping[str, object]) -> int:
         )
     if is_racing(folder) and not is_folds_folder(folder):
         begun = read_race(folder)
-        with LoadingProgress(silent=arguments.quiet or arguments.json) as progress:
+        with LoadingProgress(silent=arguments.silent) as progress:
             data = load_data(DataConfig.from_settings(begun["settings"]), progress.report)
         return _race(arguments, begun["settings"], data, folder, begun["budget"], begun["folds"])
     if is_folds_folder(folder):
@@ -249,7 +232,7 @@ def _resume(arguments: argparse.Namespace, given: Mapping[str, object]) -> int:
         _print_result(arguments, Result.load(run.result), folder)
         return 0
     config = load_config(folder, given)
-    with LoadingProgress(silent=arguments.quiet or arguments.json) as progress:
+    with LoadingProgress(silent=arguments.silent) as progress:
         result = run_experiment(
             config, folder, resume=True, report=_report(arguments), data_report=progress.report
         )
@@ -267,7 +250,7 @@ def _say_notes(arguments: argparse.Namespace, data: GraphTaskData) -> None:
     """What was decided while reading one's own files."""
     from torch_grama.datasets.errors import escaped
 
-    if not arguments.quiet and not arguments.json and data.licence == "the user's own":
+    if not arguments.silent and data.licence == "the user's own":
         for note in (*data.notes, *data.warnings):
             print(f"- {escaped(note)}", file=sys.stderr)
 
@@ -280,17 +263,13 @@ def _print_result(arguments: argparse.Namespace, result: Result, folder: Path) -
     if arguments.json:
         print_json({**result.to_dict(), "run": str(folder), "verdict": verdict})
         return
+    test = "not read" if result.test is None else format_metric(result.test)
+    best = f"epoch {result.best_epoch} of {result.epochs}"
     rows = [
         ("data", f"{result.data}, fold {result.fold}"),
         ("model", f"{result.model}, {result.parameters:,} parameters"),
-        (
-            f"val {result.metric}",
-            f"{format_metric(result.val)}, epoch {result.best_epoch} of {result.epochs}",
-        ),
-        (
-            f"test {result.metric}",
-            "not read" if result.test is None else format_metric(result.test),
-        ),
+        (f"val {result.metric}", f"{format_metric(result.val)}, {best}"),
+        (f"test {result.metric}", test),
         ("time", f"{result.seconds:.1f} s"),
         ("run", str(folder)),
     ]

@@ -15,7 +15,6 @@ PORT = 8765
 
 
 def add_to(commands: Commands) -> None:
-    """Adds ``watch`` to a parser."""
     parser = commands.add_parser(
         "watch",
         help="follow running and finished runs in a browser",
@@ -24,14 +23,8 @@ def add_to(commands: Commands) -> None:
         epilog="examples:\n  grama watch runs\n  grama watch runs --port 9000",
     )
     add = parser.add_argument
-    add(
-        "folder",
-        nargs="?",
-        type=Path,
-        default=Path("runs"),
-        metavar="RUNS_DIR",
-        help="the folder that holds runs [runs]",
-    )
+    runs, help = Path("runs"), "the folder that holds runs [runs]"
+    add("folder", nargs="?", type=Path, default=runs, metavar="RUNS_DIR", help=help)
     add("--port", type=int, default=PORT, metavar="N", help=f"the port, 0 for any [{PORT}]")
     parser.runs(_watch)
 

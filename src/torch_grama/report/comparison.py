@@ -41,7 +41,6 @@ class Column:
 
     @property
     def scale(self) -> MetricScale:
-        r"""How its numbers are printed."""
         return scale_of(self.metric)
 
     @property
@@ -61,13 +60,11 @@ class Cell:
     absent: str  #: why ours is missing, or empty
 
     def mean(self, side: Side) -> float | None:
-        r"""The mean of one of the two, if it is there."""
         number = self.ours if side == "ours" else self.paper
         return number.mean if number else None
 
     @property
     def difference(self) -> float | None:
-        r"""Ours minus the paper's, where both are there."""
         ours, paper = self.mean("ours"), self.mean("paper")
         return None if ours is None or paper is None else ours - paper
 
@@ -95,7 +92,6 @@ class Cell:
 
     @property
     def difference_text(self) -> str:
-        r"""The difference with its sign, or nothing where there is none."""
         difference = self.difference
         if difference is None:
             return ""
@@ -124,7 +120,6 @@ class Comparison:
     notes: tuple[str, ...] = ()  #: sentences to print below
 
     def best(self, column: int, side: Side) -> float | None:
-        r"""The best number of ours, or of the paper's, in a column."""
         numbers = [row.cells[column].mean(side) for row in self.rows]
         return self.columns[column].scale.best(n for n in numbers if n is not None)
 

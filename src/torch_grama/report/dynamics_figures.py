@@ -30,7 +30,6 @@ def dynamics_figures(run: RunFiles, key: str) -> list[Figure]:
 
 
 def block_name(block: Record, index: int) -> str:
-    r"""What a record of a block is called."""
     place, step = block.number("block"), block.number("step")
     name = f"block {index + 1 if place is None else int(place) + 1}"
     return name if step is None else f"{name}, step {int(step) + 1}"
@@ -69,8 +68,8 @@ def _poles(run: RunFiles, blocks: Sequence[Block], key: str) -> Figure | None:
         draw.axis("real part", span=span, equal=True),
         draw.axis("imaginary part", span=span),
         f"Largest modulus: {', '.join(largest[:12])}." if largest else "",
-        views=views if len(views) > 1 else (),
-        control="slider" if len(views) > 1 else "",
+        views=views,
+        control="slider",
         height=420,
     )
 
@@ -104,8 +103,8 @@ def _coefficients(run: RunFiles, blocks: Sequence[Block], key: str) -> Figure | 
         draw.axis(""),
         draw.axis(""),
         "; ".join(words[:8]),
-        views=views if len(views) > 1 else (),
-        control="list" if len(views) > 1 else "",
+        views=views,
+        control="list",
         height=420,
     )
 

@@ -1,5 +1,4 @@
-"""Errors of several models against the distance that information must travel, as a table and as a
-self-contained page."""
+"""Errors of models against the distance that information must travel: table, picture, page."""
 
 from __future__ import annotations
 
@@ -18,6 +17,14 @@ from torch_grama.runs.words import align
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+TITLE = "Can a model carry a value along a line?"
+# Okabe and Ito's colours, which all kinds of colour vision tell apart; the marks differ too.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#000000")
+MARKS = ("o", "s", "^", "D", "v", "P")
+EMPHASIS = ("#D55E00", "o")
+LEAST_GAP = 0.055
+"""Least distance between two labels, as a share of the height."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +52,10 @@ class ErrorTable:
 
     @property
     def models(self) -> tuple[ErrorRow, ...]:
-        r"""The rows that were trained."""
         return tuple(row for row in self.rows if not row.is_trivial)
 
     @property
     def references(self) -> tuple[ErrorRow, ...]:
-        r"""The rows that were not."""
         return tuple(row for row in self.rows if row.is_trivial)
 
     def is_best(self, row: ErrorRow, distance: int) -> bool:
@@ -67,12 +72,11 @@ class ErrorTable:
 
 def build_error_table(
     held: Sequence[HeldNumber],
-    distances: Mapping[str, int],
-    labels: Mapping[str, str],
-    references: Mapping[str, Mapping[str, float]],
-    seeds: Collection[int] = (),
+    distances: Mapping[str, int],  # of each data set; others are left out
+    labels: Mapping[str, str],  # what each row is called, in the order of the table
+    references: Mapping[str, Mapping[str, float]],  # errors of each trivial predictor by data set
+    seeds: Collection[int] = (),  # those to count; left out: all
 ) -> ErrorTable:
-    r"""Arranges the numbers that are held."""
     rows = [
         ErrorRow(name, {distances[d]: e for d, e in by_data.items() if d in distances}, {})
         for name, by_data in references.items()
@@ -113,42 +117,34 @@ def format_error_table(table: ErrorTable) -> str:
     return "\n".join(align(lines, right=range(1, len(widths)))) + "\n"
 
 
-@dataclass(frozen=True)
-class DemoText:
-    r"""The words of the page."""
-
-    title: str  #: the heading
-    lead: str  #: what is asked of the models
-    finding: str  #: what was measured, in a sentence
-    reading: str  #: what must be known to judge it
-    trivial: str  #: what the trivial predictors are
-    settings: Mapping[str, str]  #: name to value of what all runs have in common
-    commands: Sequence[str]  #: lines for a terminal
-    footer: str  #: the last line
-
-
-def build_demo_page(table: ErrorTable, picture: Path, text: DemoText, base: Path) -> str:
-    r"""Returns the page as HTML: one file, which asks for nothing from anywhere."""
+def build_demo_page(
+    table: ErrorTable,
+    picture: Path,
+    base: Path,
+    finding: str,
+    reading: str,
+    settings: Mapping[str, str],
+    footer: str,
+) -> str:
+    r"""Returns the page as one file of HTML that loads nothing; the picture is part of it, and run
+    folders are named as seen from the folder of the page.
+    """
 
     def seen_from_there(path: Path) -> Path:
         return path.relative_to(base) if path.is_relative_to(base) else path
 
     return render(
         "demo.html.jinja",
-        text=text,
+        title=TITLE,
+        finding=finding,
+        reading=reading,
+        settings=settings,
+        footer=footer,
         table=table,
         picture=base64.b64encode(picture.read_bytes()).decode("ascii"),
         format_error=format_error,
         place=seen_from_there,
     )
-
-
-# Okabe and Ito's colours, which all kinds of colour vision tell apart; the marks differ too.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#000000")
-MARKS = ("o", "s", "^", "D", "v", "P")
-EMPHASIS = ("#D55E00", "o")
-LEAST_GAP = 0.055
-"""Least distance between two labels, as a share of the height."""
 
 
 def draw_errors(table: ErrorTable, path: Path, title: str, emphasize: str = "") -> None:
@@ -188,7 +184,6 @@ def draw_errors(table: ErrorTable, path: Path, title: str, emphasize: str = "") 
 
 
 def _distinct(rows: Sequence[ErrorRow]) -> list[ErrorRow]:
-    """Without those that lie on an earlier one."""
     return [
         row
         for place, row in enumerate(rows)

@@ -36,8 +36,12 @@ class Figure:
     control: str = ""  #: how a view is chosen: ``"slider"`` or ``"list"``; empty without views
     height: int = 340  #: its height in pixels
 
+    def __post_init__(self) -> None:
+        if len(self.views) < 2:  # nothing to choose from
+            object.__setattr__(self, "views", ())
+            object.__setattr__(self, "control", "")
+
     def to_dict(self) -> dict[str, object]:
-        r"""What the browser is given."""
         views = [{"label": label, "data": list(data)} for label, data in self.views]
         return {"data": list(self.data), "x": self.x, "y": self.y, "views": views}
 
@@ -67,7 +71,6 @@ def marks(
 
 
 def sign(index: int) -> str:
-    r"""The sign of a series."""
     return SIGNS[index % len(SIGNS)]
 
 
@@ -107,18 +110,15 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def numbers(values: Sequence[float | None]) -> str:
-    r"""The first of several numbers."""
     return ", ".join(number(value) for value in values[:8])
 
 
 def span(values: Sequence[float | None]) -> str:
-    r"""The first and the last number of a list that has some."""
     there = known(values)
     return f"from {number(there[0])} to {number(there[-1])}"
 
 
 def known(values: Sequence[float | None]) -> list[float]:
-    r"""The numbers of a list without its gaps."""
     return [value for value in values if value is not None]
 
 

@@ -52,7 +52,6 @@ def build_page(
     links: Mapping[str, str] | None = None,
     home: str | None = None,
 ) -> Page:
-    r"""Builds the report of one or several runs."""
     if not runs:
         raise RunError("Expected at least one run to report (got none)")
     runs = name_apart(runs)
@@ -67,7 +66,6 @@ def build_page(
 
 
 def write_page(runs: Sequence[RunFiles], path: str | Path, title: str = "GRAMA report") -> Path:
-    r"""Writes the report of one or several runs, whole or not at all."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     links = {str(run.folder): _link(run.folder, path.parent) for run in runs}

@@ -48,7 +48,6 @@ class Card:
 
 
 def summarize_run(run: RunFiles) -> Card:
-    r"""The card of a run."""
     metric = run.word("metric") or run.facts.part("metric").word("name", "", 40)
     scale = scale_of(metric)
     unit = " %" if scale.factor == 100 else ""
@@ -79,7 +78,7 @@ def summarize_run(run: RunFiles) -> Card:
         facts.append(("influence range", text, "how far away the nodes are that count, on average"))
     return Card(
         name=run.name,
-        what=", ".join(filter(None, [run.word("data", "data unknown"), name_model(run)])),
+        what=", ".join(filter(None, [run.word("data", "data unknown"), run.model])),
         state="finished" if run.is_finished else "unfinished",
         headline="-" if shown is None else scale.text(scale.factor * shown) + unit,
         caption="" if shown is None else f"{part} {scale.label}",
@@ -111,13 +110,6 @@ def block_rows(run: RunFiles) -> list[dict[str, str]]:
             }
         )
     return rows
-
-
-def name_model(run: RunFiles) -> str:
-    r"""The word of a model, together with its backbone."""
-    name = run.word("model", "model unknown")
-    backbone = run.settings.get("model.backbone", "")
-    return name if not backbone or backbone in name else f"{name} ({backbone})"
 
 
 def _yes(values: Sequence[object]) -> str:
@@ -203,7 +195,7 @@ def _row(run: RunFiles, scale: MetricScale) -> PageRow:
     if is_old(run.word("model"), version):
         words.append(f"made by version {version}, and the model has changed since")
     return PageRow(
-        model=name_model(run),
+        model=run.model,
         source=run.name,
         value=None if test is None else scale.factor * test,
         text="not read" if test is None else scale.text(scale.factor * test),
@@ -220,7 +212,7 @@ def _means(runs: Sequence[RunFiles], scale: MetricScale) -> list[PageRow]:
     for run in runs:
         test = run.number("test")
         if test is not None:
-            groups.setdefault(name_model(run), []).append(scale.factor * test)
+            groups.setdefault(run.model, []).append(scale.factor * test)
     rows = []
     for model, values in groups.items():
         if len(values) > 1:

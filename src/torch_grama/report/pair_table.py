@@ -50,12 +50,10 @@ class PairLine:
 
     @property
     def scale(self) -> MetricScale:
-        r"""How the metric is printed."""
         return scale_of(self.metric)
 
     @property
     def tests(self) -> tuple[list[float], list[float]]:
-        r"""The test values of both sides, in the unit of the tables."""
         values = [[self.scale.factor * (run.test or 0.0) for run in pair] for pair in self.runs]
         return [pair[0] for pair in values], [pair[1] for pair in values]
 
@@ -85,7 +83,6 @@ class PairLine:
         return "win" if gain > 0 else "loss"
 
     def cells(self) -> list[str]:
-        r"""The texts of its line, under :data:`HEAD`."""
         name = f"{self.data} ({self.scale.label} {self.scale.arrow})"
         if not self.runs:
             return [name, self.backbone, *["-"] * 3, NOT_RUN, *["-"] * 3]
@@ -138,13 +135,11 @@ def summarize(lines: Sequence[PairLine]) -> str:
 
 
 def to_text(lines: Sequence[PairLine]) -> str:
-    r"""The table in columns of plain text."""
     table = align([HEAD, *(line.cells() for line in lines)], right=(2, 3, 6, 7, 8))
     return "\n".join([*table, "", summarize(lines), NOTE]) + "\n"
 
 
 def to_markdown(lines: Sequence[PairLine]) -> str:
-    r"""The table in Markdown."""
     table = [HEAD, ["---"] * len(HEAD), *(line.cells() for line in lines)]
     text = [f"| {' | '.join(row)} |" for row in table]
     return "\n".join([*text, "", summarize(lines), "", NOTE]) + "\n"

@@ -11,13 +11,11 @@ if TYPE_CHECKING:
 
 
 def read_asset(name: str) -> str:
-    r"""A template, style or script of a page."""
     text = (files(__package__) / "templates" / name).read_text(encoding="utf-8")
     return text.replace("\r\n", "\n")
 
 
 def render(template: str, **values: object) -> str:
-    r"""Fills a template."""
     return _template(template).render(**values)
 
 

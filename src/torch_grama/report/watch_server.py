@@ -58,7 +58,6 @@ class WatchServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        r"""The address to open."""
         return f"http://{LOOPBACK}:{self.server_port}/"
 
     def server_bind(self) -> None:
@@ -84,11 +83,9 @@ class WatchHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        r"""Answers with a page, a part of one, or a file."""
         self._answer()
 
     def do_HEAD(self) -> None:
-        r"""Answers likewise, without the content."""
         self._answer()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
@@ -226,7 +223,6 @@ class WatchedRuns:
         self._building = threading.Lock()
 
     def list_runs(self) -> tuple[list[ListedRun], int]:
-        r"""The newest runs, and how many there are in all."""
         found = find_runs(self.root)
         listed = []
         for folder in found[:_MAX_LISTED]:
@@ -239,7 +235,6 @@ class WatchedRuns:
         return listed, len(found)
 
     def find(self, path: str) -> Path:
-        r"""The folder of a run, by its path below the root."""
         names = [] if path in ("", ".") else path.split("/")
         if any(name in ("", ".", "..") or "\0" in name or "\\" in name for name in names):
             raise RunError("There is no such run")
@@ -282,7 +277,6 @@ def _make_page(root: Path, folders: tuple[Path, ...], signatures: tuple[Signatur
 
 
 def format_age(seconds: float) -> str:
-    r"""How long ago, in words."""
     for length, word in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= length:
             return f"{seconds / length:.0f} {word} ago"

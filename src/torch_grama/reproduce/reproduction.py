@@ -45,12 +45,10 @@ class PlannedRun:
 
     @property
     def is_finished(self) -> bool:
-        r"""Whether its result is there."""
         return RunFolder(self.folder).is_finished
 
     @property
     def name(self) -> str:
-        r"""Its name in messages."""
         return f"{self.data} {self.model} fold {self.fold} seed {self.seed}"
 
 
@@ -251,9 +249,10 @@ def settings_of_row(row: str, words: Collection[str]) -> dict[str, object]:
         if word.endswith(NAIVE):
             settings["model.coefficients"] = "naive"
     else:
+        near = list_nearest_first(word, words).split(", ")[:3]
         raise ValueError(
-            f"Expected a model that `grama models` lists, such as {_nearest(word, words)}, or "
-            f"'grama-' and a backbone (got {row!r})"
+            f"Expected a model that `grama models` lists, such as {', '.join(near)}, or 'grama-' "
+            f"and a backbone (got {row!r})"
         )
     settings |= sizes
     for encoding in encodings:
@@ -266,10 +265,6 @@ def settings_of_row(row: str, words: Collection[str]) -> dict[str, object]:
     return settings
 
 
-def _nearest(word: str, words: Collection[str]) -> str:
-    return ", ".join(list_nearest_first(word, words).split(", ")[:3])
-
-
 Outcome = tuple[PlannedRun, Result | Exception]
 
 
@@ -278,7 +273,13 @@ def run_one_by_one(runs: Sequence[PlannedRun], report: ReportName) -> Iterator[O
     failed of. If one was asked to stop, the others are not begun.
     """
     for run in runs:
-        yield run, _attempt(run, report)
+        try:
+            outcome: Result | Exception = run_planned(run, report)
+        except RunInterrupted:
+            raise
+        except Exception as error:
+            outcome = error
+        yield run, outcome
 
 
 def run_in_processes(runs: Sequence[PlannedRun], jobs: int) -> Iterator[Outcome]:
@@ -320,15 +321,6 @@ def run_in_processes(runs: Sequence[PlannedRun], jobs: int) -> Iterator[Outcome]
                 raise
         # after a death, each of the runs that were left is tried alone once
         together = not died if together else True
-
-
-def _attempt(run: PlannedRun, report: ReportName) -> Result | Exception:
-    try:
-        return run_planned(run, report)
-    except RunInterrupted:
-        raise
-    except Exception as error:
-        return error
 
 
 _interruptions: list[RunInterrupted] = []

@@ -32,14 +32,12 @@ def find_config(name: str | Path) -> Path:
 
 def find_configs(given: str | Path | None = None) -> Path:
     r"""Finds the folder of the configurations: that of the package, unless the caller names one."""
-    return _check_folder(Path(given) if given else CONFIGS, "configs")
+    return _check_folder(Path(given or CONFIGS), "configs")
 
 
 def find_results(given: str | Path | None = None) -> Path:
-    r"""Finds the folder of the numbers that are kept: that of the package, unless the caller names
-    one.
-    """
-    return _check_folder(Path(given) if given else RESULTS, "results")
+    r"""Finds the folder of the numbers that are kept, likewise."""
+    return _check_folder(Path(given or RESULTS), "results")
 
 
 def _check_folder(place: Path, name: str) -> Path:
@@ -164,14 +162,12 @@ class Suite:
         return {name: budget.runs for name, budget in owner.budgets.items()}
 
     def find_data(self, label: str) -> SuiteData:
-        r"""Returns a column by its label."""
-        for entry in self.data:
-            if entry.label == label:
-                return entry
-        labels = [entry.label for entry in self.data]
-        raise SuiteError(
-            f"Expected data of '{self.name}', one of {_nearest(label, labels)} (got {label!r})"
-        )
+        columns = {entry.label: entry for entry in self.data}
+        if label not in columns:
+            raise SuiteError(
+                f"Expected data of '{self.name}', one of {_nearest(label, columns)} (got {label!r})"
+            )
+        return columns[label]
 
 
 KEYS = (
@@ -181,7 +177,6 @@ KEYS = (
 
 
 def read_suite(folder: Path) -> Suite:
-    r"""Reads the suite that ``suite.yaml`` in a folder of configurations describes."""
     path = folder / SUITE_FILE
     try:
         values = _mapping(read_yaml(path, aliases=True), "the file", KEYS)
@@ -217,12 +212,10 @@ def read_suite(folder: Path) -> Suite:
 
 
 def list_suites(configs: Path) -> list[Suite]:
-    r"""Reads every suite of a folder of configurations, by name."""
     return [read_suite(path.parent) for path in sorted(configs.glob(f"*/{SUITE_FILE}"))]
 
 
 def find_suite(name: str, configs: Path) -> Suite:
-    r"""Reads a suite by name."""
     folder = configs / name
     if not (folder / SUITE_FILE).is_file():
         names = [path.parent.name for path in configs.glob(f"*/{SUITE_FILE}")]
@@ -268,17 +261,12 @@ def _read_pair(entry: object) -> tuple[str, str]:
 
 def _read_tuning(entry: object) -> Tuning:
     values = _mapping(entry, "tune", ("draws", "repeats", "space", "backbone", "grama"))
-
-    def choices(key: str) -> dict[str, tuple[object, ...]]:
-        space = _settings(values, key)
-        return {name: tuple(_sequence(space, name)) for name in space}
-
-    return Tuning(
-        _count(values, "draws", "tune"),
-        _count(values, "repeats", "tune"),
-        choices("space"),
-        (choices("backbone"), choices("grama")),
+    space, backbone, grama = (
+        {name: tuple(_sequence(found, name)) for name in found}
+        for found in (_settings(values, key) for key in ("space", "backbone", "grama"))
     )
+    draws, repeats = (_count(values, key, "tune") for key in ("draws", "repeats"))
+    return Tuning(draws, repeats, space, (backbone, grama))
 
 
 def _count(values: Mapping[str, object], key: str, of: str) -> int:

@@ -54,7 +54,6 @@ class Bars:
 
     @property
     def are_drawn(self) -> bool:
-        r"""Whether there are bars."""
         return self._progress is not None
 
     def __enter__(self) -> Self:

@@ -37,12 +37,10 @@ class MetricsFile:
         self._stream.flush()
 
     def flush(self) -> None:
-        r"""Brings what was written to the disk."""
         self._stream.flush()
         os.fsync(self._stream.fileno())
 
     def close(self) -> None:
-        r"""Ends writing."""
         self._stream.close()
 
     def _format(self, row: Sequence[float]) -> list[str]:

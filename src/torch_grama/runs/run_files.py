@@ -61,8 +61,13 @@ class RunFiles:
 
     @property
     def is_finished(self) -> bool:
-        r"""Whether there is a result."""
         return bool(self.result)
+
+    @property
+    def model(self) -> str:
+        r"""The word of its model, together with the backbone."""
+        backbone = self.settings.get("model.backbone")
+        return name_model(self.word("model", "model unknown"), {"backbone": backbone})
 
     def word(self, name: str, default: str = "") -> str:
         r"""A text of the result, or of the settings where there is no result yet."""
@@ -120,7 +125,6 @@ def read_run_files(folder: str | Path, *, brief: bool = False) -> RunFiles:
 
 
 def is_run(folder: Path) -> bool:
-    r"""Whether there is a file of a run in a folder."""
     return any(os.path.lexists(folder / name) for name in (CONFIG, RESULT))
 
 

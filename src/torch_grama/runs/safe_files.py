@@ -89,7 +89,6 @@ class YamlFileError(ValueError):
 
 
 def read_yaml(path: Path, *, aliases: bool = False) -> object:
-    r"""Reads a YAML file; raises a :class:`YamlFileError`."""
     try:
         return load_yaml(read_plain(path, LIMITS[CONFIG]).decode(), aliases=aliases)
     except (OSError, UnicodeDecodeError) as error:
@@ -110,7 +109,6 @@ def read_yaml(path: Path, *, aliases: bool = False) -> object:
 
 
 def to_yaml(content: Mapping[str, object]) -> str:
-    r"""Returns plain data as the text of a YAML file."""
     import yaml
 
     return str(yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True))
@@ -160,7 +158,6 @@ class Record:
         return iter(self._content)
 
     def number(self, name: str) -> float | None:
-        r"""A finite number."""
         return as_number(self._content.get(name))
 
     def word(self, name: str, default: str = "", length: int = 300) -> str:
@@ -169,19 +166,15 @@ class Record:
         return clip(value if isinstance(value, str) else default, length)
 
     def is_true(self, name: str) -> bool:
-        r"""Whether something is said to be so."""
         return self._content.get(name) is True
 
     def part(self, name: str) -> Record:
-        r"""An inner object; empty if there is none."""
         return Record(self._content.get(name))
 
     def parts(self, name: str) -> list[Record]:
-        r"""The objects in a list."""
         return [Record(item) for item in self.items(name) if isinstance(item, dict)]
 
     def items(self, name: str) -> list[object]:
-        r"""A list; empty if there is none."""
         return _items(self._content.get(name))
 
     def row(self, name: str) -> Row:

@@ -7,7 +7,6 @@ from difflib import SequenceMatcher
 
 
 def format_bytes(count: float) -> str:
-    r"""Bytes as a person says them."""
     for unit in ("bytes", "kB", "MB"):
         if count < 1000:
             return (
@@ -18,7 +17,6 @@ def format_bytes(count: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    r"""A time span as a person says it."""
     whole = round(seconds)
     if whole < 60:
         return f"{seconds:.1f} s"

@@ -55,7 +55,7 @@ class OptunaPoints(OptunaSearch):
                 self.add_evaluated_point(self._encode(outcome.point), outcome.value)
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
-        r"""Proposes the next point, for the trial that Ray calls so."""
+        study: Any = self._ot_study
         for attempt in count():
             if len(self._seen) >= self._own.size:
                 break
@@ -64,13 +64,13 @@ class OptunaPoints(OptunaSearch):
                 fresh = next((p for p in drawn if name_trial(p) not in self._seen), None)
                 if fresh is None:
                     break
-                self._ot_study.enqueue_trial(self._encode(fresh))
-            values = super().suggest(trial_id)
+                study.enqueue_trial(self._encode(fresh))
+            values: Any = super().suggest(trial_id)
             point = {name: _decode(d, values[name]) for name, d in self._own.domains.items()}
             if name_trial(point) not in self._seen:
                 self._seen.add(name_trial(point))
                 return {"point": point}
-            self._ot_study.tell(self._ot_trials.pop(trial_id), state=TrialState.FAIL)
+            study.tell(self._ot_trials.pop(trial_id), state=TrialState.FAIL)
         return cast(dict[str, Any], self.FINISHED)
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
@@ -79,7 +79,6 @@ class OptunaPoints(OptunaSearch):
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        r"""Tells Optuna how a trial ended."""
         result = result or {}
         failed = error or bool(result.get("failed")) or math.isnan(result.get("val", math.nan))
         super().on_trial_complete(trial_id, None if failed else result, failed)
@@ -101,7 +100,8 @@ def _distribution(domain: Domain) -> BaseDistribution:
     if domain.kind == "int":
         return IntDistribution(*domain.values)
     if not domain.is_list:
-        return FloatDistribution(*domain.values, log=domain.kind == "log_uniform")
+        low, high = domain.values
+        return FloatDistribution(low, high, log=domain.kind == "log_uniform")
     numbers = [value for value in domain.values if isinstance(value, int | float)]
     if len(numbers) == len(domain.values) and numbers == sorted(numbers):
         return IntDistribution(0, len(numbers) - 1)  # Optuna knows that they have an order

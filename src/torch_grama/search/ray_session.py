@@ -56,7 +56,6 @@ class RayLostError(RunError):
 
 
 def count_cores() -> int:
-    r"""Returns the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1  # pragma: no cover - systems without affinity

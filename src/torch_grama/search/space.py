@@ -57,7 +57,6 @@ class Domain:
 
     @property
     def is_list(self) -> bool:
-        r"""Whether the values are listed."""
         return self.kind in ("grid", "choice")
 
     @property
@@ -76,13 +75,11 @@ class Domain:
         return low, self.round((low + high) / 2), high
 
     def has(self, value: object) -> bool:
-        r"""Whether a value is one of them."""
         if self.is_list:
             return value in self.values
         return isinstance(value, int | float) and self.values[0] <= value <= self.values[1]
 
     def draw(self, generator: random.Random) -> object:
-        r"""Draws a value."""
         if self.is_list:
             return generator.choice(self.values)
         low, high = self.values

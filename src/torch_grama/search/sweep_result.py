@@ -7,7 +7,6 @@ import dataclasses
 import io
 import json
 import math
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,33 +151,19 @@ def _text(value: object) -> str:
 
 
 class SweepReporter:
-    r"""Is told how a sweep goes, and says nothing; others change what they care for."""
+    r"""Is told how a sweep goes: prints a line for every trial that ends and, on a terminal, draws
+    bars for the sweep and each trial; others change what they care for.
+    """
 
-    def begin(self, total: int, done: int, text: str) -> None:
-        r"""Called before the first trial: trials in all, trials of earlier sessions, a line."""
-
-    def running(self, name: str, fraction: float, value: float) -> None:
-        r"""Called when a trial tells how far it is."""
-
-    def settled(self, outcome: TrialOutcome, best: float) -> None:
-        r"""Called when a trial ends; with the best value so far."""
-
-    def note(self, text: str) -> None:
-        r"""Called with what the user should know."""
-
-    def end(self) -> None:
-        r"""Called once, whatever happened."""
-
-
-class SweepProgress(SweepReporter):
-    r"""A line for every trial that ends; on a terminal also bars, for the sweep and each trial."""
-
-    def __init__(self, stream: TextIO, draw: bool | None = None) -> None:
-        self._bars = Bars(stream, draw=draw)
+    def __init__(self, report: SweepReport = "quiet", stream: TextIO | None = None) -> None:
+        if report == "quiet":
+            stream = io.StringIO()
+        self._bars = Bars(stream, draw=report == "rich" if report in ("rich", "plain") else None)
         self._total = self._before = self._done = 0
         self._begun = 0.0
 
     def begin(self, total: int, done: int, text: str) -> None:
+        r"""Called before the first trial: trials in all, trials of earlier sessions, a line."""
         self._total, self._before, self._done = total, done, done
         self._begun = time.monotonic()
         self.note(text)
@@ -186,18 +171,17 @@ class SweepProgress(SweepReporter):
         self._bars.show("trials", done, total, f"{done}/{total}")
 
     def running(self, name: str, fraction: float, value: float) -> None:
+        r"""Called when a trial tells how far it is."""
         self._bars.show(name, fraction, 1.0, "" if math.isnan(value) else format_metric(value))
 
     def settled(self, outcome: TrialOutcome, best: float) -> None:
+        r"""Called when a trial ends; with the best value so far."""
         self._done += 1
+        what = "no value" if math.isnan(outcome.value) else f"val {format_metric(outcome.value)}"
         if outcome.failure is not None:
             what = f"failed, {str(outcome.failure)[:200]}"
-        else:
-            what = (
-                "no value" if math.isnan(outcome.value) else f"val {format_metric(outcome.value)}"
-            )
-            if outcome.state == "stopped":
-                what += f"  stopped after epoch {outcome.epochs}"
+        elif outcome.state == "stopped":
+            what += f"  stopped after epoch {outcome.epochs}"
         shown = "" if math.isnan(best) else f"best {format_metric(best)}"
         pace = (time.monotonic() - self._begun) / (self._done - self._before)
         left = f"{format_seconds(pace * max(self._total - self._done, 0))} left"
@@ -207,16 +191,9 @@ class SweepProgress(SweepReporter):
         self._bars.show("trials", self._done, self._total, f"{count}  {shown}")
 
     def note(self, text: str) -> None:
+        r"""Called with what the user should know."""
         self._bars.say(text)
 
     def end(self) -> None:
+        r"""Called once, whatever happened."""
         self._bars.__exit__(None, None, None)
-
-
-def build_sweep_reporter(report: SweepReport | SweepReporter) -> SweepReporter:
-    r"""Makes a reporter from a word; anything else is taken as one."""
-    if not isinstance(report, str):
-        return report
-    if report == "quiet":
-        return SweepReporter()
-    return SweepProgress(sys.stderr, None if report == "auto" else report == "rich")

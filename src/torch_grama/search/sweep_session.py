@@ -63,7 +63,6 @@ class SweepSession:
         self.points: list[Point] | None = None if asks else self.space.points()
 
     def trial(self, name: str) -> TrialFolder:
-        r"""Returns the folder of a trial."""
         return TrialFolder(self.folder / TRIALS / name, list(self.runs))
 
     def find_missing(self) -> int:
@@ -218,7 +217,6 @@ class SweepCallback(ray.tune.Callback):
         return {}
 
     def on_step_end(self, iteration: int, trials: Sequence[Trial], **info: object) -> None:
-        r"""Called again and again."""
         self._obey()
 
     def on_trial_result(
@@ -229,7 +227,6 @@ class SweepCallback(ray.tune.Callback):
         result: Mapping[str, Any],
         **info: object,
     ) -> None:
-        r"""Called when a trial tells how far it is."""
         if "step" in result:
             fraction = float(result["step"]) / self._sweep.last_step
             self._sweep.reporter.running(_name(trial), fraction, float(result["val"]))

@@ -145,12 +145,10 @@ class TrialFolder:
         self.runs = {name: RunFolder(self.path / name) for name in runs}
 
     def begin(self, point: Mapping[str, object]) -> None:
-        r"""Makes the folder and notes the settings."""
         self.path.mkdir(parents=True, exist_ok=True)
         self._write(TRIAL, {"settings": dict(point)})
 
     def record_failure(self, failure: Failure) -> None:
-        r"""Notes that the trial failed."""
         self._write(FAILURE, vars(failure))
 
     def record_stop(self, value: float, epochs: int) -> None:

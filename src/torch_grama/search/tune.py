@@ -22,13 +22,7 @@ from torch_grama.search.ray_session import (
 )
 from torch_grama.search.space import Repeat, Space, read_space
 from torch_grama.search.space_check import check_space
-from torch_grama.search.sweep_result import (
-    BEST,
-    SweepReport,
-    SweepReporter,
-    SweepResult,
-    build_sweep_reporter,
-)
+from torch_grama.search.sweep_result import BEST, SweepReport, SweepReporter, SweepResult
 from torch_grama.training.process_state import SignalWatch
 
 SPACE = "space.yaml"
@@ -103,16 +97,16 @@ def run_sweep(
             f"cluster with `--ray-address`"
         )
     checked = check_space(space, data_report)
-    set_environment(address)
-    from torch_grama.search.sweep_session import SweepSession  # loads Ray
-
     folder.mkdir(parents=True, exist_ok=True)
-    reporter = build_sweep_reporter(report)
+    reporter = SweepReporter(report) if isinstance(report, str) else report
     with RunFolder(folder).lock():
         seal_data(folder, checked.values)
         if resume:
             _check_same(read_space(folder / SPACE), checked.space, folder)
         write_atomically(folder / SPACE, to_yaml(checked.space.to_dict()).encode())
+        set_environment(address)
+        from torch_grama.search.sweep_session import SweepSession  # loads Ray
+
         sweep = SweepSession(checked, folder, reporter, retry_failed)
         try:
             if sweep.find_missing():
