@@ -144,10 +144,11 @@ def test_the_example_is_handed_on_as_it_is(run):
     assert picture["spread"][0][1] == [1, 0.1, 0, 0]
 
 
-def test_nodes_have_the_names_of_the_data(tmp_path):
-    example = make_analysis()["example"] | {"names": ["ann", "bob", "cleo", "dan"]}
+def test_nodes_have_the_names_of_the_data_and_edges_to_nowhere_are_left_out(tmp_path):
+    names, edges = ["ann", "bob", "cleo", "dan"], [[0, 1], [0, 77], [1, -1], ["a", 2], [2]]
+    example = make_analysis()["example"] | {"names": names, "edges": edges}
     picture = example_picture(with_analysis(tmp_path, example=example))
-    assert picture["nodes"] == ["ann", "bob", "cleo", "dan"]
+    assert (picture["nodes"], picture["edges"]) == (names, [[0, 1]])
 
 
 @pytest.mark.parametrize(
@@ -165,12 +166,6 @@ def test_nodes_have_the_names_of_the_data(tmp_path):
 def test_an_example_that_does_not_fit_is_left_out(tmp_path, change):
     run = with_analysis(tmp_path, example=make_analysis()["example"] | change)
     assert example_picture(run) is None
-
-
-def test_edges_to_nowhere_are_left_out(tmp_path):
-    edges = [[0, 1], [0, 77], [1, -1], ["a", 2], [2]]
-    run = with_analysis(tmp_path, example=make_analysis()["example"] | {"edges": edges})
-    assert example_picture(run)["edges"] == [[0, 1]]
 
 
 def test_a_card_says_the_numbers_that_matter(run):
@@ -232,15 +227,13 @@ def test_runs_stand_among_the_numbers_of_the_paper(tmp_path):
 def test_own_data_is_not_compared_with_the_paper(tmp_path):
     runs = [read_run_files(write_run(tmp_path / name, data="mine")) for name in ("a", "b")]
     assert compare_runs(runs[:1]) == []  # nothing to compare with
+    unfinished = read_run_files(write_run(tmp_path / "run", finished=False))
+    assert compare_runs([unfinished]) == []
     (table,) = compare_runs(runs)
     assert {row.source for row in table.rows} == {"a", "b", "mean of 2 runs here"}
     assert (table.sentence, table.origin) == ("", "")
     (table,) = compare_runs([read_run_files(write_run(tmp_path / "other", test=None))])
     assert "read its test part" in table.sentence
-
-
-def test_an_unfinished_run_is_not_compared(tmp_path):
-    assert compare_runs([read_run_files(write_run(tmp_path / "run", finished=False))]) == []
 
 
 def test_settings_that_differ_come_first(tmp_path):

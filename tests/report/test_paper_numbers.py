@@ -9,13 +9,10 @@ from torch_grama.report.held_results import (
 
 
 def find(table, model, data, metric=None):
-    found = [
-        n
-        for n in read_paper_numbers(table)
-        if (n.model, n.data) == (model, data) and metric in (None, n.metric)
-    ]
-    assert len(found) == 1
-    return found[0]
+    key = (model, data)
+    found = [n for n in read_paper_numbers(table) if (n.model, n.data) == key]
+    (only,) = [n for n in found if metric in (None, n.metric)]
+    return only
 
 
 @pytest.mark.parametrize(

@@ -22,24 +22,41 @@ from torch_grama.runs.safe_files import RunError
 EVIL = "<script>alert(1)<|script>\"'&"
 
 
-@pytest.fixture
-def root(tmp_path):
-    folder = tmp_path / "runs"
-    write_run(folder / "first")
-    write_run(folder / "suite" / "a b" / "second", analysis=False)
-    write_run(folder / "third", finished=False, analysis=False)
-    (tmp_path / "secret.txt").write_text("secret words")
-    return folder
+def write_runs(folder):
+    write_run(folder / "runs" / "first")
+    write_run(folder / "runs" / "suite" / "a b" / "second", analysis=False)
+    write_run(folder / "runs" / "third", finished=False, analysis=False)
+    (folder / "secret.txt").write_text("secret words")
+    return folder / "runs"
 
 
-@pytest.fixture
-def server(root):
+@contextlib.contextmanager
+def serve(root):
     with WatchServer(root) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield server
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def root(tmp_path):
+    return write_runs(tmp_path)
+
+
+@pytest.fixture
+def server(root):
+    """One whose runs a test changes."""
+    with serve(root) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory):
+    """One for all tests that only ask."""
+    with serve(write_runs(tmp_path_factory.mktemp("calm"))) as server:
+        yield server
 
 
 def ask(server, path, method="GET", **headers):
@@ -88,19 +105,19 @@ def test_a_new_epoch_is_seen(server, root):
 
 
 @pytest.mark.parametrize("path", ["/run/first", "/run/first/", "/run/suite/a%20b/second"])
-def test_every_run_has_its_report(server, path):
-    status, text, headers = ask(server, path)
+def test_every_run_has_its_report(calm, path):
+    status, text, headers = ask(calm, path)
     assert status == 200
     assert '<section id="summary"' in text
     assert 'href="/"' in text
     assert "sha256-" in headers["Content-Security-Policy"]
 
 
-def test_several_runs_are_compared(server):
-    status, text, _ = ask(server, "/compare?run=first&run=suite/a+b/second&run=first")
+def test_several_runs_are_compared(calm):
+    status, text, _ = ask(calm, "/compare?run=first&run=suite/a+b/second&run=first")
     assert status == 200
     assert "2 runs: first, second" in text
-    assert ask(server, "/compare")[0] == 404
+    assert ask(calm, "/compare")[0] == 404
 
 
 @pytest.mark.parametrize("fault", [ValueError("a fault of ours"), KeyError("a fault of ours")])
@@ -123,8 +140,8 @@ def test_a_page_is_made_once_until_a_file_changes(root, monkeypatch):
     assert runs.page([folder]) is not page
 
 
-def test_files_are_text_and_nothing_else(server):
-    status, text, headers = ask(server, "/file/first/result.json")
+def test_files_are_text_and_nothing_else(calm):
+    status, text, headers = ask(calm, "/file/first/result.json")
     assert status == 200
     assert json.loads(text)["test"] == 0.9
     assert headers["Content-Type"] == "text/plain; charset=utf-8"
@@ -155,8 +172,8 @@ def test_files_are_text_and_nothing_else(server):
         "/file/",
     ],
 )
-def test_what_lies_outside_is_not_there(server, path):
-    status, text, _ = ask(server, path)
+def test_what_lies_outside_is_not_there(calm, path):
+    status, text, _ = ask(calm, path)
     assert status == 404
     assert "secret words" not in text
 
@@ -186,9 +203,9 @@ def test_evil_names_are_escaped(server, root):
         assert "&lt;script&gt;alert" in text
 
 
-def test_every_answer_has_the_headers(server):
+def test_every_answer_has_the_headers(calm):
     for path in ("/", "/list", "/run/first", "/file/first/config.yaml", "/nothing"):
-        _, _, headers = ask(server, path)
+        _, _, headers = ask(calm, path)
         assert headers["X-Content-Type-Options"] == "nosniff"
         assert headers["X-Frame-Options"] == "DENY"
         assert headers["Referrer-Policy"] == "no-referrer"
@@ -202,23 +219,21 @@ def test_every_answer_has_the_headers(server):
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:80", "", "127.0.0.1", "localhost:1"]
 )
-def test_other_names_for_this_machine_are_refused(server, host):
-    status, text, _ = ask(server, "/", Host=host)
+def test_other_names_for_this_machine_are_refused(calm, host):
+    status, text, _ = ask(calm, "/", Host=host)
     assert status == 421
     assert "/run/first" not in text
-
-
-def test_localhost_is_a_name_too(server):
-    assert ask(server, "/", Host=f"LocalHost:{server.server_port}")[0] == 200
+    assert ask(calm, "/", Host=f"LocalHost:{calm.server_port}")[0] == 200
+    assert calm.socket.getsockname()[0] == "127.0.0.1"
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "CONNECT", "BREW"])
-def test_other_methods_are_refused(server, method):
-    assert ask(server, "/", method)[0] == 501
+def test_other_methods_are_refused(calm, method):
+    assert ask(calm, "/", method)[0] == 501
 
 
-def test_head_has_no_content(server):
-    status, text, headers = ask(server, "/", "HEAD")
+def test_head_has_no_content(calm):
+    status, text, headers = ask(calm, "/", "HEAD")
     assert (status, text) == (200, "")
     assert int(headers["Content-Length"]) > 100
 
@@ -245,38 +260,34 @@ def test_head_has_no_content(server):
     ],
     ids=range(16),
 )
-def test_malformed_requests_are_refused_and_the_server_goes_on(server, data, capsys):
-    host = f"127.0.0.1:{server.server_port}".encode()
+def test_malformed_requests_are_refused_and_the_server_goes_on(calm, data, capsys):
+    host = f"127.0.0.1:{calm.server_port}".encode()
     try:
-        answer = send_raw(server, data.replace(b"HOST", host))
+        answer = send_raw(calm, data.replace(b"HOST", host))
     except OSError:  # let go in the middle of it
         answer = b""
     assert b" 200 " not in answer.partition(b"\r\n")[0]
     assert b"Traceback" not in answer
-    assert ask(server, "/list")[0] == 200
+    assert ask(calm, "/list")[0] == 200
     assert capsys.readouterr().err == ""
 
 
-def test_two_hundred_requests_at_once(server):
+def test_two_hundred_requests_at_once(calm):
     paths = ["/", "/list", "/run/first", "/file/first/config.yaml"] * 50
     with ThreadPoolExecutor(200) as pool:
-        answers = list(pool.map(lambda path: ask(server, path)[0], paths))
+        answers = list(pool.map(lambda path: ask(calm, path)[0], paths))
     assert answers == [200] * 200
 
 
-def test_clients_that_go_away_are_no_matter(server, capsys):
+def test_clients_that_go_away_are_no_matter(calm, capsys):
     for _ in range(20):
-        connection = socket.create_connection(("127.0.0.1", server.server_port))
-        host = f"127.0.0.1:{server.server_port}"
+        connection = socket.create_connection(("127.0.0.1", calm.server_port))
+        host = f"127.0.0.1:{calm.server_port}"
         connection.sendall(f"GET /run/first HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         connection.close()
-    assert ask(server, "/list")[0] == 200
+    assert ask(calm, "/list")[0] == 200
     assert capsys.readouterr().err == ""
-
-
-def test_it_listens_on_the_loopback_alone(server):
-    assert server.socket.getsockname()[0] == "127.0.0.1"
 
 
 def test_a_folder_without_runs_says_how_to_make_one(tmp_path):
