@@ -2,9 +2,6 @@
 
 import argparse
 import errno
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -52,19 +49,3 @@ def test_errors_of_our_own_making_are_not_hidden(error):
 
     with pytest.raises(type(error)):
         guarded(command)(argparse.Namespace())
-
-
-@pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["predict", "--help"]])
-def test_help_does_not_wait_for_torch(words):
-    code = (
-        "import sys\nfrom torch_grama.cli import main\n"
-        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
-        "assert not {'torch', 'numpy', 'jsonargparse'} & set(sys.modules), 'loaded too much'"
-    )
-    subprocess.run(
-        [sys.executable, "-c", code, *words],
-        check=True,
-        capture_output=True,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")},
-        timeout=600,
-    )

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from torch_grama.cli.parser import Commands, print_json
-from torch_grama.runs.words import nearest_first
+from torch_grama.runs.words import name_nearest
 
 # The size for which a table of all models is kept, so that listing them loads none.
 WIDTH, DEPTH = 64, 8
@@ -41,7 +41,7 @@ def _models(arguments: argparse.Namespace) -> int:
         if name not in words:
             raise ValueError(
                 f"Expected one of the {len(words)} names that `grama models` prints, such as "
-                f"{', '.join(map(repr, nearest_first(name, words)[:5]))} (got {name!r})"
+                f"{name_nearest(name, words, 5)} (got {name!r})"
             )
     chosen = [model for model in models if not names or model["name"] in names]
     if arguments.json:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from torch_grama.cli.errors import Run, guarded
 from torch_grama.runs.bars import Bars
-from torch_grama.runs.words import align, nearest_first
+from torch_grama.runs.words import align, name_nearest
 
 Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 """What ``add_subparsers`` returns: every command adds itself to it."""
@@ -85,7 +85,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
-            near = ", ".join(map(repr, nearest_first(str(value), action.choices)))
+            near = name_nearest(str(value), action.choices)
             raise argparse.ArgumentError(None, f"Expected a command, one of {near} (got {value!r})")
         super()._check_value(action, value)
 

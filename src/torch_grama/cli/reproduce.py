@@ -244,8 +244,8 @@ def _tune(suite: Suite, runs: Sequence[PlannedRun], arguments: argparse.Namespac
         rows.setdefault(run.folder.parent, []).append(run)
     report: SweepReport = "quiet" if arguments.quiet else "auto"
     for folder, own in rows.items():
-        numbers = zip(*((run.fold, run.seed) for run in own), strict=True)
-        repeat = Repeat(*(tuple(sorted(set(own))) for own in numbers))
+        folds, seeds = {run.fold for run in own}, {run.seed for run in own}
+        repeat = Repeat(tuple(sorted(folds)), tuple(sorted(seeds)))
         best = tune_row(folder, own[0].settings, repeat, space, arguments.ray_address, report)
         if not arguments.quiet:
             found = best or f"nothing of {path} applies"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch_grama
 from torch_grama.cli.parser import Commands, output_width, print_json, print_table
 from torch_grama.cli.reproduce import KEPT, RUNS, gather_numbers
-from torch_grama.runs.words import format_count, nearest_first
+from torch_grama.runs.words import format_count, name_nearest
 
 if TYPE_CHECKING:
     from torch_grama.report.held_results import HeldNumber
@@ -76,7 +76,7 @@ def _choose(held: Sequence[HeldNumber], arguments: argparse.Namespace) -> list[H
         there = sorted({getattr(number, name) for number in held})
         for word in wanted:
             if word not in there:
-                near = ", ".join(map(repr, nearest_first(word, there)[:5])) or "none"
+                near = name_nearest(word, there, 5) or "none"
                 raise ValueError(f"Expected '--{name}' to be one of {near} (got {word!r})")
         held = [number for number in held if not wanted or getattr(number, name) in wanted]
     return list(held)

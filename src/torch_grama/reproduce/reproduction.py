@@ -19,12 +19,13 @@ from torch_grama.experiments.defaults import make_config
 from torch_grama.experiments.run import RunInterrupted, run_experiment
 from torch_grama.experiments.settings import read_file
 from torch_grama.experiments.trivial_references import trivial_references
-from torch_grama.nn.arguments import choose, list_nearest_first
+from torch_grama.nn.arguments import choose
 from torch_grama.nn.backbone import BACKBONES
 from torch_grama.reproduce.suite import Suite, SuiteData
 from torch_grama.reproduce.worker_processes import prepare_workers
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunFolder
+from torch_grama.runs.words import name_nearest
 from torch_grama.training.progress import ReportName
 
 FAILURE = "failure.json"
@@ -249,10 +250,9 @@ def settings_of_row(row: str, words: Collection[str]) -> dict[str, object]:
         if word.endswith(NAIVE):
             settings["model.coefficients"] = "naive"
     else:
-        near = list_nearest_first(word, words).split(", ")[:3]
         raise ValueError(
-            f"Expected a model that `grama models` lists, such as {', '.join(near)}, or 'grama-' "
-            f"and a backbone (got {row!r})"
+            f"Expected a model that `grama models` lists, such as {name_nearest(word, words, 3)}, "
+            f"or 'grama-' and a backbone (got {row!r})"
         )
     settings |= sizes
     for encoding in encodings:

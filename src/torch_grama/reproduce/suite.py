@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch_grama
 from torch_grama.runs.safe_files import YamlFileError, read_yaml
-from torch_grama.runs.words import name_budget
+from torch_grama.runs.words import name_budget, name_nearest
 
 CHECKOUT = Path(torch_grama.__file__).parents[2]
 """The folder of the project, where the package runs from a checkout of it."""
@@ -165,7 +165,8 @@ class Suite:
         columns = {entry.label: entry for entry in self.data}
         if label not in columns:
             raise SuiteError(
-                f"Expected data of '{self.name}', one of {_nearest(label, columns)} (got {label!r})"
+                f"Expected data of '{self.name}', one of {name_nearest(label, columns)} (got "
+                f"{label!r})"
             )
         return columns[label]
 
@@ -182,7 +183,7 @@ def read_suite(folder: Path) -> Suite:
         values = _mapping(read_yaml(path, aliases=True), "the file", KEYS)
         repeat = str(values.get("repeat", "seed"))
         if repeat not in REPEATS:
-            raise ValueError(f"expected 'repeat' to be one of {_nearest(repeat, REPEATS)}")
+            raise ValueError(f"expected 'repeat' to be one of {name_nearest(repeat, REPEATS)}")
         given = values.get("budgets", {})
         if isinstance(given, Mapping):
             given = {name_budget(str(word)): budget for word, budget in given.items()}
@@ -220,15 +221,9 @@ def find_suite(name: str, configs: Path) -> Suite:
     if not (folder / SUITE_FILE).is_file():
         names = [path.parent.name for path in configs.glob(f"*/{SUITE_FILE}")]
         raise SuiteError(
-            f"Expected an experiment, one of {_nearest(name, sorted(names))} (got {name!r})"
+            f"Expected an experiment, one of {name_nearest(name, sorted(names))} (got {name!r})"
         )
     return read_suite(folder)
-
-
-def _nearest(word: str, choices: Collection[str]) -> str:
-    from torch_grama.nn.arguments import list_nearest_first  # loads torch
-
-    return list_nearest_first(word, choices)
 
 
 def _read_data(entry: object) -> SuiteData:
@@ -290,7 +285,7 @@ def _mapping(value: object, what: str, known: Collection[str] = ()) -> Mapping[s
         if key not in known:
             name = key if what == "the file" else f"{what}.{key}"
             raise ValueError(
-                f"unknown key '{name}'; expected one of {_nearest(key, sorted(known))}"
+                f"unknown key '{name}'; expected one of {name_nearest(key, sorted(known))}"
             )
     return value
 

@@ -51,6 +51,11 @@ def nearest_first(word: str, choices: Iterable[str]) -> list[str]:
     return sorted(choices, key=lambda one: -SequenceMatcher(None, word, one.lower()).ratio())
 
 
+def name_nearest(word: str, choices: Iterable[str], most: int | None = None) -> str:
+    r"""The words nearest to one, in quotes, for a message."""
+    return ", ".join(map(repr, nearest_first(word, choices)[:most]))
+
+
 def clip(text: object, length: int = 300) -> str:
     r"""A text of bounded length."""
     text = str(text)
