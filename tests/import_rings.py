@@ -52,7 +52,7 @@ LAZY_LIBRARIES = {
     "analysis": {"torchmetrics"},
     "datasets": {"rdkit", "ogb", "matplotlib", "rich", "pandas", "pyarrow"},
     "training": {"rich"},
-    "report": {"jinja2", "markupsafe"},
+    "report": {"jinja2"},
     "runs": {"filelock", "rich", "yaml"},
     "cli": {"jinja2", "matplotlib", "rich", "yaml"},
 }

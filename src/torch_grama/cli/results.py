@@ -18,6 +18,11 @@ from torch_grama.runs.words import format_count, name_nearest
 if TYPE_CHECKING:
     from torch_grama.report.held_results import HeldNumber
 
+_HEAD = (
+    *("suite", "budget", "data", "model", "metric", "mean", "deviation", "runs", "paper"),
+    *("parameters", "version", "hardware", "config"),
+)
+
 
 def add_to(commands: Commands) -> None:
     parser = commands.add_parser(
@@ -89,12 +94,6 @@ def _fit(rows: Sequence[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
     while count > 1 and sum(sizes[:count]) + 2 * (count - 1) > width:
         count -= 1
     return [row[:count] for row in rows]
-
-
-_HEAD = (
-    *("suite", "budget", "data", "model", "metric", "mean", "deviation", "runs", "paper"),
-    *("parameters", "version", "hardware", "config"),
-)
 
 
 def _facts(number: HeldNumber) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The paper's table with our numbers beside its own."""
+"""The paper's table with our numbers beside its own, in all forms that it is printed in."""
 
 from __future__ import annotations
 
@@ -26,6 +26,23 @@ from torch_grama.runs.words import align, format_count
 Side = Literal["ours", "paper"]
 BUDGETS = ("full", "short", "smoke")
 """From the largest to the smallest."""
+_CSV_COLUMNS = (
+    *("suite", "data", "model", "row", "metric", "mean", "deviation", "runs", "budget"),
+    *("parameters", "hardware", "version", "paper_mean", "paper_deviation", "difference"),
+    "absent",
+)
+_LATEX = {
+    **{character: f"\\{character}" for character in "&%_#${}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    OLD_MARK: r"$^\dagger$",
+    "μ": r"$\mu$",
+    "Σ": r"$\Sigma$",
+}
+# A hyphen before a number, but neither within a word nor in an exponent.
+_MINUS = re.compile(r"(?<![\w)])-(?=\d)")
 
 
 @dataclass(frozen=True)
@@ -193,13 +210,6 @@ def choose_number(
     return min(found, key=lambda number: order.get(number.budget, len(order)), default=None)
 
 
-_CSV_COLUMNS = (
-    *("suite", "data", "model", "row", "metric", "mean", "deviation", "runs", "budget"),
-    *("parameters", "hardware", "version", "paper_mean", "paper_deviation", "difference"),
-    "absent",
-)
-
-
 def to_markdown(comparison: Comparison) -> str:
     r"""The table in Markdown: ours (runs, budget), the paper's, the difference; best in bold."""
     head = ["Model"]
@@ -329,20 +339,6 @@ def _texts(
             escape(cell.difference_text),
         ]
     return texts
-
-
-_LATEX = {
-    **{character: f"\\{character}" for character in "&%_#${}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-    OLD_MARK: r"$^\dagger$",
-    "μ": r"$\mu$",
-    "Σ": r"$\Sigma$",
-}
-# A hyphen before a number, but neither within a word nor in an exponent.
-_MINUS = re.compile(r"(?<![\w)])-(?=\d)")
 
 
 def _latex(text: str) -> str:

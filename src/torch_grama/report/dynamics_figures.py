@@ -1,4 +1,4 @@
-"""Is it stable, and what does it remember? Poles, coefficients and impulse responses of a run."""
+"""What an analysis found: poles, coefficients, responses of blocks, and a model's reach."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ _MAX_GRAPHS = 32
 _MAX_BLOCKS = 32
 # Epochs of a heat map over training.
 _MAX_ROWS = 60
+_FLOOR = 1e-12
+_MAX_SERIES = 24
+# What the page draws of the example graph.
+_MAX_NODES = 400
+_MAX_EDGES = 4000
+_MAX_STEPS = 400
 
 
 def dynamics_figures(run: RunFiles, key: str) -> list[Figure]:
@@ -191,14 +197,6 @@ def _are_pairs(points: Matrix) -> bool:
 
 def _values(trace: Trace) -> list[float]:
     return [v for name in ("x", "y") for v in trace[name] if v is not None]  # type: ignore[attr-defined]
-
-
-_FLOOR = 1e-12
-_MAX_SERIES = 24
-# What the page draws of the example graph.
-_MAX_NODES = 400
-_MAX_EDGES = 4000
-_MAX_STEPS = 400
 
 
 def influence_figures(runs: Sequence[RunFiles]) -> list[Figure]:

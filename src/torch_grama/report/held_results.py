@@ -1,4 +1,4 @@
-"""The numbers we hold: result files of finished runs and measured times, by what they measure."""
+"""The numbers of tables: ours, from result files, the paper's, and how a metric is printed."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ _ROWS = {
     "GRAMA(GatedGCN)": "grama-gatedgcn",
     "GRAMA(GPS)": "grama-gps",
 }
+_FOLDER = files(__package__) / "paper"
 
 
 @dataclass(frozen=True)
@@ -188,9 +189,6 @@ def read_runtime(path: Path) -> list[HeldNumber]:
 
 def _numbers(version: str) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", version)[:3]]
-
-
-_FOLDER = files(__package__) / "paper"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Did it learn? The curves of all runs in common figures."""
+"""Did it learn, and where is it wrong? Curves of all runs, and the errors of each."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torch_grama.runs.safe_files import Record, round_off
 from torch_grama.runs.words import clip
 
 TRAIN, VAL = "train/loss", "val/loss"
+_MAX_CLASSES = 60
 
 
 def learning_figures(runs: Sequence[RunFiles]) -> list[Figure]:
@@ -89,9 +90,6 @@ def _curve(
     ]
     mark = {"sign": draw.sign(index)} if len(pairs) == 1 else {}
     return draw.line(name, [e for e, _ in pairs], [v for _, v in pairs], index, dash, **mark)
-
-
-_MAX_CLASSES = 60
 
 
 def error_figures(run: RunFiles, key: str, many: bool = False) -> list[Figure]:

@@ -103,8 +103,6 @@ def _build(
     home: str | None,
     detailed: int,
 ) -> Page:
-    from markupsafe import Markup
-
     learning, influence = learning_figures(runs), influence_figures(runs)
     smoothness = smoothness_figure(runs)
     panels = [_panel(run, index, detailed, len(runs) > 1) for index, run in enumerate(runs)]
@@ -121,9 +119,8 @@ def _build(
         title=title,
         home=home,
         policy=policy,
-        style=Markup(read_asset("page.css")),
-        scripts=[Markup(script) for script in scripts],
-        data=Markup(embed_json(data)),
+        scripts=scripts,
+        data=embed_json(data),
         runs=runs,
         links=links,
         cards=[summarize_run(run) for run in runs],

@@ -1,4 +1,4 @@
-"""The first look at a run: its numbers, and what they mean in a sentence each."""
+"""The cards and tables of a page: runs, and the paper's numbers and settings beside each other."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ MEANINGS = {
     "closed-loop bound": "an upper limit of the closed-loop radius",
 }
 """What the columns of the table of blocks mean."""
+# Tables about one model's settings or its speed; the first of the others wins where two agree.
+_OTHER_QUESTIONS = ("ablation", "runtime")
 
 
 @dataclass(frozen=True)
@@ -122,10 +124,6 @@ def _yes(values: Sequence[object]) -> str:
 def _extreme(choose: Callable[[Sequence[float]], float], values: Row) -> str:
     value = choose(known(values)) if known(values) else None
     return "0" if value is not None and abs(value) < ROUNDING else number(value, 4)
-
-
-# Tables about one model's settings or its speed; the first of the others wins where two agree.
-_OTHER_QUESTIONS = ("ablation", "runtime")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""Matched pairs as a table and a picture: a backbone, GRAMA around it, and who is ahead."""
+"""Matched pairs as a table and a picture: a backbone, GRAMA around it, and who is ahead; and the
+table of the README, made from the result files and from nothing else.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +38,13 @@ NOTE = (
 
 COLORS = {"win": "#0072b2", "tie": "#56b4e9", "loss": "#d55e00"}
 """Of the point with GRAMA; kept apart by eyes that see few colours."""
+BEGIN = "<!-- results: made by `grama results --readme README.md` -->"
+END = "<!-- end of results -->"
+README_HEAD = (
+    *("data", "metric", "with GRAMA", "its backbone", "backbone alone", "gain"),
+    *("best other model, ours", "paper's GRAMA"),
+)
+GRAMA = "grama"
 
 
 @dataclass(frozen=True)
@@ -202,15 +211,6 @@ def draw_pairs(lines: Sequence[PairLine], path: Path) -> None:
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "pairs"}):
         metadata = {"Date": None} if path.suffix == ".svg" else {}
         figure.savefig(path, dpi=150, metadata=metadata)
-
-
-BEGIN = "<!-- results: made by `grama results --readme README.md` -->"
-END = "<!-- end of results -->"
-README_HEAD = (
-    *("data", "metric", "with GRAMA", "its backbone", "backbone alone", "gain"),
-    *("best other model, ours", "paper's GRAMA"),
-)
-GRAMA = "grama"
 
 
 def build_readme_table(held: Sequence[HeldNumber], pairs: Pairs) -> str:

@@ -31,4 +31,5 @@ def _template(name: str) -> Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.globals["asset"] = read_asset
     return environment.get_template(name)

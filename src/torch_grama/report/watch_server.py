@@ -35,6 +35,12 @@ _HEADERS = {
 }
 _HTML = "text/html; charset=utf-8"
 _NOTHING = "default-src 'none'; frame-ancestors 'none'"
+# A run whose files changed within this many seconds counts as running.
+_FRESH = 120.0
+_MAX_LISTED = 300
+_MAX_PAGES = 4
+_FILES = (*LIMITS, "checkpoints/last.ckpt")
+Signature = tuple[tuple[int, int], ...]
 
 
 class WatchServer(ThreadingHTTPServer):
@@ -95,8 +101,7 @@ class WatchHandler(BaseHTTPRequestHandler):
             phrase = HTTPStatus(code).phrase
         except ValueError:
             phrase = "Error"
-        style = _trust(read_asset("page.css"))
-        body = render("error.html.jinja", code=code, phrase=phrase, style=style)
+        body = render("error.html.jinja", code=code, phrase=phrase)
         self._send(body.encode(), _HTML, _page_policy(()), status=code)
 
     def log_message(self, format: str, *args: object) -> None:
@@ -137,15 +142,8 @@ class WatchHandler(BaseHTTPRequestHandler):
         if path == "/list":
             return self._list_part().encode(), _HTML, _page_policy(())
         if path == "/":
-            script = read_asset("watch.js")
-            html = render(
-                "watch.html.jinja",
-                root=str(watched.root),
-                part=_trust(self._list_part()),
-                style=_trust(read_asset("page.css")),
-                script=_trust(script),
-            )
-            return html.encode(), _HTML, _page_policy((script,))
+            html = render("watch.html.jinja", root=str(watched.root), part=self._list_part())
+            return html.encode(), _HTML, _page_policy((read_asset("watch.js"),))
         if path == "/compare" or path.startswith("/run/"):
             if path != "/compare":
                 names = [path.removeprefix("/run/").removesuffix("/")]
@@ -184,22 +182,6 @@ class WatchHandler(BaseHTTPRequestHandler):
 def _page_policy(scripts: Sequence[str]) -> str:
     policy = make_policy(scripts).replace("form-action 'none'", "form-action 'self'")
     return f"{policy}; connect-src 'self'; frame-ancestors 'none'"
-
-
-def _trust(text: str) -> object:
-    r"""A text of our own, which is not escaped."""
-    from markupsafe import Markup
-
-    return Markup(text)
-
-
-# A run whose files changed within this many seconds counts as running.
-_FRESH = 120.0
-_MAX_LISTED = 300
-_MAX_PAGES = 4
-_FILES = (*LIMITS, "checkpoints/last.ckpt")
-
-Signature = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)

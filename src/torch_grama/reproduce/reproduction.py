@@ -1,4 +1,4 @@
-"""Which runs an experiment of the paper consists of, and which of them are missing."""
+"""Which runs an experiment of the paper has, which of them are missing, and how they are run."""
 
 from __future__ import annotations
 
@@ -31,6 +31,33 @@ from torch_grama.training.progress import ReportName
 FAILURE = "failure.json"
 BEST = "best.yaml"
 MODEL = "model."
+ABSENT = "data not here"
+# What may stand at the end of a word, such as -l16s4, -width64, -depth8.
+SIZES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"-l(\d+)s(\d+)", ("model.seq_len", "model.num_blocks")),
+    (r"-width(\d+)", ("model.hidden_channels",)),
+    (r"-depth(\d+)", ("model.num_layers",)),
+)
+ENCODINGS: dict[str, dict[str, object]] = {
+    "rwse": {"data.rwse": 20},
+    "lappe": {"data.lap_pe": 10},
+    "deg": {"data.local_degrees": True},
+}
+GRAMA = "grama-"
+NAIVE = "-naive"
+AGAIN = "-reevaluated"  # the numbers of another evaluation of the same model
+# Backbones with options that have a row of their own.
+VARIANTS: dict[str, dict[str, object]] = {
+    "gcn-root": {"model.backbone": "gcn", "model.backbone_options": {"root": True}},
+    "gin-multi": {
+        "model.backbone": "gin",
+        "model.backbone_options": {"aggregation": "multi", "norm": None},
+    },
+    "gps-performer": {
+        "model.backbone": "gps",
+        "model.backbone_options": {"attention": "performer"},
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -147,9 +174,6 @@ def run_planned(run: PlannedRun, report: ReportName = "quiet") -> Result:
     return result
 
 
-ABSENT = "data not here"
-
-
 @dataclass(frozen=True)
 class ColumnFacts:
     r"""What is known of a column once its data was looked at."""
@@ -188,34 +212,6 @@ def gather_references(facts: Mapping[str, ColumnFacts]) -> dict[str, dict[str, f
         for name, score in known.references.items():
             scores.setdefault(name, {})[label] = score
     return scores
-
-
-# What may stand at the end of a word, such as -l16s4, -width64, -depth8.
-SIZES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (r"-l(\d+)s(\d+)", ("model.seq_len", "model.num_blocks")),
-    (r"-width(\d+)", ("model.hidden_channels",)),
-    (r"-depth(\d+)", ("model.num_layers",)),
-)
-ENCODINGS: dict[str, dict[str, object]] = {
-    "rwse": {"data.rwse": 20},
-    "lappe": {"data.lap_pe": 10},
-    "deg": {"data.local_degrees": True},
-}
-GRAMA = "grama-"
-NAIVE = "-naive"
-AGAIN = "-reevaluated"  # the numbers of another evaluation of the same model
-# Backbones with options that have a row of their own.
-VARIANTS: dict[str, dict[str, object]] = {
-    "gcn-root": {"model.backbone": "gcn", "model.backbone_options": {"root": True}},
-    "gin-multi": {
-        "model.backbone": "gin",
-        "model.backbone_options": {"aggregation": "multi", "norm": None},
-    },
-    "gps-performer": {
-        "model.backbone": "gps",
-        "model.backbone_options": {"attention": "performer"},
-    },
-}
 
 
 def settings_of_row(row: str, words: Collection[str]) -> dict[str, object]:

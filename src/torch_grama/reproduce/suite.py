@@ -15,6 +15,15 @@ CHECKOUT = Path(torch_grama.__file__).parents[2]
 CONFIGS = Path(torch_grama.__file__).parent / "configs"
 RESULTS = Path(torch_grama.__file__).parent / "results"
 """The numbers that come with the package."""
+SUITE_FILE = "suite.yaml"
+REPEATS = {"fold": "one run per fold", "seed": "one run per seed, all on the first fold"}
+BUDGETS = ("smoke", "short", "full")
+SPACE = "search"
+"""The space of a suite that names none."""
+KEYS = (
+    *("title", "about", "tables", "data", "models", "repeat", "budgets", "defaults", "rows"),
+    *("space", "notes"),
+)
 
 
 class FolderMissingError(ValueError):
@@ -44,13 +53,6 @@ def _check_folder(place: Path, name: str) -> Path:
     if place.is_dir():
         return place
     raise FolderMissingError(f"Expected a folder '{place}'; name another with `--{name}`")
-
-
-SUITE_FILE = "suite.yaml"
-REPEATS = {"fold": "one run per fold", "seed": "one run per seed, all on the first fold"}
-BUDGETS = ("smoke", "short", "full")
-SPACE = "search"
-"""The space of a suite that names none."""
 
 
 class SuiteError(ValueError):
@@ -169,12 +171,6 @@ class Suite:
                 f"{label!r})"
             )
         return columns[label]
-
-
-KEYS = (
-    *("title", "about", "tables", "data", "models", "repeat", "budgets", "defaults", "rows"),
-    *("space", "notes"),
-)
 
 
 def read_suite(folder: Path) -> Suite:

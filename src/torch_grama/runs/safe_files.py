@@ -1,4 +1,6 @@
-"""Reads files that anyone may have written: inside one folder, up to a size, as data alone."""
+"""Reads files that anyone may have written: inside one folder, up to a size, as data alone; and
+keeps the hash of the data that a folder was started with.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,14 @@ from typing import IO, Any
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.run_folder import CONFIG, LIMITS, SEAL, RunError
 from torch_grama.runs.words import clip, format_bytes
+
+Row = list[float | None]
+Matrix = list[Row]
+Cube = list[Matrix]
+FIRST_EPOCH = "first_epoch"
+"""Marks files whose epochs count from 1."""
+# More entries than any figure or table shows.
+_MAX = 4096
 
 
 def open_inside(folder: Path, name: str, limit: int | None) -> IO[bytes]:
@@ -131,16 +141,6 @@ def load_yaml(text: str, *, aliases: bool = False) -> Any:
         return yaml.load(text, Loader=PlainLoader)
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from error
-
-
-Row = list[float | None]
-Matrix = list[Row]
-Cube = list[Matrix]
-
-FIRST_EPOCH = "first_epoch"
-"""Marks files whose epochs count from 1."""
-# More entries than any figure or table shows.
-_MAX = 4096
 
 
 class Record:
