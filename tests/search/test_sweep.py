@@ -35,10 +35,12 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module", autouse=True)
 def ray():
-    """One Ray for all: starting it takes seconds."""
-    with ray_session() as resources:
-        assert resources["CPU"] >= 1
-        yield
+    """One Ray for all, with one core: a process takes longer to start than a trial to run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torch_grama.search.ray_session.count_cores", lambda: 1)
+        with ray_session() as resources:
+            assert resources["CPU"] == 1
+            yield
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +67,6 @@ def grid_space(data: Path) -> Space:
                 "model.ar_order": {"grid": [2, 3]},
             },
             "repeat": {"seeds": [0, 5]},
-            # a process takes longer to start than a trial to run
-            "resources": {"concurrency": 1},
         }
     )
 
@@ -174,7 +174,6 @@ def test_optuna_goes_on_where_it_was(tmp_path, numbers):
                 "model.num_layers": {"int": [1, 3]},
             },
             "searcher": {"name": "optuna", "num_trials": 3},
-            "resources": {"concurrency": 1},
         }
     )
     # an earlier session: one trial is finished, of another only the settings are known
@@ -204,7 +203,6 @@ def test_the_command_joins_a_cluster_and_ends_poor_trials_early(start_grama, tmp
     change = {
         "space": {"optimizer.lr": {"grid": [0.1, 1e-7, 2e-7]}},
         "scheduler": {"name": "asha", "grace_epochs": 2, "reduction": 2},
-        "resources": {"concurrency": 1},
     }
     write_space(path, change, epochs=16)
     words = ["--schedule.name", "constant", "--ray-address", ray.get_runtime_context().gcs_address]
@@ -370,8 +368,7 @@ def test_calls_on_ray_return_raise_and_survive(tmp_path):
         (_die_once, (str(tmp_path),)),
         (_raise_odd, ()),
     ]
-    # one after the other, so that few workers are started
-    found = dict(run_on_ray(calls, cpus_per_call=ray.cluster_resources()["CPU"]))
+    found = dict(run_on_ray(calls))
     ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
     assert found[0] == 2.0
     assert isinstance(found[1], ValueError)

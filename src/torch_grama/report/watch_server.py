@@ -88,12 +88,6 @@ class WatchHandler(BaseHTTPRequestHandler):
     sys_version = ""
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self) -> None:
-        self._answer()
-
-    def do_HEAD(self) -> None:
-        self._answer()
-
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         r"""Says in a sentence what is wrong; nothing of the request is repeated."""
         self.close_connection = True
@@ -111,7 +105,8 @@ class WatchHandler(BaseHTTPRequestHandler):
     def _watch(self) -> WatchServer:
         return cast(WatchServer, self.server)
 
-    def _answer(self) -> None:
+    def do_GET(self) -> None:
+        r"""Answers with a page, a part of one, or a file."""
         hosts = self.headers.get_all("Host") or []
         if len(hosts) != 1 or hosts[0].strip().lower() not in self._watch.hosts:
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
@@ -135,6 +130,8 @@ class WatchHandler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR)
         else:
             self._send(*answer)
+
+    do_HEAD = do_GET
 
     def _find(self, path: str, names: Sequence[str]) -> tuple[bytes, str, str]:
         r"""Content, kind and policy of what an address names, and the runs that it lists."""
