@@ -65,11 +65,11 @@ def test_backbone_lengths_are_uniform() -> None:
 def test_power_law_degrees_match_those_of_networkx() -> None:
     ours, theirs = [], []
     random = _random()
-    for seed in range(150):
+    for seed in range(60):
         ours.append(np.sort(families.power_law_tree(30, random).sum(axis=0))[-3:])
         tree = nx.random_powerlaw_tree(30, seed=seed, tries=10_000)
         theirs.append(sorted(degree for _, degree in tree.degree())[-3:])
-    assert np.allclose(np.mean(ours, axis=0), np.mean(theirs, axis=0), rtol=0.12)
+    assert np.allclose(np.mean(ours, axis=0), np.mean(theirs, axis=0), rtol=0.2)
 
 
 def test_a_tree_that_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,11 +130,11 @@ def test_families_are_drawn_with_their_probabilities(monkeypatch: pytest.MonkeyP
     }
     monkeypatch.setattr(families, "FAMILIES", recorded)
     random = _random()
-    for _ in range(20_000):
+    for _ in range(6_000):
         families.draw_graph(3, random)
     assert sum(probability for probability, _ in recorded.values()) == pytest.approx(1)
     for name, (probability, _) in recorded.items():
-        assert drawn.count(name) / len(drawn) == pytest.approx(probability, abs=0.01)
+        assert drawn.count(name) / len(drawn) == pytest.approx(probability, abs=0.02)
 
 
 def test_isolated_nodes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,8 +74,10 @@ def test_best_constants_score_as_measured_in_the_protocol(whole: CompactGraphs) 
 
 
 def test_share_of_disconnected_graphs(whole: CompactGraphs) -> None:
-    connected = [nx.is_connected(to_networkx(whole[i], to_undirected=True)) for i in range(1500)]
-    assert 1 - np.mean(connected) == pytest.approx(0.136, abs=0.03)
+    # a node that no path reaches has the distance 0, as the source has
+    graph = np.repeat(np.arange(len(whole)), whole.num_nodes)
+    zeros = np.bincount(graph[whole.columns["sssp"].values.flatten() == 0])
+    assert np.mean(zeros > 1) == pytest.approx(0.136, abs=0.03)
 
 
 def test_shortest_paths_of_separate_parts() -> None:

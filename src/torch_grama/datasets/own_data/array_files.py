@@ -6,6 +6,7 @@ import pickle
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from torch_grama.datasets.own_data.graph_parts import (
     NODE_BYTES,
     ParsedGraphs,
     check_alike,
-    check_edges,
     check_node_level,
     direction_note,
     make_graph,
@@ -69,10 +69,8 @@ def read_npz_file(path: Path, options: Options) -> ParsedGraphs:
     def where(node: int) -> str:
         return f"'{path}', node {node}"
 
-    listed = check_edges(
-        arrays["edges"], count, lambda edge: f"'{path}', row {edge} of 'edges'", f"'{path}'"
-    )
-    data = make_graph(f"'{path}'", x, count, listed, options, directed=options.directed)
+    edges = arrays["edges"], "row {} of 'edges'"
+    data, listed = make_graph(f"'{path}'", x, count, edges, options)
     labels, splits = None, []
     if options.targets:
         shape = tuple(arrays["node_labels"].shape)
@@ -260,10 +258,8 @@ def _graph(found: Mapping[str, object], where: str, options: Options) -> Data:
         raise DatasetError(f"{where} has neither 'x' nor 'num_nodes': save one of them.")
     if not 0 < count < 2**31:
         raise DatasetError(f"{where} has {count} nodes: every graph needs at least one.")
-    listed = check_edges(
-        edge_index.T, count, lambda edge: f"{where}, column {edge} of 'edge_index'", where
-    )
-    return make_graph(where, x, count, listed, options, directed=True, **arrays)
+    edges = edge_index.T, "column {} of 'edge_index'"
+    return make_graph(where, x, count, edges, replace(options, directed=True), **arrays)[0]
 
 
 def _read_targets(

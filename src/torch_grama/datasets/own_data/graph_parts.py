@@ -50,16 +50,19 @@ def make_graph(
     place: str,
     x: Array | None,
     num_nodes: int,
-    listed: NDArray[np.int64],
+    edges: tuple[Array, str],
     options: Options,
-    *,
-    directed: bool,
     edge_attr: Array | None = None,
     edge_weight: Array | None = None,
-) -> Data:
-    r"""Makes a graph of arrays; without features, every node gets the constant 1."""
+) -> tuple[Data, NDArray[np.int64]]:
+    r"""Makes a graph of arrays, and returns its edges ``[2, E]`` as they are listed.
+
+    ``edges`` are pairs of node numbers, and what one of them is called, such as ``row {}``. Without
+    features, every node gets the constant 1.
+    """
+    listed = _check_edges(*edges, num_nodes, place)
     features = None if x is None else check_features(x, lambda row: f"{place}, node {row}", options)
-    index, rows = complete_edges(listed, num_nodes, directed)
+    index, rows = complete_edges(listed, num_nodes, options.directed)
     data = Data(
         x=torch.ones(num_nodes, 1) if features is None else features,
         edge_index=torch.from_numpy(index),
@@ -77,23 +80,22 @@ def make_graph(
         plain = options if key == "edge_attr" else Options()
         found = check_features(values, lambda row: f"{place}, edge {row}", plain)[rows]
         data[key] = found if key == "edge_attr" else found[:, 0]
-    return data
+    return data, listed
 
 
-def check_edges(pairs: Array, num_nodes: int, where: Where, source: str) -> NDArray[np.int64]:
-    r"""Turns pairs of node numbers into sources and targets."""
+def _check_edges(pairs: Array, word: str, num_nodes: int, place: str) -> NDArray[np.int64]:
     if not pairs.size:
         return np.zeros((2, 0), dtype=np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
         raise DatasetError(
-            f"{source} lists edges as {pairs.dtype} of the shape {tuple(pairs.shape)}: store a "
+            f"{place} lists edges as {pairs.dtype} of the shape {tuple(pairs.shape)}: store a "
             f"pair of node numbers per edge."
         )
     numbers = pairs.astype(np.int64)
     for edge, end in np.argwhere((numbers < 0) | (numbers >= num_nodes))[:1]:
         raise DatasetError(
-            f"{where(int(edge))} names the node {pairs[edge, end]}, but the nodes are 0 to "
-            f"{num_nodes - 1}: correct or remove the edge."
+            f"{place}, {word.format(edge)} names the node {pairs[edge, end]}, but the nodes are 0 "
+            f"to {num_nodes - 1}: correct or remove the edge."
         )
     return np.ascontiguousarray(numbers.T)
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +17,13 @@ from torch_grama.datasets.own_data.graph_parts import (
     NODE_BYTES,
     ParsedGraphs,
     check_alike,
-    check_edges,
     direction_note,
     make_graph,
     split_from_words,
 )
 from torch_grama.datasets.own_data.labels import read_json_labels
 from torch_grama.datasets.own_data.table_files import read_text
-from torch_grama.datasets.raw_arrays import Array, check_size, fingerprint
+from torch_grama.datasets.raw_arrays import check_size, fingerprint
 
 LINE_SUFFIXES = (".jsonl", ".ndjson")
 _NUMBERS = {"nodes", "x", "edges", "edge_attr", "edge_weight"}
@@ -34,28 +32,9 @@ _KNOWN = {*_NUMBERS, "num_nodes", "split"}
 _MOST_LETTERS, _MOST_LISTS = 2**26, 2**22
 
 
-@dataclass(frozen=True)
-class _Line:
+class _Line(NamedTuple):
     place: str
-    table: dict[str, object]
-
-    def numbers(self, key: str) -> Array:
-        """One number or one list of numbers an item."""
-        rows = self.table[key]
-        if isinstance(rows, np.ndarray):
-            return rows
-        try:
-            values = np.array(rows if isinstance(rows, list) else None)
-        except (ValueError, OverflowError):
-            values = np.array(None)
-        if values.dtype.kind not in "biuf" or values.ndim not in (1, 2):
-            key = "nodes" if key == "x" else key
-            raise DatasetError(
-                f"{self.place} has '{key}' that are no rows of numbers of one length: write a list "
-                f"of lists of numbers."
-            )
-        self.table[key] = values  # lists of numbers take ten times as much
-        return values
+    table: dict[str, Any]  # with arrays for lists of numbers, which take a tenth
 
 
 def read_json_lines(path: Path, options: Options) -> ParsedGraphs:
@@ -125,11 +104,7 @@ def _read_lines(path: Path) -> list[_Line]:
         for number, text in enumerate(read_text(file).split("\n"), start=1):
             if text.strip():
                 with faults:
-                    line = _parse(f"'{file}', line {number}", text)
-                    for key in sorted(_NUMBERS.intersection(line.table)):
-                        if line.table[key] is not None:
-                            line.numbers(key)
-                    lines.append(line)
+                    lines.append(_parse(f"'{file}', line {number}", text))
     faults.check(path)
     if not lines:
         raise DatasetError(f"'{path}' is empty: write one graph a line.")
@@ -156,6 +131,20 @@ def _parse(place: str, text: str) -> _Line:
             f"{place} is a {type(table).__name__}, not a graph: write an object with 'nodes', "
             f"'edges' and 'label' on each line."
         )
+    for key in sorted(_NUMBERS.intersection(table)):
+        rows = table[key]
+        if rows is None:
+            continue
+        try:
+            table[key] = np.array(rows if isinstance(rows, list) else None)
+        except (ValueError, OverflowError):
+            table[key] = np.array(None)
+        if table[key].dtype.kind not in "biuf" or table[key].ndim not in (1, 2):
+            key = "nodes" if key == "x" else key
+            raise DatasetError(
+                f"{place} has '{key}' that are no rows of numbers of one length: write a list of "
+                f"lists of numbers."
+            )
     return _Line(place, table)
 
 
@@ -184,7 +173,7 @@ def _read_graph(line: _Line, options: Options) -> tuple[Data, NDArray[np.int64]]
     if "nodes" in table and "x" in table:
         raise DatasetError(f"{place} has both 'nodes' and 'x': keep one of them.")
     key = "nodes" if "nodes" in table else "x"
-    x = None if table.get(key) is None else line.numbers(key)
+    x = table.get(key)
     count = table.get("num_nodes") if x is None else len(x)
     if x is not None and not x.size:
         raise DatasetError(f"{place} has no nodes: every graph needs at least one.")
@@ -193,14 +182,10 @@ def _read_graph(line: _Line, options: Options) -> tuple[Data, NDArray[np.int64]]
             f"{place} has neither 'nodes' nor a sensible 'num_nodes': list the features of each "
             f"node, or say how many there are."
         )
-    if "edges" not in table:
+    if table.get("edges") is None:
         raise DatasetError(f"{place} has no 'edges': list them as pairs, [] if there is none.")
-    listed = check_edges(line.numbers("edges"), count, lambda edge: f"{place}, edge {edge}", place)
-    edge_values = {
-        key: line.numbers(key) for key in ("edge_attr", "edge_weight") if table.get(key) is not None
-    }
-    data = make_graph(place, x, count, listed, options, directed=options.directed, **edge_values)
-    return data, listed
+    values = {key: table.get(key) for key in ("edge_attr", "edge_weight")}
+    return make_graph(place, x, count, (table["edges"], "edge {}"), options, **values)
 
 
 def _is_count(value: object) -> TypeGuard[int]:
