@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from torch_grama.datasets.compact import CompactFile, CompactGraphs, column, edges_of
+from torch_grama.datasets.compact import CompactFile, CompactGraphs, edges_of
 from torch_grama.datasets.entry import Entry, Source
 from torch_grama.datasets.own_data.array_files import load_graphs
 from torch_grama.datasets.raw_arrays import Array, reading
@@ -31,7 +31,6 @@ DIAMETERS = range(17, 41)
 SHARES = (56, 7, 7)  # graphs of each kind and diameter in training, validation and test
 SEED = 1234
 _VERSION = 1
-_PUBLISHED_COLUMNS = {"ecc": 0, "diam": 1, "sssp": 2}
 _SHORTCUT_CHANCE = 0.2
 _SHORTCUTS = (2, 7)  # hops that a shortcut of a line spans: 2 to 6
 _REMOVED_SHARE = 0.2
@@ -66,7 +65,7 @@ def generate_echo(
     random = np.random.RandomState(seed)
     total = len(KINDS) * len(DIAMETERS) * sum(shares)
     parts = np.repeat(np.arange(3), shares)
-    rows: list[tuple[int, dict[str, Array]]] = []
+    rows: list[tuple[int, Data]] = []
     for kind in KINDS:
         for number, (pairs, hops) in enumerate(draw_graphs(kind, DIAMETERS, sum(shares), random)):
             size = len(hops)
@@ -74,17 +73,14 @@ def generate_echo(
             x = np.zeros((size, 2), dtype=np.float32)
             x[source, 0] = 1.0
             x[:, 1] = random.random_sample(size)
-            graph = {
-                "edges": np.concatenate([pairs, pairs[::-1]], axis=1),
-                "x": x,
-                "sssp": hops[source],
-                "ecc": hops.max(axis=1),
-                "diam": hops.max().reshape(1),
-            }
-            rows.append((int(parts[number % sum(shares)]), graph))
+            edges = np.concatenate([pairs, pairs[::-1]], axis=1)
+            targets = {"sssp": hops[source], "ecc": hops.max(axis=1), "diam": hops.max()}
+            rows.append((int(parts[number % sum(shares)]), _graph(edges, x, targets)))
             if report is not None and len(rows) % 70 == 0:
                 report("generating graphs", len(rows), total)
-    return _pack([graph for part in range(3) for chosen, graph in rows if chosen == part])
+    return CompactGraphs.from_data(
+        graph for part in range(3) for chosen, graph in rows if chosen == part
+    )
 
 
 def load_echo(entry: Entry, storage: Storage, *, seed: int = SEED) -> GraphTaskData:
@@ -116,43 +112,28 @@ def load_echo(entry: Entry, storage: Storage, *, seed: int = SEED) -> GraphTaskD
     )
 
 
-def _pack(graphs: Sequence[dict[str, Array]]) -> CompactGraphs:
-    return CompactGraphs(
-        np.array([len(graph["x"]) for graph in graphs]),
-        np.array([graph["edges"].shape[1] for graph in graphs]),
-        np.concatenate([graph["edges"] for graph in graphs], axis=1),
-        {
-            "x": column("node", np.concatenate([graph["x"] for graph in graphs])),
-            **{
-                task: column(
-                    "graph" if task == "diam" else "node",
-                    np.concatenate([graph[task] for graph in graphs])
-                    .reshape(-1, 1)
-                    .astype(np.float32),
-                )
-                for task in TASKS
-            },
-        },
-    )
+def _graph(edges: Array, x: Array, targets: Mapping[str, Array]) -> Data:
+    columns = {
+        task: torch.from_numpy(np.asarray(target, dtype=np.float32).reshape(-1, 1))
+        for task, target in targets.items()
+    }
+    return Data(x=torch.from_numpy(x), edge_index=torch.from_numpy(edges), **columns)
 
 
 def _read_published(source: Source, paths: list[Path]) -> CompactFile:
     """Lists of graphs with the columns eccentricity, diameter and distance in ``y``."""
-    graphs: list[dict[str, Array]] = []
+    graphs: list[Data] = []
     counts = []
     for path in paths:
         part = load_graphs(path)
         with reading(path, "graphs with two input columns and three targets per node"):
-            graphs += [_published_graph(graph) for graph in part]
+            for graph in part:
+                x = torch.as_tensor(graph.x, dtype=torch.float32).reshape(-1, 2).numpy()
+                y = torch.as_tensor(graph.y, dtype=torch.float32).reshape(len(x), 3).numpy()
+                targets = {"ecc": y[:, 0], "diam": y[:1, 1], "sssp": y[:, 2]}
+                graphs.append(_graph(edges_of(graph).numpy(), x, targets))
         counts.append(len(part))
-    return CompactFile(_pack(graphs), (consecutive_fold(counts),))
-
-
-def _published_graph(graph: Data) -> dict[str, Array]:
-    x = torch.as_tensor(graph.x, dtype=torch.float32).reshape(-1, 2).numpy()
-    y = torch.as_tensor(graph.y, dtype=torch.float32).reshape(len(x), 3).numpy()
-    targets = {task: y[:, place] for task, place in _PUBLISHED_COLUMNS.items()}
-    return {"edges": edges_of(graph).numpy(), "x": x, **targets, "diam": targets["diam"][:1]}
+    return CompactFile(CompactGraphs.from_data(graphs), (consecutive_fold(counts),))
 
 
 def line(diameter: int, random: Random) -> Pairs:

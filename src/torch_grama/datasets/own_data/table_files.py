@@ -251,7 +251,7 @@ def _load(lines: list[str], mark: str, width: int) -> NDArray[np.float32]:
         gaps = compute.is_in(cells, pyarrow.array(sorted(MISSING), cells.type))
         column = compute.cast(compute.if_else(gaps, None, cells), pyarrow.float64())
     # rounded twice, as numpy does it
-    numbers = column.to_numpy(zero_copy_only=False)
+    numbers: NDArray[np.float64] = column.to_numpy(zero_copy_only=False)
     with np.errstate(over="ignore"):
         return numbers.astype(np.float32).reshape(len(lines), width)
 
