@@ -129,8 +129,7 @@ def check_reset(build: Callable[[], Module]) -> None:
     kept = [name for name, value in model.named_parameters() if bool((value == 7.0).any())]
     assert kept == []
     for name, value in model.state_dict().items():
-        aim = fresh[name].double().std()
-        if value.numel() >= 64 and aim > 0:
+        if value.numel() >= 64 and (aim := fresh[name].double().std()) > 0:
             assert 0.5 * aim < value.double().std() < 2 * aim, name
 
 

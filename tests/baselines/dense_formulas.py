@@ -28,7 +28,9 @@ def prepare(model: Module) -> Module:
     return model
 
 
-def batch_norm(norm: StepwiseBatchNorm, x: Tensor) -> Tensor:
+def batch_norm(norm: StepwiseBatchNorm | None, x: Tensor) -> Tensor:
+    if norm is None:
+        return x
     scaled = (x - norm.running_mean[0]) / (norm.running_var[0] + 1e-5).sqrt()
     return scaled * norm.weight + norm.bias
 
@@ -71,7 +73,7 @@ def full_attention(part: MultiheadAttention, x: Tensor) -> Tensor:
 
 
 def gated_gcn(
-    conv: GatedGCNConv, x: Tensor, edge_index: Tensor, edge: Tensor | None
+    conv: GatedGCNConv, x: Tensor, edge_index: Tensor, edge: Tensor | None, least: float = 0.0
 ) -> tuple[Tensor, Tensor]:
     """The rectified update of the nodes and the new state of the edges."""
     own, to_target, message, from_source = affine(conv.node_lin, x).chunk(4, dim=-1)
@@ -86,7 +88,8 @@ def gated_gcn(
         bottom[i] += gate
         if conv.edge_state != "none":
             new_edge[number] += batch_norm(conv.edge_norm, logit).clamp(min=0)
-    return batch_norm(conv.node_norm, own + top / bottom).clamp(min=0), new_edge
+    bottom = bottom if conv.normalize_gates else torch.ones_like(x)
+    return batch_norm(conv.node_norm, own + top / bottom).clamp(min=least), new_edge
 
 
 def product_attention(

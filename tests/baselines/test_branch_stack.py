@@ -1,13 +1,15 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from baseline_checks import draw_graph, read_batch
+from baseline_checks import check_reset, draw_graph, read_batch
 from dense_formulas import gated_gcn, prepare
 
 from torch_grama.baselines import GPS
 from torch_grama.baselines.branch_stack import GatedGCNBranch, node_noise
+from torch_grama.nn.graph_input import read_graph_input
 
 GRAPH = draw_graph(7, 0, edge_dim=5)
+READ = read_graph_input(7, GRAPH.edge_index)
 
 
 def branch_of(local, has_edge_attr=False, layer=0):
@@ -19,8 +21,8 @@ def branch_of(local, has_edge_attr=False, layer=0):
 def test_gcn_reads_weights():
     branch = branch_of("gcn")
     weight = torch.rand(GRAPH.edge_index.size(1), dtype=torch.float64)
-    view = read_batch(GRAPH.x, GRAPH.edge_index, weight)
-    out, edge = branch(GRAPH.x, None, view)
+    graph = read_graph_input(7, GRAPH.edge_index, weight)
+    out, edge = branch(GRAPH.x, graph, None)
     dense = torch.eye(7, dtype=torch.float64)
     dense[GRAPH.edge_index[1], GRAPH.edge_index[0]] = weight
     scale = dense.sum(1).rsqrt()
@@ -29,7 +31,7 @@ def test_gcn_reads_weights():
     torch.testing.assert_close(out, expected + branch.conv.bias)
     seen = []
     branch.conv.register_forward_hook(lambda *_: seen.append(1))
-    torch.testing.assert_close(branch(GRAPH.x, None, view)[0], out)
+    torch.testing.assert_close(branch(GRAPH.x, graph, None)[0], out)
     assert seen  # a watched convolution is called, with the weights
 
 
@@ -37,7 +39,7 @@ def test_gcn_reads_weights():
 def test_gine_sums_rectified_neighbours(has_edge_attr):
     branch = branch_of("gine", has_edge_attr)
     edge = GRAPH.edge_attr if has_edge_attr else None
-    out, same = branch(GRAPH.x, edge, read_batch(GRAPH.x, GRAPH.edge_index))
+    out, same = branch(GRAPH.x, READ, edge)
     total = GRAPH.x.clone()
     for number, (j, i) in enumerate(GRAPH.edge_index.t().tolist()):
         message = GRAPH.x[j]
@@ -46,34 +48,25 @@ def test_gine_sums_rectified_neighbours(has_edge_attr):
     assert same is edge
 
 
-def test_gine_multi_maps_four_summaries_of_the_neighbours():
-    branch = branch_of("gine-multi")
-    out, _ = branch(GRAPH.x, None, read_batch(GRAPH.x, GRAPH.edge_index))
-    summaries = []
-    for node in range(7):
-        senders = GRAPH.x[GRAPH.edge_index[0, GRAPH.edge_index[1] == node]]
-        assert len(senders) > 0
-        parts = (senders.sum(0), senders.mean(0), senders.amax(0), senders.amin(0))
-        summaries.append(torch.cat(parts))
-    total = GRAPH.x + branch.conv.aggr_module.lin(torch.stack(summaries))
-    torch.testing.assert_close(out, branch.conv.nn(total))
-
-
 @pytest.mark.parametrize("is_first", [False, True])
 def test_gated_gcn_updates_the_edges(is_first):
     branch = prepare(branch_of("gatedgcn", layer=0 if is_first else 1))
     edge = None if is_first else GRAPH.edge_attr
-    out, new_edge = branch(GRAPH.x, edge, read_batch(GRAPH.x, GRAPH.edge_index))
+    out, new_edge = branch(GRAPH.x, READ, edge)
     expected, expected_edge = gated_gcn(branch.conv, GRAPH.x, GRAPH.edge_index, edge)
     torch.testing.assert_close(out, expected)
     torch.testing.assert_close(new_edge, expected_edge)
 
 
+@pytest.mark.parametrize("edge_dim", [None, 3])
+def test_reset_reaches_the_map_of_the_summaries(edge_dim):
+    check_reset(lambda: GPS(5, 16, 2, 2, local="gine-multi", edge_dim=edge_dim))
+
+
 def test_dropout_of_the_edges_keeps_what_they_were():
     branch = GatedGCNBranch(5, True, dropout=0.5).double()
-    view = read_batch(GRAPH.x, GRAPH.edge_index)
     torch.manual_seed(0)
-    _, new_edge = branch(GRAPH.x, GRAPH.edge_attr, view)
+    _, new_edge = branch(GRAPH.x, READ, GRAPH.edge_attr)
     change = new_edge - GRAPH.edge_attr
     assert (change == 0).double().mean() > 0.5
     assert (change >= 0).all()

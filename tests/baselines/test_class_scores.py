@@ -76,16 +76,6 @@ def test_fit_trains_the_prior_and_leaves_no_gradients():
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-def test_heterophilous_labels_give_a_heterophilous_matrix():
-    """On a bipartite graph, each class meets the other alone."""
-    edge_index = torch.tensor([[0, 1, 2, 3, 0, 3], [1, 0, 3, 2, 3, 0]])
-    y, mask = torch.tensor([0, 1, 0, 1]), torch.ones(4, dtype=torch.bool)
-    model = CPGNN(2, 4, 2, 2, pretrain_steps=0)
-    model.fit_labels(y, mask, torch.randn(4, 2), edge_index)
-    centred = torch.tensor([[-0.5, 0.5], [0.5, -0.5]])
-    torch.testing.assert_close(model.compatibility.detach(), centred, atol=1e-3, rtol=0)
-
-
 def test_auxiliary_loss_is_the_prior_loss_and_the_row_sums():
     x, edge_index, _ = draw_weighted_graph()
     y, mask = torch.arange(9) % 3, torch.arange(9) < 5

@@ -52,9 +52,9 @@ WEIGHTED = words_of(
     "gps-gcn-performer nagphormer a3t-gcn t-gcn cpgnn digl digl-heat fagcn fsgnn gbk-gnn glognn "
     "mp-ssm sonar grit gpr-gnn jacobiconv mixhop resnet-adj resnet-sgc sgc sgc-1"
 )
-COMPILED = words_of("gcn gatedgcn gpr-gnn")
+COMPILED = words_of("gatedgcn gpr-gnn")
 COMPILED_SELDOM = words_of(
-    "swan gbk-gnn h2gcn digl co-gnn-mean transformer gt gps-mamba drew-gcn t-gcn"
+    "gcn swan gbk-gnn h2gcn digl co-gnn-mean transformer gt gps-mamba drew-gcn t-gcn"
 )
 BLIND = {"mlp", "mlp-1", "mlp-2", "resnet", "transformer"}
 HOOKED = {"cpgnn": (AddsLoss, FitsLabels), "gbk-gnn": (AddsLoss,)}
@@ -164,7 +164,6 @@ def test_a_training_step_reaches_every_parameter(word, edge_dim, num_layers):
 
 
 @each_case
-@pytest.mark.filterwarnings("ignore:std()")
 def test_reset_draws_as_the_constructor_does(word, edge_dim):
     check_reset(lambda: build(word, edge_dim=edge_dim, hidden_channels=32))
 
@@ -199,7 +198,7 @@ def test_edge_weights_count_have_no_effect_or_are_refused(word):
     x, edge_index, weight = draw_weighted_graph()
     changes = []
     # the cooperative models may close all edges, so that one draw proves nothing
-    for seed in range(4):
+    for seed in range(4 if word.startswith("co-gnn") else 1):
         model = randomize(build(word, num_nodes=9).double(), seed).eval()
         if word in REFUSES:
             with pytest.raises(ValueError, match="Expected no 'edge_weight'"):
@@ -412,7 +411,7 @@ WRONG = [
     ("CPGNN", {"out_channels": 1}, r"two classes.* \(got out_channels=1\)"),
     ("CoGNN", {"action_layers": 0}, "'action_layers' to be at least 1"),
     ("CoGNN", {"aggregation": "max"}, "'aggregation' to be one of"),
-    ("CoGNN", {"min_sharpness": 0.0}, "'min_sharpness' to be positive"),
+    ("CoGNN", {"min_sharpness": 0.0}, "'min_sharpness' to be greater than 0"),
     ("DGC", {"method": "rk"}, "'method' to be one of 'rk4', 'euler'"),
     ("DRewGCN", {"max_hops": 0}, "'max_hops' to be at least 1"),
     ("DRewGCN", {"nu": 0}, "'nu' to be at least 1"),
@@ -468,113 +467,60 @@ GATES = 3 * (2 * 32 * 32 + 32)
 # walk, batch norm and a map to 28 channels.
 LAPLACE, WALK = 96 + 528, 2 * 32 + 32 * 28 + 28
 PLAIN = {"readout": "graph", "readout_layers": 1}
+READS = {**PLAIN, "edge_dim": 3}
 ENCODED = {**PLAIN, "pre_linear": False}
+TUNED = {**ENCODED, "residual": None, "readout_layers": 4}
+GATED = {**TUNED, "readout_layers": 3, "edge_dim": 135}
 # The encoding of the Laplacian in SAN: a map and two layers of a transformer, of width 16.
 SPECTRAL = 48 + 2 * sum(p.numel() for p in TransformerEncoderLayer(16, 4, 2048).parameters())
-# Class, sizes, options, what is added for encoders or taken for maps that stand in for them,
-# published number, how near.
-PUBLISHED = [
-    # roman-empire has 300 features and 18 classes; ResNet has five modules
-    (
-        "ResNet",
-        (300, 512, 18, 5),
-        {},
-        0,
-        301 * 512 + 5 * (2 * 512 + 2 * 513 * 512) + 2 * 512 + 513 * 18,
-        0,
-    ),
-    # one layer in, one out of seven times the width
-    ("H2GCN", (300, 64, 18, 2), {}, 0, 300 * 64 + 7 * 64 * 18 + 18, 0),
-    # three hops, both kinds of matrices
-    ("FSGNN", (300, 64, 18, 3), {}, 0, 7 * 301 * 64 + 7 + (7 * 64 + 1) * 18, 0),
-    ("GPRGNN", (300, 64, 18, 10), {}, 0, 301 * 64 + 65 * 18 + 11, 0),
-    # one filter for each class
-    ("JacobiConv", (300, 64, 18, 10), {}, 0, 301 * 18 + 10 + 11 * 18, 0),
-    # each layer has one vector for each end of an edge
-    ("FAGCN", (300, 32, 18, 2), {}, 0, 301 * 32 + 2 * 2 * 32 + 33 * 18, 0),
-    # three convolutions, three gates on twice the width, and the output
-    ("TGCN", (4, 32, 1, 1), {}, 0, 3 * (4 + 1) * 32 + GATES + 33, 0),
-    ("A3TGCN", (1, 32, 1, 1), {"seq_len": 4}, 0, 3 * (1 + 1) * 32 + GATES + 33 + 4, 0),
+PEPTIDES = [
     # the logs of the Long Range Graph Benchmark; biases beside its batch norms differ
-    ("GCN", (300, 300, 10, 5), {"norm": "batch_norm", **ENCODED}, 174 * 300, 507_910, 0.005),
-    (
-        "GINE",
-        (208, 208, 10, 5),
-        {"residual": "identity", "edge_dim": 208, **ENCODED},
-        187 * 208,
-        475_498,
-        0.005,
-    ),
-    ("GatedGCN", (138, 138, 10, 5), {"edge_dim": 138, **ENCODED}, 187 * 138, 509_368, 0.005),
-    ("GCNII", (300, 300, 10, 5), {"theta": None, **ENCODED}, 174 * 300, 500_000, 0.02),
-    (
-        "Transformer",
-        (120, 120, 10, 4),
-        PLAIN,
-        174 * 104 + 13 * 120 + LAPLACE - 121 * 120,
-        488_426,
-        0.003,
-    ),
-    (
-        "SAN",
-        (84, 84, 10, 4),
-        {"edge_dim": 3, **PLAIN},
-        174 * 68 + 13 * 84 + SPECTRAL - 85 * 84 - 4 * 84,
-        492_718,
-        0.001,
-    ),
+    ("GCN", 5, 300, {"norm": "batch_norm", **ENCODED}, 507_910 - 174 * 300),
+    ("GINE", 5, 208, {"residual": "identity", "edge_dim": 208, **ENCODED}, 475_498 - 187 * 208),
+    ("GatedGCN", 5, 138, {"edge_dim": 138, **ENCODED}, 509_368 - 187 * 138),
+    ("GCNII", 5, 300, {"theta": None, **ENCODED}, 500_000 - 174 * 300),
+    ("Transformer", 4, 120, PLAIN, 488_426 + 121 * 120 - 174 * 104 - 13 * 120 - LAPLACE),
+    ("SAN", 4, 84, READS, 492_718 + 85 * 84 + 4 * 84 - 174 * 68 - 13 * 84 - SPECTRAL),
     # Rampasek et al., table of hyperparameters
-    (
-        "GPS",
-        (96, 96, 10, 4),
-        {"edge_dim": 3, **PLAIN},
-        174 * 80 + 13 * 96 + LAPLACE - 97 * 96 - 4 * 96,
-        504_362,
-        0.001,
-    ),
+    ("GPS", 4, 96, READS, 504_362 + 97 * 96 + 4 * 96 - 174 * 80 - 13 * 96 - LAPLACE),
     # Luo et al., 2025
-    (
-        "TunedGCN",
-        (275, 275, 10, 3),
-        {**ENCODED, "residual": None, "readout_layers": 4, "edge_dim": 275},
-        174 * 247 + 13 * 275 + WALK,
-        507_351,
-        0.002,
-    ),
-    (
-        "TunedGatedGCN",
-        (135, 135, 10, 5),
-        {**ENCODED, "residual": None, "readout_layers": 3, "edge_dim": 135},
-        174 * 107 + 13 * 135 + WALK,
-        521_141,
-        0.002,
-    ),
-    # for ZINC; of the 260,177 parameters the encoders have a few thousand
-    (
-        "TunedGCN",
-        (64, 64, 1, 12),
-        {**ENCODED, "residual": "identity", "feed_forward": True, "readout_layers": 2},
-        0,
-        0.99 * 260_177,
-        0.01,
-    ),
+    ("TunedGCN", 3, 275, {**TUNED, "edge_dim": 275}, 507_351 - 174 * 247 - 13 * 275 - WALK),
+    ("TunedGatedGCN", 5, 135, GATED, 521_141 - 174 * 107 - 13 * 135 - WALK),
     # the depths and widths of the ablation of DRew all keep to 500 thousand
     *(
-        (
-            "DRewGCN",
-            (width, width, 10, depth),
-            {"readout": "graph", "head_layers": 1},
-            174 * width,
-            510_000,
-            0.1,
-        )
+        ("DRewGCN", depth, width, {"readout": "graph", "head_layers": 1}, 500_000 - 174 * width)
         for depth, width in [(5, 175), (7, 130), (9, 105), (13, 72), (17, 55), (23, 42)]
     ),
 ]
 
 
-@pytest.mark.parametrize(("name", "sizes", "options", "extra", "published", "near"), PUBLISHED)
-def test_parameters_of_the_published_setting(name, sizes, options, extra, published, near):
-    model = getattr(baselines, name)(*sizes, **options)
-    total = extra + sum(parameter.numel() for parameter in model.parameters())
-    assert total == pytest.approx(published, rel=near)
+@pytest.mark.parametrize(("name", "depth", "width", "options", "published"), PEPTIDES)
+def test_parameters_of_the_published_setting_on_peptides(name, depth, width, options, published):
+    model = getattr(baselines, name)(width, width, 10, depth, **options)
+    near = {"DRewGCN": 0.1, "GCNII": 0.02}.get(name, 0.005)
+    assert sum(p.numel() for p in model.parameters()) == pytest.approx(published, rel=near)
+
+
+RESIDUAL_MODULES = 5 * (2 * 512 + 2 * 513 * 512)
+PUBLISHED = [
+    # roman-empire has 300 features and 18 classes
+    ("ResNet", (300, 512, 18, 5), 301 * 512 + RESIDUAL_MODULES + 2 * 512 + 513 * 18),
+    # one layer in, one out of seven times the width
+    ("H2GCN", (300, 64, 18, 2), 300 * 64 + 7 * 64 * 18 + 18),
+    # three hops, both kinds of matrices
+    ("FSGNN", (300, 64, 18, 3), 7 * 301 * 64 + 7 + (7 * 64 + 1) * 18),
+    ("GPRGNN", (300, 64, 18, 10), 301 * 64 + 65 * 18 + 11),
+    # one filter for each class
+    ("JacobiConv", (300, 64, 18, 10), 301 * 18 + 10 + 11 * 18),
+    # each layer has one vector for each end of an edge
+    ("FAGCN", (300, 32, 18, 2), 301 * 32 + 2 * 2 * 32 + 33 * 18),
+    # three convolutions, three gates on twice the width, and the output; four elements
+    ("TGCN", (4, 32, 1, 1), 3 * (4 + 1) * 32 + GATES + 33),
+    ("A3TGCN", (1, 32, 1, 1), 3 * (1 + 1) * 32 + GATES + 33 + 4),
+]
+
+
+@pytest.mark.parametrize(("name", "sizes", "parameters"), PUBLISHED)
+def test_parameters_of_the_published_setting(name, sizes, parameters):
+    model = getattr(baselines, name)(*sizes)
+    assert sum(parameter.numel() for parameter in model.parameters()) == parameters

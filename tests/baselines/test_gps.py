@@ -12,8 +12,7 @@ from dense_formulas import (
     prepare,
     softmax_rows,
 )
-from torch_geometric.data import Batch
-from torch_geometric.nn import GCNConv, GPSConv
+from torch_geometric.nn import GCNConv
 
 from torch_grama.baselines import GPS, Transformer
 from torch_grama.baselines.branch_stack import node_noise
@@ -32,29 +31,6 @@ def test_gps_is_its_formula():
         attended = full_attention(model.mixers[layer].attention, x)
         x = frame(model.frames[layer], x, [attended, update])
     torch.testing.assert_close(call(model, graph), head(model, x))
-
-
-def test_one_layer_equals_the_layer_of_pyg():
-    graphs = Batch.from_data_list([draw_graph(size, size) for size in (4, 9)])
-    model = prepare(GPS(5, 8, 3, 1, local="gcn"))
-    twin = GPSConv(8, GCNConv(8, 8), heads=4, norm="batch_norm").double().eval()
-    local, mixer, sums = model.locals[0], model.mixers[0], model.frames[0]
-    twin.conv.load_state_dict(local.conv.state_dict())
-    twin.attn.load_state_dict(mixer.attention.state_dict())
-    twin.mlp.load_state_dict(sums.mlp.state_dict())
-    norms = (sums.branch_norms[1], sums.branch_norms[0], sums.norm)
-    for theirs, ours in zip((twin.norm1, twin.norm2, twin.norm3), norms, strict=True):
-        theirs.module.load_state_dict(
-            {
-                "weight": ours.weight,
-                "bias": ours.bias,
-                "running_mean": ours.running_mean[0],
-                "running_var": ours.running_var[0],
-                "num_batches_tracked": torch.tensor(0),
-            }
-        )
-    expected = twin(model.encoder.node_lin(graphs.x), graphs.edge_index, graphs.batch)
-    torch.testing.assert_close(call(model, graphs), model.head(expected))
 
 
 def test_performer_is_its_formula():
@@ -145,7 +121,7 @@ def test_bigbird_is_its_formula(size):
 
 def test_bigbird_takes_memory_in_proportion_to_the_nodes():
     model = GPS(5, 8, 3, 1, attention="bigbird").eval()
-    size = 200_000  # the square would take 160 GB a head
+    size = 50_000  # the square would take 10 GB a head
     nodes = torch.arange(size - 1)
     out = model(torch.randn(size, 5), torch.stack([nodes, nodes + 1]))
     assert out.shape == (size, 3)

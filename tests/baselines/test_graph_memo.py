@@ -7,6 +7,7 @@ from baseline_checks import draw_graph
 from torch_geometric.data import Batch
 
 from torch_grama.baselines.hop_pairs import GraphMemo
+from torch_grama.nn.graph_input import read_graph_input
 
 
 class Counting:
@@ -32,7 +33,11 @@ def batch():
 
 
 def find(memo, batch, weight=None):
-    return memo.find(batch.edge_index, weight, batch.num_nodes, batch.batch, batch.num_graphs)
+    return look_up(memo, batch.edge_index, weight, batch.num_nodes, batch.batch, batch.num_graphs)
+
+
+def look_up(memo, edge_index, weight, num_nodes, *batch):
+    return memo.find(read_graph_input(num_nodes, edge_index, weight, None, *batch))
 
 
 def as_set(pairs, values):
@@ -61,22 +66,22 @@ def test_a_graph_is_found_again_in_another_batch(counting, batch):
 def test_other_weights_or_more_nodes_make_another_graph(counting):
     edge_index = torch.tensor([[0, 1], [1, 0]])
     memo = GraphMemo(counting)
-    memo.find(edge_index, None, 2)
-    memo.find(edge_index.clone(), torch.ones(2), 2)
-    memo.find(edge_index.clone(), torch.tensor([1.0, 2.0]), 2)
-    memo.find(edge_index.clone(), None, 3)
+    look_up(memo, edge_index, None, 2)
+    look_up(memo, edge_index.clone(), torch.ones(2), 2)
+    look_up(memo, edge_index.clone(), torch.tensor([1.0, 2.0]), 2)
+    look_up(memo, edge_index.clone(), None, 3)
     assert counting.calls == 4
-    memo.find(edge_index.clone(), torch.tensor([1.0, 2.0]), 2)
+    look_up(memo, edge_index.clone(), torch.tensor([1.0, 2.0]), 2)
     assert counting.calls == 4
 
 
 def test_the_same_tensors_are_known_until_they_are_written_to(counting):
     edge_index = torch.tensor([[0, 1], [1, 0]])
     memo = GraphMemo(counting)
-    first = memo.find(edge_index, None, 3)
-    assert memo.find(edge_index, None, 3)[0] is first[0]
+    first = look_up(memo, edge_index, None, 3)
+    assert look_up(memo, edge_index, None, 3)[0] is first[0]
     edge_index[0, 0] = 2
-    assert memo.find(edge_index, None, 3)[0].tolist() == [[2, 1], [1, 0]]
+    assert look_up(memo, edge_index, None, 3)[0].tolist() == [[2, 1], [1, 0]]
     assert counting.calls == 2
 
 
@@ -84,11 +89,11 @@ def test_the_oldest_graphs_leave_first(counting):
     memo = GraphMemo(counting, max_pairs=4)
     graphs = [torch.tensor([[0, n], [n, 0]]) for n in (1, 2, 3)]
     for edge_index in graphs:
-        memo.find(edge_index, None, 4)
+        look_up(memo, edge_index, None, 4)
     assert (len(memo._graphs), memo._num_pairs) == (2, 4)
-    memo.find(graphs[2].clone(), None, 4)
+    look_up(memo, graphs[2].clone(), None, 4)
     assert counting.calls == 3
-    memo.find(graphs[0].clone(), None, 4)
+    look_up(memo, graphs[0].clone(), None, 4)
     assert counting.calls == 4
 
 
@@ -113,7 +118,7 @@ def test_copies_start_empty(counting, batch, duplicate):
 def test_empty_slots_of_a_batch_hold_nothing(counting):
     edge_index = torch.tensor([[0, 2], [1, 3]])
     batch = torch.tensor([0, 0, 2, 2])
-    pairs, _ = GraphMemo(counting).find(edge_index, None, 4, batch, 4)
+    pairs, _ = look_up(GraphMemo(counting), edge_index, None, 4, batch, 4)
     assert pairs.tolist() == [[0, 2], [1, 3]]
 
 
@@ -122,10 +127,10 @@ def test_what_was_found_in_inference_mode_can_be_trained_with(batch):
     with torch.inference_mode():
         weight = torch.rand(batch.num_edges)
         edge_index = batch.edge_index.clone()
-        memo.find(edge_index, weight, batch.num_nodes, batch.batch, batch.num_graphs)
+        look_up(memo, edge_index, weight, batch.num_nodes, batch.batch, batch.num_graphs)
         # writes to such tensors are not counted, so they are looked at again
         edge_index[0, 0] += 1
-        pairs, _ = memo.find(edge_index, weight, batch.num_nodes, batch.batch, batch.num_graphs)
+        pairs, _ = look_up(memo, edge_index, weight, batch.num_nodes, batch.batch, batch.num_graphs)
         assert as_set(pairs, torch.zeros(pairs.size(1))) == as_set(
             edge_index, torch.zeros(pairs.size(1))
         )

@@ -46,15 +46,6 @@ def test_pairs_come_in_the_order_of_distance_target_source():
     assert distance.tolist() == [1, 1, 1, 1, 2, 2]
 
 
-@pytest.mark.parametrize("chunk", [1, 7, 50])
-def test_pieces_give_the_same_as_the_whole(monkeypatch, chunk):
-    _, edge_index, _ = draw_weighted_graph(15, seed=3)
-    expected = hop_pairs(edge_index, 15, 4)
-    monkeypatch.setattr(module, "CHUNK", chunk)
-    for got, wanted in zip(hop_pairs(edge_index, 15, 4), expected, strict=True):
-        assert torch.equal(got, wanted)
-
-
 @pytest.mark.parametrize("chunk", [1, 3])
 @pytest.mark.parametrize("seed", range(5))
 def test_pieces_in_which_all_walks_end(monkeypatch, seed, chunk):

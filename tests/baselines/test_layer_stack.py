@@ -1,13 +1,10 @@
 import pytest
 import torch
 from baseline_checks import CHANNELS, call, draw_graph, randomize
+from dense_formulas import gated_gcn
 from dense_graphs import adjacency, affine, attention, draw_symmetric_graph, gcn_matrix, mean_matrix
 from torch.nn import BatchNorm1d, LayerNorm, Module
-from torch_geometric.nn import GAT as PyGGAT
-from torch_geometric.nn import GCN as PyGGCN
-from torch_geometric.nn import GIN as PyGGIN
 from torch_geometric.nn import GCNConv, SAGEConv
-from torch_geometric.nn import GraphSAGE as PyGGraphSAGE
 from torch_geometric.nn.inits import reset
 
 from torch_grama.baselines import (
@@ -99,31 +96,7 @@ def dense_gine(conv, x, edges, data):
 
 
 def dense_gated(conv, x, edges, data):
-    weights = conv.node_lin.weight.split(conv.channels)
-    biases = conv.node_lin.bias.split(conv.channels)
-    own, to_target, message, from_source = (
-        x @ weight.t() + bias for weight, bias in zip(weights, biases, strict=True)
-    )
-    logits = edges @ conv.edge_lin.weight.t()
-    top, bottom = torch.zeros_like(x), torch.full_like(x, 1e-6)
-    rows = []
-    for number, (source, target) in enumerate(data.edge_index.t().tolist()):
-        logit = logits[number] + to_target[target] + from_source[source]
-        gate = 1 / (1 + torch.exp(-logit))
-        top = top.index_add(0, torch.tensor([target]), (gate * message[source])[None])
-        bottom = bottom.index_add(0, torch.tensor([target]), gate[None])
-        rows.append(logit)
-    node_norm, edge_norm = conv.node_norm, conv.edge_norm
-    bottom = bottom if conv.normalize_gates else torch.ones_like(x)
-
-    def normalize(norm, state):
-        if norm is None:
-            return state
-        scaled = (state - norm.running_mean[0]) / (norm.running_var[0] + norm.eps).sqrt()
-        return scaled * norm.weight + norm.bias
-
-    new_edges = edges + torch.relu(normalize(edge_norm, torch.stack(rows)))
-    return normalize(node_norm, own + top / bottom), new_edges
+    return gated_gcn(conv, x, data.edge_index, edges, least=-torch.inf)
 
 
 def dense_arma(conv, x, edges, data):
@@ -270,35 +243,6 @@ def test_edge_weights_enter_the_dense_formula(model_class, dense_conv, options):
     expected = dense_stack(model, data, dense_conv)
     torch.testing.assert_close(out, expected, rtol=1e-9, atol=1e-10)
     assert not torch.allclose(out, model(data.x, data.edge_index, None, data.edge_attr))
-
-
-@pytest.mark.parametrize(
-    ("model_class", "pyg_class", "options"),
-    [
-        (GCN, PyGGCN, {}),
-        (GraphSAGE, PyGGraphSAGE, {}),
-        (GAT, PyGGAT, {"heads": 2}),
-        (GIN, PyGGIN, {"train_eps": True}),
-    ],
-)
-def test_layers_are_those_of_the_model_class_of_pyg(model_class, pyg_class, options):
-    options = dict(options)
-    model = make(model_class, pre_linear=False, **options)
-    pyg = pyg_class(CHANNELS, 8, 3, jk="last", norm=None, **options).double()
-    if model_class is GIN:
-        # PyG's MLP has a batch norm; ours has none
-        pyg.convs = torch.nn.ModuleList([layer.conv for layer in model.layers])
-    else:
-        pyg.convs.load_state_dict(
-            {
-                name.replace(".conv.", "."): value
-                for name, value in model.layers.state_dict().items()
-                if ".conv." in name
-            }
-        )
-    pyg.lin = model.head.mlp
-    data = draw_graph(9, 2)
-    torch.testing.assert_close(call(model, data), pyg(data.x, data.edge_index))
 
 
 def test_a_batch_norm_of_one_node_uses_its_running_statistics():

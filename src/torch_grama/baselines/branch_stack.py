@@ -14,13 +14,10 @@ from torch.nn import Dropout, Linear, Module, ModuleList, ReLU, Sequential
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv
 from torch_geometric.utils import degree
 
-from torch_grama.baselines.layer_stack import EdgeOptions, EncodedModel
-from torch_grama.baselines.products import apply_linear_map
+from torch_grama.baselines.layer_stack import ConvLayer, EdgeOptions, EncodedModel
 from torch_grama.nn.arguments import choose
-from torch_grama.nn.backbone import reset_backbone
 from torch_grama.nn.gated_gcn_conv import GatedGCNConv
 from torch_grama.nn.graph_input import GraphInput, PaddedLayout
-from torch_grama.nn.linear_backbone import find_linear_map
 from torch_grama.nn.neighbor_convs import build_aggregation
 from torch_grama.nn.norms import StepwiseBatchNorm
 from torch_grama.nn.padding import current_padding
@@ -80,7 +77,7 @@ class BranchStack(FramedModel):
         for layer, (mixer, frame) in enumerate(zip(self.mixers, self.frames, strict=True)):
             branches = [mixer(x, view)]
             if len(self.locals) > 0:
-                update, edge_state = self.locals[layer](x, edge_state, view)
+                update, edge_state = self.locals[layer](x, graph, edge_state)
                 branches.append(update)
             x = frame(x, branches)
         return x
@@ -114,29 +111,6 @@ class BranchSum(Module):
         return out
 
 
-class LocalBranch(Module):
-    r"""A convolution of PyG as a branch; hands the edge state on as it came."""
-
-    def __init__(self, conv: Module) -> None:
-        super().__init__()
-        self.conv = conv
-
-    def reset_parameters(self) -> None:
-        reset_backbone(self.conv)
-
-    def forward(
-        self, x: Tensor, edge_state: Tensor | None, view: BatchView
-    ) -> tuple[Tensor, Tensor | None]:
-        linear = find_linear_map(self.conv, view.given)
-        if linear is not None:
-            return apply_linear_map(linear, x), edge_state
-        if isinstance(self.conv, GCNConv):  # one that somebody watches
-            return self.conv(x, view.edge_index, view.edge_weight), edge_state
-        if edge_state is None:
-            return self.conv(x, view.edge_index), None
-        return self.conv(x, view.edge_index, edge_state), edge_state
-
-
 class GatedGCNBranch(Module):
     r"""A :class:`~torch_grama.nn.GatedGCNConv` with ReLU, which also updates the edge state; it
     starts one where none is given, and leaves it where nobody will read it.
@@ -151,9 +125,9 @@ class GatedGCNBranch(Module):
         self.dropout = dropout
 
     def forward(
-        self, x: Tensor, edge_state: Tensor | None, view: BatchView
+        self, x: Tensor, graph: GraphInput, edge_state: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        out, new_state = self.conv(x, view.edge_index, edge_state)
+        out, new_state = self.conv(x, graph.edge_index, edge_state)
         if edge_state is not None and self.dropout > 0:
             update = F.dropout(new_state - edge_state, self.dropout, self.training)
             new_state = edge_state + update
@@ -162,7 +136,7 @@ class GatedGCNBranch(Module):
 
 def _gcn(model: EncodedModel, layer: int) -> Module:
     channels = model.hidden_channels
-    return LocalBranch(GCNConv(channels, channels))  # type: ignore[abstract]
+    return _bare_layer(GCNConv(channels, channels), model)  # type: ignore[abstract]
 
 
 def _gat(model: EncodedModel, layer: int) -> Module:
@@ -171,7 +145,7 @@ def _gat(model: EncodedModel, layer: int) -> Module:
     heads = next(heads for heads in (4, 2, 1) if channels % heads == 0)
     edge_dim = None if model.edge_dim is None else channels
     conv = GATConv(channels, channels // heads, heads, edge_dim=edge_dim)  # type: ignore[abstract]
-    return LocalBranch(conv)
+    return _bare_layer(conv, model)
 
 
 def _gine(model: EncodedModel, layer: int, aggregation: str = "sum") -> Module:
@@ -180,7 +154,12 @@ def _gine(model: EncodedModel, layer: int, aggregation: str = "sum") -> Module:
     channels = model.hidden_channels
     mlp = Sequential(Linear(channels, channels), ReLU(), Linear(channels, channels))
     conv = GINConv if model.edge_dim is None else GINEConv
-    return LocalBranch(conv(mlp, aggr=build_aggregation(aggregation, channels)))  # type: ignore[abstract]
+    return _bare_layer(conv(mlp, aggr=build_aggregation(aggregation, channels)), model)  # type: ignore[abstract]
+
+
+def _bare_layer(conv: Module, model: EncodedModel) -> Module:
+    """A convolution and nothing around it, which hands the edge states on as they came."""
+    return ConvLayer(conv, model.hidden_channels, model.hidden_channels, act=None)
 
 
 def _gated_gcn(model: EncodedModel, layer: int) -> Module:

@@ -48,7 +48,6 @@ class DGC(EncodedModel):
             "Encoded features are diffused; pre_linear=False and readout_layers=1 is the paper's.",
         ),
     )
-
     shown = ("step_size",)
 
     def __init__(
@@ -112,7 +111,6 @@ class GRAND(EncodedModel):
             "Rewiring and positional features are not part of this model.",
         ),
     )
-
     takes_edge_weight: bool = False
     shown = ("linear",)
 
@@ -238,7 +236,6 @@ class GraphCON(EncodedModel):
             "(residual=False).",
         ),
     )
-
     shown = ("coupling",)
 
     def __init__(

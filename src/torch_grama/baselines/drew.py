@@ -20,19 +20,11 @@ from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.graph_input import GraphInput
 
 
-class _DRewLayer(Module):
-    """Built of the width, the largest distance, and whether to normalise; called as ``layer(x,
-    delayed, rings)``: the states now, the states that the nodes at distance 1, 2, ... are heard in,
-    and the pairs at these distances."""
-
-    adds_to_input: ClassVar[bool] = True
-    normalizes_rings: ClassVar[bool] = False
-
-
-class DRewGCNLayer(_DRewLayer):
+# A layer is built of the width, the largest distance, and whether to normalise, and called as
+# `layer(x, delayed, rings)`: the states now, the states that the nodes at distance 1, 2, ... are
+# heard in, and the pairs at these distances.
+class DRewGCNLayer(Module):
     r"""The layer of :class:`~torch_grama.baselines.DRewGCN`, without the skip connection."""
-
-    normalizes_rings = True
 
     def __init__(self, channels: int, num_hops: int, batch_norm: bool) -> None:
         super().__init__()
@@ -49,10 +41,8 @@ class DRewGCNLayer(_DRewLayer):
         return F.relu(self.norm(total))
 
 
-class DRewGINLayer(_DRewLayer):
+class DRewGINLayer(Module):
     r"""The layer of :class:`~torch_grama.baselines.DRewGIN`."""
-
-    adds_to_input = False
 
     def __init__(self, channels: int, num_hops: int, batch_norm: bool) -> None:
         super().__init__()
@@ -73,7 +63,7 @@ class DRewGINLayer(_DRewLayer):
         return F.relu(total)
 
 
-class DRewGatedGCNLayer(_DRewLayer):
+class DRewGatedGCNLayer(Module):
     r"""The layer of :class:`~torch_grama.baselines.DRewGatedGCN`, without the skip connection."""
 
     def __init__(self, channels: int, num_hops: int, batch_norm: bool) -> None:
@@ -128,6 +118,8 @@ class DRew(GraphModel):
     """
 
     layer_class: ClassVar[type[DRewGCNLayer | DRewGINLayer | DRewGatedGCNLayer]]
+    adds_to_input = True
+    normalizes_rings = False
     ignores_edge_weight: bool = True
 
     def __init__(
@@ -144,7 +136,7 @@ class DRew(GraphModel):
         check_positive(nu=nu, max_hops=max_hops)
         self.nu = nu
         self.max_hops = self.num_layers if max_hops is None else min(max_hops, self.num_layers)
-        self.rings = RingMatrices(self.max_hops, cached, self.layer_class.normalizes_rings)
+        self.rings = RingMatrices(self.max_hops, cached, self.normalizes_rings)
         self.lin = Linear(self.in_channels, self.hidden_channels)
         self.layers = ModuleList(
             self.layer_class(self.hidden_channels, min(layer + 1, self.max_hops), batch_norm)
@@ -161,7 +153,7 @@ class DRew(GraphModel):
             delays = [0 if self.nu is None else max(0, hop - self.nu) for hop in hops]
             delayed = [states[place - delay] for delay in delays]
             update = F.dropout(layer(states[place], delayed, rings), self.dropout, self.training)
-            states.append(states[place] + update if layer.adds_to_input else update)
+            states.append(states[place] + update if self.adds_to_input else update)
         return states[-1]
 
 
@@ -187,8 +179,8 @@ class DRewGCN(DRew):
             *_CARD.departures,
         ),
     )
-
     layer_class = DRewGCNLayer
+    normalizes_rings = True
 
 
 class DRewGIN(DRew):
@@ -212,8 +204,8 @@ class DRewGIN(DRew):
             *_CARD.departures,
         ),
     )
-
     layer_class = DRewGINLayer
+    adds_to_input = False
 
 
 class DRewGatedGCN(DRew):
@@ -233,5 +225,4 @@ class DRewGatedGCN(DRew):
         equation="h_i <- h_i + relu(BN(A h_i + sum_(k<=l+1) gated mean over distance k of B_k "
         "h_j^(l - delay(k))))",
     )
-
     layer_class = DRewGatedGCNLayer

@@ -129,19 +129,10 @@ class FullAttention(Module):
 
 
 class LinearAttention(Module):
-    r"""Performer attention over the nodes of each graph, linear in their number, by PyG's
-    :class:`~torch_geometric.nn.attention.PerformerAttention`:
-
-    .. math::
-        \mathbf{u}_i = \mathbf{W}_O \Big\Vert_h
-        \frac{\phi(\mathbf{q}_{h,i})^\top \sum_j \phi(\mathbf{k}_{h,j}) \mathbf{v}_{h,j}^\top}
-        {\phi(\mathbf{q}_{h,i})^\top \sum_j \phi(\mathbf{k}_{h,j})}, \qquad
-        \phi(\mathbf{z}) = \mathrm{ReLU}(\mathbf{P} \mathbf{z}) + 10^{-3},
-
-    with a fixed random orthogonal :math:`\mathbf{P}`. The padding of a batch takes no part. Each
-    head has 64 channels and 266 features, whatever the width of the states, as in the code of the
-    GPS paper; four heads on 128 graphs of up to 444 nodes take 0.24 GB for each copy of the
-    features.
+    r"""Performer attention over the nodes of each graph, linear in their number; the padding of a
+    batch takes no part. Each head has 64 channels and 266 features, whatever the width of the
+    states, as in the code of the GPS paper; four heads on 128 graphs of up to 444 nodes take
+    0.24 GB for each copy of the features.
     """
 
     def __init__(self, channels: int, heads: int, dropout: float = 0.0) -> None:

@@ -220,7 +220,6 @@ class GMN(FramedModel):
             "The frame around the scans, with its feed-forward part, is that of GPS.",
         ),
     )
-
     ignores_edge_weight: bool = True
 
     def __init__(
@@ -250,7 +249,7 @@ class GMN(FramedModel):
         edge_attr = edge_state
         for local, scan, frame in zip(self.locals, self.scans, self.frames, strict=True):
             scanned = scan(x, edge_attr, tokens, order, view)
-            update, edge_state = local(x, edge_state, view)
+            update, edge_state = local(x, graph, edge_state)
             x = frame(x, [scanned, update])
         return x
 

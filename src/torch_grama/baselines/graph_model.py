@@ -98,8 +98,6 @@ SHAPES = r"""Shapes:
 
 
 class ModelOptions(TypedDict, total=False):
-    r"""Options of every model."""
-
     readout: str
     dropout: float
 
@@ -376,9 +374,10 @@ def describe_arguments(model: type[GraphModel]) -> str:
             text += f" (default: :obj:`{default}`)"
         if text:
             lines.append(f"    {text}")
-    shapes = "" if "Shapes:" in after else SHAPES
     card = model.__dict__.get("card")
     told = "" if card is None else card.describe()
+    width = "N, L, C_{in}" if card is not None and card.takes_sequence else "N, C_{in}"
+    shapes = SHAPES.replace("N, C_{in}", width)
     parts = [before, told, "Args:\n" + "\n".join(lines), after, shapes]
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from torch_grama.nn.engine.adjacency import Adjacency
-from torch_grama.nn.engine.sequence import count_graphs
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import gcn_adjacency, sum_adjacency
 
@@ -144,9 +144,7 @@ class RingMatrices:
         if self.memo is None:
             found = hop_pairs(graph.edge_index, num_nodes, self.max_hops)
             return self._split(*found, num_nodes, dtype)
-        pairs, distance = self.memo.find(
-            graph.edge_index, None, num_nodes, graph.batch, graph.batch_size
-        )
+        pairs, distance = self.memo.find(replace(graph, edge_weight=None))
         if self._last is None or self._last[0] is not pairs or self._last[1] != dtype:
             # kept with all that is prepared for products, for the next step on the same graph
             with torch.inference_mode(False), torch.no_grad():
@@ -195,16 +193,10 @@ class GraphMemo:
         self._last: tuple[list[tuple[Tensor | None, int]], tuple[Tensor, Tensor]] | None = None
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def find(
-        self,
-        edge_index: Tensor,
-        edge_weight: Tensor | None,
-        num_nodes: int,
-        batch: Tensor | None = None,
-        batch_size: int | None = None,
-    ) -> tuple[Tensor, Tensor]:
+    def find(self, graph: GraphInput) -> tuple[Tensor, Tensor]:
         r"""The pairs of all graphs of a batch, numbered as in the batch, and their values."""
-        stamps = [*map(_stamp, (edge_index, edge_weight, batch)), (None, num_nodes)]
+        given = graph.edge_index, graph.edge_weight, graph.batch
+        stamps = [*map(_stamp, given), (None, graph.num_nodes)]
         if self._last is not None and all(
             tensor is seen and version == seen_version
             for (tensor, version), (seen, seen_version) in zip(stamps, self._last[0], strict=True)
@@ -212,24 +204,18 @@ class GraphMemo:
             return self._last[1]
         # what is found while a model is only evaluated must serve for training as well
         with torch.inference_mode(False), torch.no_grad():
-            found = self._find_anew(edge_index, edge_weight, num_nodes, batch, batch_size)
-        counted = all(tensor is None or not tensor.is_inference() for tensor, _ in stamps)
+            found = self._find_anew(graph)
+        counted = all(tensor is None or not tensor.is_inference() for tensor in given)
         if self.max_pairs > 0 and counted:
             self._last = stamps, found
         return found
 
-    def _find_anew(
-        self,
-        edge_index: Tensor,
-        edge_weight: Tensor | None,
-        num_nodes: int,
-        batch: Tensor | None,
-        batch_size: int | None,
-    ) -> tuple[Tensor, Tensor]:
-        if batch is None or num_nodes == 0 or batch_size == 1:
-            (name,) = self._name(edge_index, edge_weight, [num_nodes], [edge_index.size(1)])
-            return self._one_graph(name, edge_index, edge_weight, num_nodes)
-        size = count_graphs(batch, batch_size)
+    def _find_anew(self, graph: GraphInput) -> tuple[Tensor, Tensor]:
+        edge_index, edge_weight = graph.edge_index, graph.edge_weight
+        batch, size = graph.batch, graph.batch_size
+        if batch is None or graph.num_nodes == 0 or size == 1:
+            (name,) = self._name(edge_index, edge_weight, [graph.num_nodes], [edge_index.size(1)])
+            return self._one_graph(name, edge_index, edge_weight, graph.num_nodes)
         nodes = torch.bincount(batch, minlength=size).tolist()
         graph_of_edge = batch[edge_index[1]]
         order = graph_of_edge.argsort(stable=True)

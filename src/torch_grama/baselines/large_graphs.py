@@ -80,7 +80,6 @@ class GOAT(EncodedModel):
             "Centres start with a count of one, so that unused ones stay in place.",
         ),
     )
-
     ignores_edge_weight: bool = True
     drops_ends = False
 
@@ -332,7 +331,6 @@ class NAGphormer(EncodedModel):
             POSITIONS,
         ),
     )
-
     drops_ends = False
 
     def __init__(

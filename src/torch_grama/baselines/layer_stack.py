@@ -15,46 +15,35 @@ from torch_geometric.utils import scatter
 from torch_grama.baselines.graph_model import SIZES, GraphHead, GraphModel, ModelOptions
 from torch_grama.baselines.products import apply_linear_map
 from torch_grama.nn.arguments import Activation, check_positive, choose, resolve_activation
-from torch_grama.nn.backbone import BackboneCall, order_of
+from torch_grama.nn.backbone import BackboneCall, order_of, reset_backbone
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import find_linear_map
 from torch_grama.nn.norms import NormLike, build_norm, normalize
 
 
+# Options that constructors pass on, named for their signatures.
 class HeadOptions(ModelOptions, total=False):
-    r"""Options of every :class:`EncodedModel`."""
-
     readout_layers: int
 
 
 class EncodedOptions(HeadOptions, total=False):
-    r"""And whether the features are encoded."""
-
     pre_linear: bool
 
 
 class ActOptions(EncodedOptions, total=False):
-    r"""And the activation."""
-
     act: str | Activation | None
 
 
 class EdgeOptions(HeadOptions, total=False):
-    r"""Options of models that may read edge attributes."""
-
     edge_dim: int | None
 
 
 class NormOptions(EncodedOptions, total=False):
-    r"""And what lies around a convolution."""
-
     norm: NormLike
     residual: str | None
 
 
 class StackOptions(NormOptions, total=False):
-    r"""Options of a :class:`LayerStack`."""
-
     act: str | Activation | None
 
 
@@ -299,22 +288,26 @@ class ConvLayer(Module):
         self.dropout = Dropout(dropout)
         self.feed_forward = FeedForward(channels, act, norm, dropout) if feed_forward else None
 
+    def reset_parameters(self) -> None:
+        for child in self.children():
+            reset_backbone(child)
+
     def forward(
         self, x: Tensor, graph: GraphInput, edge_state: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        keywords: dict[str, object] = {}
-        if self.call.edge_weight:
-            keywords["edge_weight"] = graph.edge_weight
-        if self.call.edge_attr and edge_state is not None:
-            keywords["edge_attr"] = edge_state
-        if self.call.edge_order:
-            keywords["edge_order"] = order_of(graph)
         # what is known as a linear map shares one matrix between layers, made without a wait
         linear = find_linear_map(self.conv, graph)
-        if linear is None:
-            out = self.conv(x, graph.edge_index, **keywords)
-        else:
+        if linear is not None:
             out = apply_linear_map(linear, x)
+        else:
+            keywords: dict[str, object] = {}
+            if self.call.edge_weight:
+                keywords["edge_weight"] = graph.edge_weight
+            if self.call.edge_attr and edge_state is not None:
+                keywords["edge_attr"] = edge_state
+            if self.call.edge_order:
+                keywords["edge_order"] = order_of(graph)
+            out = self.conv(x, graph.edge_index, **keywords)
         if self.call.edge_state:
             out, edge_state = out
         if self.added_edges is not None and edge_state is not None:

@@ -47,23 +47,13 @@ class MambaBlock(Module):
     """
 
     def __init__(
-        self,
-        channels: int,
-        state_channels: int = 16,
-        kernel_size: int = 4,
-        expansion: int = 1,
+        self, channels: int, state_channels: int = 16, kernel_size: int = 4, expansion: int = 1
     ) -> None:
         super().__init__()
-        check_positive(
-            channels=channels,
-            state_channels=state_channels,
-            kernel_size=kernel_size,
-            expansion=expansion,
-        )
-        self.channels = channels
-        self.state_channels = state_channels
-        self.kernel_size = kernel_size
-        self.expansion = expansion
+        check_positive(channels=channels, state_channels=state_channels)
+        check_positive(kernel_size=kernel_size, expansion=expansion)
+        self.channels, self.state_channels = channels, state_channels
+        self.kernel_size, self.expansion = kernel_size, expansion
         inner = expansion * channels
         self.rank = math.ceil(channels / 16)
         self.in_lin = Linear(channels, 2 * inner, bias=False)
@@ -133,8 +123,8 @@ class BidirectionalMamba(Module):
         self, channels: int, state_channels: int = 16, kernel_size: int = 4, expansion: int = 1
     ) -> None:
         super().__init__()
-        self.forwards = MambaBlock(channels, state_channels, kernel_size, expansion)
-        self.backwards = MambaBlock(channels, state_channels, kernel_size, expansion)
+        sizes = channels, state_channels, kernel_size, expansion
+        self.forwards, self.backwards = MambaBlock(*sizes), MambaBlock(*sizes)
 
     def forward(self, sequence: Tensor, lengths: Tensor | None = None) -> Tensor:
         r"""Returns the sequence of outputs; what lies beyond a sequence's length is not read."""
@@ -210,9 +200,25 @@ def selective_scan(
     Raises:
         ValueError: If a shape does not fit the others, or the chunk size is below 1.
     """
-    _check_shapes(x, delta, decay, input_map, output_map, skip)
-    if chunk_size < 1:
-        raise ValueError(f"Expected 'chunk_size' to be at least 1 (got {chunk_size})")
+    if x.dim() != 3 or decay.dim() != 2:
+        raise ValueError(
+            f"Expected 'x' of shape [batch, length, channels] and 'decay' of shape [channels, "
+            f"states] (got {list(x.size())} and {list(decay.size())})"
+        )
+    maps = (*x.shape[:2], decay.size(1))
+    for name, part, shape in (
+        ("delta", delta, x.shape),
+        ("decay", decay, (x.size(2), decay.size(1))),
+        ("input_map", input_map, maps),
+        ("output_map", output_map, maps),
+        ("skip", skip, x.shape[2:]),
+    ):
+        if part is not None and part.shape != shape:
+            raise ValueError(
+                f"Expected '{name}' of shape {list(shape)} (got {list(part.size())}, for 'x' of "
+                f"shape {list(x.size())})"
+            )
+    check_positive(chunk_size=chunk_size)
     if x.size(1) == 0:
         return x
     parts = (x, delta, decay, input_map, output_map)
@@ -245,7 +251,7 @@ class _SelectiveScan(torch.autograd.Function):
         starts = x.new_zeros(num_chunks, x.size(0), x.size(2), decay.size(1))
         for rows in _slices(x.size(0), at_once):
             for number, steps in enumerate(_slices(x.size(1), chunk_size)):
-                chunk = _Chunk(x, delta, decay, input_map, rows, steps)
+                chunk = _Chunk(decay, *(part[rows, steps] for part in (x, delta, input_map)))
                 states = chunk.states(starts[number, rows])
                 out[rows, steps] = (states * output_map[rows, steps].unsqueeze(-2)).sum(dim=-1)
                 if number + 1 < num_chunks:
@@ -267,7 +273,7 @@ class _SelectiveScan(torch.autograd.Function):
         for rows in _slices(x.size(0), at_once):
             from_later = torch.zeros_like(starts[0, rows])
             for number, steps in reversed(list(enumerate(_slices(x.size(1), chunk_size)))):
-                chunk = _Chunk(x, delta, decay, input_map, rows, steps)
+                chunk = _Chunk(decay, *(part[rows, steps] for part in (x, delta, input_map)))
                 start, dy = starts[number, rows], out_grad[rows, steps].unsqueeze(-1)
                 states = chunk.states(start)
                 output_grad[rows, steps] = (states * dy).sum(dim=-2)
@@ -290,22 +296,9 @@ class _SelectiveScan(torch.autograd.Function):
 class _Chunk:
     """Some steps of some sequences."""
 
-    def __init__(
-        self,
-        x: Tensor,
-        delta: Tensor,
-        decay: Tensor,
-        input_map: Tensor,
-        rows: slice,
-        steps: slice,
-    ) -> None:
-        self.x, self.delta, self.input_map = (
-            x[rows, steps],
-            delta[rows, steps],
-            input_map[rows, steps],
-        )
-        self.decay = decay
-        self.drive = self.delta * self.x
+    def __init__(self, decay: Tensor, x: Tensor, delta: Tensor, input_map: Tensor) -> None:
+        self.decay, self.x, self.delta, self.input_map = decay, x, delta, input_map
+        self.drive = delta * x
 
     def factor(self) -> Tensor:
         """What a state is multiplied with at each step, ``[B, T, F, S]``."""
@@ -345,32 +338,3 @@ def _compose(factor: Tensor, term: Tensor, start: Tensor) -> Tensor:
 
 def _slices(length: int, step: int) -> list[slice]:
     return [slice(start, min(start + step, length)) for start in range(0, length, step)]
-
-
-def _check_shapes(
-    x: Tensor,
-    delta: Tensor,
-    decay: Tensor,
-    input_map: Tensor,
-    output_map: Tensor,
-    skip: Tensor | None,
-) -> None:
-    if x.dim() != 3 or decay.dim() != 2:
-        raise ValueError(
-            f"Expected 'x' of shape [batch, length, channels] and 'decay' of shape [channels, "
-            f"states] (got {list(x.size())} and {list(decay.size())})"
-        )
-    batch, length, channels = x.size()
-    states = decay.size(1)
-    for name, part, shape in (
-        ("delta", delta, (batch, length, channels)),
-        ("decay", decay, (channels, states)),
-        ("input_map", input_map, (batch, length, states)),
-        ("output_map", output_map, (batch, length, states)),
-        ("skip", skip, (channels,)),
-    ):
-        if part is not None and tuple(part.size()) != shape:
-            raise ValueError(
-                f"Expected '{name}' of shape {list(shape)} (got {list(part.size())}, for 'x' of "
-                f"shape {list(x.size())})"
-            )

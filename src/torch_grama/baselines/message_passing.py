@@ -64,7 +64,6 @@ class GraphSAGE(LayerStack):
             "States are not divided by their norm.",
         ),
     )
-
     takes_edge_weight: bool = False
 
     def __init__(self, *sizes: int, **shared: Unpack[StackOptions]) -> None:
@@ -102,7 +101,6 @@ class GAT(LayerStack):
             "Attention weights are not dropped out.",
         ),
     )
-
     takes_edge_weight: bool = False
 
     def __init__(
@@ -150,7 +148,6 @@ class GIN(LayerStack):
             "The readout sees the last layer, not all of them.",
         ),
     )
-
     takes_edge_weight: bool = False
 
     def __init__(
@@ -198,7 +195,6 @@ class GINE(LayerStack):
             "learned vector.",
         ),
     )
-
     takes_edge_weight: bool = False
     has_edge_states = keeps_width = True
 
@@ -260,7 +256,6 @@ class GatedGCN(LayerStack):
             "Without edge attributes, every edge starts from one learned vector.",
         ),
     )
-
     takes_edge_weight: bool = False
     has_edge_states = keeps_width = conv_normalizes = True
 

@@ -17,7 +17,7 @@ from torch_geometric.utils import add_remaining_self_loops, coalesce, to_dense_a
 from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
 from torch_grama.baselines.hop_pairs import GraphMemo, RingMatrices
 from torch_grama.baselines.products import propagate, weigh_without_loops
-from torch_grama.nn.arguments import choose
+from torch_grama.nn.arguments import check_number, check_positive, choose
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import gcn_adjacency, shared_gcn_adjacency, sum_adjacency
@@ -50,7 +50,6 @@ class H2GCN(GraphModel):
         cost="(E + E_2) F 2^k, with E_2 pairs at distance two",
         departures=("Edge weights are not used: the rings are sets.",),
     )
-
     ignores_edge_weight: bool = True
 
     def __init__(self, *sizes: int, cached: bool = True, **shared: Unpack[ModelOptions]) -> None:
@@ -241,13 +240,8 @@ class GraphDiffusion:
         choose("diffusion", self.method, DIFFUSIONS)
         if not 0 < self.alpha <= 1:
             raise ValueError(f"Expected 'alpha' to be above 0 and at most 1 (got {self.alpha})")
-        if self.t <= 0:
-            raise ValueError(f"Expected 't' to be positive (got {self.t})")
-        if min(self.avg_degree, self.avg_degree if self.top_k is None else self.top_k) < 1:
-            raise ValueError(
-                f"Expected 'avg_degree' and 'top_k' to be at least 1 "
-                f"(got avg_degree={self.avg_degree}, top_k={self.top_k})"
-            )
+        check_number("t", self.t, above=0)
+        check_positive(avg_degree=self.avg_degree, top_k=self.top_k)
 
     def __call__(
         self, edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int
@@ -366,8 +360,7 @@ class DIGL(GraphModel):
         self.head = self.build_head(num_layers=2)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        edges = graph.edge_index, graph.edge_weight, graph.num_nodes
-        edge_index, weight = self.memo.find(*edges, graph.batch, graph.batch_size)
+        edge_index, weight = self.memo.find(graph)
         weight = weight.to(x.dtype)
         # [N, C] -> [N, F]
         h: Tensor = self.lin(x)

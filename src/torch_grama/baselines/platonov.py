@@ -52,7 +52,6 @@ class MLP(ScoreModel):
         cost="N F^2",
         source="torch_geometric.nn.MLP",
     )
-
     ignores_edge_weight: bool = True
 
     def __init__(

@@ -14,7 +14,7 @@ from torch_geometric.nn.models import MLP
 from torch_grama.baselines.graph_model import Card, ModelOptions, ScoreModel
 from torch_grama.baselines.layer_stack import ActOptions, EncodedModel
 from torch_grama.baselines.products import propagate
-from torch_grama.nn.arguments import check_positive, choose
+from torch_grama.nn.arguments import check_number, check_positive, choose
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import shared_gcn_adjacency
 
@@ -176,10 +176,8 @@ class JacobiConv(ScoreModel):
         **shared: Unpack[ModelOptions],
     ) -> None:
         super().__init__(*sizes, **shared)
-        if min(a, b) <= -1:
-            raise ValueError(f"Expected 'a' and 'b' above -1 (got a={a}, b={b})")
-        if factor <= 0:
-            raise ValueError(f"Expected 'factor' to be positive (got {factor})")
+        for name, value, bound in (("a", a, -1), ("b", b, -1), ("factor", factor, 0)):
+            check_number(name, value, above=bound)
         self.factor = factor
         self.terms = [_recursion(k, a, b) for k in range(1, self.num_layers + 1)]
         self.lin = Linear(self.in_channels, self.out_channels)

@@ -16,7 +16,7 @@ from torch_geometric.utils import scatter
 from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
 from torch_grama.baselines.layer_stack import EdgeOptions, EncodedModel, EncodedOptions
 from torch_grama.baselines.products import propagate, sum_neighbors, weigh_without_loops
-from torch_grama.nn.arguments import check_positive
+from torch_grama.nn.arguments import check_number, check_positive
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import shared_gcn_adjacency
@@ -68,8 +68,7 @@ class SONAR(EncodedModel):
         **shared: Unpack[EdgeOptions],
     ) -> None:
         check_positive(num_blocks=num_blocks)
-        if not epsilon > 0:
-            raise ValueError(f"Expected 'epsilon' to be above 0 (got {epsilon})")
+        check_number("epsilon", epsilon, above=0)
         super().__init__(*sizes, **shared)
         options = (self.num_layers, epsilon, damping, forcing, self.edge_dim is not None)
         self.blocks = ModuleList(
@@ -218,11 +217,6 @@ class TGCN(GraphModel):
         in_channels (int): Width of one element of the sequence.
         num_layers (int): Number of recurrent layers.
         dropout (float, optional): Dropout of the last state.
-
-    Shapes:
-        - **input:** node features :math:`(N, L, C_{in})`, edges :math:`(2, E)`, edge weights
-          :math:`(E)` *(optional)*
-        - **output:** :math:`(N, C_{out})` or :math:`(B, C_{out})`
     """
 
     card = Card(
@@ -278,11 +272,6 @@ class A3TGCN(TGCN):
         dropout (float, optional): Dropout of the mean state.
         seq_len (int, optional): Length :math:`L` of the sequence.
         carry_state (bool, optional): Whether the state is passed from one element to the next.
-
-    Shapes:
-        - **input:** node features :math:`(N, L, C_{in})`, edges :math:`(2, E)`, edge weights
-          :math:`(E)` *(optional)*
-        - **output:** :math:`(N, C_{out})` or :math:`(B, C_{out})`
     """
 
     card = Card(

@@ -15,7 +15,7 @@ from torch_geometric.utils import coalesce, remove_self_loops, scatter, to_dense
 from torch_grama.baselines.branch_stack import BatchView, FramedModel
 from torch_grama.baselines.graph_model import POSITIONS, Card, check_heads
 from torch_grama.baselines.layer_stack import EdgeOptions
-from torch_grama.nn.arguments import check_count
+from torch_grama.nn.arguments import check_count, check_number
 from torch_grama.nn.graph_input import GraphInput
 
 # Scores are kept within these bounds before they are exponentiated.
@@ -32,14 +32,8 @@ def exponentiate(scores: Tensor) -> Tensor:
 def sum_over_edges(
     query: Tensor, key: Tensor, value: Tensor, edge: Tensor, edge_index: Tensor
 ) -> tuple[Tensor, Tensor]:
-    r"""Sums the values that reach each node, and the weights they come with:
-
-    .. math::
-        w_{ij} = \exp \left( \mathrm{clamp} \left( \frac{1}{\sqrt{d}} \sum_c
-        q_{i,c} k_{j,c} e_{ij,c}, -5, 5 \right) \right), \qquad
-        \Big( \sum_j w_{ij} \mathbf{v}_j, \; \sum_j w_{ij} \Big).
-
-    Rows are :math:`(N, H, d)` of nodes and :math:`(E, H, d)` of edges, weights :math:`(N, H, 1)`.
+    r"""Sums the values :math:`(N, H, d)` that reach each node, and their weights :math:`(N, H, 1)`,
+    the exponentials of the products of query, key and edge.
     """
     source, target = edge_index[0], edge_index[1]
     scores = (query[target] * key[source] * edge).sum(dim=-1, keepdim=True)
@@ -88,7 +82,6 @@ class SAN(FramedModel):
             "Dropout follows the output map of the attention instead of preceding it.",
         ),
     )
-
     ignores_edge_weight: bool = True
 
     def __init__(
@@ -132,11 +125,8 @@ class SANAttention(Module):
     ) -> None:
         super().__init__()
         check_heads(channels, heads)
-        if gamma < 0:
-            raise ValueError(f"Expected 'gamma' not to be negative (got {gamma})")
-        self.heads = heads
-        self.gamma = gamma
-        self.max_elements = max_elements
+        check_number("gamma", gamma)
+        self.heads, self.gamma, self.max_elements = heads, gamma, max_elements
         self.query, self.key, self.edge, self.value = (
             Linear(channels, channels, bias=False) for _ in range(4)
         )
@@ -268,7 +258,6 @@ class Exphormer(FramedModel):
             POSITIONS,
         ),
     )
-
     ignores_edge_weight: bool = True
 
     def __init__(
@@ -304,7 +293,7 @@ class Exphormer(FramedModel):
         virtual = self.virtual_node.weight.repeat_interleave(view.num_graphs, dim=0)
         for layer, (attention, frame) in enumerate(zip(self.attentions, self.frames, strict=True)):
             attended = attention(torch.cat([x, virtual]), edge_index, edge)
-            update, edge_state = self.locals[layer](x, edge_state, view)
+            update, edge_state = self.locals[layer](x, graph, edge_state)
             x, virtual = frame(x, [attended[: x.size(0)], update]), attended[x.size(0) :]
         return x
 

@@ -42,14 +42,10 @@ class _PassedOn(ModelOptions, total=False):
 
 
 class TunedOptions(_PassedOn, total=False):
-    r"""Options of all models here."""
-
     readout_layers: int
 
 
 class TunedNormOptions(TunedOptions, total=False):
-    r"""And those of any norm and residual."""
-
     norm: NormLike
     residual: str | None
 
@@ -105,7 +101,6 @@ class TunedGCN(TunedStack):
             *_CARD.departures,
         ),
     )
-
     added_edges = "sum"
 
     def __init__(self, *sizes: int, **shared: Unpack[TunedNormOptions]) -> None:
@@ -131,7 +126,6 @@ class TunedSAGE(TunedStack):
             *_CARD.departures,
         ),
     )
-
     takes_edge_weight: bool = False
     added_edges = "mean"
 
@@ -164,7 +158,6 @@ class TunedGAT(TunedStack):
             *_CARD.departures,
         ),
     )
-
     takes_edge_weight: bool = False
 
     def __init__(self, *sizes: int, heads: int = 1, **shared: Unpack[TunedNormOptions]) -> None:
@@ -192,7 +185,6 @@ class TunedNeighborSum(TunedStack):
         equation="x_i' = Dropout(act(BN(sum_j ReLU(W x_j + b + e_ij))))",
         source="torch_grama.nn.NeighborSumConv",
     )
-
     takes_edge_weight: bool = False
     keeps_width = True
 
@@ -236,7 +228,6 @@ class TunedGatedGCN(TunedStack):
         source="torch_grama.nn.GatedGCNConv",
         departures=("Dropout falls on the nodes alone.", *_CARD.departures),
     )
-
     takes_edge_weight: bool = False
     has_edge_states = keeps_width = conv_normalizes = True
 

@@ -14,7 +14,7 @@ from torch_geometric.nn import FAConv, GraphConv
 from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions, ScoreModel
 from torch_grama.baselines.layer_stack import ActOptions, EncodedModel
 from torch_grama.baselines.products import gcn_edges
-from torch_grama.nn.arguments import Activation, check_positive, choose
+from torch_grama.nn.arguments import Activation, check_number, check_positive, choose
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import mean_adjacency
@@ -220,7 +220,6 @@ class CoGNN(EncodedModel):
             "Edge attributes are ignored.",
         ),
     )
-
     shown = ("aggregation",)
 
     def __init__(
@@ -234,8 +233,7 @@ class CoGNN(EncodedModel):
     ) -> None:
         check_positive(action_channels=action_channels, action_layers=action_layers)
         choose("aggregation", aggregation, AGGREGATIONS)
-        if min_sharpness <= 0:
-            raise ValueError(f"Expected 'min_sharpness' to be positive (got {min_sharpness})")
+        check_number("min_sharpness", min_sharpness, above=0)
         super().__init__(*sizes, **shared)
         self.aggregation, self.min_sharpness = aggregation, min_sharpness
         channels = self.hidden_channels
