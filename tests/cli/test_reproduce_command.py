@@ -153,7 +153,10 @@ def test_absent_data_is_said_once_and_nothing_is_fetched_for_a_table(places, tmp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("jobs", "number"), [("1", signal.SIGINT), ("2", signal.SIGTERM)])
+@pytest.mark.parametrize(
+    ("jobs", "number"),
+    [pytest.param("1", signal.SIGINT, marks=pytest.mark.long), ("2", signal.SIGTERM)],
+)
 def test_an_interrupt_stops_all_and_says_how_to_go_on(start_grama, places, tmp_path, jobs, number):
     suite = json.loads(json.dumps(TINY))
     suite["budgets"]["smoke"] = {

@@ -123,6 +123,7 @@ def _refuse_missing(arguments: argparse.Namespace) -> None:
 
 
 def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int:
+    from torch_grama.datasets.errors import escaped
     from torch_grama.experiments.config import DataConfig
     from torch_grama.experiments.data_facts import DataFacts, load_data
     from torch_grama.experiments.defaults import resolve_config
@@ -141,7 +142,9 @@ def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int
         return 0
     if arguments.folds is not None:
         parse_folds(arguments.folds, len(data.folds))  # a mistake is told before a race
-    _say_notes(arguments, data)
+    if not arguments.silent and data.licence == "the user's own":
+        for note in (*data.notes, *data.warnings):  # what was decided while reading the files
+            print(f"- {escaped(note)}", file=sys.stderr)
     is_named = any(name.startswith("model.") for name in settings)
     word = config.model.name if is_named else "race"
     folder = arguments.folder or propose_folder(config.data.name, word)
@@ -244,15 +247,6 @@ def _report(arguments: argparse.Namespace) -> Literal["auto", "quiet", "json"]:
     if arguments.json:
         return "json"
     return "quiet" if arguments.quiet else "auto"
-
-
-def _say_notes(arguments: argparse.Namespace, data: GraphTaskData) -> None:
-    """What was decided while reading one's own files."""
-    from torch_grama.datasets.errors import escaped
-
-    if not arguments.silent and data.licence == "the user's own":
-        for note in (*data.notes, *data.warnings):
-            print(f"- {escaped(note)}", file=sys.stderr)
 
 
 def _print_result(arguments: argparse.Namespace, result: Result, folder: Path) -> None:

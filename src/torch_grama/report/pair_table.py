@@ -226,7 +226,8 @@ def build_readme_table(held: Sequence[HeldNumber], pairs: Pairs) -> str:
         scale = scale_of(metric)
         sign = 1.0 if scale.higher_is_better else -1.0
         run = [line for line in lines if line.data == data and line.runs]
-        pair = max(run, key=lambda line: sign * _validation(line), default=None)
+        scores = [sign * statistics.fmean(pair[1].val for pair in line.runs) for line in run]
+        pair = run[scores.index(max(scores))] if run else None
         others = [n for n in full if n.data == data and not n.model.startswith(GRAMA)]
         if pair:
             others = [n for n in others if n.model != pair.backbone]
@@ -250,10 +251,6 @@ def renew_table(text: str, held: Sequence[HeldNumber], pairs: Pairs) -> str:
     if not begin or not end:
         raise ValueError(f"Expected the lines '{BEGIN}' and '{END}' in the text")
     return f"{before}{BEGIN}\n{build_readme_table(held, pairs)}\n{END}{after}"
-
-
-def _validation(line: PairLine) -> float:
-    return statistics.fmean(with_it.val for _, with_it in line.runs)
 
 
 def _paper(data: str, metric: str) -> str:

@@ -26,8 +26,8 @@ KEYS = (
 )
 
 
-class FolderMissingError(ValueError):
-    r"""A folder of the project is not where it should be."""
+class SuiteError(ValueError):
+    r"""A suite that cannot be used; the message names the folder, or the file and the key."""
 
 
 def find_config(name: str | Path) -> Path:
@@ -52,11 +52,7 @@ def find_results(given: str | Path | None = None) -> Path:
 def _check_folder(place: Path, name: str) -> Path:
     if place.is_dir():
         return place
-    raise FolderMissingError(f"Expected a folder '{place}'; name another with `--{name}`")
-
-
-class SuiteError(ValueError):
-    r"""A suite file that cannot be used; the message names the file and the key."""
+    raise SuiteError(f"Expected a folder '{place}'; name another with `--{name}`")
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,9 @@ def write_atomically(path: Path, content: bytes) -> None:
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
         # A private temporary file would otherwise stay unreadable to the user's colleagues.
-        temporary.chmod(0o666 & ~_umask())
+        mask = os.umask(0o022)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)
         publish(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -40,12 +42,6 @@ def publish(temporary: Path, path: Path) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
 
 
 @contextlib.contextmanager

@@ -40,7 +40,12 @@ class OptunaPoints(OptunaSearch):
         seed = space.searcher.seed + len(known)
         self._random = random.Random(seed)
         # points of a space that was another are passed by
-        known = [outcome for outcome in known if self._has(outcome.point)]
+        known = [
+            outcome
+            for outcome in known
+            if set(outcome.point) == set(space.domains)
+            and all(space.domains[name].has(value) for name, value in outcome.point.items())
+        ]
         self._seen = {outcome.name for outcome in known if outcome.is_settled}
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         super().__init__(
@@ -90,10 +95,6 @@ class OptunaPoints(OptunaSearch):
         """Listed values by their places, so that any type can be listed."""
         domains = self._own.domains
         return {n: d.values.index(point[n]) if d.is_list else point[n] for n, d in domains.items()}
-
-    def _has(self, point: Mapping[str, object]) -> bool:
-        domains = self._own.domains
-        return set(point) == set(domains) and all(domains[n].has(v) for n, v in point.items())
 
 
 def _distribution(domain: Domain) -> BaseDistribution:
