@@ -245,7 +245,9 @@ def test_a_bad_call_gets_one_sentence_and_leaves_the_model_as_it_was(name, in_ch
     after = model.state_dict()
     assert after.keys() == before.keys()
     for key, value in before.items():
-        assert isinstance(after[key], UninitializedParameter) or torch.equal(after[key], value)
+        if not isinstance(after[key], UninitializedParameter):
+            # what a lazy model has not drawn yet may be no number
+            torch.testing.assert_close(after[key], value, rtol=0, atol=0, equal_nan=True)
     assert isinstance(model.embedding.weight, UninitializedParameter) is (in_channels == -1)
 
 

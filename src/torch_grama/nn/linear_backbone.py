@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -169,12 +170,8 @@ def shared_gcn_adjacency(
     graph: GraphInput, dtype: torch.dtype, loop_weight: float | None = 1.0
 ) -> Adjacency:
     r"""Returns :func:`gcn_adjacency` of a graph, made once for all that ask for it."""
-    return graph.adjacency(
-        ("gcn", loop_weight, dtype),
-        lambda: gcn_adjacency(
-            graph.edge_index, graph.edge_weight, graph.num_nodes, dtype, loop_weight
-        ),
-    )
+    given = graph.edge_index, graph.edge_weight, graph.num_nodes, dtype, loop_weight
+    return graph.adjacency(("gcn", loop_weight, dtype), partial(gcn_adjacency, *given))
 
 
 def mean_adjacency(
