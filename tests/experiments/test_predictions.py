@@ -53,6 +53,14 @@ def test_other_data_without_labels(run, tmp_path):
     assert not (other / "splits.json").exists()
 
 
+def test_outputs_that_are_no_numbers_are_not_written(run, tmp_path, monkeypatch):
+    lost = lambda task, loader, device: torch.tensor([[0.0, 1.0]] * 9 + [[0.0, torch.nan]])  # noqa: E731
+    monkeypatch.setattr("torch_grama.experiments.predictions.predict", lost)
+    with pytest.raises(RunError, match=r"no numbers for 1 of 10 rows \(the first is 9\)"):
+        predict_run(run / "run", out=tmp_path / "p.csv")
+    assert not (tmp_path / "p.csv").exists()
+
+
 def test_columns_in_another_order_and_missing_words_make_no_difference(run, tmp_path):
     other = write_node_folder(tmp_path / "other", num_nodes=20, seed=4)
     expected = predict_run(run / "run", other)

@@ -14,6 +14,8 @@ ROUNDING = 1e-6
 # What a loss must rise by, as a share of its least value, until one speaks of overfitting; and the
 # ratio of validation to training loss at the best epoch.
 _RISE, _GAP = 0.1, 1.5
+# What the training loss must rise by, or be in the end, until one speaks of divergence.
+_TIMES, _HUGE = 10.0, 1e18
 # The last part of a training in which the best epoch lies when more epochs may help.
 _LATE = 0.9
 _TRIVIAL = {
@@ -125,6 +127,12 @@ def _overfitting(run: RunFiles) -> list[str]:
     least = min(val)
     after = val[val.index(least) + 1 :]
     last = fmean(after[-5:]) if after else least
+    if train[-1] > min(_TIMES * train[0], _HUGE):
+        rose = f"rose from {train[0]:.3g} to" if train[-1] > train[0] else "ended at"
+        return [
+            f"Training diverged: the training loss {rose} {train[-1]:.3g}. Lower the learning rate "
+            f"(optimizer.lr) or limit the gradient (trainer.gradient_clip)."
+        ]
     if least > 0 and last > (1 + _RISE) * least and train[-1] < train[0]:
         return [
             f"Overfitting later on: validation loss rose from {least:.3g} to {last:.3g} while "
