@@ -18,8 +18,7 @@ from torch_grama.experiments.finished_run import load_run
 from torch_grama.experiments.run import load_config
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError
-from torch_grama.training.checkpoint_file import read_checkpoint, write_checkpoint
-from torch_grama.training.origin import FREE, hash_data
+from torch_grama.training.checkpoint_file import FREE, hash_data, read_checkpoint, write_checkpoint
 
 SHORT = "--model gin --trainer.max_epochs 3 --model.hidden_channels 8 --trainer.accelerator cpu"
 

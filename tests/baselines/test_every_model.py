@@ -25,7 +25,7 @@ from torch_geometric.data import Batch
 from torch_grama import baselines
 from torch_grama.experiments.catalogue import MODELS
 from torch_grama.nn.engine.adjacency import Adjacency
-from torch_grama.training.model_hooks import AddsLoss, FitsLabels
+from torch_grama.training.input_stage import AddsLoss, FitsLabels
 
 
 def words_of(text):

@@ -7,7 +7,6 @@ import torch
 from sample_data import ring_with_chords
 
 from torch_grama.datasets.task_data import FeatureEncoding, Metric
-from torch_grama.experiments.assembly import assemble_model, reads_series_alone
 from torch_grama.experiments.catalogue import MODELS
 from torch_grama.experiments.config import ConfigError, ModelConfig
 from torch_grama.experiments.data_facts import DataFacts
@@ -17,6 +16,7 @@ from torch_grama.experiments.grama import (
     reads_edge_attr,
     reads_edge_weights,
 )
+from torch_grama.experiments.models import assemble_model, reads_series_alone
 from torch_grama.nn.backbone import BackboneCall
 
 SERIES = DataFacts(

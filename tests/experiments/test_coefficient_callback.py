@@ -7,12 +7,9 @@ import torch
 from sample_data import write_node_folder
 
 from torch_grama.experiments import RunConfig, run_experiment
-from torch_grama.experiments.coefficient_callback import (
-    CoefficientCallback,
-    _keep_lines_before,
-)
 from torch_grama.experiments.config import DataConfig, ModelConfig
 from torch_grama.experiments.finished_run import load_run
+from torch_grama.experiments.run import CoefficientCallback, _keep_lines_before
 from torch_grama.training import TrainerSettings
 
 

@@ -9,14 +9,12 @@ from model_words import each_model
 from sample_data import write_graph_file, write_node_folder
 
 from torch_grama.datasets import FeatureEncoding, Metric
-from torch_grama.experiments.assembly import assemble_model, reads_series_alone
 from torch_grama.experiments.catalogue import MODELS
 from torch_grama.experiments.config import ConfigError, DataConfig, ModelConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
-from torch_grama.experiments.defaults import resolve_config
-from torch_grama.experiments.models import count_parameters
+from torch_grama.experiments.models import assemble_model, count_parameters, reads_series_alone
 from torch_grama.experiments.run import build_task
-from torch_grama.experiments.settings import flatten
+from torch_grama.experiments.settings import flatten, resolve_config
 from torch_grama.runs.run_folder import RunError
 
 FLOAT = FeatureEncoding("float", 5)

@@ -8,10 +8,10 @@ from model_words import each_model
 from torch_geometric.data import Data
 
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric
-from torch_grama.experiments.assembly import assemble_model, reads_series_alone
 from torch_grama.experiments.catalogue import MODELS
 from torch_grama.experiments.config import ModelConfig
 from torch_grama.experiments.data_facts import DataFacts
+from torch_grama.experiments.models import assemble_model, reads_series_alone
 from torch_grama.nn.padding import NoChance, PaddingError
 from torch_grama.training import GraphDataModule, GraphTask, OptimizerSettings, TrainerSettings
 from torch_grama.training.captured_step import CapturedTraining, plan_forward, plan_training

@@ -12,15 +12,15 @@ from torch_grama.experiments import (
     ConfigError,
     RunError,
     describe_run,
-    export,
     export_run,
+    finished_run,
     load_exported,
     load_run,
     make_config,
     run_experiment,
 )
 from torch_grama.experiments.data_facts import DataFacts
-from torch_grama.experiments.export import example_inputs
+from torch_grama.experiments.finished_run import example_inputs
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_a_full_disk_leaves_no_half_export(run, tmp_path, monkeypatch, format):
         raise OSError(28, "No space left on device")
 
     small = torch.export.export(torch.nn.ReLU(), (torch.zeros(1),))
-    monkeypatch.setattr(export, "_trace", lambda *given: small)  # takes seconds
+    monkeypatch.setattr(finished_run, "_trace", lambda *given: small)  # takes seconds
     monkeypatch.setattr("os.fsync", fail)
     with pytest.raises(OSError, match="No space left"):
         export_run(run, format, tmp_path / "out")

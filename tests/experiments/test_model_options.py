@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 from torch import nn
 
-from torch_grama.experiments.options import describe_type, options_of, read_value, reduce_to_data
+from torch_grama.experiments.config import describe_type, options_of, read_value, reduce_to_data
 from torch_grama.nn import GRAMA
 
 

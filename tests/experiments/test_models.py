@@ -8,10 +8,14 @@ from model_words import each_model
 from sample_data import ring_with_chords
 
 from torch_grama.baselines.graph_model import NodeOutput
-from torch_grama.experiments.assembly import reads_series_alone
 from torch_grama.experiments.catalogue import FAMILIES, MODELS, canonical_name, find_model
 from torch_grama.experiments.grama import divide_depth
-from torch_grama.experiments.models import build_model, list_models, model_options
+from torch_grama.experiments.models import (
+    build_model,
+    list_models,
+    model_options,
+    reads_series_alone,
+)
 from torch_grama.experiments.settings import check_settings
 from torch_grama.nn import GRAMA, Readout
 from torch_grama.nn.backbone import BACKBONES

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -35,23 +36,37 @@ def own_folder(tmp_path, monkeypatch):
 def trained(tmp_path_factory) -> Path:
     """A finished run on own data, with its data beside it."""
     folder = tmp_path_factory.mktemp("trained")
-    data = write_node_folder(folder / "data")
-    assert (
-        main(["train", "--data", str(data), "--run", str(folder / "run"), "--quiet", *SHORT]) == 0
-    )
+    data = write_node_folder(folder / "data", num_nodes=40)
+    words = ["--data", str(data), "--run", str(folder / "run"), "--quiet", *SHORT]
+    assert main(["train", *words]) == 0
     return folder
 
 
-def test_three_commands_from_files_to_predictions(tmp_path, capsys):
-    write_node_folder(tmp_path / "mine", num_nodes=40)
-    assert main(["data", "check", "mine"]) == 0
-    assert main(["train", "--data", "mine", "--run", "runs/first", *SHORT]) == 0
+@pytest.fixture
+def unfinished(trained, tmp_path):
+    """A copy of it that has no result yet, with data of its own, as ``run`` and ``data``."""
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
+    config = tmp_path / "run" / "config.yaml"
+    config.write_text(config.read_text().replace(str(trained), str(tmp_path)))
+    (tmp_path / "run" / "result.json").unlink()
+    return tmp_path / "data"
+
+
+def test_three_commands_from_files_to_predictions(trained, capsys):
+    data = trained / "data"
+    assert main(["data", "check", str(data)]) == 0
+    assert main(["train", "--data", str(data), *SHORT]) == 0
     captured = capsys.readouterr()
-    first = next(line for line in captured.err.splitlines() if line.startswith("mine: "))
+    first = next(line for line in captured.err.splitlines() if line.startswith(f"{data}: "))
     assert re.search(r"grama \(gatedgcn\), [\d,]+ parameters, on cpu$", first)
     assert "test accuracy" in captured.out
-    assert re.search(r"^run +runs/first$", captured.out, re.MULTILINE)
-    assert main(["predict", "runs/first"]) == 0
+    (run,) = Path("runs").iterdir()
+    assert re.fullmatch(r"\d{8}-\d{6}-data-grama", run.name)
+    assert re.search(rf"^run +{run}$", captured.out, re.MULTILINE)
+    # the same seed gives the same run
+    first, second = (Result.load(path / "result.json") for path in (trained / "run", run))
+    assert (first.val, first.losses) == (second.val, second.losses)
+    assert main(["predict", str(run)]) == 0
     lines = Path("predictions.csv").read_text().splitlines()
     assert lines[0] == "node,prediction,probability left,probability right"
     assert len(lines) == 41
@@ -95,37 +110,24 @@ def test_a_finished_run_is_not_run_again(trained, capsys):
     assert json.loads(capsys.readouterr().out)["epochs"] == 3
 
 
-def test_an_unfinished_run_is_finished(trained, tmp_path, capsys):
-    data = str(trained / "data")
-    run = tmp_path / "again"
-    assert main(["train", "--data", data, "--run", str(run), "--quiet", *SHORT]) == 0
-    first = Result.load(run / "result.json")
-    (run / "result.json").unlink()
-    assert main(["info", str(run)]) == 0
+def test_an_unfinished_run_is_finished(trained, unfinished, capsys):
+    assert main(["info", "run"]) == 0
     assert "Finish it with `grama train --resume" in capsys.readouterr().out
-    assert main(["train", "--resume", str(run), "--quiet"]) == 0
-    second = Result.load(run / "result.json")
+    assert main(["train", "--resume", "run", "--quiet"]) == 0
+    first, second = (Result.load(f / "run" / "result.json") for f in (trained, Path()))
     assert (second.val, second.test, second.best_epoch) == (first.val, first.test, first.best_epoch)
 
 
-def test_the_same_seed_gives_the_same_run(trained, tmp_path):
-    results = []
-    for name, seed in (("a", "0"), ("b", "5")):
-        words = ["train", "--data", str(trained / "data"), "--run", name, "--seed", seed, *SHORT]
-        assert main([*words, "--quiet"]) == 0
-        results.append(Result.load(tmp_path / name / "result.json"))
-    first = Result.load(trained / "run" / "result.json")
-    assert (results[0].val, results[0].losses) == (first.val, first.losses)
-    assert results[1].losses != first.losses
-
-
-def test_test_part_may_stay_unread(trained, capsys):
-    words = ["train", "--data", str(trained / "data"), "--no-test", "--json", "--run", "x", *SHORT]
-    assert main(words) == 0
+def test_test_part_may_stay_unread_and_another_seed_is_another_run(trained, capsys):
+    words = ["--no-test", "--json", "--run", "x", "--seed", "5", *SHORT]
+    assert main(["train", "--data", str(trained / "data"), *words]) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["test"] is None
     assert captured.err == ""
     assert yaml.safe_load(Path("x/config.yaml").read_text())["test"] is False
+    first, other = (f / "metrics.csv" for f in (trained / "run", Path("x")))
+    losses = [path.read_text().splitlines()[1].split(",")[2] for path in (first, other)]
+    assert losses[0] != losses[1]
 
 
 def test_print_config_is_a_file_that_train_takes(trained, capsys):
@@ -149,12 +151,6 @@ def test_options_of_the_data_are_as_for_data_check(trained, capsys):
     assert yaml.safe_load(capsys.readouterr().out) == short
 
 
-def test_default_folder_is_named_after_data_and_model(trained, capsys):
-    assert main(["train", "--data", str(trained / "data"), "--quiet", *SHORT]) == 0
-    (run,) = Path("runs").iterdir()
-    assert re.fullmatch(r"\d{8}-\d{6}-data-grama", run.name)
-
-
 def test_a_graph_task(tmp_path, capsys):
     path = write_graph_file(tmp_path / "rings.jsonl")
     assert main(["train", "--data", str(path), "--run", "g", "--quiet", *SHORT]) == 0
@@ -165,8 +161,8 @@ def test_a_graph_task(tmp_path, capsys):
     assert set(rows[0]) == {"graph", "prediction", "probability line", "probability ring"}
 
 
-def test_folds_one_after_the_other(tmp_path, capsys, monkeypatch):
-    words = ["train", "--data", "transfer-line-3", "--run", "f", "--quiet", *SHORT]
+def test_folds_one_after_the_other(trained, tmp_path, capsys):
+    words = ["train", "--data", str(trained / "data"), "--run", "f", "--quiet", *SHORT]
     assert main([*words, "--folds", "all"]) == 0
     out = capsys.readouterr().out
     assert "fold 0  " in out
@@ -219,33 +215,20 @@ def test_mistakes_are_one_sentence(words, message, capsys):
     assert not list(Path().glob("runs/*/config.yaml"))
 
 
-def test_a_deleted_data_file_is_named(trained, tmp_path, capsys):
-    data = write_node_folder(tmp_path / "short-lived")
-    assert main(["train", "--data", str(data), "--run", "run", "--quiet", *SHORT]) == 0
-    for path in data.iterdir():
-        path.unlink()
-    data.rmdir()
-    Path("run/result.json").unlink()
-    capsys.readouterr()
+def test_changed_or_deleted_data_is_noticed(unfinished, capsys):
+    text = (unfinished / "nodes.csv").read_text()
+    (unfinished / "nodes.csv").write_text(text.replace("height", "depth"))
+    assert main(["train", "--resume", "run"]) == 2
+    assert "is not what 'run' was started with" in capsys.readouterr().err
+    assert main(["evaluate", "run"]) == 2
+    assert "is not what the run 'run' was trained on" in capsys.readouterr().err
+    shutil.rmtree(unfinished)
     for words in (["train", "--resume", "run"], ["evaluate", "run"], ["predict", "run"]):
         assert main(words) == 2
         captured = capsys.readouterr()
         assert captured.err.count("\n") == 1
         assert "There is no '" in captured.err
     assert main(["info", "run"]) == 0
-
-
-def test_changed_data_is_noticed(tmp_path, capsys):
-    data = write_node_folder(tmp_path / "own")
-    assert main(["train", "--data", str(data), "--run", "run", "--quiet", *SHORT]) == 0
-    Path("run/result.json").unlink()
-    text = (data / "nodes.csv").read_text()
-    (data / "nodes.csv").write_text(text.replace("height", "depth"))
-    capsys.readouterr()
-    assert main(["train", "--resume", "run"]) == 2
-    assert "is not what 'run' was started with" in capsys.readouterr().err
-    assert main(["evaluate", "run"]) == 2
-    assert "is not what the run 'run' was trained on" in capsys.readouterr().err
 
 
 def test_help_lists_settings_of_the_chosen_model(capsys):

@@ -31,8 +31,7 @@ def test_most_frequent_class_of_the_training_nodes():
 
 
 @pytest.mark.parametrize(
-    ("metric", "expected"),
-    [("mse", 13.0), ("mae", 5.0), ("log10_mse", float(np.log10(13.0)))],
+    ("metric", "expected"), [("mse", 13.0), ("mae", 5.0), ("log10_mse", float(np.log10(13.0)))]
 )
 def test_best_constant_for_each_error(metric, expected):
     values = (0.0, 1.0, 8.0, 100.0, 4.0, 8.0)  # mean of the first three 3, median 1

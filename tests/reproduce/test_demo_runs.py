@@ -1,7 +1,7 @@
 import pytest
 
-from torch_grama.experiments.defaults import make_config
 from torch_grama.experiments.run import save_config
+from torch_grama.experiments.settings import make_config
 from torch_grama.reproduce.demo_runs import (
     FOLDER,
     LABELS,

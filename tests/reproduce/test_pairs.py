@@ -5,8 +5,8 @@ import pytest
 import yaml
 
 from torch_grama.cli import main
-from torch_grama.experiments.defaults import make_config
 from torch_grama.experiments.run import run_experiment
+from torch_grama.experiments.settings import make_config
 from torch_grama.report.held_results import scale_of
 from torch_grama.reproduce.pairs import (
     MOST_APART,

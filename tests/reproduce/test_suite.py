@@ -3,11 +3,10 @@ import torch
 
 from torch_grama.datasets.catalogue import CATALOGUE
 from torch_grama.datasets.task_data import FeatureEncoding
-from torch_grama.experiments.assembly import assemble_model
 from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
-from torch_grama.experiments.defaults import make_config
-from torch_grama.experiments.settings import check_settings
+from torch_grama.experiments.models import assemble_model
+from torch_grama.experiments.settings import check_settings, make_config
 from torch_grama.nn.grama_block import GRAMABlock
 from torch_grama.report.held_results import SCALES, list_paper_tables, read_paper_numbers
 from torch_grama.reproduce.reproduction import plan_runs, resolve_row

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from torch_grama.datasets.task_data import FeatureEncoding, Metric
-from torch_grama.experiments.assembly import assemble_model, reads_series_alone
 from torch_grama.experiments.catalogue import MODELS, canonical_name
 from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import DataFacts
+from torch_grama.experiments.models import assemble_model, reads_series_alone
 from torch_grama.experiments.settings import check_settings, read_file
 from torch_grama.report.held_results import list_paper_tables, read_paper_numbers
 from torch_grama.reproduce.reproduction import settings_of_row

@@ -2,11 +2,10 @@
 
 import json
 import math
-from dataclasses import asdict
 
 import pytest
 
-from torch_grama.experiments.environment import describe_environment, find_revision
+from torch_grama.experiments.run import describe_environment, find_revision
 from torch_grama.runs.result import Result, deviation, to_json
 from torch_grama.runs.run_folder import RunError
 
@@ -69,7 +68,7 @@ def test_missing_and_broken_files_are_named(tmp_path):
 
 
 def test_the_environment_names_versions_and_machine(tmp_path):
-    found = asdict(describe_environment())
+    found = describe_environment()
     assert {"torch", "torch_grama", "python", "torch_geometric"} <= set(found["versions"])
     assert int(found["hardware"]["cores"]) >= 1
     # a package inside somebody else's repository does not belong to it

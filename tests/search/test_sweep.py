@@ -17,9 +17,8 @@ import yaml
 from sweep_cases import small_base, stamps, write_communities, write_heights, write_space
 
 from torch_grama.cli import main
-from torch_grama.experiments.defaults import make_config
 from torch_grama.experiments.run import run_experiment
-from torch_grama.experiments.settings import read_file
+from torch_grama.experiments.settings import make_config, read_file
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError
 from torch_grama.runs.safe_files import to_yaml

@@ -249,7 +249,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_moves_no_weight(tmp_path, de
 def test_a_batch_that_fits_no_bucket_runs_as_it_is_and_is_counted(tmp_path, monkeypatch):
     plain = run(tmp_path / "plain", False, graph_task())
     counts = []
-    buckets = sys.modules["torch_grama.training.planned_batches"]._choose_buckets
+    buckets = sys.modules["torch_grama.training.loaders"]._choose_buckets
 
     def small(graphs):
         count = len(graphs.plan.order(0)) // 4
@@ -257,9 +257,7 @@ def test_a_batch_that_fits_no_bucket_runs_as_it_is_and_is_counted(tmp_path, monk
         sizes = sorted(size.nodes for size in graphs.pack.sizes(orders))
         return [b._replace(nodes=sizes[count // 2] + 1) for b in buckets(graphs)]
 
-    monkeypatch.setattr(
-        sys.modules["torch_grama.training.planned_batches"], "_choose_buckets", small
-    )
+    monkeypatch.setattr(sys.modules["torch_grama.training.loaders"], "_choose_buckets", small)
     find = file.CapturedTraining.find_failure
     monkeypatch.setattr(
         file.CapturedTraining,

@@ -18,6 +18,7 @@ from torch_grama.training import (
     evaluation_loader,
     fit,
 )
+from torch_grama.training.progress import SilentReporter
 
 
 def train(folder, devices, resume=False, report="json", **options):
@@ -57,35 +58,19 @@ def test_two_processes_equal_one(tmp_path, capfd):
     assert (pair.epochs, pair.stop_reason) == (3, "max_epochs")
 
 
-@pytest.mark.long
-def test_two_processes_resume(tmp_path):
-    train(tmp_path / "pair", 2)
-    longer, task, _ = train(tmp_path / "pair", 2, resume=True, max_epochs=4)
-    whole, twin, _ = train(tmp_path / "whole", 1, max_epochs=4)
-    assert longer.epochs == whole.epochs == 4
-    assert torch.allclose(task.model.blocks[0].gain, twin.model.blocks[0].gain)
-
-
-class SendSignal:
+class SendSignal(SilentReporter):
     """Sends its own process a signal after the second epoch."""
-
-    def begin(self, start):
-        pass
 
     def epoch(self, report):
         if report.epoch == 2:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    def note(self, text):
-        pass
-
-    def end(self):
-        pass
-
 
 @pytest.mark.long
-def test_a_signal_to_one_process_ends_both_saved(tmp_path):
-    outcome, _, _ = train(tmp_path, 2, report=SendSignal(), max_epochs=30)
+def test_a_signal_to_one_process_ends_both_saved_and_they_go_on(tmp_path):
+    outcome, _, _ = train(tmp_path / "pair", 2, report=SendSignal(), max_epochs=30)
     assert (outcome.epochs, outcome.signal, outcome.exit_code) == (2, 15, 143)
-    longer, _, _ = train(tmp_path, 2, resume=True, max_epochs=4)
-    assert longer.epochs == 4
+    longer, task, _ = train(tmp_path / "pair", 2, resume=True, max_epochs=4)
+    whole, twin, _ = train(tmp_path / "whole", 1, max_epochs=4)
+    assert longer.epochs == whole.epochs == 4
+    assert torch.allclose(task.model.blocks[0].gain, twin.model.blocks[0].gain)

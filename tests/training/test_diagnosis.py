@@ -8,7 +8,7 @@ from torch.nn import Linear, Module, Sequential
 
 from torch_grama import GRAMA, Coefficients
 from torch_grama.training import NonFiniteLossError
-from torch_grama.training.diagnosis import BlockReport, Diagnosis, diagnose
+from torch_grama.training.task import BlockReport, Diagnosis, diagnose
 
 X = torch.ones(4, 3)
 EDGES = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])

@@ -3,8 +3,8 @@
 import csv
 import errno
 import logging
-import math
 import os
+import shutil
 import signal
 import threading
 import warnings
@@ -13,13 +13,7 @@ import pytest
 import pytorch_lightning as pl
 import torch
 from torch.nn import LazyLinear, Linear, Module
-from training_cases import (
-    SmallNet,
-    forecast_task,
-    graph_task,
-    node_regression_task,
-    node_task,
-)
+from training_cases import SmallNet, forecast_task, graph_task, node_regression_task, node_task
 
 import torch_grama
 from torch_grama import GRAMA, Coefficients
@@ -62,18 +56,10 @@ class Listener:
         self.ended += 1
 
 
-def run(
-    folder,
-    data=None,
-    model=None,
-    optimizer=None,
-    schedule=None,
-    resume=False,
-    report="json",
-    tensorboard=False,
-    **options,
-):
+def run(folder, data=None, model=None, optimizer=None, schedule=None, callbacks=(), **options):
     data = node_task() if data is None else data
+    told = {"report": "json", "tensorboard": False, "resume": False}
+    told = {name: options.pop(name, value) for name, value in told.items()}
     torch.manual_seed(0)
     if model is None:
         model = SmallNet(4, data.num_outputs, data.level)
@@ -81,9 +67,14 @@ def run(
     settings = TrainerSettings(
         **{"max_epochs": 5, "accelerator": "cpu", "batch_size": 4, **options}
     )
-    module = GraphDataModule(data, 0, settings)
-    outcome = fit(task, module, folder, resume=resume, report=report, tensorboard=tensorboard)
-    return outcome, task
+    return fit(task, GraphDataModule(data, 0, settings), folder, callbacks=callbacks, **told), task
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run of five epochs: its folder, outcome and task, and what the reporter was told."""
+    folder, listener = tmp_path_factory.mktemp("finished") / "run", Listener()
+    return folder, *run(folder, report=listener, tensorboard=True), listener
 
 
 def read_rows(outcome):
@@ -120,33 +111,32 @@ def test_a_disk_too_full_for_events_ends_no_run(tmp_path, monkeypatch):
 
     monkeypatch.setattr("torch.utils.tensorboard.SummaryWriter.add_scalar", fail)
     listener = Listener()
-    outcome, _ = run(tmp_path / "run", tensorboard=True, report=listener)
-    assert outcome.epochs == 5
+    outcome, _ = run(tmp_path / "run", tensorboard=True, report=listener, max_epochs=2)
+    assert outcome.epochs == 2
     told = [note for note in listener.notes if "TensorBoard" in note]
     assert len(told) == 1
     assert "No space left" in told[0]
-    assert len(read_rows(outcome)) == 5
+    assert len(read_rows(outcome)) == 2
 
 
-def test_folder_holds_what_is_promised(tmp_path):
-    outcome, task = run(tmp_path / "run", tensorboard=True)
-    names = {str(p.relative_to(tmp_path / "run")) for p in (tmp_path / "run").rglob("*")}
+def test_folder_holds_what_is_promised(finished):
+    folder, outcome, task, _ = finished
+    names = {str(path.relative_to(folder)) for path in folder.rglob("*")}
     assert {"checkpoints/last.ckpt", "checkpoints/best.ckpt", "metrics.csv"} <= names
     assert any(name.startswith("tensorboard/events") for name in names)
     best = read_checkpoint(outcome.best_checkpoint)
     assert (best["epoch"], best["value"]) == (outcome.best_epoch, outcome.best_value)
     for name, value in task.state_dict().items():
         assert torch.equal(best["state_dict"][name], value)
-    assert not list(tmp_path.rglob(".*"))  # no temporary file is left
+    assert not list(folder.rglob(".*"))  # no temporary file is left
 
 
-def test_reporter_is_told_everything(tmp_path):
-    listener = Listener()
-    outcome, task = run(tmp_path, report=listener)
-    assert listener.start.data == "nodes"
-    assert listener.start.model == "SmallNet"
-    assert listener.start.num_parameters == sum(p.numel() for p in task.model.parameters())
-    assert listener.start.device == "cpu"
+def test_reporter_is_told_everything(finished):
+    _, outcome, task, listener = finished
+    count = sum(p.numel() for p in task.model.parameters())
+    start = listener.start
+    assert (start.data, start.model, start.device) == ("nodes", "SmallNet", "cpu")
+    assert start.num_parameters == count
     assert [report.epoch for report in listener.epochs] == list(range(1, 6))
     assert listener.epochs[-1].best_value == outcome.best_value
     assert listener.epochs[-1].seconds_left == 0
@@ -156,7 +146,7 @@ def test_reporter_is_told_everything(tmp_path):
 def test_lightning_says_nothing(tmp_path, caplog, capfd):
     with warnings.catch_warnings(), caplog.at_level(logging.INFO):
         warnings.simplefilter("error")
-        run(tmp_path)
+        run(tmp_path, max_epochs=2)
     assert caplog.text == ""
     assert capfd.readouterr() == ("", "")
 
@@ -190,13 +180,6 @@ def test_rare_validation_leaves_cells_empty(tmp_path):
     assert outcome.best_epoch in (3, 6)
 
 
-@pytest.mark.parametrize("gradient_clip", [None, 1.0])
-def test_bf16_trains(tmp_path, gradient_clip):
-    outcome, task = run(tmp_path, precision="bf16", gradient_clip=gradient_clip)
-    assert math.isfinite(outcome.best_value)
-    assert task.model.lin.weight.dtype == torch.float32
-
-
 @pytest.mark.parametrize("precision", ["32", "bf16"])
 def test_clipping_limits_how_far_a_step_goes(tmp_path, precision):
     def distance(name, **options):
@@ -206,9 +189,9 @@ def test_clipping_limits_how_far_a_step_goes(tmp_path, precision):
         before = [value.detach().clone() for value in model.parameters()]
         sgd = OptimizerSettings(name="sgd", lr=1.0, momentum=0.0)
         run(tmp_path / name, data, model, sgd, max_epochs=1, precision=precision, **options)
-        moved = [
-            value.detach() - old for value, old in zip(model.parameters(), before, strict=True)
-        ]
+        assert model.lin.weight.dtype == torch.float32
+        pairs = zip(model.parameters(), before, strict=True)
+        moved = [value.detach() - old for value, old in pairs]
         return float(torch.cat([part.flatten() for part in moved]).norm())
 
     free, clipped = distance("free"), distance("clipped", gradient_clip=0.01)
@@ -219,7 +202,7 @@ def test_clipping_limits_how_far_a_step_goes(tmp_path, precision):
 def test_deterministic_is_set_for_the_run_alone(tmp_path):
     seen = []
     listener = Listener(lambda _: seen.append(torch.are_deterministic_algorithms_enabled()))
-    run(tmp_path, report=listener, deterministic=True)
+    run(tmp_path, report=listener, deterministic=True, max_epochs=1)
     assert set(seen) == {True}
     assert not torch.are_deterministic_algorithms_enabled()
 
@@ -227,81 +210,65 @@ def test_deterministic_is_set_for_the_run_alone(tmp_path):
 def test_lazy_parameters_get_their_size_first(tmp_path):
     model = SmallNet(4, 3)
     model.lin = LazyLinear(8)
-    _, task = run(tmp_path, model=model)
+    _, task = run(tmp_path, model=model, max_epochs=1)
     assert task.model.lin.weight.size() == (8, 4)
 
 
-def test_same_seed_same_run_other_seed_another(tmp_path):
-    one, first = run(tmp_path / "1", graph_task(), seed=3)
-    two, second = run(tmp_path / "2", graph_task(), seed=3)
-    _, third = run(tmp_path / "3", graph_task(), seed=4)
-    assert one.best_value == two.best_value
+def test_the_seed_decides_and_how_often_the_state_is_saved_does_not(tmp_path):
+    _, first = run(tmp_path / "1", graph_task(), seed=3, max_epochs=3, save_every=0.0)
+    _, second = run(tmp_path / "2", graph_task(), seed=3, max_epochs=3, save_every=1e6)
+    _, third = run(tmp_path / "3", graph_task(), seed=4, max_epochs=3)
     assert torch.equal(first.model.head.weight, second.model.head.weight)
     assert not torch.equal(first.model.head.weight, third.model.head.weight)
-
-
-def test_seldom_and_frequent_saves_give_the_same_run(tmp_path):
-    _, often = run(tmp_path / "often", graph_task(), save_every=0.0)
-    _, seldom = run(tmp_path / "seldom", graph_task(), save_every=1e6)
-    assert torch.equal(often.model.head.weight, seldom.model.head.weight)
 
 
 # resuming
 
 
-def test_a_folder_with_a_run_is_not_overwritten(tmp_path):
-    run(tmp_path)
+def test_a_finished_run_is_neither_overwritten_nor_run_again(finished):
+    folder, first, task, _ = finished
     with pytest.raises(ValueError, match="Expected a folder without a run"):
-        run(tmp_path)
-
-
-def test_a_finished_run_is_not_run_again(tmp_path):
-    first, task = run(tmp_path)
+        run(folder)
     listener = Listener()
-    second, again = run(tmp_path, resume=True, report=listener)
+    second, again = run(folder, resume=True, report=listener)
     assert (listener.start, listener.epochs) == (None, [])
     assert (second.best_value, second.epochs) == (first.best_value, first.epochs)
     assert second.resumed_from == first.last_checkpoint
     assert torch.equal(task.model.head.weight, again.model.head.weight)
 
 
-def test_a_run_whose_epochs_counted_from_zero_goes_on(tmp_path):
-    whole, _ = run(tmp_path / "whole", max_epochs=6, patience=None)
-    first, _ = run(tmp_path / "old", max_epochs=3, patience=None)
+def test_a_run_whose_epochs_counted_from_zero_goes_on(finished, tmp_path):
+    _, whole, _, _ = finished
+    first, _ = run(tmp_path / "old", max_epochs=3)
     content = read_checkpoint(first.last_checkpoint)
     state = content["callbacks"]["EpochEnd"]
     state["history"]["rows"][:, 0] -= 1
     state["best_epoch"] -= 1
     write_checkpoint(first.last_checkpoint, content)
-    again, _ = run(tmp_path / "old", max_epochs=6, patience=None, resume=True)
-    assert [int(row["epoch"]) for row in read_rows(again)] == [1, 2, 3, 4, 5, 6]
+    again, _ = run(tmp_path / "old", resume=True)
+    without_time = (
+        [[row[key] for key in row if key != "seconds"] for row in read_rows(outcome)]
+        for outcome in (again, whole)
+    )
+    assert next(without_time) == next(without_time)
     assert (again.best_epoch, again.best_value) == (whole.best_epoch, whole.best_value)
 
 
-def test_a_kill_between_the_two_files_leaves_no_old_best(tmp_path):
-    first, task = run(tmp_path)
-    write_checkpoint(first.best_checkpoint, {"state_dict": {}, "epoch": 0, "value": -1.0})
-    again, other = run(tmp_path, resume=True)
-    assert read_checkpoint(again.best_checkpoint)["epoch"] == first.best_epoch
+def test_a_kill_between_the_two_files_leaves_no_old_best(finished, tmp_path):
+    folder, first, task, _ = finished
+    shutil.copytree(folder, tmp_path / "run")
+    best = tmp_path / "run" / "checkpoints" / "best.ckpt"
+    write_checkpoint(best, {"state_dict": {}, "epoch": 0, "value": -1.0})
+    _, other = run(tmp_path / "run", resume=True)
+    assert read_checkpoint(best)["epoch"] == first.best_epoch
     assert torch.equal(task.model.head.weight, other.model.head.weight)
-    first.best_checkpoint.unlink()
-    run(tmp_path, resume=True)
-    assert read_checkpoint(again.best_checkpoint)["value"] == first.best_value
-
-
-def test_a_finished_run_can_be_made_longer(tmp_path):
-    run(tmp_path, max_epochs=3)
-    outcome, _ = run(tmp_path, max_epochs=6, resume=True)
-    assert [int(row["epoch"]) for row in read_rows(outcome)] == list(range(1, 7))
-    whole, _ = run(tmp_path / "whole", max_epochs=6)
-    without_time = [[row[key] for key in row if key != "seconds"] for row in read_rows(whole)]
-    resumed = [[row[key] for key in row if key != "seconds"] for row in read_rows(outcome)]
-    assert resumed == without_time
+    best.unlink()
+    run(tmp_path / "run", resume=True)
+    assert read_checkpoint(best)["value"] == first.best_value
 
 
 @pytest.mark.parametrize("content", [b"", b"short", None])
-def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path, content):
-    whole, _ = run(tmp_path / "whole", save_every=0.0)
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(finished, tmp_path, content):
     run(tmp_path / "run", max_epochs=3, save_every=0.0)
     last = tmp_path / "run" / "checkpoints" / "last.ckpt"
     last.write_bytes(last.read_bytes()[:-100] if content is None else content)
@@ -311,12 +278,12 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path, content):
     assert f"'{last}'" in listener.notes[0]
     assert f"'{previous_path(last)}'" in listener.notes[0]
     assert outcome.notes == tuple(listener.notes)
-    assert outcome.best_value == whole.best_value
+    assert outcome.best_value == finished[1].best_value
     assert len(read_rows(outcome)) == 5
 
 
-def test_weights_alone_are_no_run(tmp_path):
-    outcome, task = run(tmp_path / "run")
+def test_weights_alone_are_no_run(finished, tmp_path):
+    _, outcome, task, _ = finished
     last = tmp_path / "other" / "checkpoints" / "last.ckpt"
     write_checkpoint(last, read_checkpoint(outcome.best_checkpoint))
     with pytest.raises(CheckpointError, match="weights alone"):
@@ -329,10 +296,9 @@ def test_weights_alone_are_no_run(tmp_path):
         load_weights(task, last)
 
 
-def test_full_disk_is_said_and_training_goes_on(tmp_path, monkeypatch):
-    listener = Listener(lambda epoch: full.__setitem__(0, epoch == 2))
-    full = [False]
-    real = os.fsync
+@pytest.mark.parametrize("when", [2, 3])
+def test_a_full_disk_is_said_and_an_error_at_the_end_alone(tmp_path, monkeypatch, when):
+    full, real = [False], os.fsync
 
     def fsync(handle):
         if full[0]:
@@ -340,50 +306,34 @@ def test_full_disk_is_said_and_training_goes_on(tmp_path, monkeypatch):
         real(handle)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    outcome, _ = run(tmp_path, report=listener, save_every=0.0)
-    assert outcome.epochs == 5
-    assert len(listener.notes) == 1
-    assert "No space left on device" in listener.notes[0]
-    assert "the one before is untouched" in listener.notes[0]
-
-
-def test_full_disk_at_the_end_is_an_error(tmp_path, monkeypatch):
-    full = [False]
-    listener = Listener(lambda epoch: full.__setitem__(0, epoch == 5))
-    real = os.fsync
-
-    def fsync(handle):
-        if full[0]:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        real(handle)
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(CheckpointError, match="make room and resume"):
-        run(tmp_path, report=listener, save_every=0.0)
-    monkeypatch.undo()
-    outcome, _ = run(tmp_path, resume=True)
-    assert outcome.epochs == 5
+    listener = Listener(lambda epoch: full.__setitem__(0, epoch == when))
+    options = {"report": listener, "save_every": 0.0, "max_epochs": 3}
+    if when == 3:
+        with pytest.raises(CheckpointError, match="make room and resume"):
+            run(tmp_path, **options)
+        full[0] = False
+        assert run(tmp_path, resume=True, max_epochs=3)[0].epochs == 3
+    else:
+        assert run(tmp_path, **options)[0].epochs == 3
+        (note,) = listener.notes
+        assert "No space left on device" in note
+        assert "the one before is untouched" in note
 
 
 # signals
 
 
-def test_signal_ends_the_run_saved(tmp_path):
+@pytest.mark.parametrize(("most", "reason"), [(50, "signal"), (3, "max_epochs")])
+def test_signal_ends_the_run_saved_and_is_told_in_the_last_epoch(tmp_path, most, reason):
     listener = Listener(lambda epoch: epoch == 3 and os.kill(os.getpid(), signal.SIGTERM))
     before = signal.getsignal(signal.SIGTERM)
-    outcome, _ = run(tmp_path, report=listener, max_epochs=50, patience=None)
-    assert (outcome.stop_reason, outcome.signal, outcome.exit_code) == ("signal", 15, 143)
-    assert not outcome.is_finished
-    assert outcome.epochs == 3
+    outcome, _ = run(tmp_path, report=listener, max_epochs=most, patience=None)
+    assert (outcome.stop_reason, outcome.signal, outcome.exit_code) == (reason, 15, 143)
+    assert (outcome.is_finished, outcome.epochs) == (reason != "signal", 3)
     assert signal.getsignal(signal.SIGTERM) is before
-    outcome, _ = run(tmp_path, resume=True, max_epochs=5, patience=None)
-    assert (outcome.epochs, outcome.stop_reason) == (5, "max_epochs")
-
-
-def test_signal_in_the_last_epoch_is_told(tmp_path):
-    listener = Listener(lambda epoch: epoch == 3 and os.kill(os.getpid(), signal.SIGTERM))
-    outcome, _ = run(tmp_path, report=listener, max_epochs=3, patience=None)
-    assert (outcome.stop_reason, outcome.signal, outcome.is_finished) == ("max_epochs", 15, True)
+    if reason == "signal":
+        outcome, _ = run(tmp_path, resume=True, max_epochs=4, patience=None)
+        assert (outcome.epochs, outcome.stop_reason) == (4, "max_epochs")
 
 
 class SignalWhileSaving(pl.Callback):
@@ -401,24 +351,16 @@ class SignalWhileSaving(pl.Callback):
 @pytest.mark.parametrize("word", ["plain", "quiet"])
 def test_how_steps_are_run_is_not_said_by_every_quiet_run(tmp_path, monkeypatch, capsys, word):
     monkeypatch.setitem(fit.__globals__, "_capture", lambda *parts: "steps are recorded")
-    data = graph_task()
-    module = GraphDataModule(data, 0, TrainerSettings(max_epochs=1, accelerator="cpu"))
-    fit(GraphTask.for_data(SmallNet(4, 2, "graph"), data), module, tmp_path, report=word)
+    run(tmp_path, report=word, max_epochs=1)
     assert ("steps are recorded" in capsys.readouterr().err) == (word == "plain")
 
 
 def test_signal_while_a_checkpoint_is_written(tmp_path):
-    data = graph_task()
-    task = GraphTask.for_data(SmallNet(4, 2, "graph"), data)
-    settings = TrainerSettings(max_epochs=5, accelerator="cpu", batch_size=4, save_every=0.0)
-    module = GraphDataModule(data, 0, settings)
-    assert module.steps_per_epoch > 3
-
-    outcome = fit(task, module, tmp_path, report="quiet", callbacks=[SignalWhileSaving()])
-
+    options = {"max_epochs": 3, "save_every": 0.0}
+    outcome, _ = run(tmp_path, graph_task(), callbacks=[SignalWhileSaving()], **options)
     assert (outcome.stop_reason, outcome.signal, outcome.epochs) == ("signal", 15, 1)
-    resumed = fit(task, module, tmp_path, report="quiet", resume=True)
-    assert (resumed.stop_reason, resumed.epochs) == ("max_epochs", 5)
+    resumed, _ = run(tmp_path, graph_task(), resume=True, **options)
+    assert (resumed.stop_reason, resumed.epochs) == ("max_epochs", 3)
 
 
 def test_second_signal_acts_as_usual(request):
@@ -435,10 +377,10 @@ def test_second_signal_acts_as_usual(request):
 def test_other_threads_leave_signals_alone(tmp_path):
     before = signal.getsignal(signal.SIGTERM)
     results = []
-    thread = threading.Thread(target=lambda: results.append(run(tmp_path)[0]))
+    thread = threading.Thread(target=lambda: results.append(run(tmp_path, max_epochs=1)[0]))
     thread.start()
     thread.join()
-    assert results[0].epochs == 5
+    assert results[0].epochs == 1
     assert signal.getsignal(signal.SIGTERM) is before
 
 

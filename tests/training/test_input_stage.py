@@ -125,8 +125,6 @@ def test_mistakes_are_named():
         stage(torch.rand(4, 1), EDGES)
     with pytest.raises(ValueError, match="Expected 'edge_weight'"):
         InputStage(Recorder(), weight_as_attr=True)(torch.rand(4, 1), EDGES)
-    with pytest.raises(ValueError, match="beside drop_edge_attr=True"):
-        InputStage(Recorder(), drop_edge_attr=True, weight_as_attr=True)
     with pytest.raises(ValueError, match="at least 1"):
         PositionEncoder(0, 4)
     with pytest.raises(ValueError, match="'input_dropout' to be at least 0 and below 1"):

@@ -10,10 +10,10 @@ from training_cases import graph_task, node_regression_task, node_task
 
 from torch_grama.training import GraphDataModule, GraphTask, TrainerSettings, fit
 from torch_grama.training.graph_batch import batch_of_one
-from torch_grama.training.input_stage import InputStage
-from torch_grama.training.model_hooks import (
+from torch_grama.training.input_stage import (
     AddsLoss,
     FitsLabels,
+    InputStage,
     adds_loss,
     fits_labels,
     node_classes,

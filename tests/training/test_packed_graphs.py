@@ -22,8 +22,8 @@ from torch_grama.training import (
     prediction_loader,
 )
 from torch_grama.training import loaders as loaders_file
+from torch_grama.training.graph_batch import PackedGraphs
 from torch_grama.training.loaders import BatchPlan, GraphBatches
-from torch_grama.training.packed_graphs import PackedGraphs
 
 OPTIONAL = ("edge_weight", "edge_attr", "rwse", "lap_vectors", "label_mask")
 
@@ -217,11 +217,7 @@ def test_graphs_lie_on_a_device_with_room(monkeypatch, limit, free, num_workers,
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 10**9))
     monkeypatch.setattr(PackedGraphs, "to", lambda self, device: moved.append(device.type) or self)
     source = GraphBatches(
-        graph_task().graphs,
-        torch.arange(10),
-        "graph",
-        BatchPlan(10, 4),
-        num_workers=num_workers,
+        graph_task().graphs, torch.arange(10), "graph", BatchPlan(10, 4), num_workers=num_workers
     )
     source.place(torch.device("cuda", 0))
     source.batch(torch.tensor([1]))

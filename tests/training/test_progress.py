@@ -1,15 +1,12 @@
 """What the user sees."""
 
+import contextlib
 import io
 
 import pytest
 
 from torch_grama.training import EpochReport, FitStart
-from torch_grama.training.progress import (
-    PlainReporter,
-    RichReporter,
-    build_reporter,
-)
+from torch_grama.training.progress import PlainReporter, RichReporter, build_reporter
 
 START = FitStart("cora", "GRAMA", 12_345, 500_000, "cpu", 0, 10)
 
@@ -21,6 +18,19 @@ def report(epoch, value=0.75):
 class Terminal(io.StringIO):
     def isatty(self):
         return True
+
+
+def show(stream, word="auto"):
+    """Tells a reporter of a run, and returns it."""
+    with contextlib.redirect_stderr(stream):
+        reporter = build_reporter(word)
+        reporter.note("before")
+        reporter.begin(START)
+        for epoch in range(1, 11):
+            reporter.epoch(report(epoch))
+        reporter.note("by the [way]")
+        reporter.end()
+    return reporter
 
 
 def test_lines_say_what_matters():
@@ -37,27 +47,15 @@ def test_lines_say_what_matters():
 
 def test_plain_lines_come_now_and_then_and_at_the_end():
     stream = io.StringIO()
-    reporter = build_reporter("auto", stream)
-    assert isinstance(reporter, PlainReporter)
-    reporter.begin(START)
-    for epoch in range(1, 11):
-        reporter.epoch(report(epoch))
-    reporter.note("by the way")
-    reporter.end()
+    assert isinstance(show(stream), PlainReporter)
     lines = stream.getvalue().splitlines()
-    assert lines == [str(START), str(report(1)), "by the way", str(report(10))]
+    assert lines == ["before", str(START), str(report(1)), "by the [way]", str(report(10))]
 
 
 def test_a_terminal_gets_a_bar():
     stream = Terminal()
-    reporter = build_reporter("auto", stream)
+    reporter = show(stream)
     assert isinstance(reporter, RichReporter)
-    reporter.note("before")
-    reporter.begin(START)
-    for epoch in range(1, 11):
-        reporter.epoch(report(epoch))
-    reporter.note("by the [way]")
-    reporter.end()
     reporter.end()
     reporter.epoch(report(10))
     text = stream.getvalue()
@@ -65,15 +63,11 @@ def test_a_terminal_gets_a_bar():
         assert piece in text
 
 
-@pytest.mark.parametrize(("word", "expected"), [("quiet", "a note\n"), ("json", "")])
-def test_quiet_says_notes_alone_and_json_nothing(word, expected):
+@pytest.mark.parametrize(("word", "said"), [("quiet", "before\nby the [way]\n"), ("json", "")])
+def test_quiet_says_notes_alone_and_json_nothing(word, said):
     stream = io.StringIO()
-    reporter = build_reporter(word, stream)
-    reporter.begin(START)
-    reporter.epoch(report(1))
-    reporter.note("a note")
-    reporter.end()
-    assert stream.getvalue() == expected
+    show(stream, word)
+    assert stream.getvalue() == said
 
 
 def test_an_unknown_word_is_refused():

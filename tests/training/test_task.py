@@ -27,14 +27,7 @@ class Positions(Module):
         self.pe = None
 
     def forward(
-        self,
-        x,
-        edge_index,
-        edge_weight=None,
-        edge_attr=None,
-        batch=None,
-        batch_size=None,
-        pe=None,
+        self, x, edge_index, edge_weight=None, edge_attr=None, batch=None, batch_size=None, pe=None
     ):
         self.pe = pe
         return self.lin(x)

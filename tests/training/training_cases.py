@@ -99,14 +99,7 @@ def node_regression_task(num_graphs: int = 12) -> GraphTaskData:
     fold = Fold(order[:8], order[8:10], order[10:])
     encoding = FeatureEncoding("float", 4)
     return GraphTaskData(
-        "quantities",
-        graphs,
-        [fold],
-        "node",
-        "regression",
-        Metric("log10_mse", False),
-        1,
-        encoding,
+        "quantities", graphs, [fold], "node", "regression", Metric("log10_mse", False), 1, encoding
     )
 
 

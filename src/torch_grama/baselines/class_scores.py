@@ -107,7 +107,7 @@ class CPGNN(ScoreModel):
         self, y: Tensor, mask: Tensor, x: Tensor, *others: Tensor | int | None
     ) -> Tensor:
         r"""Returns the loss of the MLP on its own and the penalty that keeps the matrix centred;
-        see :class:`~torch_grama.training.model_hooks.AddsLoss`.
+        see :class:`~torch_grama.training.input_stage.AddsLoss`.
         """
         prior = F.cross_entropy(self._prior_logits(x)[mask], y[mask])
         return self.prior_loss_weight * prior + self.compatibility.sum(dim=1).abs().sum()
@@ -122,7 +122,7 @@ class CPGNN(ScoreModel):
         *others: Tensor | int | None,
     ) -> None:
         r"""Trains the MLP on the training nodes and estimates the compatibility of the classes; see
-        :class:`~torch_grama.training.model_hooks.FitsLabels`.
+        :class:`~torch_grama.training.input_stage.FitsLabels`.
         """
         was_training = self.training
         self.train()

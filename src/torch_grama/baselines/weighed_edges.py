@@ -123,7 +123,7 @@ class GBKGNN(ScoreModel):
     ) -> Tensor:
         r"""Returns how badly the gates tell edges inside a class from edges between classes, zero
         where no edge joins two training nodes; see
-        :class:`~torch_grama.training.model_hooks.AddsLoss`.
+        :class:`~torch_grama.training.input_stage.AddsLoss`.
         """
         _, logits = self._run(x, edge_index, edge_weight)
         source, target = edge_index[0], edge_index[1]

@@ -147,7 +147,7 @@ def _short(text: str) -> str:
 
 def _export(arguments: argparse.Namespace) -> int:
     RunFolder(arguments.folder).check()
-    from torch_grama.experiments.export import export_run
+    from torch_grama.experiments.finished_run import export_run
 
     for path in export_run(arguments.folder, arguments.format, arguments.out):
         print(path)

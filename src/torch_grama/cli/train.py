@@ -126,8 +126,8 @@ def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int
     from torch_grama.datasets.errors import escaped
     from torch_grama.experiments.config import DataConfig
     from torch_grama.experiments.data_facts import DataFacts, load_data
-    from torch_grama.experiments.defaults import resolve_config
     from torch_grama.experiments.folds import parse_folds
+    from torch_grama.experiments.settings import resolve_config
     from torch_grama.runs.run_folder import RunFolder, propose_folder
     from torch_grama.runs.safe_files import to_yaml
 
@@ -163,9 +163,9 @@ def _race(
 ) -> int:
     """Chooses a model, since none was named, and trains it."""
     from torch_grama.experiments.data_facts import DataFacts
-    from torch_grama.experiments.defaults import resolve_config
     from torch_grama.experiments.folds import parse_folds
     from torch_grama.experiments.race import run_race
+    from torch_grama.experiments.settings import resolve_config
 
     raced = dict(settings)
     if folds is not None:
@@ -209,7 +209,7 @@ def _resume(arguments: argparse.Namespace, given: Mapping[str, object]) -> int:
     from torch_grama.experiments.run import load_config, run_experiment
     from torch_grama.runs.result import Result
     from torch_grama.runs.run_folder import RunFolder
-    from torch_grama.training.origin import FREE
+    from torch_grama.training.checkpoint_file import FREE
 
     folder = arguments.resume
     words = [name for name in given if name not in FREE or is_folds_folder(folder)]

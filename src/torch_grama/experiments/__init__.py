@@ -8,13 +8,12 @@ from torch_grama.experiments.config import (
     RunConfig,
     TaskConfig,
 )
-from torch_grama.experiments.defaults import make_config
-from torch_grama.experiments.export import export_run, load_exported
-from torch_grama.experiments.finished_run import evaluate_run, load_run
+from torch_grama.experiments.finished_run import evaluate_run, export_run, load_exported, load_run
 from torch_grama.experiments.folds import resume_folds, run_folds
 from torch_grama.experiments.models import build_model, list_models
 from torch_grama.experiments.predictions import Predictions, predict_run
 from torch_grama.experiments.run import RunInterrupted, load_config, run_experiment
+from torch_grama.experiments.settings import make_config
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_files import describe_run
 from torch_grama.runs.run_folder import RunError

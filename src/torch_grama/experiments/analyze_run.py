@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
@@ -27,8 +27,13 @@ from torch_grama.experiments.run import build_task
 from torch_grama.runs.run_files import name_model
 from torch_grama.runs.run_folder import ANALYSIS, RunError
 from torch_grama.training import GraphTask, predict
-from torch_grama.training.graph_batch import GraphBatch, batch_of_one, collect_positions
-from torch_grama.training.packed_graphs import PackedGraphs
+from torch_grama.training.graph_batch import (
+    GraphBatch,
+    PackedGraphs,
+    batch_of_one,
+    collect_positions,
+    target_rows,
+)
 
 Split = Literal["train", "val", "test"]
 
@@ -70,7 +75,10 @@ def analyze_run(
         report("predictions")
     numbers = _graphs_of(data, run.config.data.fold, split)
     batches = _batches(data, numbers)
-    inputs = [_as_input(batch) for batch in batches]
+    inputs = [
+        ModelInput(*cast(Any, batch.inputs), pe=collect_positions(batch, random_signs=False))
+        for batch in batches
+    ]
     predictions = _predict(run, data, numbers, batches, split)
     try:
         found = analyze(
@@ -133,18 +141,6 @@ def _batches(data: GraphTaskData, numbers: Tensor) -> list[GraphBatch]:
     return [packed.batch(part) for part in torch.arange(len(packed)).split(_BATCH)]
 
 
-def _as_input(batch: GraphBatch) -> ModelInput:
-    return ModelInput(
-        batch.x,
-        batch.edge_index,
-        batch.edge_weight,
-        batch.edge_attr,
-        batch.batch,
-        batch.batch_size,
-        collect_positions(batch, random_signs=False),
-    )
-
-
 def _predict(
     run: LoadedRun,
     data: GraphTaskData,
@@ -156,7 +152,9 @@ def _predict(
     if any(graph.get("y") is None for graph in graphs):
         return None
     prediction = predict(run.task, batches)
-    target = torch.cat([_target(graph["y"], data.level, data.num_outputs) for graph in graphs])
+    target = torch.cat([target_rows(graph["y"], data.level) for graph in graphs])
+    if data.level == "node" and target.is_floating_point() and target.dim() == 1:
+        target = target.reshape(-1, data.num_outputs)
     evaluated, anchors = None, None
     if data.level == "node" and "label_mask" in graphs[0]:
         evaluated = torch.cat([graph["label_mask"] for graph in graphs])
@@ -166,9 +164,3 @@ def _predict(
         evaluated = judged if evaluated is None else judged & evaluated
         anchors = fold.train if split != "train" else None
     return Predictions(data.kind, prediction, target, evaluated, anchors)
-
-
-def _target(y: Tensor, level: str, num_outputs: int) -> Tensor:
-    if level == "graph":
-        return y.reshape(1) if not y.is_floating_point() and y.numel() == 1 else y.reshape(1, -1)
-    return y if not y.is_floating_point() or y.dim() > 1 else y.reshape(-1, num_outputs)

@@ -94,10 +94,7 @@ def _gps(local: str, attention: str = "multihead") -> ModelEntry:
             "3 random ones, one by one and not in blocks."
         )
         card = replace(
-            card,
-            cost="N F^2 + E F",
-            equivariant=False,
-            departures=(*card.departures, order),
+            card, cost="N F^2 + E F", equivariant=False, departures=(*card.departures, order)
         )
     return _word(models.GPS, card, local=local, attention=attention)
 
@@ -168,10 +165,7 @@ FAMILIES: dict[str, dict[str, ModelEntry]] = {
         "grand": _word(models.GRAND, linear=False),
         "grand-linear": _variant(
             models.GRAND,
-            {
-                "equation": models.GRAND.card.equation.replace("A(X)", "A(X(0))"),
-                "cost": "4 E F",
-            },
+            {"equation": models.GRAND.card.equation.replace("A(X)", "A(X(0))"), "cost": "4 E F"},
             linear=True,
         ),
         "graphcon": _word(models.GraphCON, coupling="gcn"),
@@ -208,11 +202,7 @@ FAMILIES: dict[str, dict[str, ModelEntry]] = {
         "mlp": _word(models.MLP),
         "mlp-1": _variant(
             models.MLP,
-            {
-                "equation": "y_i = W x_i + b",
-                "cost": "N C_in C_out",
-                "departures": _FIXED_DEPTH,
-            },
+            {"equation": "y_i = W x_i + b", "cost": "N C_in C_out", "departures": _FIXED_DEPTH},
             depth=1,
         ),
         "mlp-2": _variant(

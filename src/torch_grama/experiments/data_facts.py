@@ -55,7 +55,6 @@ class DataFacts:
 
     @classmethod
     def of(cls, data: GraphTaskData) -> DataFacts:
-        r"""Reads the facts off a data set."""
         graph = data.graphs[0]
         encodings = (graph.get("rwse"), graph.get("lap_vectors"))
         return cls(
@@ -77,7 +76,6 @@ class DataFacts:
         )
 
     def fingerprint(self) -> str:
-        r"""A hash of them."""
         return fingerprint([json.dumps(asdict(self))])
 
     def _check(self) -> None:
@@ -102,7 +100,6 @@ class DataFacts:
             raise ValueError("a value is of another kind")
 
     def save(self, path: Path) -> None:
-        r"""Writes them as JSON."""
         content = asdict(self)
         if self.form is not None:
             content["form"] = {
@@ -114,7 +111,6 @@ class DataFacts:
 
     @classmethod
     def load(cls, path: Path) -> DataFacts:
-        r"""Reads them back."""
         try:
             content = json.loads(read_plain(path, LIMITS[FACTS]))
             content["metric"] = Metric(**content["metric"])

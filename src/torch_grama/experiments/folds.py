@@ -18,7 +18,7 @@ from torch_grama.runs.result import Result, deviation, to_json
 from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.runs.safe_files import read_plain, seal_data
 from torch_grama.runs.words import format_count
-from torch_grama.training.origin import hash_data
+from torch_grama.training.checkpoint_file import hash_data
 from torch_grama.training.progress import Reporter, ReportName
 
 FOLDS = "folds.json"
@@ -38,7 +38,6 @@ class Summary:
     test_deviation: float | None  # likewise
 
     def to_dict(self) -> dict[str, object]:
-        r"""Returns it as plain data."""
         return dataclasses.asdict(self)
 
 
@@ -123,12 +122,10 @@ def resume_folds(folder: str | Path, *, report: ReportName | Reporter = "auto") 
 
 
 def is_folds_folder(folder: str | Path) -> bool:
-    r"""Whether a folder holds the runs of several folds."""
     return (Path(folder) / FOLDS).is_file()
 
 
 def summarize(results: Sequence[Result]) -> Summary:
-    r"""Takes mean and sample deviation over runs."""
     val = [result.val for result in results]
     test = [result.test for result in results if result.test is not None]
     complete = len(test) == len(results)

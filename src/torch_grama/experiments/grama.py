@@ -9,7 +9,7 @@ from typing import Any, Literal
 from torch.nn import Linear, Module
 from torch_geometric.nn import GCNConv
 
-from torch_grama.experiments.options import describe_type, options_of, read_value
+from torch_grama.experiments.config import describe_type, options_of, read_value
 from torch_grama.nn import (
     GRAMA,
     Coefficients,
@@ -257,13 +257,11 @@ def build_variant(
 
 
 def variant_options(backbone: str) -> dict[str, object]:
-    r"""Returns the options of a backbone, and the type of each."""
     options = options_of(VARIANTS[backbone], ["channels", "num_recurrences", "has_edge_attr"])
     return {name: option.annotation for name, option in options.items()}
 
 
 def reads_edge_attr(backbone: str) -> bool:
-    r"""Whether a backbone has a place for edge attributes."""
     return backbone != "gcn"
 
 
@@ -277,11 +275,7 @@ def reads_edge_weights(backbone: str, options: Mapping[str, object], has_edge_at
 
 
 def _gcn(
-    channels: int,
-    num_recurrences: int,
-    has_edge_attr: bool,
-    root: bool = False,
-    loops: bool = True,
+    channels: int, num_recurrences: int, has_edge_attr: bool, root: bool = False, loops: bool = True
 ) -> Module:
     del num_recurrences
     if has_edge_attr:

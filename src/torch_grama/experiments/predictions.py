@@ -9,12 +9,14 @@ import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from torch_grama.datasets import DatasetError, GraphTaskData, TableForm
+from torch_grama.datasets import DatasetError, FeatureEncoding, GraphTaskData, TableForm
 from torch_grama.datasets.catalogue import is_path
 from torch_grama.datasets.splits import PARTS
 from torch_grama.datasets.storage import Report
@@ -171,28 +173,22 @@ def make_table(
         truth, columns = _truth(data, facts, labels_of, len(places))
         places = [(*place, *row) for place, row in zip(places, truth, strict=True)]
         where = (*where, *columns)
-    names = facts.class_names or tuple(str(number) for number in range(facts.num_outputs))
+    names = facts.class_names or tuple(map(str, range(facts.num_outputs)))
     values: list[tuple[Cell, ...]]
     outputs = outputs.double()
-    if facts.kind == "classification" and outputs.size(1) > 1:
-        shares = outputs.softmax(dim=1)
-        best = shares.argmax(dim=1).tolist()
-        columns = ("prediction", *(f"probability {name}" for name in names))
-        values = [(names[number], *_rounded(row)) for number, row in zip(best, shares, strict=True)]
-    elif facts.kind in ("classification", "multilabel"):
-        shares = outputs.sigmoid()
+    if facts.kind in ("classification", "multilabel"):
+        one_of_many = facts.kind == "classification" and outputs.size(1) > 1
+        shares = outputs.softmax(dim=1) if one_of_many else outputs.sigmoid()
+        chosen = F.one_hot(shares.argmax(dim=1), len(names)) if one_of_many else shares > 0.5
         columns = ("prediction", *(f"probability {name}" for name in names))
         values = [
-            (
-                ";".join(name for name, on in zip(names, row > 0.5, strict=True) if on),
-                *_rounded(row),
-            )
-            for row in shares
+            (";".join(compress(names, is_chosen)), *(round(value, 6) for value in row))
+            for is_chosen, row in zip(chosen.tolist(), shares.tolist(), strict=True)
         ]
     else:
         single = outputs.size(1) == 1
         columns = ("prediction",) if single else tuple(f"prediction {name}" for name in names)
-        values = [tuple(row.tolist()) for row in outputs]
+        values = [tuple(row) for row in outputs.tolist()]
     return Predictions(
         (*where, *columns), [(*place, *row) for place, row in zip(places, values, strict=True)]
     )
@@ -236,8 +232,8 @@ def _check_fit(data: GraphTaskData, run: LoadedRun) -> None:
     wanted, facts = run.facts, DataFacts.of(data)
     for what, ours, theirs in (
         ("a task of the level", wanted.level, facts.level),
-        ("node features", _shape(wanted, "node"), _shape(facts, "node")),
-        ("edge features", _shape(wanted, "edge"), _shape(facts, "edge")),
+        ("node features", _shape(wanted.node_encoding), _shape(facts.node_encoding)),
+        ("edge features", _shape(wanted.edge_encoding), _shape(facts.edge_encoding)),
         ("edge weights", wanted.has_edge_weight, facts.has_edge_weight),
         ("a sequence of the length", wanted.seq_len, facts.seq_len),
     ):
@@ -248,11 +244,9 @@ def _check_fit(data: GraphTaskData, run: LoadedRun) -> None:
             )
 
 
-def _shape(facts: DataFacts, what: str) -> str:
-    encoding = facts.node_encoding if what == "node" else facts.edge_encoding
-    # a new set of categories may lack the largest one
-    kind = encoding.kind
-    return f"{kind} in {format_count(encoding.num_columns, 'column')}"
+def _shape(encoding: FeatureEncoding) -> str:
+    # not its sizes: a new set of categories may lack the largest one
+    return f"{encoding.kind} in {format_count(encoding.num_columns, 'column')}"
 
 
 def _places(data: GraphTaskData, count: int) -> tuple[list[tuple[Cell, ...]], tuple[str, ...]]:
@@ -295,7 +289,3 @@ def _truth(
         sizes = [int(graph.num_nodes or 0) for graph in data.graphs]
         words = [w for word, size in zip(words, sizes, strict=True) for w in [word] * size]
     return [(*row, word) for row, word in zip(rows, words, strict=True)], (*columns, "split")
-
-
-def _rounded(row: Tensor) -> list[float]:
-    return [round(value, 6) for value in row.tolist()]

@@ -18,15 +18,15 @@ import torch
 from torch_grama.datasets import GraphTaskData
 from torch_grama.experiments.config import ConfigError, RunConfig
 from torch_grama.experiments.data_facts import DataFacts, mean_nodes
-from torch_grama.experiments.defaults import resolve_config
 from torch_grama.experiments.run import RunInterrupted, run_experiment
+from torch_grama.experiments.settings import resolve_config
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.metrics_file import read_metrics
 from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.runs.safe_files import seal_data
 from torch_grama.runs.words import format_count, format_metric, format_seconds
 from torch_grama.training import NonFiniteLossError
-from torch_grama.training.origin import hash_data
+from torch_grama.training.checkpoint_file import hash_data
 
 MODELS = ("gcn", "tuned-gcn", "grama-gcn", "grama-gatedgcn", "grama-gps")
 """The models that race, the quickest first."""
@@ -120,11 +120,7 @@ def ways_to_regularise(data: GraphTaskData) -> list[dict[str, object]]:
     if data.kind == "forecast":
         return [{}, {"model.dropout": 0.2, "optimizer.weight_decay": 1e-3}]
     if data.level == "graph" or len(data.graphs) > 1:
-        return [
-            {},
-            {"optimizer.lr": 3e-3},
-            {"model.dropout": 0.3, "optimizer.weight_decay": 1e-2},
-        ]
+        return [{}, {"optimizer.lr": 3e-3}, {"model.dropout": 0.3, "optimizer.weight_decay": 1e-2}]
     strong: dict[str, object] = {
         "optimizer.name": "adam",  # its decay acts as an L2 penalty
         "optimizer.lr": 1e-2,
@@ -168,16 +164,11 @@ class _Race:
             first, later = groups[0], [one for group in groups[1:] for one in group]
             epochs = int(heat / sum(speeds.values()))
         epochs = max(1, min(epochs, _FIRST))
-        self.report(
-            f"race, first heat: {format_count(len(first), 'setting')} of "
-            f"{format_count(len(speeds), 'model')}"
-        )
+        counts = f"{format_count(len(first), 'setting')} of {format_count(len(speeds), 'model')}"
+        self.report(f"race, first heat: {counts}")
         ranked = self._rank({one: self._score(one, epochs) for one in first})
         if not ranked:
-            raise ConfigError(
-                f"None of the models {', '.join(speeds)} can be trained ({self.failure}); name one "
-                f"with `--model`"
-            )
+            raise self._nothing_left(speeds)
         finalists = ranked[: max(2, min(_FINALISTS, len(ranked) // 3))]
         finalists += [one for one in later if one.model in {best.model for best in ranked[:2]}]
         lengths = {one: self._length(one, speeds[one.model]) for one in finalists}
@@ -192,21 +183,16 @@ class _Race:
         }
         winner, *others = self._rank(scores) or ranked
         length = self._length(winner, speeds[winner.model])
+        took = format_seconds(time.monotonic() - start)
+        behind = [f"{one} by {format_metric(abs(scores[one] - scores[winner]))}" for one in others]
         lines = [
             f"race: {format_count(len(first) + len(later), 'setting')} of {', '.join(speeds)}, "
-            f"judged by validation {self.metric.name} ({format_seconds(time.monotonic() - start)})"
+            f"judged by validation {self.metric.name} ({took})"
             + (f"; too slow for the time: {', '.join(slow)}" if slow else ""),
             f"won: {winner}, {format_metric(scores[winner])}; its training takes up to "
             f"{format_count(length, 'epoch')}, about "
             f"{format_seconds(speeds[winner.model] * length)}",
-            "behind: "
-            + (
-                ", ".join(
-                    f"{one} by {format_metric(abs(scores[one] - scores[winner]))}"
-                    for one in others[:3]
-                )
-                or f"none of the second heat ({self.failure})"
-            ),
+            f"behind: {', '.join(behind[:3]) or f'none of the second heat ({self.failure})'}",
         ]
         return {
             "winner": {"model.name": winner.model, **dict(winner.changes)}
@@ -243,12 +229,15 @@ class _Race:
                 break
             speeds[name] = seconds
         if not speeds:
-            raise ConfigError(
-                f"None of the models {', '.join(models)} can be trained ({self.failure}); name one "
-                f"with `--model`"
-            )
+            raise self._nothing_left(models)
         _write(_plan(self.folder), {**plan, "speeds": speeds, "slow": slow})
         return speeds, slow
+
+    def _nothing_left(self, models: Iterable[str]) -> ConfigError:
+        return ConfigError(
+            f"None of the models {', '.join(models)} can be trained ({self.failure}); name one "
+            f"with `--model`"
+        )
 
     def _entrants(self, models: Iterable[str]) -> list[list[Entrant]]:
         """The models with each way; what the user has set is no part of a way."""

@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import json
 import os
+import platform
+import re
+import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import IO, Any
 
+import pytorch_lightning as pl
 import torch
+from torch.nn import Module
 
+import torch_grama
+from torch_grama.analysis import CoefficientLog
+from torch_grama.analysis.block_analysis import find_grama
 from torch_grama.datasets import GraphTaskData
 from torch_grama.datasets.storage import Report
-from torch_grama.experiments.assembly import assemble_model, measure_scales
 from torch_grama.experiments.catalogue import DEFAULT_MODEL, MODELS, canonical_name
-from torch_grama.experiments.coefficient_callback import CoefficientCallback
 from torch_grama.experiments.config import ConfigError, RunConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
-from torch_grama.experiments.environment import describe_environment, is_older
-from torch_grama.experiments.models import count_parameters
+from torch_grama.experiments.models import assemble_model, count_parameters, measure_scales
 from torch_grama.experiments.settings import ENVIRONMENT, check_settings, flatten, read_sections
 from torch_grama.experiments.trivial_references import trivial_references
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_files import name_model
-from torch_grama.runs.run_folder import RunError, RunFolder
-from torch_grama.runs.safe_files import to_yaml
+from torch_grama.runs.run_folder import COEFFICIENTS, RunError, RunFolder
+from torch_grama.runs.safe_files import FIRST_EPOCH, count_from_one, to_yaml
 from torch_grama.training import (
     FitOutcome,
     GraphDataModule,
@@ -36,8 +45,8 @@ from torch_grama.training import (
     evaluation_loader,
     fit,
 )
+from torch_grama.training.checkpoint_file import Origin, compare_settings, hash_data
 from torch_grama.training.evaluate import choose_device
-from torch_grama.training.origin import Origin, compare_settings, hash_data
 from torch_grama.training.progress import ReportName
 
 # Numbers in the output of a layer up to which a second thread wins next to nothing, and loses much
@@ -180,12 +189,10 @@ def build_task(config: RunConfig, facts: DataFacts, data: GraphTaskData | None =
     )
     if config.data.standardize and data is not None:
         measure_scales(model, data, config.data.fold)
-    weights = config.task.class_weights
+    weights: Any = config.task.class_weights
     try:
         if weights == "balanced":
-            counted = None if data is None else balanced_class_weights(data, config.data.fold)
-        else:
-            counted = None if weights is None else torch.tensor(weights)
+            weights = None if data is None else balanced_class_weights(data, config.data.fold)
         task = GraphTask(
             model,
             facts.kind,
@@ -194,7 +201,7 @@ def build_task(config: RunConfig, facts: DataFacts, data: GraphTaskData | None =
             config.optimizer,
             config.schedule,
             loss=config.task.loss,
-            class_weights=counted,
+            class_weights=weights,
         )
     except ValueError as error:
         raise ConfigError(str(error)) from error
@@ -204,8 +211,8 @@ def build_task(config: RunConfig, facts: DataFacts, data: GraphTaskData | None =
 
 def save_config(config: RunConfig, path: Path) -> None:
     r"""Writes a configuration, and where it runs, as YAML."""
-    where = {ENVIRONMENT: dataclasses.asdict(describe_environment())}
-    write_atomically(path, to_yaml(config.to_dict() | where).encode())
+    content = config.to_dict() | {ENVIRONMENT: describe_environment()}
+    write_atomically(path, to_yaml(content).encode())
 
 
 def load_config(folder: str | Path, changes: Mapping[str, object] | None = None) -> RunConfig:
@@ -241,12 +248,13 @@ def load_config(folder: str | Path, changes: Mapping[str, object] | None = None)
 def _refuse_old(path: Path, environment: Mapping[str, object], model: str) -> None:
     """Weights and settings of a model that has changed since are not those of this version."""
     versions = environment.get("versions")
-    version = str(versions.get("torch_grama", "")) if isinstance(versions, dict) else ""
+    made_by = str(versions.get("torch_grama", "")) if isinstance(versions, dict) else ""
     changed_in = MODELS[model].changed_in if model in MODELS else ""
-    if version and changed_in and is_older(version, changed_in):
+    older, newer = ([int(n) for n in re.findall(r"\d+", v)[:3]] for v in (made_by, changed_in))
+    if older and older < newer:
         raise RunError(
-            f"'{path}' was made by version {version}, whose model '{model}' was another: train it "
-            f"again, or install torch-grama {version}"
+            f"'{path}' was made by version {made_by}, whose model '{model}' was another: train it "
+            f"again, or install torch-grama {made_by}"
         )
 
 
@@ -256,12 +264,12 @@ def _conclude(
     losses: dict[str, float] = {}
     trivial: dict[str, float] = {}
     test: float | None = None
-    if config.test and _has_test_part(data, config.data.fold):
+    part = data.folds[config.data.fold].test
+    if config.test and (part.any() if part.dtype == torch.bool else part.numel()):
         loader = evaluation_loader(data, config.data.fold, "test", config.trainer)
         values = evaluate(task, loader, device=choose_device(config.trainer))
         test, losses["test"] = values[data.metric.name], values["loss"]
         trivial = trivial_references(data, config.data.fold)
-    environment = describe_environment()
     return Result(
         data=config.data.name,
         model=config.model.name,
@@ -278,16 +286,9 @@ def _conclude(
         stop_reason=outcome.stop_reason,
         trivial=trivial,
         losses=losses,
-        versions=environment.versions,
-        hardware=environment.hardware,
-        revision=environment.revision,
         changes=outcome.changes,
+        **describe_environment(),
     )
-
-
-def _has_test_part(data: GraphTaskData, fold: int) -> bool:
-    part = data.folds[fold].test
-    return bool(part.any()) if part.dtype == torch.bool else part.numel() > 0
 
 
 @contextmanager
@@ -303,3 +304,136 @@ def threads_for(num_nodes: int, channels: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@functools.cache
+def _code() -> tuple[dict[str, str], str | None]:
+    """Versions, and the revision: many short runs would wait for git longer than they train."""
+    versions = {"torch_grama": torch_grama.__version__, "python": platform.python_version()}
+    for library in ("torch", "torch_geometric", "pytorch_lightning", "torchmetrics", "numpy"):
+        with suppress(PackageNotFoundError):
+            versions[library] = version(library)
+    return versions, find_revision(Path(torch_grama.__file__).parent)
+
+
+def describe_environment() -> dict[str, Any]:
+    r"""What a run depends on besides its configuration: ``versions`` of libraries, ``hardware`` in
+    words, and the ``revision`` of the code, if it runs from a repository.
+    """
+    versions, revision = _code()
+    hardware = {
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "cores": str(os.cpu_count() or 1),
+        "threads": str(torch.get_num_threads()),
+    }
+    if torch.cuda.is_available():
+        names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+        hardware["accelerator"] = ", ".join(names)
+        hardware["cuda"] = str(torch.version.cuda)
+    return {"versions": versions, "hardware": hardware, "revision": revision}
+
+
+def find_revision(package: Path) -> str | None:
+    r"""Returns the revision of the repository that a package's folder belongs to, if any.
+
+    A package that is installed inside somebody else's repository does not belong to it.
+    """
+    project = package.parents[1] if len(package.parents) > 1 else package
+    if package.parent.name != "src" or not (project / ".git").exists():
+        return None
+
+    def ask(*words: str) -> str:
+        result = subprocess.run(
+            ["git", "-C", str(project), *words], capture_output=True, text=True, timeout=10
+        )
+        return result.stdout.strip() if result.returncode == 0 else ""
+
+    try:
+        revision = ask("rev-parse", "HEAD")
+        changed = bool(ask("status", "--porcelain", "--untracked-files=no", "--", "src"))
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if not revision:
+        return None
+    return f"{revision} with changes" if changed else revision
+
+
+def _processor() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+# Lines of a file, about; a long run leaves epochs out.
+_MAX_LINES = 200
+
+
+class CoefficientCallback(pl.Callback):
+    r"""Writes a summary of the coefficients that validation computes anyway.
+
+    The file has one object per line: ``epoch``, and ``blocks`` with the entries of
+    :class:`~torch_grama.analysis.CoefficientSummary`. Of a run of more than 200 epochs every
+    second, third and so on is written. A resumed run drops the lines of epochs that it runs again.
+    """
+
+    def __init__(self, folder: Path, max_epochs: int) -> None:
+        self._path = folder / COEFFICIENTS
+        self._stride = -(-max_epochs // _MAX_LINES)
+        self._log: CoefficientLog | None = None
+        self._stream: IO[str] | None = None
+
+    @staticmethod
+    def fits(model: Module) -> bool:
+        return find_grama(model) is not None
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if trainer.is_global_zero:
+            _keep_lines_before(self._path, trainer.current_epoch)
+            self._stream = self._path.open("a", encoding="utf-8")
+            self._log = CoefficientLog(pl_module)
+
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if self._log is not None and trainer.current_epoch % self._stride == 0:
+            self._log.open()
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if self._log is None or self._stream is None:
+            return
+        self._log.close()
+        if trainer.current_epoch % self._stride != 0:
+            return
+        try:
+            blocks = [dataclasses.asdict(block) for block in self._log.summary()]
+        except ValueError:  # a coefficient that is no number: training will stop by itself
+            return
+        facts = {"epoch": trainer.current_epoch + 1, FIRST_EPOCH: 1, "blocks": blocks}
+        line = json.dumps(facts, allow_nan=False)
+        self._stream.write(f"{line}\n")
+        self._stream.flush()
+
+    def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+
+def _keep_lines_before(path: Path, epoch: int) -> None:
+    r"""Drops lines after so many epochs, and one that was cut off."""
+    kept = []
+    if epoch > 0 and path.is_file():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                facts = count_from_one(json.loads(line), "epoch")
+                if facts["epoch"] > epoch:
+                    break
+            except (ValueError, KeyError, TypeError, AttributeError):
+                break
+            kept.append(f"{json.dumps(facts)}\n")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, "".join(kept).encode())

@@ -1,4 +1,4 @@
-"""Settings as users write them, checked against the types of what they configure."""
+"""Settings as users write them, checked, and completed with good ones for the task."""
 
 from __future__ import annotations
 
@@ -6,15 +6,26 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from inspect import Parameter
 from pathlib import Path
+from typing import Any
 
 import yaml
 from jsonargparse import ArgumentParser
 
+from torch_grama.datasets import GraphTaskData
+from torch_grama.datasets.catalogue import is_path
 from torch_grama.datasets.options import parse_text
 from torch_grama.experiments.catalogue import DEFAULT_MODEL, canonical_name, find_model
-from torch_grama.experiments.config import ConfigError, DataConfig, TaskConfig
+from torch_grama.experiments.config import (
+    ConfigError,
+    DataConfig,
+    Option,
+    RunConfig,
+    TaskConfig,
+    options_of,
+    read_value,
+)
+from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.models import model_options
-from torch_grama.experiments.options import Option, options_of, read_value
 from torch_grama.runs.safe_files import YamlFileError, read_yaml
 from torch_grama.runs.words import clip
 from torch_grama.training.optimizer import OptimizerSettings, ScheduleSettings
@@ -50,27 +61,23 @@ def known_options(model: str = DEFAULT_MODEL) -> dict[str, Option]:
     except ValueError as error:
         raise ConfigError(str(error)) from error
     width = Option(int, 64, of_model.pop("hidden_channels").help)
+    name = Option(str, DEFAULT_MODEL, "Name of the model.")
     sections = {
         "data": options_of(DataConfig),
-        "model": {
-            "name": Option(str, DEFAULT_MODEL, "Name of the model."),
-            "hidden_channels": width,
-            **of_model,
-        },
+        "model": {"name": name, "hidden_channels": width, **of_model},
         "task": options_of(TaskConfig),
         "optimizer": options_of(OptimizerSettings),
         "schedule": options_of(ScheduleSettings),
         "trainer": options_of(TrainerSettings, skip=["seed"]),
     }
-    return {
-        **{
-            f"{section}.{name}": option
-            for section, options in sections.items()
-            for name, option in options.items()
-        },
-        "seed": Option(int, 0, "Where all randomness starts."),
-        "test": Option(bool, True, "Whether the test part is read, once, at the end."),
+    known = {
+        f"{section}.{name}": option
+        for section, options in sections.items()
+        for name, option in options.items()
     }
+    known["seed"] = Option(int, 0, "Where all randomness starts.")
+    known["test"] = Option(bool, True, "Whether the test part is read, once, at the end.")
+    return known
 
 
 def option_parser(model: str = DEFAULT_MODEL) -> ArgumentParser:
@@ -228,3 +235,117 @@ def _guess(value: str) -> object:
     except yaml.YAMLError:
         return value
     return read if isinstance(read, str | int | float | bool | list | None) else value
+
+
+MOST_ATTENDED_NODES = 1000
+"""Nodes of a graph up to which attention, which costs their square, is taken unasked."""
+
+
+def make_config(
+    settings: Mapping[str, object] | str | Path,
+    overrides: Mapping[str, object] | None = None,
+    *,
+    data: GraphTaskData | None = None,
+) -> RunConfig:
+    r"""Makes a configuration of a file or of settings, nested or dotted, and completes it with good
+    settings for the task.
+
+    Args:
+        settings (mapping, str or Path): Settings such as ``{"data": "cora", "optimizer.lr":
+            0.01}``, or the path of a YAML file.
+        overrides (mapping, optional): Settings that win over these. (default: :obj:`None`)
+        data (GraphTaskData, optional): The data set, if it is loaded already; otherwise it is
+            loaded, for the defaults depend on it. (default: :obj:`None`)
+
+    Raises:
+        ConfigError: A name is unknown (the nearest is named), or a value cannot be.
+        DatasetError: The data is not there or cannot be used.
+
+    Example:
+        >>> config = make_config({"data": "transfer-ring-5", "model.num_layers": 6})
+        >>> config.model.name, config.optimizer.lr
+        ('grama', 0.001)
+    """
+    if isinstance(settings, Mapping):
+        layers = [("in the settings", flatten(settings))]
+    else:
+        layers = [(f"in '{settings}'", read_file(settings))]
+    layers.append(("in the overrides", flatten(overrides or {})))
+    checked = check_settings(*layers)
+    if data is None:
+        data = load_data(DataConfig.from_settings(checked))
+    return resolve_config(checked, DataFacts.of(data))
+
+
+def resolve_config(settings: Mapping[str, object], facts: DataFacts) -> RunConfig:
+    r"""Completes checked settings with good ones for the task, every option of the model among
+    them.
+    """
+    model = canonical_name(str(settings.get("model.name", DEFAULT_MODEL)))
+    known = known_options(model)
+    chosen = _defaults_of(facts)
+    if find_model(model).family == find_model(DEFAULT_MODEL).family:
+        chosen |= _defaults_of_grama(facts)
+        if model != DEFAULT_MODEL:
+            chosen.pop("model.backbone", None)  # the word itself says which
+    else:
+        chosen["model.num_layers"] = 4
+    if settings.get("model.num_layers") is not None:
+        # a depth that is asked for is not mixed with the blocks of another one
+        for name in ("num_layers", "seq_len", "num_blocks", "num_recurrences"):
+            chosen.pop(f"model.{name}", None)
+    epochs = settings.get("trainer.max_epochs")
+    if isinstance(epochs, int):  # a short run must not end in its warm-up
+        usual = chosen["schedule.warmup_epochs"]
+        chosen["schedule.warmup_epochs"] = min(usual, epochs // 10)
+    if settings.get("schedule.name") in ("onecycle", "plateau"):
+        chosen.pop("schedule.warmup_epochs")
+    if is_path(str(settings.get("data.name", ""))):
+        # published features are taken as published; a user's may be in any unit
+        chosen["data.standardize"] = True
+    stated = {name: option.default for name, option in known.items() if name.startswith("model.")}
+    suited = {name: value for name, value in chosen.items() if name in known}
+    return RunConfig.from_settings({**stated, **suited, **settings, "model.name": model})
+
+
+def _defaults_of(facts: DataFacts) -> dict[str, Any]:
+    """Optimiser, schedule and epochs that suit a task: the same for every model."""
+    chosen = {
+        "optimizer.name": "adamw",
+        "optimizer.lr": 1e-3,
+        "schedule.name": "cosine",
+        "schedule.warmup_epochs": 10,
+        "trainer.max_epochs": 300,
+        "trainer.patience": 100,
+        "trainer.gradient_clip": 1.0,
+        "model.hidden_channels": 64,
+        "model.dropout": 0.2,
+    }
+    if facts.kind == "forecast":
+        return chosen | {
+            "optimizer.lr": 5e-3,
+            "schedule.name": "constant",
+            "schedule.warmup_epochs": 0,
+            "trainer.max_epochs": 200,
+            "trainer.patience": 50,
+            "model.hidden_channels": 32,
+            "model.dropout": 0.0,
+        }
+    if facts.level == "node" and facts.num_graphs == 1:
+        return chosen | {"optimizer.lr": 3e-3, "optimizer.weight_decay": 1e-4}
+    dropout = 0.0 if facts.kind == "regression" else 0.1
+    return chosen | {"trainer.batch_size": 128, "model.dropout": dropout}
+
+
+def _defaults_of_grama(facts: DataFacts) -> dict[str, Any]:
+    """Few recurrences and more blocks for graph targets; the series itself for forecasts."""
+    if facts.kind == "forecast":
+        return {"model.num_blocks": 2, "model.backbone": "gcn"}
+    if facts.level == "node":
+        return {"model.seq_len": 4, "model.num_blocks": 2}
+    chosen = {"model.seq_len": 2, "model.num_blocks": 4, "model.norm": "batch_norm"}
+    if facts.edge_encoding.kind == "none" and not facts.has_edge_weight:
+        # gates take means over neighbours, which hide how many there are
+        small = facts.mean_nodes <= MOST_ATTENDED_NODES
+        chosen["model.backbone"] = "gps" if small else "gcn"
+    return chosen

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -62,44 +64,42 @@ def trivial_references(data: GraphTaskData, fold: int = 0) -> dict[str, float]:
     return scores
 
 
-class _Part:
+class _Part(NamedTuple):
     """Inputs, targets and degrees of one split, one row a scored node or graph, and what each row
     counts.
     """
 
-    def __init__(self, x: Tensor, y: Tensor, degrees: Tensor, weight: Tensor) -> None:
-        self.x, self.y, self.degrees, self.weight = x.double(), y, degrees, weight
+    x: Tensor
+    y: Tensor
+    degrees: Tensor
+    weight: Tensor
 
 
 def _split(data: GraphTaskData, fold: Fold) -> tuple[_Part, _Part]:
     if fold.train.dtype == torch.bool:
         graph = data.graphs[0]
         return _rows(graph, fold.train, data), _rows(graph, fold.test, data)
-    parts = []
     known = torch.cat([fold.train, fold.val]) if data.kind == "forecast" else fold.train
-    for indices in (known, fold.test):
-        rows = [_rows(data.graphs[index], None, data) for index in indices.tolist()]
-        parts.append(
-            _Part(
-                torch.cat([row.x for row in rows]),
-                torch.cat([row.y for row in rows]),
-                torch.cat([row.degrees for row in rows]),
-                torch.cat([row.weight / len(row.weight) for row in rows]),
-            )
-        )
-    return parts[0], parts[1]
+    train, test = (
+        zip(*(_rows(data.graphs[number], None, data) for number in part.tolist()), strict=True)
+        for part in (known, fold.test)
+    )
+    return _Part(*map(torch.cat, train)), _Part(*map(torch.cat, test))
 
 
 def _rows(graph: Data, mask: Tensor | None, data: GraphTaskData) -> _Part:
     x, y = graph["x"], graph["y"]
     y = y if data.kind == "classification" else y.double()
     if data.level == "graph":
-        return _Part(torch.zeros(1, 1), y, torch.zeros(1, dtype=torch.long), torch.ones(len(y)))
+        weight = torch.full((len(y),), 1 / len(y))
+        return _Part(torch.zeros(1, 1).double(), y, torch.zeros(1).long(), weight)
     degrees = degree(graph["edge_index"][1], graph.num_nodes, dtype=torch.long)
     chosen = torch.ones(int(graph.num_nodes or 0), dtype=torch.bool) if mask is None else mask
     if getattr(graph, "label_mask", None) is not None:
         chosen = chosen & graph.label_mask
-    return _Part(x[chosen], y[chosen], degrees[chosen], torch.ones(int(chosen.sum())))
+    count = int(chosen.sum())
+    weight = torch.full((count,), 1 / max(count, 1) if mask is None else 1.0)
+    return _Part(x[chosen].double(), y[chosen], degrees[chosen], weight)
 
 
 def _autoregress(train: _Part, test: _Part) -> Tensor:

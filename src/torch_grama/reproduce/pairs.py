@@ -17,12 +17,16 @@ from typing import NamedTuple
 
 from torch_grama.datasets import GraphTaskData
 from torch_grama.datasets.catalogue import is_path
-from torch_grama.experiments.assembly import assemble_model
 from torch_grama.experiments.config import DataConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
-from torch_grama.experiments.defaults import MOST_ATTENDED_NODES, resolve_config
-from torch_grama.experiments.models import count_parameters
-from torch_grama.experiments.settings import check_settings, known_options, mapping_of
+from torch_grama.experiments.models import assemble_model, count_parameters
+from torch_grama.experiments.settings import (
+    MOST_ATTENDED_NODES,
+    check_settings,
+    known_options,
+    mapping_of,
+    resolve_config,
+)
 from torch_grama.nn.arguments import choose
 from torch_grama.reproduce.reproduction import (
     BEST,
@@ -36,7 +40,7 @@ from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.runs.safe_files import read_yaml, seal_data, to_yaml
-from torch_grama.training.origin import FREE, hash_data
+from torch_grama.training.checkpoint_file import FREE, hash_data
 
 SEARCH = "search"
 REQUEST = "request.yaml"

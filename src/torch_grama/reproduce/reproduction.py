@@ -15,9 +15,8 @@ from torch_grama.datasets.catalogue import find, load_with
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.storage import Storage
 from torch_grama.experiments.catalogue import MODELS
-from torch_grama.experiments.defaults import make_config
 from torch_grama.experiments.run import RunInterrupted, run_experiment
-from torch_grama.experiments.settings import read_file
+from torch_grama.experiments.settings import make_config, read_file
 from torch_grama.experiments.trivial_references import trivial_references
 from torch_grama.nn.arguments import choose
 from torch_grama.nn.backbone import BACKBONES

@@ -11,11 +11,10 @@ from torch_grama.datasets.catalogue import is_path
 from torch_grama.datasets.storage import Report
 from torch_grama.experiments.config import ConfigError, RunConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
-from torch_grama.experiments.defaults import resolve_config
 from torch_grama.experiments.run import build_task
-from torch_grama.experiments.settings import check_settings, mapping_of
+from torch_grama.experiments.settings import check_settings, mapping_of, resolve_config
 from torch_grama.search.space import Domain, Point, Space
-from torch_grama.training.origin import hash_data
+from torch_grama.training.checkpoint_file import hash_data
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,8 @@ import torch
 from torch_grama.datasets import GraphTaskData
 from torch_grama.experiments.config import DataConfig
 from torch_grama.experiments.data_facts import load_data
-from torch_grama.experiments.defaults import make_config
 from torch_grama.experiments.run import run_experiment
-from torch_grama.experiments.settings import check_settings
+from torch_grama.experiments.settings import check_settings, make_config
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.memory import is_out_of_memory
 from torch_grama.runs.metrics_file import read_metrics

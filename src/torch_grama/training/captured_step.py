@@ -16,11 +16,9 @@ from torch.optim import Optimizer
 
 from torch_grama.nn.padding import NoChance, Padding, PaddingError, padded
 from torch_grama.nn.recording import Recording, run_aside
-from torch_grama.training.graph_batch import GraphBatch
-from torch_grama.training.loaders import GraphBatches
-from torch_grama.training.model_hooks import InputChecks
-from torch_grama.training.packed_graphs import BatchSize
-from torch_grama.training.planned_batches import PlannedBatch, PlannedBatches
+from torch_grama.training.graph_batch import BatchSize, GraphBatch
+from torch_grama.training.input_stage import InputChecks
+from torch_grama.training.loaders import GraphBatches, PlannedBatch, PlannedBatches
 
 if TYPE_CHECKING:
     from torch_grama.training.task import GraphTask
@@ -34,7 +32,6 @@ _TOLERANCE = 1e-3
 
 
 def records_on(device: torch.device) -> bool:
-    r"""Whether steps can be recorded on a device."""
     return device.type == "cuda"
 
 
@@ -69,7 +66,7 @@ class _Cursor:
         places = self._start + torch.arange(bucket.graphs, device=self._start.device)
         numbers = self._order.index_select(0, places)
         self._start += bucket.graphs
-        return self._source.padded(numbers, bucket)
+        return self._source.pack.padded_batch(numbers, bucket)
 
     def skip(self) -> None:
         """Forgets where it stands: the batch was made elsewhere."""
@@ -109,7 +106,6 @@ class CapturedTraining:
         self._unchecked: list[PlannedBatch | GraphBatch] = []
 
     def run(self, batch: PlannedBatch | GraphBatch) -> None:
-        r"""Runs one step."""
         self._unchecked.append(batch)
         if isinstance(batch, GraphBatch):
             self._recording(None, lambda: self._step(batch, None))()
@@ -306,7 +302,8 @@ def _try(
     expect: Callable[[_Batch], list[Tensor]],
 ) -> None:
     """Compares what is recorded with what is not, on several batches."""
-    checks = InputChecks(task.model).switch_off()
+    checks = InputChecks(task.model)
+    checks.set(False)
     try:
         for number, batch in enumerate(examples):
             expected = [tensor.clone() for tensor in expect(batch)]
@@ -321,7 +318,7 @@ def _try(
             f"Expected a model that never waits for the device (got {str(error).splitlines()[0]})"
         ) from error
     finally:
-        checks.restore()
+        checks.set(True)
 
 
 def _compare(found: list[Tensor], expected: list[Tensor]) -> None:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pickle
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from pytorch_lightning.plugins import CheckpointIO
+from torch import Tensor
 
+from torch_grama.datasets import CompactGraphs, GraphTaskData
+from torch_grama.datasets.raw_arrays import Array, fingerprint
 from torch_grama.runs.atomic_file import write_atomically
-from torch_grama.runs.safe_files import read_plain
+from torch_grama.runs.run_folder import RunError
+from torch_grama.runs.safe_files import check_same_data, read_plain
+from torch_grama.runs.words import clip, format_count
 
 Checkpoint: TypeAlias = dict[str, object]
 VERSION = "torch_grama"
@@ -87,7 +95,14 @@ def replace_checkpoint(path: Path, content: Mapping[str, object]) -> None:
         new.unlink(missing_ok=True)
         raise
     if path.exists():
-        _keep(path)
+        # a second name first, so that there is a file under the usual name at every moment
+        second = path.with_name(f".{path.name}.kept")
+        second.unlink(missing_ok=True)
+        try:
+            os.link(path, second)
+        except OSError:  # a file system without links: a short moment without the usual name
+            second = path
+        second.replace(previous_path(path))
     new.replace(path)
 
 
@@ -129,7 +144,6 @@ class SafeCheckpointIO(CheckpointIO):
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any | None = None
     ) -> None:
-        r"""Writes a checkpoint and keeps the one before."""
         replace_checkpoint(Path(path), checkpoint)
 
     def load_checkpoint(
@@ -139,17 +153,98 @@ class SafeCheckpointIO(CheckpointIO):
         return read_checkpoint(Path(path))
 
     def remove_checkpoint(self, path: str | Path) -> None:
-        r"""Removes a checkpoint."""
         Path(path).unlink(missing_ok=True)
 
 
-def _keep(path: Path) -> None:
-    # a second name first, so that there is a file under the usual name at every moment
-    second = path.with_name(f".{path.name}.kept")
-    second.unlink(missing_ok=True)
-    try:
-        os.link(path, second)
-    except OSError:  # a file system without links: a short moment without the usual name
-        path.replace(previous_path(path))
+ORIGIN = "origin"
+"""Where a checkpoint keeps it."""
+FREE = (
+    *("data.name", "data.root", "test", "trainer.accelerator", "trainer.capture"),
+    *("trainer.devices", "trainer.max_epochs", "trainer.num_workers", "trainer.patience"),
+    "trainer.save_every",
+)
+"""What may change when a run is resumed: where it runs, how long, and what it reads of its test
+part. The data may lie elsewhere, since its values are compared."""
+
+# Follow from the edges and from settings that are compared; other machines round otherwise.
+_ENCODINGS = ("rwse", "lap_vectors", "lap_values")
+
+
+@dataclass(frozen=True)
+class Origin:
+    r"""What a run is made of."""
+
+    settings: Mapping[str, object]  # dotted names and values
+    values: str = ""  # a hash of the data, see hash_data
+    facts: str = ""  # a hash of what the model knows of the data
+    changes: tuple[str, ...] = ()  # what was changed when the run was resumed, one sentence each
+
+    def follow(self, checkpoint: Mapping[str, object], run: object, epochs: int = 0) -> Origin:
+        r"""Makes sure that a run goes on with what it was started with, and returns this origin
+        with the changes so far.
+
+        A checkpoint of an earlier version may hold no origin, and is followed as it is;
+        :obj:`epochs` tells how far the run came.
+        """
+        before = checkpoint.get(ORIGIN)
+        if before is None:
+            return self
+        if not isinstance(before, dict) or not isinstance(before.get("settings"), dict):
+            raise RunError(f"The checkpoint of '{run}' does not say its settings: start it again")
+        changes = compare_settings(before["settings"], self.settings, run)
+        for mine, name in ((self.facts, "facts"), (self.values, "values")):
+            check_same_data(str(before.get(name, "")), mine, run)
+        here = (f"{change} after {format_count(epochs, 'epoch')}" for change in changes)
+        return replace(self, changes=(*map(str, before.get("changes") or ()), *here))
+
+
+def compare_settings(
+    before: Mapping[str, object], now: Mapping[str, object], run: object
+) -> list[str]:
+    r"""Returns in words what has changed of the settings that a run was started with, as far as
+    they are known; raises a :class:`RunError` where that may not change.
+    """
+    changes, fixed = [], []
+    for name in sorted(before):
+        old, new = (
+            json.dumps(value, sort_keys=True, default=str)
+            for value in (before[name], now.get(name))
+        )
+        if old != new:
+            changes.append(f"{name} from {clip(old, 60)} to {clip(new, 60)}")
+            fixed += changes[-1:] if name not in FREE else []
+    if fixed:
+        more = f" and {len(fixed) - 3} more" if len(fixed) > 3 else ""
+        raise RunError(
+            f"The settings of the run '{run}' were changed ({', '.join(fixed[:3])}{more}): put "
+            f"them back in its config.yaml, or start a new run; a run goes on with the settings "
+            f"it was started with, but for {', '.join(FREE)}"
+        )
+    return changes
+
+
+def hash_data(data: GraphTaskData, fold: int) -> str:
+    r"""Returns a hash of all values of a data set and one of its divisions, but for encodings of
+    structure, which follow from them.
+    """
+    return fingerprint(_parts(data, fold))
+
+
+def _parts(data: GraphTaskData, fold: int) -> Iterator[Array | str]:
+    yield from (part.numpy() for part in data.folds[fold].parts)
+    if isinstance(data.graphs, CompactGraphs):
+        columns = data.graphs.columns.items()
+        yield data.graphs.with_columns(
+            {name: column for name, column in columns if name not in _ENCODINGS}
+        ).fingerprint()
         return
-    second.replace(previous_path(path))
+    for graph in data.graphs:
+        yield np.array(graph.num_nodes or 0)
+        for name in sorted(set(graph.keys()) - set(_ENCODINGS)):
+            value = graph[name]
+            yield name
+            if isinstance(value, Tensor) and value.layout == torch.strided:
+                plain = value.detach().cpu()
+                yield (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()
+            else:
+                yield repr(value)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Sequence
-from typing import Literal, overload
+from typing import Literal, cast
 
 import pytorch_lightning as pl
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset, Subset
 from torch_geometric.data import Data
 
 from torch_grama.datasets.splits import PARTS
@@ -22,8 +23,9 @@ from torch_grama.training.loaders import (
     EpochLoader,
     FixedBatches,
     GraphBatches,
+    PlannedBatch,
+    PlannedBatches,
 )
-from torch_grama.training.planned_batches import PlannedBatch, PlannedBatches
 from torch_grama.training.subgraphs import SubgraphBatches
 from torch_grama.training.trainer_settings import TrainerSettings
 
@@ -50,10 +52,7 @@ class GraphDataModule(pl.LightningDataModule):
     """
 
     def __init__(
-        self,
-        data: GraphTaskData,
-        fold: int = 0,
-        settings: TrainerSettings | None = None,
+        self, data: GraphTaskData, fold: int = 0, settings: TrainerSettings | None = None
     ) -> None:
         super().__init__()
         self.settings = settings or TrainerSettings()
@@ -72,16 +71,28 @@ class GraphDataModule(pl.LightningDataModule):
     @property
     def steps_per_epoch(self) -> int:
         r"""Optimiser steps per epoch."""
-        return len(self._source("train"))
+        return len(self.source("train"))
 
     def example(self) -> GraphBatch:
         r"""The first training batch of the first epoch."""
-        batch: GraphBatch = next(iter(self._source("train").batches(0, 0)))
+        batch: GraphBatch = next(iter(self.source("train").batches(0, 0)))
         return batch
 
     def source(self, split: Literal["train", "val"]) -> BatchSource:
-        r"""Where the batches of a part come from."""
-        return self._source(split)
+        r"""Where the batches of a part come from, for this process."""
+        world = (0, 1)
+        if self.trainer is not None:
+            world = (self.trainer.global_rank, self.trainer.world_size)
+        key = f"{split} {world}"
+        if key not in self._sources:
+            part = getattr(self.data.folds[0], split)
+            self._sources[key] = _build_source(
+                self.data, part, self.settings, training=split == "train", world=world
+            )
+        source = self._sources[key]
+        if self.trainer is not None and isinstance(source, GraphBatches):
+            source.place(self.trainer.strategy.root_device)
+        return source
 
     def plan(self, split: Literal["train", "val"], batches: PlannedBatches) -> None:
         r"""Hands out plans of batches in place of batches, for steps that are recorded."""
@@ -89,11 +100,12 @@ class GraphDataModule(pl.LightningDataModule):
 
     def train_dataloader(self) -> EpochLoader:
         r"""The training batches of the trainer's current epoch."""
-        return EpochLoader(self._planned.get("train", self._source("train")), self._current_epoch)
+        source = self._planned.get("train", self.source("train"))
+        return EpochLoader(source, lambda: self.trainer.current_epoch if self.trainer else 0)
 
     def val_dataloader(self) -> EpochLoader:
         r"""The validation batches, the same every epoch."""
-        return EpochLoader(self._planned.get("val", self._source("val")))
+        return EpochLoader(self._planned.get("val", self.source("val")))
 
     def transfer_batch_to_device(
         self, batch: GraphBatch | PlannedBatch, device: torch.device, dataloader_idx: int
@@ -119,24 +131,6 @@ class GraphDataModule(pl.LightningDataModule):
         # each process of several reads the graphs itself: what was read of them does not travel
         return {**self.__dict__, "_sources": {}, "_planned": {}}
 
-    def _current_epoch(self) -> int:
-        return self.trainer.current_epoch if self.trainer is not None else 0
-
-    def _source(self, split: Literal["train", "val"]) -> BatchSource:
-        world = (0, 1)
-        if self.trainer is not None:
-            world = (self.trainer.global_rank, self.trainer.world_size)
-        key = f"{split} {world}"
-        if key not in self._sources:
-            part = getattr(self.data.folds[0], split)
-            self._sources[key] = _build_source(
-                self.data, part, self.settings, training=split == "train", world=world
-            )
-        source = self._sources[key]
-        if self.trainer is not None and isinstance(source, GraphBatches):
-            source.place(self.trainer.strategy.root_device)
-        return source
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.data.name}, fold={self.fold}, loader={self.loader})"
 
@@ -160,9 +154,7 @@ def evaluation_loader(
             (default: :obj:`TrainerSettings()`)
     """
     part = getattr(choose_fold(data, fold), choose("split", split, {s: s for s in PARTS}))
-    return EpochLoader(
-        _build_source(data, part, settings or TrainerSettings(), training=False, world=(0, 1))
-    )
+    return EpochLoader(_build_source(data, part, settings or TrainerSettings()))
 
 
 def prediction_loader(data: GraphTaskData, settings: TrainerSettings | None = None) -> EpochLoader:
@@ -174,17 +166,11 @@ def prediction_loader(data: GraphTaskData, settings: TrainerSettings | None = No
         settings (TrainerSettings, optional): Loader and batch size.
             (default: :obj:`TrainerSettings()`)
     """
-    settings = settings or TrainerSettings()
     if len(data.graphs) == 1 and data.level == "node":
-        if _evaluates_by_subgraphs(settings):
-            everywhere = torch.ones(data.graphs[0]["x"].size(0), dtype=torch.bool)
-            return EpochLoader(
-                _subgraphs(data, everywhere, settings, training=False, targets=False)
-            )
-        return EpochLoader(FixedBatches([batch_of_one(data.graphs[0], None)]))
-    numbers = torch.arange(len(data.graphs))
-    plan = BatchPlan(len(numbers), settings.batch_size)
-    return EpochLoader(GraphBatches(data.graphs, numbers, data.level, plan, targets=False))
+        part = torch.ones(data.graphs[0]["x"].size(0), dtype=torch.bool)
+    else:
+        part = torch.arange(len(data.graphs))
+    return EpochLoader(_build_source(data, part, settings or TrainerSettings(), targets=False))
 
 
 def choose_loader(
@@ -207,55 +193,33 @@ def _build_source(
     part: Tensor,
     settings: TrainerSettings,
     *,
-    training: bool,
-    world: tuple[int, int],
-) -> BatchSource:
-    if part.dtype == torch.bool:
-        is_drawn = (
-            choose_loader(data, settings) == "subgraphs"
-            if training
-            else _evaluates_by_subgraphs(settings)
-        )
-        if is_drawn:
-            return _subgraphs(data, part, settings, training=training, world=world)
-        return FixedBatches([batch_of_one(data.graphs[0], part)])
-    shuffle = data.kind != "forecast" if settings.shuffle is None else settings.shuffle
-    plan = BatchPlan(
-        len(part), settings.batch_size, settings.seed, training and shuffle, world[0], world[1]
-    )
-    return GraphBatches(
-        data.graphs,
-        part,
-        data.level,
-        plan,
-        each_graph_counts=data.level == "node" and data.kind in ("regression", "forecast"),
-        num_workers=settings.num_workers,
-    )
-
-
-def _evaluates_by_subgraphs(settings: TrainerSettings) -> bool:
-    return settings.loader == "subgraphs" and settings.subgraph_evaluation == "subgraphs"
-
-
-def _subgraphs(
-    data: GraphTaskData,
-    part: Tensor,
-    settings: TrainerSettings,
-    *,
-    training: bool,
-    targets: bool = True,
+    training: bool = False,
     world: tuple[int, int] = (0, 1),
-) -> SubgraphBatches:
+    targets: bool = True,
+) -> BatchSource:
+    size, seed = settings.batch_size, settings.seed
+    if part.dtype != torch.bool:
+        shuffle = data.kind != "forecast" if settings.shuffle is None else settings.shuffle
+        return GraphBatches(
+            data.graphs,
+            part,
+            data.level,
+            BatchPlan(len(part), size, seed, training and shuffle, *world),
+            each_graph_counts=data.level == "node" and data.kind in ("regression", "forecast"),
+            targets=targets,
+            num_workers=settings.num_workers,
+        )
     graph = data.graphs[0]
+    draws = training or settings.subgraph_evaluation == "subgraphs"
+    if settings.loader != "subgraphs" or not draws:
+        return FixedBatches([batch_of_one(graph, part if targets else None)])
     if targets and graph.get("label_mask") is not None:
         part = part & graph["label_mask"]
-    shuffle = training and settings.shuffle is not False
     starts = part.nonzero().reshape(-1)
-    plan = BatchPlan(len(starts), settings.batch_size, settings.seed, shuffle, world[0], world[1])
     return SubgraphBatches(
         graph,
         starts,
-        plan,
+        BatchPlan(len(starts), size, seed, training and settings.shuffle is not False, *world),
         settings.num_neighbors,
         sampler=settings.subgraph_sampler,
         targets=targets,
@@ -286,32 +250,12 @@ def without_test(data: GraphTaskData, fold: int) -> GraphTaskData:
     numbers = torch.arange(len(kept))
     size = len(division.train)
     visible = Fold(numbers[:size], numbers[size:], numbers[:0])
-    return dataclasses.replace(data, graphs=GraphSelection(data.graphs, kept), folds=[visible])
-
-
-class GraphSelection(Sequence[Data]):
-    r"""Some graphs of a sequence, looked up when asked for."""
-
-    def __init__(self, graphs: Sequence[Data], numbers: Tensor) -> None:
-        self._graphs = graphs
-        self._numbers = numbers.tolist()
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    @overload
-    def __getitem__(self, index: int) -> Data: ...
-    @overload
-    def __getitem__(self, index: slice) -> GraphSelection: ...
-    def __getitem__(self, index: int | slice) -> Data | GraphSelection:
-        if isinstance(index, slice):
-            return GraphSelection(self._graphs, torch.tensor(self._numbers[index]))
-        graph: Data = self._graphs[self._numbers[index]]
-        return graph
+    # looked up when asked for
+    graphs = cast(Sequence[Data], Subset(cast(Dataset[Data], data.graphs), kept.tolist()))
+    return dataclasses.replace(data, graphs=graphs, folds=[visible])
 
 
 def choose_fold(data: GraphTaskData, fold: int) -> Fold:
-    r"""One division of a data set."""
     if not 0 <= fold < len(data.folds):
         raise ValueError(
             f"Expected 'fold' to lie from 0 to {len(data.folds) - 1}, '{data.name}' has "

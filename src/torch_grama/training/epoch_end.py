@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -19,9 +19,14 @@ import torch_grama
 from torch_grama.datasets.task_data import Metric
 from torch_grama.runs.metrics_file import MetricsFile
 from torch_grama.runs.run_folder import RunFolder
-from torch_grama.training.checkpoint_file import VERSION, CheckpointError, write_checkpoint
+from torch_grama.training.checkpoint_file import (
+    ORIGIN,
+    VERSION,
+    CheckpointError,
+    Origin,
+    write_checkpoint,
+)
 from torch_grama.training.optimizer import LearningRate, keep_form
-from torch_grama.training.origin import ORIGIN, Origin
 from torch_grama.training.process_state import (
     SignalWatch,
     TrainingInterruptedError,
@@ -51,25 +56,6 @@ class RunState:
     mid_epoch: bool = False  # whether the state was taken between two steps of an epoch
 
 
-@dataclass
-class Selection:
-    r"""The best epoch so far."""
-
-    higher_is_better: bool  # the direction of the metric
-    value: float = math.nan  # the best value; NaN before the first
-    epoch: int = 0  # its epoch; 0 before the first
-
-    def offer(self, value: float, epoch: int) -> bool:
-        r"""Takes a value, and tells whether it is the best so far."""
-        if math.isnan(value):
-            return False
-        better = value > self.value if self.higher_is_better else value < self.value
-        if math.isnan(self.value) or better:
-            self.value, self.epoch = value, epoch
-            return True
-        return False
-
-
 class EpochEnd(Checkpoint):
     r"""Does in one place, in a fixed order, what must happen once an epoch is over: choose the best
     weights, move the learning rate, write the row, tell the user, decide whether to stop, save.
@@ -91,13 +77,11 @@ class EpochEnd(Checkpoint):
         self.folder = folder
         self.settings = settings
         self.state = RunState()
-        self.selection = Selection(metric.higher_is_better)
-        self.history = History(
-            ["epoch", "step", "train/loss", "val/loss", f"val/{metric.name}", "lr", "seconds"]
-        )
+        self.best_value, self.best_epoch = math.nan, 0  # NaN and 0 before the first
+        self.history = History(metric.name)
         self.watch = SignalWatch()
         self._steps_per_epoch = steps_per_epoch
-        self._metric = metric.name
+        self._metric = metric
         self._reporter = reporter
         self._tensorboard = tensorboard
         self._origin = origin
@@ -121,7 +105,7 @@ class EpochEnd(Checkpoint):
             trainer.optimizers[0],
             self.settings.max_epochs,
             self._steps_per_epoch,
-            self.selection.higher_is_better,
+            self._metric.higher_is_better,
         )
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -177,11 +161,11 @@ class EpochEnd(Checkpoint):
         validated = epoch % self.settings.check_val_every == 0
         measured = cast(GraphTask, pl_module).epoch_values
         loss = measured["val/loss"] if validated else None
-        value = measured[f"val/{self._metric}"] if validated else None
+        value = measured[f"val/{self._metric.name}"] if validated else None
         rate = self._rate.value
         # outputs that are no numbers can have an accuracy, but no loss
-        is_sound = loss is not None and math.isfinite(loss)
-        if value is not None and is_sound and self.selection.offer(value, epoch):
+        if value is not None and math.isfinite(measured["val/loss"]) and self._is_better(value):
+            self.best_value, self.best_epoch = value, epoch
             self._best_weights = {
                 name: weights.detach().to("cpu", copy=True)
                 for name, weights in pl_module.state_dict().items()
@@ -193,26 +177,33 @@ class EpochEnd(Checkpoint):
         self.state.seconds += now - self._epoch_begun_at
         self._epoch_begun_at = now
         self._epochs_here += 1
-        nan = math.nan
-        self.history.add(
-            [
-                epoch,
-                epoch * self._steps_per_epoch,
-                measured["train/loss"],
-                nan if loss is None else loss,
-                nan if value is None else value,
-                rate,
-                self.state.seconds,
-            ]
-        )
+        steps, seconds = epoch * self._steps_per_epoch, self.state.seconds
+        self.history.add(epoch, steps, measured["train/loss"], loss, value, rate, seconds)
         if trainer.is_global_zero:
-            self._report(epoch, measured["train/loss"], value)
+            # the first epoch warms up, and tells little about the others
+            mean = (now - self._begun_at) / max(1, self._epochs_here - 1)
+            self._begun_at = now if self._epochs_here == 1 else self._begun_at
+            self._reporter.epoch(
+                EpochReport(
+                    epoch=epoch,
+                    max_epochs=self.settings.max_epochs,
+                    train_loss=measured["train/loss"],
+                    metric=self._metric.name,
+                    value=value,
+                    best_value=self.best_value,
+                    best_epoch=self.best_epoch,
+                    seconds_left=mean * (self.settings.max_epochs - epoch),
+                )
+            )
             if self.history.problem:
                 text = f"No more TensorBoard events are written ({self.history.problem})"
                 self._reporter.note(f"{text}; training goes on")
                 self.history.problem = ""
         self._stop(trainer, epoch)
-        if self.state.stop_reason or self._agree(trainer, self._is_due()):
+        is_due = self._is_due()
+        if trainer.world_size > 1:  # all processes do what one of them wishes
+            is_due = trainer.strategy.reduce_boolean_decision(is_due, all=False)
+        if self.state.stop_reason or is_due:
             self._save(trainer, final=bool(self.state.stop_reason))
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
@@ -226,13 +217,16 @@ class EpochEnd(Checkpoint):
     def state_dict(self) -> dict[str, Any]:
         return {
             "run": vars(self.state).copy(),
-            "best_value": self.selection.value,
-            "best_epoch": self.selection.epoch,
+            "best_value": self.best_value,
+            "best_epoch": self.best_epoch,
             "best_weights": self._best_weights,
-            "history": self.history.state_dict(),
+            "history": {
+                "columns": self.history.columns,
+                "rows": torch.tensor(self.history.rows, dtype=torch.float64).reshape(-1, 7),
+            },
             "learning_rate": self._rate.state_dict(),
             "random": random_state(),
-            ORIGIN: self._origin.to_dict(),
+            ORIGIN: asdict(self._origin),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -240,17 +234,23 @@ class EpochEnd(Checkpoint):
         self._loaded = state_dict
         self.state = RunState(**state_dict["run"])
         self.state.stop_reason, self.state.signal = "", 0
-        self.selection.value = state_dict["best_value"]
-        self.selection.epoch = state_dict["best_epoch"]
+        self.best_value = state_dict["best_value"]
+        self.best_epoch = state_dict["best_epoch"]
         self._best_weights = dict(state_dict["best_weights"])
         self._best_is_written = False
-        self.history.load_state_dict(state_dict["history"])
+        self.history.rows = state_dict["history"]["rows"].tolist()
 
     # what the hooks are made of
 
+    def _is_better(self, value: float) -> bool:
+        if math.isnan(value) or math.isnan(self.best_value):
+            return not math.isnan(value)
+        higher = self._metric.higher_is_better
+        return value > self.best_value if higher else value < self.best_value
+
     def _stop(self, trainer: pl.Trainer, epoch: int) -> None:
         settings, state = self.settings, self.state
-        waited = epoch - self.selection.epoch
+        waited = epoch - self.best_epoch
         received = self.watch.received or 0
         if trainer.world_size > 1:  # any process may have got it; all must stop
             noted = torch.tensor(received, device=trainer.strategy.root_device)
@@ -269,24 +269,6 @@ class EpochEnd(Checkpoint):
             state.stop_reason, state.signal = "signal", received
         trainer.should_stop = bool(state.stop_reason)
 
-    def _report(self, epoch: int, train_loss: float, value: float | None) -> None:
-        now = time.monotonic()
-        mean = (now - self._begun_at) / max(1, self._epochs_here - 1)
-        if self._epochs_here == 1:
-            self._begun_at = now  # the first epoch warms up, and tells little about the others
-        self._reporter.epoch(
-            EpochReport(
-                epoch=epoch,
-                max_epochs=self.settings.max_epochs,
-                train_loss=train_loss,
-                metric=self._metric,
-                value=value,
-                best_value=self.selection.value,
-                best_epoch=self.selection.epoch,
-                seconds_left=mean * (self.settings.max_epochs - epoch),
-            )
-        )
-
     def _save(self, trainer: pl.Trainer, final: bool = False) -> None:
         r"""Saves everything; a disk that is full now may not be so the next time."""
         try:
@@ -294,7 +276,10 @@ class EpochEnd(Checkpoint):
                 self.history.flush()
             trainer.save_checkpoint(self.folder.last, weights_only=False)
             if trainer.is_global_zero and not self._best_is_written:
-                self._write_best()
+                if self._best_weights:
+                    best = best_checkpoint(self._metric.name, self.state_dict())
+                    write_checkpoint(self.folder.best, best)
+                self._best_is_written = True
         except OSError as error:
             problem = f"The checkpoint '{self.folder.last}' could not be written ({error})"
             if final:
@@ -304,19 +289,8 @@ class EpochEnd(Checkpoint):
             self._reporter.note(f"{problem}; the one before is untouched and training goes on")
         self._saved_at = time.monotonic()
 
-    def _write_best(self) -> None:
-        if self._best_weights:
-            write_checkpoint(self.folder.best, best_checkpoint(self._metric, self.state_dict()))
-        self._best_is_written = True
-
     def _is_due(self) -> bool:
         return time.monotonic() - self._saved_at >= self.settings.save_every
-
-    def _agree(self, trainer: pl.Trainer, wish: bool) -> bool:
-        r"""Whether any process wishes it, so that all do the same."""
-        if trainer.world_size == 1:
-            return wish
-        return trainer.strategy.reduce_boolean_decision(wish, all=False)
 
     @property
     def _rate(self) -> LearningRate:
@@ -331,8 +305,9 @@ class History:
     has every epoch once, whatever was written after the checkpoint.
     """
 
-    def __init__(self, columns: Sequence[str]) -> None:
-        self.columns = list(columns)
+    def __init__(self, metric: str) -> None:
+        measured = ["train/loss", "val/loss", f"val/{metric}"]
+        self.columns = ["epoch", "step", *measured, "lr", "seconds"]
         self.rows: list[list[float]] = []
         self.problem = ""  # why there are no more TensorBoard events
         self._table: MetricsFile | None = None
@@ -350,19 +325,16 @@ class History:
                     str(board_folder), purge_step=len(self.rows) + 1 if self.rows else None
                 )
 
-    def add(self, row: Sequence[float]) -> None:
-        r"""Adds the numbers of an epoch; NaN where there is none."""
-        row = list(row)
-        self.rows.append(row)
+    def add(self, *row: float | None) -> None:
+        self.rows.append([math.nan if value is None else value for value in row])
         if self._table is not None:
-            self._table.add(row)
+            self._table.add(self.rows[-1])
         with self._without_board():
             for name, value in zip(self.columns[1:], row[1:], strict=True):
-                if self._board is not None and value == value:
-                    self._board.add_scalar(name, value, int(row[0]))
+                if self._board is not None and value is not None and value == value:
+                    self._board.add_scalar(name, value, len(self.rows))
 
     def flush(self) -> None:
-        r"""Brings what was written to the disk."""
         if self._table is not None:
             self._table.flush()
         with self._without_board():
@@ -370,7 +342,6 @@ class History:
                 self._board.flush()
 
     def close(self) -> None:
-        r"""Ends writing."""
         if self._table is not None:
             self._table.close()
             self._table = None
@@ -386,18 +357,6 @@ class History:
             yield
         except OSError as error:
             self._board, self.problem = None, str(error)
-
-    def state_dict(self) -> dict[str, object]:
-        r"""All rows."""
-        width = len(self.columns)
-        rows = torch.tensor(self.rows, dtype=torch.float64).reshape(-1, width)
-        return {"columns": list(self.columns), "rows": rows}
-
-    def load_state_dict(self, state: dict[str, object]) -> None:
-        r"""Takes the rows of a checkpoint."""
-        rows = state["rows"]
-        assert isinstance(rows, Tensor)
-        self.rows = rows.tolist()
 
 
 def count_from_one(state: dict[str, Any]) -> dict[str, Any]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn import Module
 from torch.nn.parameter import is_lazy
 
 import torch_grama
 from torch_grama.nn.padding import PaddingError
-from torch_grama.training.captured_step import CapturedForward, pays, plan_forward
+from torch_grama.training.captured_step import pays, plan_forward
 from torch_grama.training.checkpoint_file import (
     VERSION,
     Checkpoint,
@@ -143,7 +142,7 @@ def _evaluating(task: GraphTask, device: torch.device | None) -> Iterator[torch.
     task.eval()
     try:
         with torch.no_grad():
-            yield _device_of(task)
+            yield next((p.device for p in task.parameters()), torch.device("cpu"))
     finally:
         for module, training in modes:
             module.training = training
@@ -153,28 +152,16 @@ def _outputs(
     task: GraphTask, loader: Iterable[GraphBatch], device: torch.device
 ) -> Iterator[tuple[Tensor, Tensor | None, Tensor | None]]:
     """The outputs of each batch, the targets and what they count; recorded where that pays."""
-    if isinstance(loader, EpochLoader):
-        loader.place(device)
-        captured = _record(task, loader, device)
-        if captured is not None:
-            yield from map(captured.run, captured.source.batches(0, 0))
-            return
+    graphs = loader.source if isinstance(loader, EpochLoader) else None
+    if isinstance(graphs, GraphBatches):
+        graphs.place(device)
+        if pays(device, len(graphs)) and graphs.pack.device == device:
+            captured = None
+            with suppress(PaddingError):
+                captured = plan_forward(task, graphs)
+            if captured is not None:
+                yield from map(captured.run, captured.source.batches(0, 0))
+                return
     for batch in loader:
         moved = batch.to(device)
         yield moved.select(task(moved)), moved.y, moved.weight
-
-
-def _record(task: GraphTask, loader: EpochLoader, device: torch.device) -> CapturedForward | None:
-    graphs = loader.source
-    if not isinstance(graphs, GraphBatches) or not pays(device, len(loader)):
-        return None
-    if graphs.pack.device != device:
-        return None
-    try:
-        return plan_forward(task, graphs)
-    except PaddingError:
-        return None
-
-
-def _device_of(module: Module) -> torch.device:
-    return next((parameter.device for parameter in module.parameters()), torch.device("cpu"))

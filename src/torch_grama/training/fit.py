@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -25,9 +26,12 @@ from torch_grama.training.captured_step import (
     try_whole_graph,
 )
 from torch_grama.training.checkpoint_file import (
+    ORIGIN,
     Checkpoint,
     CheckpointError,
+    Origin,
     SafeCheckpointIO,
+    hash_data,
     previous_path,
     read_checkpoint,
     read_latest,
@@ -42,26 +46,18 @@ from torch_grama.training.epoch_end import (
     is_state,
 )
 from torch_grama.training.evaluate import choose_device, initialize_lazily, load_weights
-from torch_grama.training.graph_batch import GraphBatch
+from torch_grama.training.input_stage import FitsLabels, InputChecks, fits_labels, node_classes
 from torch_grama.training.loaders import FixedBatches, GraphBatches
-from torch_grama.training.model_hooks import InputChecks, fits_labels
-from torch_grama.training.optimizer import OptimizerSettings, ScheduleSettings
-from torch_grama.training.origin import ORIGIN, Origin, hash_data
 from torch_grama.training.process_state import (
     QuietDDPStrategy,
     SignalWatch,
     TrainingInterruptedError,
     quiet_lightning,
 )
-from torch_grama.training.progress import (
-    FitStart,
-    Reporter,
-    ReportName,
-    build_reporter,
-)
+from torch_grama.training.progress import FitStart, Reporter, ReportName, build_reporter
 from torch_grama.training.scores import RankingMetric
 from torch_grama.training.task import GraphTask
-from torch_grama.training.trainer_settings import PRECISIONS, TrainerSettings
+from torch_grama.training.trainer_settings import PRECISIONS
 
 # Nodes and edges of a graph on which a step takes longer than Python needs to start it.
 _LARGEST_GRAPH = 1_000_000
@@ -151,56 +147,65 @@ def fit(
     settings = data_module.settings
     device = choose_device(settings)
     files = RunFolder(Path(folder))
-    reporter = build_reporter(report, several=settings.devices > 1)
+    several = settings.devices > 1
+    reporter = build_reporter(report, several)
     found, source, notes = _find_run(files, resume)
     origin = origin or _describe_origin(task, data_module)
     try:
-        state = _read_state(found)
-        if state is not None and ORIGIN not in state:
-            notes.append(
-                f"'{source}' was written before version 0.2 and says nothing of its settings and "
-                f"data, so that they are not compared with those of now"
-            )
-        for text in notes:
-            reporter.note(text)
-        if state is not None:
-            origin = origin.follow(state, files.path, state["run"]["epochs"])
-            state[ORIGIN] = origin.to_dict()
-        if state is not None and _is_over(state, settings):
-            assert found is not None
-            _take_best(task, files, found, state)
-            return _outcome(task, files, state, source, notes)
-        if found is None:
+        epochs = 0
+        if found is not None:
+            state = _read_state(found)
+            epochs = state["run"]["epochs"]
+            if ORIGIN not in state:
+                notes.append(
+                    f"'{source}' was written before version 0.2 and says nothing of its settings "
+                    f"and data, so that they are not compared with those of now"
+                )
+            for text in notes:
+                reporter.note(text)
+            origin = origin.follow(state, files.path, epochs)
+            state[ORIGIN] = dataclasses.asdict(origin)
+            is_over = state["run"]["stop_reason"] in ("patience", "min_lr")
+            if is_over or epochs >= settings.max_epochs:
+                return _conclude(task, files, found, state, source, notes)
+        else:
             _check_metric(task, data_module)
         initialize_lazily(task, data_module.example())
         if found is not None:
             load_weights(task, found, source)  # says in a sentence what Lightning lists by keys
-        reporter.begin(_describe(task, data_module, device, state))
+        reporter.begin(
+            FitStart(
+                data=data_module.data.name,
+                model=task.title,
+                num_parameters=sum(p.numel() for p in task.model.parameters() if p.requires_grad),
+                parameter_budget=data_module.data.parameter_budget,
+                device=f"{settings.devices} x {device.type}" if several else str(device),
+                first_epoch=epochs,
+                max_epochs=settings.max_epochs,
+            )
+        )
         if found is None and fits_labels(task.model):
-            _fit_labels(task, data_module, device)
+            # several processes are given the weights of this one, which must be on the CPU
+            place = torch.device("cpu") if several else device
+            batch = data_module.example().to(place)
+            if (classes := node_classes(batch)) is not None:
+                model = cast(FitsLabels, task.to(place).model)
+                model.fit_labels(*classes, *batch.inputs, **task.positions(batch))
         line = _capture(task, data_module, device)
         if line is not None and report != "quiet":  # nothing to act on, and said by every run
             reporter.note(line)
         ending = EpochEnd(
-            files,
-            settings,
-            data_module.steps_per_epoch,
-            task.metric,
-            reporter,
-            tensorboard,
-            origin,
+            files, settings, data_module.steps_per_epoch, task.metric, reporter, tensorboard, origin
         )
         received = _train(task, data_module, device, source, ending, callbacks)
     finally:
         reporter.end()
     last = read_checkpoint(files.last)
     final = _read_state(last)
-    assert final is not None
     assert final["run"]["stop_reason"], "the last checkpoint of a run says why it ended"
-    _take_best(task, files, last, final)
     # one that came in the last epoch ended nothing, and is for the caller to obey
     final["run"]["signal"] = final["run"]["signal"] or received
-    return _outcome(task, files, final, source, notes)
+    return _conclude(task, files, last, final, source, notes)
 
 
 def read_best(files: RunFolder) -> tuple[Checkpoint, Path]:
@@ -212,8 +217,7 @@ def read_best(files: RunFolder) -> tuple[Checkpoint, Path]:
     if files.last.exists():
         last = read_checkpoint(files.last)
         state = _read_state(last)
-        is_over = state is not None and state["run"]["stop_reason"] not in ("", "signal")
-        if state is not None and is_over and state["best_epoch"] < 1:
+        if state["run"]["stop_reason"] not in ("", "signal") and state["best_epoch"] < 1:
             return {**last, ORIGIN: state.get(ORIGIN)}, files.last
     raise RunError(
         f"'{files.path}' has no weights yet: go on with `grama train --resume {files.path}`"
@@ -250,22 +254,19 @@ def _check_metric(task: GraphTask, data_module: GraphDataModule) -> None:
 
 
 def _describe_origin(task: GraphTask, data_module: GraphDataModule) -> Origin:
-    sections: dict[str, OptimizerSettings | ScheduleSettings | TrainerSettings] = {
-        "optimizer": task.optimizer_settings,
-        "schedule": task.schedule_settings,
-        "trainer": data_module.settings,
-    }
     settings = {
         f"{section}.{name}": value
-        for section, given in sections.items()
-        for name, value in dataclasses.asdict(given).items()
+        for section, given in (
+            ("optimizer", task.optimizer_settings),
+            ("schedule", task.schedule_settings),
+            ("trainer", data_module.settings),
+        )
+        for name, value in dataclasses.asdict(cast(Any, given)).items()
     }
     return Origin(settings, hash_data(data_module.data, 0))  # whatever was chosen is the only fold
 
 
-def _read_state(checkpoint: Checkpoint | None) -> dict[str, Any] | None:
-    if checkpoint is None:
-        return None
+def _read_state(checkpoint: Checkpoint) -> dict[str, Any]:
     callbacks = checkpoint.get("callbacks")
     state = callbacks.get(EpochEnd.__qualname__) if isinstance(callbacks, dict) else None
     if not isinstance(state, dict) or not is_state(state):
@@ -274,29 +275,6 @@ def _read_state(checkpoint: Checkpoint | None) -> dict[str, Any] | None:
             "alone); start the run again"
         )
     return count_from_one(state)
-
-
-def _is_over(state: dict[str, Any], settings: TrainerSettings) -> bool:
-    run = state["run"]
-    return run["stop_reason"] in ("patience", "min_lr") or run["epochs"] >= settings.max_epochs
-
-
-def _take_best(
-    task: GraphTask, files: RunFolder, checkpoint: Checkpoint, state: dict[str, Any]
-) -> None:
-    r"""Gives the task the best weights, and makes sure that their file has them too."""
-    if not state["best_epoch"]:
-        load_weights(task, checkpoint, files.last)
-        return
-    best = best_checkpoint(task.metric.name, state)
-    load_weights(task, best, files.best)
-    try:
-        written = read_checkpoint(files.best)
-    except CheckpointError:
-        written = {}
-    # a kill can come after the one file and before the other
-    if (written.get("epoch"), written.get("value")) != (best["epoch"], best["value"]):
-        write_checkpoint(files.best, best)
 
 
 def _capture(task: GraphTask, data_module: GraphDataModule, device: torch.device) -> str | None:
@@ -322,29 +300,31 @@ def _record(task: GraphTask, data_module: GraphDataModule, device: torch.device)
         )
     task.to(device)
     source = data_module.source("train")
+    if isinstance(source, GraphBatches):
+        source.place(device)
+        if source.pack.device != device:
+            raise PaddingError(
+                f"Expected graphs that fit into the memory of the device (got "
+                f"{format_bytes(source.pack.nbytes)})"
+            )
+    elif not isinstance(source, FixedBatches):
+        raise PaddingError("Expected whole graphs (got subgraphs)")
+    batch = data_module.example().to(device)
+    if task.own_loss(batch) is not None:
+        raise PaddingError(
+            f"Expected a model without a loss term of its own (got {type(task.model).__name__})"
+        )
+    clip_and_place = settings.gradient_clip, settings.precision, device
     if isinstance(source, FixedBatches):
-        batch = data_module.example().to(device)
         too_large = batch.num_nodes + batch.num_edges > _LARGEST_GRAPH
         if settings.capture == "auto" and too_large:
             raise PaddingError("a step on a graph of this size does not wait for Python")
-        _refuse_own_loss(task, batch)
         try_whole_graph(task, batch)
-        task.capture(
-            CapturedTraining(task, None, settings.gradient_clip, settings.precision, device)
-        )
+        task.capture(CapturedTraining(task, None, *clip_and_place))
         return "Training steps are recorded as a CUDA graph and replayed"
-    if not isinstance(source, GraphBatches):
-        raise PaddingError("Expected whole graphs (got subgraphs)")
-    source.place(device)
-    if source.pack.device != device:
-        raise PaddingError(
-            f"Expected graphs that fit into the memory of the device (got "
-            f"{format_bytes(source.pack.nbytes)})"
-        )
-    _refuse_own_loss(task, data_module.example())
     planned = plan_training(task, source)
     data_module.plan("train", planned)
-    training = CapturedTraining(task, planned, settings.gradient_clip, settings.precision, device)
+    training = CapturedTraining(task, planned, *clip_and_place)
     validation = None
     judged = data_module.source("val")
     assert isinstance(judged, GraphBatches)
@@ -357,38 +337,6 @@ def _record(task: GraphTask, data_module: GraphDataModule, device: torch.device)
     task.capture(training, validation)
     sizes = ", ".join(f"{b.nodes:,} nodes and {b.edges:,} edges" for b in planned.buckets)
     return f"Steps are recorded as CUDA graphs and replayed; batches are padded to {sizes}"
-
-
-def _refuse_own_loss(task: GraphTask, batch: GraphBatch) -> None:
-    if task.own_loss(batch) is not None:
-        raise PaddingError(
-            f"Expected a model without a loss term of its own (got {type(task.model).__name__})"
-        )
-
-
-def _fit_labels(task: GraphTask, data_module: GraphDataModule, device: torch.device) -> None:
-    # processes of several devices are given the weights of this one, which must be on the CPU
-    place = device if data_module.settings.devices == 1 else torch.device("cpu")
-    task.to(place)
-    task.fit_labels(data_module.example().to(place))
-
-
-def _describe(
-    task: GraphTask,
-    data_module: GraphDataModule,
-    device: torch.device,
-    state: dict[str, Any] | None,
-) -> FitStart:
-    settings = data_module.settings
-    return FitStart(
-        data=data_module.data.name,
-        model=task.title,
-        num_parameters=sum(p.numel() for p in task.model.parameters() if p.requires_grad),
-        parameter_budget=data_module.data.parameter_budget,
-        device=str(device) if settings.devices == 1 else f"{settings.devices} x {device.type}",
-        first_epoch=0 if state is None else state["run"]["epochs"],
-        max_epochs=settings.max_epochs,
-    )
 
 
 def _train(
@@ -456,20 +404,32 @@ def _train(
         ) from error
     finally:
         task.capture(None)
-        checks.restore()
+        checks.set(True)
         torch.use_deterministic_algorithms(was_deterministic)
     return watch.received
 
 
-def _outcome(
+def _conclude(
     task: GraphTask,
     files: RunFolder,
+    last: Checkpoint,
     state: dict[str, Any],
     source: Path | None,
     notes: list[str],
 ) -> FitOutcome:
+    """Gives the task the best weights, and makes sure that their file has them too."""
     run = state["run"]
-    if not state["best_epoch"]:
+    if state["best_epoch"]:
+        best = best_checkpoint(task.metric.name, state)
+        load_weights(task, best, files.best)
+        written: Checkpoint = {}
+        with suppress(CheckpointError):
+            written = read_checkpoint(files.best)
+        # a kill can come after the one file and before the other
+        if (written.get("epoch"), written.get("value")) != (best["epoch"], best["value"]):
+            write_checkpoint(files.best, best)
+    else:
+        load_weights(task, last, files.last)
         notes = [
             *notes,
             f"Validation {task.metric.name} was never a number, so the last weights stand for the "

@@ -1,14 +1,19 @@
-"""What a model sees in one step: features, edges and the targets that count."""
+"""What a model sees in one step, and all graphs of a part packed so that steps are made fast."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
+
+from torch_grama.datasets.task_data import Level
+from torch_grama.nn.padding import Padding
 
 
 @dataclass(frozen=True)
@@ -102,3 +107,266 @@ def collect_positions(batch: GraphBatch, *, random_signs: bool) -> Tensor | None
             vectors = vectors * (signs if batch.batch is None else signs[batch.batch])
         parts.append(vectors)
     return torch.cat(parts, dim=1) if parts else None
+
+
+class BatchSize(NamedTuple):
+    r"""Numbers of graphs, nodes, edges and targets, and the nodes of the largest graph: those of a
+    batch, or those that one of fixed size has room for, beside one more graph of padding.
+    """
+
+    graphs: int
+    nodes: int
+    edges: int
+    targets: int
+    largest: int
+
+    def has_room_for(self, other: BatchSize) -> bool:
+        r"""Whether another one fits in, with two nodes to spare for the padding."""
+        needed = other._replace(nodes=other.nodes + 2)
+        is_enough = all(mine >= least for mine, least in zip(self, needed, strict=True))
+        return is_enough and self.graphs == other.graphs
+
+
+class PackedGraphs:
+    r"""Graphs laid end to end in a few long tensors, of which any choice becomes a batch by index
+    arithmetic alone. They have the features of the first one.
+
+    How many nodes, edges and targets each graph has stays on the CPU: the sizes of a batch are
+    known before the device has done anything, so that a batch on CUDA costs one small copy that
+    nobody waits for. With :obj:`each_graph_counts` every graph counts the same in a node task,
+    however many nodes it has; otherwise every node does.
+    """
+
+    def __init__(
+        self,
+        graphs: Iterable[Data],
+        level: Level,
+        *,
+        each_graph_counts: bool = False,
+        targets: bool = True,
+    ) -> None:
+        pieces: dict[str, list[Tensor]] = {}
+        counts: dict[str, list[int]] = {"node": [], "edge": [], "target": []}
+        names: list[str] = []
+        for graph in graphs:
+            if not names:
+                names = list(take_features(graph))
+                is_masked = targets and level == "node" and "label_mask" in graph
+            # local numbers are small; added to int64 offsets they are int64 again
+            row = {name: graph[name] for name in names}
+            row["edge_index"] = graph["edge_index"].int()
+            if targets:
+                row["y"] = target_rows(graph["y"], level)
+                if is_masked:
+                    row["label_rows"] = graph["label_mask"].nonzero().reshape(-1)
+                    row["y"] = row["y"].index_select(0, row["label_rows"])
+                counts["target"].append(row["y"].size(0))
+            counts["node"].append(row["x"].size(0))
+            counts["edge"].append(row["edge_index"].size(1))
+            for name, tensor in row.items():
+                pieces.setdefault(name, []).append(tensor)
+        if not names:
+            raise ValueError("Expected one graph or more to lay side by side (got none)")
+        # targets that lie as nodes or graphs do need no search of their own
+        self._targets_lie_as = "neither" if targets else ""
+        if level == "node" and counts["target"] == counts["node"]:
+            self._targets_lie_as = "nodes"
+        elif counts["target"] == [1] * len(counts["node"]):
+            self._targets_lie_as = "graphs"
+        # popped, so that one tensor at a time is held twice
+        self._tensors = {
+            name: torch.cat(pieces.pop(name), dim=1 if name == "edge_index" else 0)
+            for name in list(pieces)
+        }
+        first, second = self._tensors["edge_index"]
+        self._has_loops = bool((first == second).any())
+        # [2, G]: how many rows each graph has in a long tensor, and where they begin; on the CPU
+        self._ranges: dict[str, Tensor] = {}
+        for name, sizes in counts.items():
+            if sizes:
+                rows = torch.tensor(sizes)
+                self._ranges[name] = torch.stack([rows, rows.cumsum(0) - rows])
+                self._tensors[f"{name}_ranges"] = self._ranges[name]
+        if targets and level == "node" and each_graph_counts:
+            judged = self._ranges["target" if is_masked else "node"][0]
+            self._tensors["graph_weight"] = judged.clamp(min=1).reciprocal()
+
+    def __len__(self) -> int:
+        return self._ranges["node"].size(1)
+
+    @property
+    def device(self) -> torch.device:
+        r"""Where the graphs are, and where batches will be."""
+        return self._tensors["x"].device
+
+    @property
+    def num_edges(self) -> int:
+        return self._tensors["edge_index"].size(1)
+
+    @property
+    def weighs_targets(self) -> bool:
+        return "graph_weight" in self._tensors
+
+    @property
+    def nbytes(self) -> int:
+        return sum(tensor.nbytes for tensor in self._tensors.values())
+
+    def to(self, device: torch.device) -> PackedGraphs:
+        r"""The same on another device; itself where it is there already."""
+        if self.device == device:
+            return self
+        moved = copy.copy(self)
+        moved._tensors = {name: tensor.to(device) for name, tensor in self._tensors.items()}
+        return moved
+
+    def batch(self, numbers: Tensor) -> GraphBatch:
+        r"""Lays some of the graphs side by side, by their numbers on the CPU ``[B]``."""
+        if numbers.numel() == 0:
+            raise ValueError("Expected one graph or more to lay side by side (got none)")
+        # B graphs, N nodes, E edges, T targets
+        names = ["node", "edge", "target"][: 3 if self._targets_lie_as == "neither" else 2]
+        # [6 or 8, B]: all that the device must be told, in one copy
+        rows, totals = [numbers], []
+        for name in names:
+            counts, starts = self._ranges[name].index_select(1, numbers)
+            ends = counts.cumsum(0)
+            rows += [ends - counts] if name == "node" else []
+            rows += [counts, starts - (ends - counts)]
+            totals.append(int(ends[-1]))
+        table = torch.stack(rows)
+        if self.device.type != "cpu":
+            # only a copy from pinned memory is not waited for
+            table = table.pin_memory() if self.device.type == "cuda" else table
+            table = table.to(self.device, non_blocking=True)
+        chosen, offsets = table[0], table[1]
+        owners, node_index = _spread(table[2:4], totals[0])
+        edge_owners, edge_index = _spread(table[4:6], totals[1])
+        # [2, E]: edges name the nodes of their own graph; here these begin at its offset
+        ends = self._tensors["edge_index"].index_select(1, edge_index)
+        y, target_rows, weight = None, None, None
+        if self._targets_lie_as:
+            if self._targets_lie_as == "graphs":
+                found = torch.arange(len(numbers), device=table.device), chosen
+            elif self._targets_lie_as == "nodes":
+                found = owners, node_index
+            else:
+                found = _spread(table[6:8], totals[2])
+            y, target_rows, weight = self._judge(chosen, offsets, owners, *found)
+        return GraphBatch(
+            **take_features(self._tensors, node_index, edge_index),
+            edge_index=ends + offsets.index_select(0, edge_owners),
+            batch=owners,
+            batch_size=len(numbers),
+            y=y,
+            rows=target_rows,
+            weight=weight,
+        )
+
+    def sizes(self, parts: Tensor) -> list[BatchSize]:
+        r"""The sizes of batches, by the graphs of each ``[M, B]``."""
+        counts = {name: ranges[0][parts] for name, ranges in self._ranges.items()}
+        totals = [counts[name].sum(dim=1).tolist() for name in ("node", "edge")]
+        targets = counts["target"].sum(dim=1) if "target" in counts else torch.zeros(len(parts))
+        totals += [targets.int().tolist(), counts["node"].amax(dim=1).tolist()]
+        return [BatchSize(parts.size(1), *size) for size in zip(*totals, strict=True)]
+
+    def padded_batch(self, numbers: Tensor, bucket: BatchSize) -> tuple[GraphBatch, Padding]:
+        r"""Lays graphs whose numbers are on the device side by side in tensors of a fixed size,
+        without a wait for the device.
+
+        The last graph takes the rest: nodes like the first of the pack on a ring, whose targets
+        count nothing.
+        """
+        nodes = self._fill("node", numbers, bucket.nodes)
+        edges = self._fill("edge", numbers, bucket.edges)
+        step = edges.rows - edges.total
+        ring = torch.stack([step, step + 1]) % (bucket.nodes - nodes.total) + nodes.total
+        ends = self._tensors["edge_index"].index_select(1, edges.place)
+        ends = ends + nodes.offsets.index_select(0, edges.owners)
+        y, target_rows, weight = None, None, None
+        if self._targets_lie_as:
+            y, target_rows, weight = self._judge_padded(numbers, nodes, bucket)
+        real = torch.stack([nodes.total, edges.total, torch.full_like(nodes.total, bucket.graphs)])
+        batch = GraphBatch(
+            **take_features(self._tensors, nodes.place, edges.place),
+            edge_index=torch.where(edges.rows < edges.total, ends, ring),
+            batch=nodes.owners,
+            batch_size=bucket.graphs + 1,
+            y=y,
+            rows=target_rows,
+            weight=weight,
+        )
+        sizes = (bucket.nodes, bucket.edges, bucket.graphs + 1)
+        return batch, Padding(*sizes, real, bucket.largest, self._has_loops)
+
+    def _fill(self, name: str, numbers: Tensor, size: int) -> _Filled:
+        counts, starts = self._tensors[f"{name}_ranges"].index_select(1, numbers)
+        ends = counts.cumsum(0)
+        offsets = ends - counts
+        rows = torch.arange(size, device=numbers.device)
+        owners = torch.searchsorted(ends, rows, right=True)
+        # padding repeats the first row of the pack
+        shift = torch.cat([starts - offsets, starts.new_zeros(1)]).index_select(0, owners)
+        index = torch.where(rows < ends[-1], rows + shift, 0)
+        return _Filled(rows, index, owners, torch.cat([offsets, ends[-1:]]), ends[-1])
+
+    def _judge_padded(
+        self, numbers: Tensor, nodes: _Filled, bucket: BatchSize
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Targets, their rows of the output, and what each counts: nothing in the padding."""
+        chosen = torch.cat([numbers, torch.zeros_like(numbers[:1])])
+        if self._targets_lie_as == "graphs":
+            owners = torch.arange(bucket.graphs + 1, device=numbers.device)
+            index, counts = chosen, owners < bucket.graphs
+        else:
+            as_nodes = self._targets_lie_as == "nodes"
+            found = nodes if as_nodes else self._fill("target", numbers, bucket.targets)
+            owners, index, counts = found.owners, found.place, found.rows < found.total
+        y, target_rows, weight = self._judge(chosen, nodes.offsets, owners, owners, index)
+        if target_rows is not None:
+            target_rows = torch.where(counts, target_rows, 0)
+        return y, target_rows, counts.float() if weight is None else weight * counts
+
+    def _judge(
+        self, chosen: Tensor, offsets: Tensor, owners: Tensor, target_owners: Tensor, index: Tensor
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Targets, the rows of the output they belong to, and what each counts."""
+        rows, weight = None, None
+        if "label_rows" in self._tensors:
+            rows = self._tensors["label_rows"].index_select(0, index)
+            rows = rows + offsets.index_select(0, target_owners)
+            owners = target_owners
+        if "graph_weight" in self._tensors:
+            weight = self._tensors["graph_weight"].index_select(0, chosen).index_select(0, owners)
+        return self._tensors["y"].index_select(0, index), rows, weight
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} graphs, {self.nbytes} bytes, {self.device})"
+
+
+class _Filled(NamedTuple):
+    """Rows of fixed number: where each lies in the pack, its graph, where the graphs begin, and how
+    many rows are real.
+    """
+
+    rows: Tensor
+    place: Tensor
+    owners: Tensor
+    offsets: Tensor
+    total: Tensor
+
+
+def _spread(table: Tensor, total: int) -> tuple[Tensor, Tensor]:
+    """The graph of each row of a batch, and where the row lies in the pack."""
+    counts, shift = table[0], table[1]
+    owners = torch.repeat_interleave(counts, output_size=total)
+    index = torch.arange(total, device=table.device) + shift.index_select(0, owners)
+    return owners, index
+
+
+def target_rows(y: Tensor, level: Level) -> Tensor:
+    r"""The targets of one graph, one row each."""
+    if level == "graph" and y.dim() <= 1:
+        # one class a graph stays [1]; K quantities of a graph become [1, K]
+        return y.reshape(1) if y.numel() == 1 and not y.is_floating_point() else y.reshape(1, -1)
+    return y

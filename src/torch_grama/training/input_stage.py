@@ -2,15 +2,118 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
 
+import pytorch_lightning as pl
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module
 from torch_geometric.nn.inits import reset
 
-from torch_grama.training.model_hooks import AddsLoss, FitsLabels, adds_loss, fits_labels
+from torch_grama.nn import Running
+from torch_grama.training.graph_batch import GraphBatch
+
+
+@runtime_checkable
+class AddsLoss(Protocol):
+    r"""A model with a loss term of its own, to be added to the loss of the task.
+
+    The term is computed from the inputs, not from anything that :meth:`forward` left behind, so
+    :meth:`forward` stays pure. It costs up to one more forward pass and is meant for training
+    steps alone.
+    """
+
+    def auxiliary_loss(
+        self, y: Tensor, mask: Tensor, *inputs: Tensor | int | None, **positions: Tensor
+    ) -> Tensor | None:
+        r"""Returns the weighted term, a scalar, or :obj:`None` for none. Of the node classes
+        :obj:`y` only those under the mask, the training nodes, are read; the arguments of
+        :meth:`forward` follow.
+        """
+
+
+@runtime_checkable
+class FitsLabels(Protocol):
+    r"""A model that starts from an estimate made of the training labels.
+
+    Called once, after the model has been built and moved to its device and before the optimiser
+    takes its first step; not again when a run is resumed, since what it sets is in the state dict.
+    """
+
+    def fit_labels(
+        self, y: Tensor, mask: Tensor, *inputs: Tensor | int | None, **positions: Tensor
+    ) -> None:
+        r"""Sets parameters from the labels; arguments as in :meth:`AddsLoss.auxiliary_loss`."""
+
+
+def adds_loss(model: Module) -> bool:
+    r"""Whether a model has a loss term of its own. A wrapper has the method in any case; it says by
+    the attribute of this name whether there is something behind it.
+    """
+    return isinstance(model, AddsLoss) and getattr(model, "adds_loss", True) is True
+
+
+def fits_labels(model: Module) -> bool:
+    r"""Whether a model starts from an estimate made of labels; for wrappers likewise."""
+    return isinstance(model, FitsLabels) and getattr(model, "fits_labels", True) is True
+
+
+def node_classes(batch: GraphBatch) -> tuple[Tensor, Tensor] | None:
+    r"""The class of every node ``[N]`` and whether it may be read ``[N]``; :obj:`None` if the
+    targets are quantities, several labels each, or those of graphs.
+    """
+    y, rows = batch.y, batch.rows
+    if y is None or y.is_floating_point() or y.dim() != 1:
+        return None
+    if rows is None:
+        whole = y.size(0) == batch.num_nodes
+        return (y, torch.ones_like(y, dtype=torch.bool)) if whole else None
+    classes = y.new_zeros(batch.num_nodes).index_copy(0, rows, y)
+    return classes, torch.zeros_like(classes, dtype=torch.bool).index_fill(0, rows, True)
+
+
+class InputChecks(pl.Callback):
+    r"""Switches off ``running.check_input`` of a model's modules for data that they have seen as a
+    whole.
+
+    Looking at values means to wait for the device, at the start of every step; the graphs of an
+    epoch are those of the one before. Training and validation data are told apart.
+    """
+
+    def __init__(self, model: Module) -> None:
+        self._checking = [
+            module
+            for module in model.modules()
+            if isinstance(running := getattr(module, "running", None), Running)
+            and running.check_input
+        ]
+        self._served = 0
+        self._saw_training = False
+        self._saw_validation = False
+
+    def on_train_batch_end(self, *_: Any, **__: Any) -> None:
+        self._served += 1
+
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.set(not self._saw_validation)
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._saw_validation = True
+        self.set(not self._saw_training)
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        # a resumed epoch may begin in its middle
+        self._saw_training |= self._served >= trainer.num_training_batches
+        self._served = 0
+        self.set(not self._saw_training)
+
+    def set(self, check_input: bool) -> None:
+        r"""Switches the checks on, as they were found, or off."""
+        for module in self._checking:
+            running = vars(module)["running"]
+            vars(module)["running"] = replace(running, check_input=check_input)
 
 
 class InputStage(Module):
@@ -45,11 +148,6 @@ class InputStage(Module):
         output_scale: Standardize | None = None,
     ) -> None:
         super().__init__()
-        if drop_edge_attr and (weight_as_attr or edge_encoder is not None):
-            raise ValueError(
-                "Expected no 'edge_encoder' and no 'weight_as_attr' beside drop_edge_attr=True: "
-                "nothing would read what they make"
-            )
         if not 0 <= input_dropout < 1:
             raise ValueError(
                 f"Expected 'input_dropout' to be at least 0 and below 1 (got {input_dropout})"
@@ -69,7 +167,6 @@ class InputStage(Module):
         self.fits_labels = fits_labels(model)
 
     def reset_parameters(self) -> None:
-        r"""Resets all learnable parameters of the module."""
         for module in self.children():
             reset(module)
 
@@ -108,7 +205,12 @@ class InputStage(Module):
         if self.flatten_sequence and x.dim() == 3:
             x = x.flatten(1)
         if self.pe_encoder is not None:
-            x = torch.cat([x, self._encode_positions(x, pe)], dim=-1)
+            if pe is None:
+                raise ValueError("Expected positional encodings 'pe' (the model has an encoder)")
+            encoded: Tensor = self.pe_encoder(pe)
+            if x.dim() == 3:
+                encoded = encoded.unsqueeze(1).expand(-1, x.size(1), -1)
+            x = torch.cat([x, encoded], dim=-1)
         if self.input_dropout > 0:
             x = F.dropout(x, self.input_dropout, self.training)
         # 2. edges
@@ -117,7 +219,12 @@ class InputStage(Module):
         elif edge_attr is not None and self.edge_encoder is not None:
             edge_attr = self.edge_encoder(edge_attr)
         if self.weight_as_attr:
-            edge_attr, edge_weight = _append_weight(edge_attr, edge_weight), None
+            if edge_weight is None:
+                raise ValueError("Expected 'edge_weight' (the model reads it as an edge attribute)")
+            column, edge_weight = edge_weight.unsqueeze(-1), None
+            if edge_attr is not None:
+                column = torch.cat([edge_attr, column.to(edge_attr.dtype)], dim=-1)
+            edge_attr = column
         elif self.drop_edge_weight:
             edge_weight = None
         return x, edge_index, edge_weight, edge_attr
@@ -125,18 +232,14 @@ class InputStage(Module):
     def auxiliary_loss(
         self, y: Tensor, mask: Tensor, *inputs: Any, pe: Tensor | None = None
     ) -> Tensor | None:
-        r"""Returns the model's own loss term on the prepared features, or :obj:`None` if it has
-        none; see :class:`~torch_grama.training.model_hooks.AddsLoss`.
-        """
+        r"""Returns the model's own loss term on the prepared features; see :class:`AddsLoss`."""
         if not isinstance(self.model, AddsLoss):
             return None
         # nodes and edges are prepared; batch and number of graphs follow as they are
         return self.model.auxiliary_loss(y, mask, *self.prepare(*inputs[:4], pe=pe), *inputs[4:])
 
     def fit_labels(self, y: Tensor, mask: Tensor, *inputs: Any, pe: Tensor | None = None) -> None:
-        r"""Lets the model start from an estimate made of labels, if it can; see
-        :class:`~torch_grama.training.model_hooks.FitsLabels`.
-        """
+        r"""Lets the model start from an estimate made of labels; see :class:`FitsLabels`."""
         if not isinstance(self.model, FitsLabels):
             return
         was_training = self.training
@@ -146,35 +249,14 @@ class InputStage(Module):
         self.train(was_training)
         self.model.fit_labels(y, mask, *prepared, *inputs[4:])
 
-    def _encode_positions(self, x: Tensor, pe: Tensor | None) -> Tensor:
-        assert self.pe_encoder is not None
-        if pe is None:
-            raise ValueError(
-                "Expected positional encodings 'pe' (the model was built with an encoder for them)"
-            )
-        encoded: Tensor = self.pe_encoder(pe)
-        return encoded if x.dim() == 2 else encoded.unsqueeze(1).expand(-1, x.size(1), -1)
-
     def __repr__(self) -> str:
         parts = [repr(self.model)]
         for name in ("node_scale", "node_encoder", "edge_encoder", "pe_encoder", "output_scale"):
-            if getattr(self, name) is not None:
-                parts.append(f"{name}={getattr(self, name)!r}")
-        if self.input_dropout > 0:
-            parts.append(f"input_dropout={self.input_dropout}")
-        for name in ("flatten_sequence", "drop_edge_attr", "drop_edge_weight", "weight_as_attr"):
-            if getattr(self, name):
-                parts.append(f"{name}=True")
+            parts += [f"{name}={part!r}"] if (part := getattr(self, name)) is not None else []
+        flags = ("flatten_sequence", "drop_edge_attr", "drop_edge_weight", "weight_as_attr")
+        for name in ("input_dropout", *flags):
+            parts += [f"{name}={value}"] if (value := getattr(self, name)) else []
         return f"{type(self).__name__}({', '.join(parts)})"
-
-
-def _append_weight(edge_attr: Tensor | None, edge_weight: Tensor | None) -> Tensor:
-    if edge_weight is None:
-        raise ValueError("Expected 'edge_weight' (the model reads it as an edge attribute)")
-    column = edge_weight.unsqueeze(-1)
-    if edge_attr is None:
-        return column
-    return torch.cat([edge_attr, column.to(edge_attr.dtype)], dim=-1)
 
 
 class Standardize(Module):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol, cast
 
 import torch
@@ -12,8 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 from torch_geometric.data import Data
 
 from torch_grama.datasets.task_data import Level
-from torch_grama.training.graph_batch import GraphBatch
-from torch_grama.training.packed_graphs import PackedGraphs
+from torch_grama.training.graph_batch import BatchSize, GraphBatch, PackedGraphs
 
 # Graphs that take more than this stay in the memory of the machine.
 MAX_BYTES_ON_DEVICE = 2 * 2**30
@@ -22,9 +23,7 @@ MAX_BYTES_ON_DEVICE = 2 * 2**30
 class BatchSource(Protocol):
     r"""Where the batches of an epoch, or their plans, come from."""
 
-    def __len__(self) -> int:
-        r"""Batches an epoch."""
-        ...
+    def __len__(self) -> int: ...
 
     def batches(self, epoch: int, start: int) -> Iterator[Any]:
         r"""Yields the batches of an epoch from number :obj:`start` on."""
@@ -52,17 +51,10 @@ class EpochLoader:
             yield batch
         self._served = 0
 
-    def place(self, device: torch.device) -> None:
-        r"""Says where batches are needed, see :meth:`GraphBatches.place`."""
-        if isinstance(self.source, GraphBatches):
-            self.source.place(device)
-
     def state_dict(self) -> dict[str, int]:
-        r"""How many batches of the current epoch were handed out."""
         return {"served": self._served}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        r"""Lets the next iteration leave out the batches that were handed out before."""
         self._start = state["served"]
 
 
@@ -76,7 +68,6 @@ class FixedBatches:
         return len(self._batches)
 
     def batches(self, epoch: int, start: int) -> Iterator[GraphBatch]:
-        r"""Yields the batches from number :obj:`start` on."""
         yield from self._batches[start:]
 
     def move(self, batch: GraphBatch, device: torch.device) -> GraphBatch | None:
@@ -105,7 +96,8 @@ class BatchPlan:
     def order(self, epoch: int) -> Tensor:
         r"""All samples of an epoch, in their order."""
         if self.shuffle:
-            return torch.randperm(self.num_samples, generator=epoch_generator(self.seed, epoch))
+            generator = torch.Generator().manual_seed(mix_seed(self.seed, epoch))
+            return torch.randperm(self.num_samples, generator=generator)
         return torch.arange(self.num_samples)
 
     def parts(self, epoch: int, start: int = 0) -> list[Tensor]:
@@ -159,7 +151,6 @@ class GraphBatches:
         self._pack = None
 
     def batches(self, epoch: int, start: int) -> Iterator[GraphBatch]:
-        r"""Yields the batches of an epoch from number :obj:`start` on."""
         parts = self.plan.parts(epoch, start)
         if self._num_workers == 0:
             for part in parts:
@@ -203,11 +194,6 @@ class GraphBatches:
         return pack.to(self._place if pack.nbytes <= limit else torch.device("cpu"))
 
 
-def epoch_generator(seed: int, epoch: int) -> torch.Generator:
-    r"""Random numbers that belong to one epoch of one seed."""
-    return torch.Generator().manual_seed(mix_seed(seed, epoch))
-
-
 def mix_seed(*parts: int) -> int:
     r"""One seed from several numbers; neighbours of them give unrelated seeds."""
     mixed = 0
@@ -218,3 +204,109 @@ def mix_seed(*parts: int) -> int:
         mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) % 2**64
         mixed ^= mixed >> 31
     return mixed % 2**63
+
+
+# Epochs whose batches tell how large batches become, and how many batches that is at most.
+_EPOCHS_AHEAD = 16
+_BATCHES_AHEAD = 4096
+# Of the batches, in the order of their size, these shares fit into each bucket.
+_SHARES = (0.6, 0.95, 1.0)
+# Buckets that differ by less than this share in nodes are one.
+_LEAST_STEP = 0.06
+# What the largest bucket has beyond the largest batch that was seen, if more are to come.
+_MARGIN = 0.06
+_MULTIPLE = 16
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedBatch:
+    r"""A batch that is still to be made."""
+
+    # all graphs of the epoch in their order, on the CPU; one object for all its batches
+    order: Tensor
+    start: int  # where those of this batch begin
+    size: BatchSize  # how many, and how many nodes, edges and targets they have
+    bucket: BatchSize | None  # the fixed size it takes; None if it fits none
+    source: PlannedBatches  # makes it
+
+    def make(self) -> GraphBatch:
+        return self.source.graphs.batch(self.order[self.start : self.start + self.size.graphs])
+
+
+class PlannedBatches:
+    r"""The batches of an epoch as a plan, and the fixed sizes that they take: :obj:`buckets`,
+    smaller ones first. They depend on data, seed and batch size alone, so that a run that is
+    resumed has the same.
+    """
+
+    def __init__(self, graphs: GraphBatches) -> None:
+        self.graphs = graphs
+        self.buckets = _choose_buckets(graphs)
+
+    def __len__(self) -> int:
+        return len(self.graphs)
+
+    @property
+    def pack(self) -> PackedGraphs:
+        return self.graphs.pack
+
+    def batches(self, epoch: int, start: int) -> Iterator[PlannedBatch]:
+        order = self.graphs.plan.order(epoch)
+        begin = 0
+        for number, size in enumerate(_batch_sizes(self.pack, order, self.graphs.plan.batch_size)):
+            if number >= start:
+                bucket = next(
+                    (bucket for bucket in self.buckets if bucket.has_room_for(size)), None
+                )
+                if min(size.graphs, size.nodes, size.edges) < 2:
+                    bucket = None  # one row has no variance, and norms treat it apart
+                yield PlannedBatch(order, begin, size, bucket, self)
+            begin += size.graphs
+
+
+def _batch_sizes(pack: PackedGraphs, order: Tensor, batch_size: int) -> list[BatchSize]:
+    whole = len(order) - len(order) % batch_size
+    sizes = pack.sizes(order[:whole].view(-1, batch_size)) if whole else []
+    return sizes + (pack.sizes(order[whole:].unsqueeze(0)) if whole < len(order) else [])
+
+
+def _choose_buckets(graphs: GraphBatches) -> list[BatchSize]:
+    plan = graphs.plan
+    epochs = min(_EPOCHS_AHEAD, max(1, _BATCHES_AHEAD // len(plan))) if plan.shuffle else 1
+    seen = [
+        size
+        for epoch in range(epochs)
+        for size in _batch_sizes(graphs.pack, plan.order(epoch), plan.batch_size)
+    ]
+    margin = _MARGIN if plan.shuffle else 0.0
+    buckets: list[BatchSize] = []
+    # the last batch of an epoch may have fewer graphs than the others
+    for count in sorted({size.graphs for size in seen}):
+        group = [size for size in seen if size.graphs == count]
+        mean_nodes = sum(size.nodes for size in group) / len(group)
+        mean_edges = max(sum(size.edges for size in group) / len(group), 1e-9)
+        group.sort(key=lambda s: max(s.nodes / mean_nodes, s.edges / mean_edges))
+        found = []
+        for share in _SHARES:
+            fitting = group[: max(1, round(share * len(group)))]
+            largest = BatchSize(*map(max, zip(*fitting, strict=True)))
+            found.append(largest._replace(nodes=largest.nodes + 2))
+        found[-1] = BatchSize(count, *(int(size * (1 + margin)) for size in found[-1][1:]))
+        kept = [
+            bucket
+            for bucket, larger in pairwise(found)
+            if bucket.nodes < (1 - _LEAST_STEP) * larger.nodes
+        ]
+        buckets += [_rounded(bucket) for bucket in [*kept, found[-1]]]
+    return buckets
+
+
+def _rounded(bucket: BatchSize) -> BatchSize:
+    nodes = -(-bucket.nodes // _MULTIPLE) * _MULTIPLE
+    edges = -(-bucket.edges // _MULTIPLE) * _MULTIPLE
+    # numbers of rows tell nodes, edges and graphs apart
+    while nodes == bucket.graphs + 1:
+        nodes += _MULTIPLE
+    while edges in (nodes, bucket.graphs + 1):
+        edges += _MULTIPLE
+    return bucket._replace(nodes=nodes, edges=edges)

@@ -242,7 +242,6 @@ class LearningRate:
                 self._scheduler.step(watched)
 
     def state_dict(self) -> dict[str, object]:
-        r"""What :meth:`load_state_dict` takes, plain numbers alone."""
         state = {
             name: value
             for name, value in self._scheduler.state_dict().items()
@@ -252,7 +251,6 @@ class LearningRate:
         return {"scheduler": state, "rates": rates, "steps": self._steps}
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
-        r"""Goes on where :meth:`state_dict` was taken."""
         scheduler, rates = state["scheduler"], state["rates"]
         assert isinstance(scheduler, dict)
         assert isinstance(rates, list)

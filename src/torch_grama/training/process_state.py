@@ -70,33 +70,25 @@ class TrainingInterruptedError(Exception):
     r"""Raised inside the loop to leave an epoch after its state was saved."""
 
 
-# (start of the message, why it is of no use here)
+# How messages begin that are of no use here.
 _MESSAGES = (
-    ("GPU available:", "the first line of a run names the device"),
-    ("TPU available:", "likewise"),
-    ("HPU available:", "likewise"),
-    ("Using bfloat16 Automatic Mixed Precision", "the configuration says so"),
-    ("Using 16bit Automatic Mixed Precision", "likewise"),
-    ("`Trainer.fit` stopped:", "the outcome says why a run ended"),
-    ("Restoring states from the checkpoint", "the first line of a run says where it goes on"),
-    ("Restored all states from the checkpoint", "likewise"),
-    ("💡 Tip:", "advertisement"),
-    ("-----", "a table of processes"),
-    ("Initializing distributed:", "likewise"),
-    ("LOCAL_RANK:", "likewise"),
-    ("You are using a CUDA device", "the precision is a setting"),
-    ("`weights_only` was not set", "loading is always of weights only"),
+    # the first line of a run names the device, and says where it goes on
+    *("GPU available:", "TPU available:", "HPU available:"),
+    *("Restoring states from the checkpoint", "Restored all states from the checkpoint"),
+    # the configuration says so
+    *("Using bfloat16 Automatic Mixed Precision", "Using 16bit Automatic Mixed Precision"),
+    *("You are using a CUDA device", "`weights_only` was not set"),
+    "`Trainer.fit` stopped:",  # the outcome says why
+    "💡 Tip:",  # advertisement
+    *("-----", "Initializing distributed:", "LOCAL_RANK:"),  # a table of processes
 )
-_WARNINGS = (
-    # Lightning's own call of a function that torch will drop
-    r".*isinstance\(treespec, LeafSpec\).* is deprecated",
-)
+# Lightning's own call of a function that torch will drop.
+_WARNING = r".*isinstance\(treespec, LeafSpec\).* is deprecated"
 
 
 class _Quiet(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
-        text = record.getMessage().lstrip()
-        return not any(text.startswith(start) for start, _ in _MESSAGES)
+        return not record.getMessage().lstrip().startswith(_MESSAGES)
 
 
 _LOGGERS = (
@@ -124,7 +116,6 @@ class QuietDDPStrategy(DDPStrategy):
     r"""Lightning's strategy for several processes, with the same filter in each of them."""
 
     def setup_environment(self) -> None:
-        r"""Called first in a new process."""
         _install(_Quiet())
         super().setup_environment()
 
@@ -132,8 +123,7 @@ class QuietDDPStrategy(DDPStrategy):
 def _install(quiet: _Quiet) -> None:
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(quiet)
-    for message in _WARNINGS:
-        warnings.filterwarnings("ignore", message=message)
+    warnings.filterwarnings("ignore", message=_WARNING)
 
 
 def seed_all(*parts: int) -> None:

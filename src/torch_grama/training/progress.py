@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, TextIO
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from torch_grama.nn.arguments import choose
 from torch_grama.runs.words import format_metric, format_seconds
@@ -74,43 +73,22 @@ class Reporter(Protocol):
 
     def begin(self, start: FitStart) -> None:
         r"""Called before the first step."""
-        ...
 
     def epoch(self, report: EpochReport) -> None:
         r"""Called after every epoch."""
-        ...
 
     def note(self, text: str) -> None:
         r"""Called with what the user should know."""
-        ...
 
     def end(self) -> None:
         r"""Called once, whatever happened."""
-        ...
-
-
-class _Screen:
-    """A stream that becomes standard error in another process, which cannot be sent an open one."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def print(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
-
-    def __reduce__(self) -> tuple[Callable[[], _Screen], tuple[()]]:
-        return _standard_error, ()
-
-
-def _standard_error() -> _Screen:
-    return _Screen(sys.stderr)
 
 
 class SilentReporter:
-    r"""Says nothing, or notes alone."""
+    r"""Says nothing, or notes alone, on the standard error of whichever process it is in."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._screen = None if stream is None else _Screen(stream)
+    def __init__(self, notes: bool = False) -> None:
+        self._notes = notes
 
     def begin(self, start: FitStart) -> None:
         pass
@@ -119,8 +97,8 @@ class SilentReporter:
         pass
 
     def note(self, text: str) -> None:
-        if self._screen is not None:
-            self._screen.print(text)
+        if self._notes:
+            print(text, file=sys.stderr, flush=True)
 
     def end(self) -> None:
         pass
@@ -129,8 +107,8 @@ class SilentReporter:
 class PlainReporter(SilentReporter):
     r"""A line at the start, at the end and now and then."""
 
-    def __init__(self, stream: TextIO, interval: float = 5.0) -> None:
-        super().__init__(stream)
+    def __init__(self, interval: float = 5.0) -> None:
+        super().__init__(notes=True)
         self._interval = interval
         self._printed = -interval
         self._waiting: EpochReport | None = None
@@ -154,9 +132,8 @@ class PlainReporter(SilentReporter):
 class RichReporter(SilentReporter):
     r"""A progress bar with epoch, loss, validation metric, best so far and time left."""
 
-    def __init__(self, stream: TextIO) -> None:
-        super().__init__(stream)
-        self._stream = stream
+    def __init__(self) -> None:
+        super().__init__(notes=True)
         self._progress: Progress | None = None
         self._shown = 0.0
 
@@ -174,7 +151,7 @@ class RichReporter(SilentReporter):
             MofNCompleteColumn(table_column=count),
             BarColumn(bar_width=10),
             TextColumn("{task.description}", table_column=words),
-            console=Console(file=self._stream),
+            console=Console(stderr=True),
             auto_refresh=False,
         )
         self._progress.add_task("", total=start.max_epochs, completed=start.first_epoch)
@@ -204,20 +181,15 @@ class RichReporter(SilentReporter):
             self._progress = None
 
 
-def build_reporter(
-    report: ReportName | Reporter, stream: TextIO | None = None, several: bool = False
-) -> Reporter:
+def build_reporter(report: ReportName | Reporter, several: bool = False) -> Reporter:
     r"""Makes a reporter from a word; anything else is taken as one. None of several processes can
     draw a bar on the screen of this one.
     """
     if not isinstance(report, str):
         return report
     choose("report", report, _REPORTS)
-    stream = sys.stderr if stream is None else stream
     if report == "auto":
-        report = "rich" if stream.isatty() else "plain"
+        report = "rich" if sys.stderr.isatty() else "plain"
     if report == "rich" and not several:
-        return RichReporter(stream)
-    if report in ("plain", "rich"):
-        return PlainReporter(stream)
-    return SilentReporter(stream if report == "quiet" else None)
+        return RichReporter()
+    return PlainReporter() if report in ("plain", "rich") else SilentReporter(report == "quiet")

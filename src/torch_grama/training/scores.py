@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, TypedDict
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -71,13 +71,6 @@ class TaskLoss(Module):
     def __repr__(self) -> str:
         weighted = "" if self.class_weights is None else ", weighted"
         return f"{type(self).__name__}({self.name}{weighted})"
-
-
-class LossOptions(TypedDict, total=False):
-    r"""A loss other than the one that belongs to a task, and what its classes count."""
-
-    loss: LossName | None
-    class_weights: Sequence[float] | Tensor | None
 
 
 def build_loss(
@@ -215,7 +208,6 @@ class MeanMetric(TorchMetric):
         self.weight += counted
 
     def compute(self) -> Tensor:
-        r"""Returns the mean over everything taken in."""
         mean = self.total / self.weight
         return mean.log10() if self.name == "log10_mse" else mean
 
@@ -261,7 +253,6 @@ class RankingMetric(TorchMetric):
         self.labels.append(labels)
 
     def compute(self) -> Tensor:
-        r"""Returns the mean over the labels that have both classes."""
         scores, labels = _joined(self.scores), _joined(self.labels)
         values = [
             value

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor
@@ -78,34 +77,27 @@ class SubgraphBatches:
         self._data = data
         self._starts = starts
         self._plan = plan
-        self._num_neighbors = tuple(num_neighbors)
         self._targets = targets
         self._fixed_epoch = fixed_epoch
-        self._draw = _choose_sampler(sampler)(data, self._num_neighbors)
+        self._draw = _choose_sampler(sampler)(data, tuple(num_neighbors))
 
     def __len__(self) -> int:
         return len(self._plan)
 
     def batches(self, epoch: int, start: int) -> Iterator[GraphBatch]:
-        r"""Yields the batches of an epoch from number :obj:`start` on."""
         epoch = epoch if self._fixed_epoch is None else self._fixed_epoch
         for number, part in enumerate(self._plan.parts(epoch, start), start=start):
+            starts = self._starts[part if len(part) else torch.zeros(1, dtype=torch.long)]
             seed = mix_seed(self._plan.seed, epoch, number, self._plan.rank)
-            yield self._batch(part, seed)
-
-    def _batch(self, part: Tensor, seed: int) -> GraphBatch:
-        counts = part.numel() > 0
-        starts = self._starts[part if counts else torch.zeros(1, dtype=torch.long)]
-        nodes, edge_index, edges = self._draw(starts, seed)
-        data = self._data
-        batch = GraphBatch(
-            **take_features(data, nodes, edges),
-            edge_index=edge_index,
-            batch_size=None,
-            y=data["y"].index_select(0, starts) if self._targets else None,
-            rows=torch.arange(len(starts)),
-        )
-        return batch if counts else dataclasses.replace(batch, weight=torch.zeros(len(starts)))
+            nodes, edge_index, edges = self._draw(starts, seed)
+            yield GraphBatch(
+                **take_features(self._data, nodes, edges),
+                edge_index=edge_index,
+                batch_size=None,
+                y=self._data["y"].index_select(0, starts) if self._targets else None,
+                rows=torch.arange(len(starts)),
+                weight=None if len(part) else torch.zeros(len(starts)),
+            )
 
 
 class _TorchSampler:
@@ -151,12 +143,9 @@ class _PyGSampler:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             drawn = self._sampler.sample_from_nodes(NodeSamplerInput(None, starts))
-        # starting nodes come first here too
-        assert isinstance(drawn.node, Tensor)
-        assert isinstance(drawn.row, Tensor)
-        assert isinstance(drawn.col, Tensor)
-        assert isinstance(drawn.edge, Tensor)
-        return drawn.node, torch.stack([drawn.row, drawn.col]), drawn.edge
+        found = (drawn.node, drawn.row, drawn.col, drawn.edge)
+        node, row, col, edge = cast(tuple[Tensor, Tensor, Tensor, Tensor], found)
+        return node, torch.stack([row, col]), edge  # starting nodes come first here too
 
 
 def _choose_sampler(name: str) -> type[_TorchSampler] | type[_PyGSampler]:
@@ -180,10 +169,8 @@ def _distinct_offsets(degree: Tensor, count: int, generator: torch.Generator) ->
     drawn = torch.empty(len(degree), count, dtype=torch.long)
     for column in range(count):
         last = degree - count + column
-        number = (
-            torch.rand(len(degree), generator=generator, dtype=torch.float64) * (last + 1)
-        ).long()
-        number = number.clamp(max=last)
+        share = torch.rand(len(degree), generator=generator, dtype=torch.float64)
+        number = (share * (last + 1)).long().clamp(max=last)
         taken = (drawn[:, :column] == number.unsqueeze(1)).any(dim=1)
         drawn[:, column] = torch.where(taken, last, number)
     return drawn

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NoReturn, Unpack
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, NoReturn
 
 import pytorch_lightning as pl
 import torch
@@ -13,16 +15,17 @@ from torch.nn import Module
 from torch.optim import Optimizer
 
 import torch_grama
+from torch_grama.analysis import spectral_radius
 from torch_grama.datasets.task_data import GraphTaskData, Kind, Metric
 from torch_grama.nn.backbone import forward_parameters
+from torch_grama.nn.coefficients import ARMACoefficients
 from torch_grama.training.captured_step import CapturedForward, CapturedTraining
 from torch_grama.training.checkpoint_file import VERSION
-from torch_grama.training.diagnosis import NonFiniteLossError, diagnose
 from torch_grama.training.graph_batch import GraphBatch, collect_positions
-from torch_grama.training.model_hooks import AddsLoss, FitsLabels, adds_loss, node_classes
+from torch_grama.training.input_stage import AddsLoss, adds_loss, node_classes
+from torch_grama.training.loaders import PlannedBatch
 from torch_grama.training.optimizer import OptimizerSettings, ScheduleSettings, build_optimizer
-from torch_grama.training.planned_batches import PlannedBatch
-from torch_grama.training.scores import LossOptions, build_loss, build_metric
+from torch_grama.training.scores import LossName, build_loss, build_metric
 
 
 class GraphTask(pl.LightningModule):
@@ -30,7 +33,7 @@ class GraphTask(pl.LightningModule):
 
     Logs ``train/loss``, ``val/loss`` and ``val/<metric>`` once per epoch, each over all targets of
     the epoch. A model may add a term to the training loss and start from an estimate made of the
-    training labels, see :mod:`torch_grama.training.model_hooks`.
+    training labels, see :mod:`torch_grama.training.input_stage`.
 
     Args:
         model (Module): Called as ``model(x, edge_index, edge_weight, edge_attr, batch,
@@ -55,7 +58,8 @@ class GraphTask(pl.LightningModule):
         num_outputs: int,
         optimizer: OptimizerSettings | None = None,
         schedule: ScheduleSettings | None = None,
-        **loss: Unpack[LossOptions],
+        loss: LossName | None = None,
+        class_weights: Sequence[float] | Tensor | None = None,
     ) -> None:
         super().__init__()
         self.model = model
@@ -65,8 +69,7 @@ class GraphTask(pl.LightningModule):
         self.num_outputs = num_outputs
         self.optimizer_settings = optimizer or OptimizerSettings()
         self.schedule_settings = schedule or ScheduleSettings()
-        options = loss.get("loss"), loss.get("class_weights")
-        self.loss = build_loss(kind, metric.name, num_outputs, *options)
+        self.loss = build_loss(kind, metric.name, num_outputs, loss, class_weights)
         self.val_metric = build_metric(metric.name, kind, num_outputs)
         # sums of loss and weight over the epoch; no buffers, which DDP would copy from the first
         # process over those of the others
@@ -83,28 +86,14 @@ class GraphTask(pl.LightningModule):
         self.last_good_checkpoint: Callable[[], str] = lambda: "none was written"
 
     @classmethod
-    def for_data(
-        cls,
-        model: Module,
-        data: GraphTaskData,
-        optimizer: OptimizerSettings | None = None,
-        schedule: ScheduleSettings | None = None,
-        **loss: Unpack[LossOptions],
-    ) -> GraphTask:
-        r"""The task of a data set; arguments as in the constructor."""
-        facts = data.kind, data.metric, data.num_outputs
-        return cls(model, *facts, optimizer, schedule, **loss)
+    def for_data(cls, model: Module, data: GraphTaskData, *args: Any, **options: Any) -> GraphTask:
+        r"""The task of a data set; further arguments as in the constructor."""
+        return cls(model, data.kind, data.metric, data.num_outputs, *args, **options)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         r"""The output of the model for every node or graph of a batch."""
-        out: Tensor = self.model(*batch.inputs, **self._positions(batch))
+        out: Tensor = self.model(*batch.inputs, **self.positions(batch))
         return out
-
-    def fit_labels(self, batch: GraphBatch) -> None:
-        r"""Lets the model start from an estimate made of the labels of a batch, if it does so."""
-        classes = node_classes(batch)
-        if classes is not None and isinstance(self.model, FitsLabels):
-            self.model.fit_labels(*classes, *batch.inputs, **self._positions(batch))
 
     def training_step(self, batch: GraphBatch | PlannedBatch, batch_idx: int) -> Tensor | None:
         r"""Returns the mean loss over the targets of the step, on all devices together; nothing
@@ -166,10 +155,9 @@ class GraphTask(pl.LightningModule):
         classes = node_classes(batch) if self._adds_loss else None
         if classes is None or not isinstance(self.model, AddsLoss):
             return None
-        return self.model.auxiliary_loss(*classes, *batch.inputs, **self._positions(batch))
+        return self.model.auxiliary_loss(*classes, *batch.inputs, **self.positions(batch))
 
     def validation_step(self, batch: GraphBatch | PlannedBatch, batch_idx: int) -> None:
-        r"""Takes a batch into the loss and the metric of the epoch."""
         if isinstance(batch, PlannedBatch):
             assert self._captured_validation is not None
             self.judge(*self._captured_validation.run(batch))
@@ -185,12 +173,10 @@ class GraphTask(pl.LightningModule):
         self.val_metric.update(out, y, weight)
 
     def on_validation_epoch_start(self) -> None:
-        r"""Forgets what was measured before."""
         self.val_metric.reset()
         self._val_sums = torch.zeros_like(self._val_sums)
 
     def on_validation_epoch_end(self) -> None:
-        r"""Logs loss and metric over all targets."""
         loss, value = self.read_validation()
         self._publish({"val/loss": loss, f"val/{self.metric.name}": value})
 
@@ -200,29 +186,21 @@ class GraphTask(pl.LightningModule):
         return total / weight if weight else float("nan"), float(self.val_metric.compute())
 
     def on_train_epoch_end(self) -> None:
-        r"""Logs the loss over all targets of the epoch."""
         self._check_captured()
         total, weight = self._sum_over_devices(self._train_sums).tolist()
         self._train_sums.zero_()
         self._publish({"train/loss": total / weight if weight else float("nan")})
 
     def configure_optimizers(self) -> Optimizer:
-        r"""The optimiser; the schedule is moved by the loop, see
-        :class:`~torch_grama.training.optimizer.LearningRate`.
-        """
-        return build_optimizer(
-            self.optimizer_settings, self.model, capturable=self._captured_training is not None
-        )
+        r"""The optimiser; the loop moves its learning rate."""
+        capturable = self._captured_training is not None
+        return build_optimizer(self.optimizer_settings, self.model, capturable=capturable)
 
     def capture(
         self, training: CapturedTraining | None, validation: CapturedForward | None = None
     ) -> None:
-        r"""Lets steps be recorded and replayed from now on, or no longer.
-
-        Args:
-            training (CapturedTraining, optional): Runs training steps; :obj:`None` for no record.
-            validation (CapturedForward, optional): Runs those of planned validation batches.
-                (default: :obj:`None`)
+        r"""Lets training steps, and those of planned validation batches, be recorded and replayed
+        from now on, or no longer.
         """
         self._captured_training = training
         self._captured_validation = validation
@@ -235,21 +213,20 @@ class GraphTask(pl.LightningModule):
         checkpoint["train_sums"] = self._train_sums.cpu().clone()
 
     def on_load_checkpoint(self, checkpoint: Mapping[str, object]) -> None:
-        r"""Goes on with the epoch of the checkpoint."""
         sums = checkpoint.get("train_sums")
         if isinstance(sums, Tensor):
             self._train_sums = sums.clone()
 
-    def _positions(self, batch: GraphBatch) -> dict[str, Tensor]:
+    def positions(self, batch: GraphBatch) -> dict[str, Tensor]:
+        r"""The positional encodings of a batch, where the model takes them."""
         if not self._takes_pe:
             return {}
         pe = collect_positions(batch, random_signs=self.training)
         return {} if pe is None else {"pe": pe}
 
     def _fail(self, total: Tensor, batch: GraphBatch, batch_idx: int) -> NoReturn:
-        step = batch_idx
-        if self._trainer is not None:
-            step += self.current_epoch * int(self._trainer.num_training_batches)
+        steps = 0 if self._trainer is None else int(self._trainer.num_training_batches)
+        step = self.current_epoch * steps + batch_idx
         report = diagnose(lambda: self(batch), self.model)
         raise NonFiniteLossError(step, float(total), report, self.last_good_checkpoint())
 
@@ -295,7 +272,122 @@ class LateFlag:
             self._copied.record(torch.cuda.current_stream(flag.device))
 
     def read(self) -> bool:
-        r"""The value, once it is there."""
         if self._copied is not None:
             self._copied.synchronize()
         return bool(self._flag)
+
+
+class BlockReport(NamedTuple):
+    r"""The coefficients of one block of a model."""
+
+    block: int  # its number
+    phi_sum: float  # largest \sum_i |\phi_i| over the graphs of the batch; up to 1 is stable
+    pole_radius: float  # largest modulus of a pole, likewise
+
+
+class Diagnosis(NamedTuple):
+    r"""Where numbers ceased to be finite."""
+
+    place: str  # the first module whose output is not finite, or what else is known
+    blocks: tuple[BlockReport, ...] = ()  # of models that report coefficients
+
+    @property
+    def worst(self) -> BlockReport | None:
+        r"""The block with coefficients that are not finite, or else of the largest sum."""
+        return max(
+            self.blocks,
+            key=lambda b: math.inf if math.isnan(b.phi_sum) else b.phi_sum,
+            default=None,
+        )
+
+
+class NonFiniteLossError(ArithmeticError):
+    r"""A loss is not a finite number, so that the run stops.
+
+    Args:
+        step (int): The optimiser step it stopped before.
+        loss (float): The loss.
+        diagnosis (Diagnosis): What was found.
+        checkpoint (str): The last good checkpoint.
+    """
+
+    def __init__(self, step: int, loss: float, diagnosis: Diagnosis, checkpoint: str) -> None:
+        self.step = step
+        self.loss = loss
+        self.diagnosis = diagnosis
+        self.checkpoint = checkpoint
+        worst = diagnosis.worst
+        block = (
+            "the model reports no ARMA coefficients"
+            if worst is None
+            else f"block {worst.block} has sum|phi| = {worst.phi_sum:.4g} and pole radius "
+            f"{worst.pole_radius:.4g}"
+        )
+        super().__init__(
+            f"Expected a finite loss (got {loss} at step {step}): {diagnosis.place}; {block}; the "
+            f"last good checkpoint is {checkpoint}; lower the learning rate, clip gradients, or "
+            "take constraint='l1'"
+        )
+
+    def __reduce__(self) -> tuple[type[NonFiniteLossError], tuple[object, ...]]:
+        return type(self), (self.step, self.loss, self.diagnosis, self.checkpoint)
+
+
+def diagnose(forward: Callable[[], object], model: Module) -> Diagnosis:
+    r"""Runs a forward pass once more and looks where numbers cease to be finite.
+
+    A part of the model whose ``forward`` takes ``return_coefficients`` is asked for its
+    :class:`~torch_grama.nn.coefficients.ARMACoefficients`; any model may offer this.
+    """
+    first: list[str] = []
+    names = {module: name for name, module in model.named_modules() if name}
+
+    def note(module: Module, _: object, out: object) -> None:
+        if not first and not _is_finite(out):
+            first.append(names[module])
+
+    handles = [module.register_forward_hook(note) for module in names]
+    reports = (m for m in model.modules() if "return_coefficients" in forward_parameters(m))
+    reporter = next(reports, None)
+    calls: list[tuple[tuple[object, ...], dict[str, object]]] = []
+    if reporter is not None:
+        handles.append(
+            reporter.register_forward_pre_hook(
+                lambda _, args, kwargs: calls.append((args, kwargs)), with_kwargs=True
+            )
+        )
+    bad = [name for name, value in model.named_parameters() if not _is_finite(value)]
+    blocks: tuple[BlockReport, ...] = ()
+    with torch.no_grad():
+        try:
+            place = f"parameter '{bad[0]}' is not finite" if bad else ""
+            if not bad and not _is_finite(forward()):
+                place = "the output of the model is not finite"
+        except (ValueError, RuntimeError) as error:
+            place = f"the forward pass fails ({error})"
+        finally:
+            for handle in handles:
+                handle.remove()
+        if first and not place.startswith("the forward"):
+            place = f"the output of '{first[0]}' is not finite"
+        if reporter is not None and calls:
+            args, kwargs = calls[-1]
+            # where it fails in the same way as the forward pass, that was named already
+            with suppress(ValueError, RuntimeError):
+                _, used = reporter(*args, **{**kwargs, "return_coefficients": True})
+                blocks = tuple(_report(number, one) for number, one in enumerate(used))
+    return Diagnosis(place or "the output is finite, the loss of its targets is not", blocks)
+
+
+def _report(number: int, coefficients: ARMACoefficients) -> BlockReport:
+    phi = coefficients.phi.detach().double().cpu().reshape(-1, coefficients.phi.size(-1))
+    if not _is_finite(phi):
+        return BlockReport(number, math.nan, math.nan)
+    radius = float(spectral_radius(phi).max())
+    return BlockReport(number, float(phi.abs().sum(dim=-1).max()), radius)
+
+
+def _is_finite(value: object) -> bool:
+    if isinstance(value, Tensor):
+        return not value.is_floating_point() or bool(value.isfinite().all())
+    return not isinstance(value, tuple | list) or all(map(_is_finite, value))
