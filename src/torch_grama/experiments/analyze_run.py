@@ -76,7 +76,9 @@ def analyze_run(
     numbers = _graphs_of(data, run.config.data.fold, split)
     batches = _batches(data, numbers)
     inputs = [
-        ModelInput(*cast(Any, batch.inputs), pe=collect_positions(batch, random_signs=False))
+        replace(
+            ModelInput(*cast(Any, batch.inputs)), pe=collect_positions(batch, random_signs=False)
+        )
         for batch in batches
     ]
     predictions = _predict(run, data, numbers, batches, split)
