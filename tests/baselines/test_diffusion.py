@@ -152,7 +152,7 @@ def test_without_drive_and_damping_the_energy_stays_bounded():
     # gamma x^2 + y^2 of a symplectic Euler step drifts by no more than its step size
     data = draw_graph(6, 0)
     model = GraphCON(
-        CHANNELS, CHANNELS, 3, 500, step_size=0.1, alpha=0.0, residual=False, pre_linear=False
+        CHANNELS, CHANNELS, 3, 200, step_size=0.1, alpha=0.0, residual=False, pre_linear=False
     ).double()
     with torch.no_grad():
         model.conv.lin.weight.zero_()

@@ -1,5 +1,3 @@
-import copy
-
 import networkx
 import pytest
 import torch
@@ -131,21 +129,3 @@ def test_matrices_found_in_inference_mode_can_be_trained_with():
     rings = find(finder, edge_index)
     rings[1].propagate(x).sum().backward()
     torch.testing.assert_close(x.grad[:, 0], as_matrices(rings)[1].sum(0))
-
-
-def test_copies_start_empty_and_find_the_same():
-    _, edge_index, _ = draw_weighted_graph()
-    finder = RingMatrices(2, cached=True, normalize=True)
-    rings = find(finder, edge_index)
-    other = copy.deepcopy(finder)
-    assert other.memo is not finder.memo
-    again = find(other, edge_index)
-    assert again is not rings
-    for one, two in zip(as_matrices(again), as_matrices(rings), strict=True):
-        assert torch.equal(one, two)
-
-
-def test_no_pairs_at_any_distance():
-    for cached in (True, False):
-        rings = find(RingMatrices(3, cached, True), torch.zeros(2, 0, dtype=torch.long))
-        assert [ring.value.numel() for ring in rings] == [0, 0, 0]

@@ -119,7 +119,7 @@ def test_model_equals_its_dense_formula(aggregation, action_layers, weighted):
     weight = data.edge_weight if weighted else None
     full = adjacency(data, weight)
     kept = []
-    for seed in range(6):
+    for seed in range(3):
         torch.manual_seed(seed)
         model = CoGNN(CHANNELS, 8, 3, 3, aggregation=aggregation, action_layers=action_layers)
         model = randomize(model.double(), seed).eval()
@@ -148,8 +148,8 @@ def test_sampled_actions_are_hard_and_follow_the_probabilities():
     data = draw_graph(4, 0)
     x = model.encoder.node_lin(data.x).detach()
     graph = read_graph_input(4, data.edge_index)
-    draws = torch.stack([model._choose(x, graph)[0].detach() for _ in range(600)])
+    draws = torch.stack([model._choose(x, graph)[0].detach() for _ in range(200)])
     assert set(draws.round(decimals=9).unique().tolist()) == {0.0, 1.0}
     wanted = model.listen(x, graph).softmax(dim=1)[:, 0].detach()
     # the temperature moves the gradient, not the probability: three standard errors
-    torch.testing.assert_close(draws.mean(0), wanted, rtol=0, atol=3 * 0.5 / 600**0.5)
+    torch.testing.assert_close(draws.mean(0), wanted, rtol=0, atol=3 * 0.5 / 200**0.5)

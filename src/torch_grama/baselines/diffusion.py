@@ -188,12 +188,7 @@ def step_rk4(field: Field, x: Tensor, step_size: float) -> Tensor:
     return x + step_size / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
 
 
-METHODS: dict[str, Callable[[Field, Tensor, float], Tensor]] = {
-    "euler": step_euler,
-    "rk4": step_rk4,
-}
-
-
+METHODS = {"euler": step_euler, "rk4": step_rk4}
 COUPLINGS = {"gcn": "graph convolution", "gat": "graph attention"}
 
 

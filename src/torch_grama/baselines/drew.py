@@ -24,8 +24,6 @@ from torch_grama.nn.graph_input import GraphInput
 # `layer(x, delayed, rings)`: the states now, the states that the nodes at distance 1, 2, ... are
 # heard in, and the pairs at these distances.
 class DRewGCNLayer(Module):
-    r"""The layer of :class:`~torch_grama.baselines.DRewGCN`, without the skip connection."""
-
     def __init__(self, channels: int, num_hops: int, batch_norm: bool) -> None:
         super().__init__()
         # the norm has a bias of its own
@@ -42,8 +40,6 @@ class DRewGCNLayer(Module):
 
 
 class DRewGINLayer(Module):
-    r"""The layer of :class:`~torch_grama.baselines.DRewGIN`."""
-
     def __init__(self, channels: int, num_hops: int, batch_norm: bool) -> None:
         super().__init__()
         self.own_mlp = _mlp(channels, batch_norm)
@@ -64,8 +60,6 @@ class DRewGINLayer(Module):
 
 
 class DRewGatedGCNLayer(Module):
-    r"""The layer of :class:`~torch_grama.baselines.DRewGatedGCN`, without the skip connection."""
-
     def __init__(self, channels: int, num_hops: int, batch_norm: bool) -> None:
         super().__init__()
         # A and D; for each distance B and E

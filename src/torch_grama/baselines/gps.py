@@ -169,8 +169,7 @@ class BigBirdAttention(Module):
     def __init__(self, channels: int, heads: int, dropout: float = 0.0) -> None:
         super().__init__()
         check_heads(channels, heads)
-        self.heads = heads
-        self.dropout = dropout
+        self.heads, self.dropout = heads, dropout
         self.in_lin = Linear(channels, 3 * channels)
         self.out_lin = Linear(channels, channels)
 

@@ -194,8 +194,7 @@ class GMN(FramedModel):
         The result depends on how the nodes are numbered: the walks at test time do, and the order
         of nodes of the same degree does.
 
-    .. note::
-        Memory is that of a model on :math:`m s + 1` times as many nodes.
+    Memory is that of a model on :math:`m s + 1` times as many nodes.
 
     Args:
         walk_length (int, optional): The longest walk :math:`m`.

@@ -47,9 +47,8 @@ class GRIT(FramedModel):
     (\mathbf{h} + \mathrm{MLP}(\mathbf{h}))` and :math:`\mathbf{e}'_{ij} = \mathrm{BN}
     (\mathbf{e}_{ij} + \mathbf{W}_P \hat{\mathbf{e}}_{ij})`.
 
-    .. note::
-        Time and memory are quadratic in the nodes of a graph: a layer keeps about ten numbers for
-        each pair and channel of a batch that is padded to its largest graph.
+    Time and memory are quadratic in the nodes of a graph: a layer keeps about ten numbers for each
+    pair and channel of a batch that is padded to its largest graph.
 
     Args:
         walk_length (int, optional): Matrices :math:`K` of the random walk.
@@ -130,8 +129,7 @@ class PairAttention(Module):
     def __init__(self, channels: int, heads: int, dropout: float = 0.0) -> None:
         super().__init__()
         check_heads(channels, heads)
-        self.heads = heads
-        self.dropout = dropout
+        self.heads, self.dropout = heads, dropout
         self.query_lin = Linear(channels, channels)
         self.key_lin = Linear(channels, channels, bias=False)
         self.value_lin = Linear(channels, channels, bias=False)

@@ -53,10 +53,8 @@ class GOAT(EncodedModel):
     number of nodes of the graph of :math:`i` that are nearest to it. The FFN is linear, batch norm,
     ReLU, twice.
 
-    .. note::
-        The paper samples 20, 10 and 5 nodes in three hops, and its model has one layer. The centres
-        are data, like the running statistics of a batch norm: training moves them, evaluation does
-        not.
+    The centres are data, like the running statistics of a batch norm: training moves them,
+    evaluation does not.
 
     Args:
         hidden_channels (int): Width of the states, and of each head.
@@ -73,7 +71,8 @@ class GOAT(EncodedModel):
         "(https://proceedings.mlr.press/v202/kong23a.html)",
         cost="N F^2 + E F + K N F, K centres",
         departures=(
-            "All nodes within local_hops (1 by default); the paper samples from three hops.",
+            "All nodes within local_hops (1 by default); the paper samples 20, 10 and 5 nodes in "
+            "three hops, and its model has one layer.",
             "Positional codes are part of the node features, not beside them.",
             "Counts of the centres are those of the node's own graph at this step; the paper's "
             "are of one graph and of earlier steps.",
@@ -95,31 +94,21 @@ class GOAT(EncodedModel):
         super().__init__(*sizes, **shared)
         check_positive(heads=heads, local_hops=local_hops)
         self.local_hops = local_hops
-        self.embedding = Sequential(
-            StepwiseBatchNorm(self.hidden_channels),
-            ReLU(),
-            Dropout(self.dropout),
-            Linear(self.hidden_channels, self.hidden_channels),
-        )
+        width, wide = self.hidden_channels, heads * self.hidden_channels
+
+        def rectify(channels: int) -> tuple[Module, ...]:
+            return StepwiseBatchNorm(channels), ReLU(), Dropout(self.dropout)
+
+        self.embedding = Sequential(*rectify(width), Linear(width, width))
         self.local_attentions = self.per_layer(
-            lambda: _LocalAttention(self.hidden_channels, heads, local_hops, attention_dropout)
+            lambda: _LocalAttention(width, heads, local_hops, attention_dropout)
         )
         self.global_attentions = self.per_layer(
-            lambda: _CentroidAttention(
-                self.hidden_channels, heads, num_centroids, attention_dropout
-            )
+            lambda: _CentroidAttention(width, heads, num_centroids, attention_dropout)
         )
-        wide = heads * self.hidden_channels
         self.mlps = self.per_layer(
             lambda: Sequential(
-                Linear(2 * wide, wide),
-                StepwiseBatchNorm(wide),
-                ReLU(),
-                Dropout(self.dropout),
-                Linear(wide, self.hidden_channels),
-                StepwiseBatchNorm(self.hidden_channels),
-                ReLU(),
-                Dropout(self.dropout),
+                Linear(2 * wide, wide), *rectify(wide), Linear(wide, width), *rectify(width)
             )
         )
         self.reset_parameters()
@@ -142,8 +131,7 @@ class GOAT(EncodedModel):
 class _LocalAttention(Module):
     def __init__(self, channels: int, heads: int, hops: int, dropout: float) -> None:
         super().__init__()
-        self.heads = heads
-        self.dropout = dropout
+        self.heads, self.dropout = heads, dropout
         self.query, self.key, self.value = (Linear(channels, heads * channels) for _ in range(3))
         self.distance_bias = Embedding(hops + 1, heads)
 
@@ -169,8 +157,7 @@ class _LocalAttention(Module):
 class _CentroidAttention(Module):
     def __init__(self, channels: int, heads: int, num_centroids: int, dropout: float) -> None:
         super().__init__()
-        self.heads = heads
-        self.dropout = dropout
+        self.heads, self.dropout = heads, dropout
         self.num_centroids = num_centroids
         self.project = Linear(channels, channels)
         self.query, self.key, self.value = (Linear(channels, heads * channels) for _ in range(3))
@@ -181,27 +168,17 @@ class _CentroidAttention(Module):
         nearest = self.codebook.assign(points)
         centres = self.codebook.decode()
         # [B, K]: how many nodes of each graph stand behind each centre
-        counts = degree(
-            view.graph * self.num_centroids + nearest,
-            view.num_graphs * self.num_centroids,
-            torch.long,
-        )
-        bias = counts.view(view.num_graphs, self.num_centroids)[view.graph]
+        size = view.num_graphs, self.num_centroids
+        counts = degree(view.graph * size[1] + nearest, size[0] * size[1], torch.long)
+        bias = counts.view(size)[view.graph]
         # [N, H F] -> [H, N, F], [K, H F] -> [H, K, F]
         query, key, value = (
             lin(part).unflatten(-1, (self.heads, -1)).transpose(0, 1)
-            for lin, part in (
-                (self.query, points),
-                (self.key, centres),
-                (self.value, centres),
-            )
+            for lin, part in ((self.query, points), (self.key, centres), (self.value, centres))
         )
+        dropout = self.dropout if self.training else 0.0
         out = F.scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            attn_mask=bias.to(query.dtype).log(),
-            dropout_p=self.dropout if self.training else 0.0,
+            query, key, value, attn_mask=bias.to(query.dtype).log(), dropout_p=dropout
         )
         if self.training:
             self.codebook.update(points)
@@ -219,11 +196,8 @@ class Codebook(Module):
         \bar{\mathbf{x}}_i, \qquad \boldsymbol{\mu}_k = \mathbf{m}_k / n_k,
 
     where :math:`\bar{\mathbf{x}}` is :math:`\mathbf{x}` normalised channel by channel, with the
-    statistics of the batch in an update and with running ones otherwise.
-
-    .. note::
-        The counts :math:`n` start at one, so that a centre that no point has yet chosen stays
-        where it is.
+    statistics of the batch in an update and with running ones otherwise. The counts :math:`n` start
+    at one, so that a centre that no point has yet chosen stays where it is.
     """
 
     centroids: Tensor
@@ -237,9 +211,7 @@ class Codebook(Module):
     ) -> None:
         super().__init__()
         check_positive(num_centroids=num_centroids, channels=channels)
-        self.decay = decay
-        self.momentum = momentum
-        self.epsilon = 1e-5
+        self.decay, self.momentum, self.epsilon = decay, momentum, 1e-5
         self.register_buffer("centroids", torch.empty(num_centroids, channels))
         self.register_buffer("counts", torch.empty(num_centroids))
         self.register_buffer("totals", torch.empty(num_centroids, channels))
