@@ -127,6 +127,8 @@ def build(case: str) -> tuple[GraphTask, GraphDataModule]:
 
 
 def _run(case: str, folder: Path, kill_at: int | None, send: int) -> None:
+    # workers are started as those of a command: under a fork server they outlive a killed run
+    multiprocessing.set_start_method(None, force=True)
     torch.set_num_threads(1)
     events = _count_events(kill_at, send)
     task, module = build(case)
