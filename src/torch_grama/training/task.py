@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import pytorch_lightning as pl
 import torch
@@ -86,9 +86,18 @@ class GraphTask(pl.LightningModule):
         self.last_good_checkpoint: Callable[[], str] = lambda: "none was written"
 
     @classmethod
-    def for_data(cls, model: Module, data: GraphTaskData, *args: Any, **options: Any) -> GraphTask:
-        r"""The task of a data set; further arguments as in the constructor."""
-        return cls(model, data.kind, data.metric, data.num_outputs, *args, **options)
+    def for_data(
+        cls,
+        model: Module,
+        data: GraphTaskData,
+        optimizer: OptimizerSettings | None = None,
+        schedule: ScheduleSettings | None = None,
+        loss: LossName | None = None,
+        class_weights: Sequence[float] | Tensor | None = None,
+    ) -> GraphTask:
+        r"""The task of a data set; arguments as in the constructor."""
+        facts = data.kind, data.metric, data.num_outputs
+        return cls(model, *facts, optimizer, schedule, loss, class_weights)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         r"""The output of the model for every node or graph of a batch."""
