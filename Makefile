@@ -30,15 +30,11 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
-# Files of long tests, and of those that wait, come first, so that no process is left alone with one
-# at the end. What one process has compiled, the others and the next run need not.
-FIRST := tests/search tests/attack tests/docs tests/test_wheel.py tests/test_core_import.py \
-	tests/experiments tests/reproduce tests/training tests/browser
-
+# What one process has compiled, the others and the next run need not.
 unit: export OMP_NUM_THREADS = 1
 unit: export PYTHONDONTWRITEBYTECODE =
 unit: $(VENV)/.installed
-	$(BIN)/python -m pytest --doctest-modules $(FIRST) src tests -m "not long" \
+	$(BIN)/python -m pytest --doctest-modules src tests -m "not long" \
 		-n $(JOBS) --dist loadfile --no-loadscope-reorder --durations 25 --cov --cov-report=
 	$(BIN)/python tests/check_coverage.py
 

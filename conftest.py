@@ -33,11 +33,22 @@ if not torch.cuda.is_available() and find_spec("triton") is not None:
 collect_ignore_glob = [] if find_spec("triton") else ["src/torch_grama/nn/engine/triton_*.py"]
 
 
+# Files of long tests, and of those that wait, come first, so that no process is left alone with one
+# at the end.
+FIRST = (
+    *("search", "attack", "docs", "test_wheel.py", "test_core_import.py", "experiments"),
+    *("reproduce", "training", "browser", "cli", "nn/test_grama_compile.py"),
+)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leaves to long runs those cases of a test with three or more parameters that bring no new
-    pair of values. Coverage, which slows a test down, follows cases that bring a new value, and no
-    draws of hypothesis and no attacks, which go over the same lines again and again."""
+    """Puts long files first, and leaves to long runs those cases of a test with three or more
+    parameters that bring no new pair of values. Coverage, which slows a test down, follows cases
+    that bring a new value, and no draws of hypothesis and no attacks, which go over the same lines
+    again and again."""
+    folders = [f"/tests/{name}" for name in FIRST]
+    items.sort(key=lambda item: [name not in item.path.as_posix() for name in folders])
     tests = defaultdict(list)
     for item in items:
         if item.get_closest_marker("long") is None:
