@@ -8,6 +8,7 @@ from torch_grama.cli import main
 from torch_grama.experiments.run import run_experiment
 from torch_grama.experiments.settings import make_config
 from torch_grama.report.held_results import scale_of
+from torch_grama.reproduce import reproduction
 from torch_grama.reproduce.pairs import (
     MOST_APART,
     PairedRow,
@@ -200,6 +201,20 @@ def test_the_command_tunes_runs_shows_and_goes_on(configs, tmp_path, capsys):
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert main([*command, "--show", "--format", "latex"]) == 2
     assert "text, markdown, csv" in capsys.readouterr().err
+
+
+def test_a_row_of_which_all_tuning_failed_is_not_run(configs, tmp_path, capsys, monkeypatch):
+    tried = []
+
+    def fail(config, *_, **__):
+        tried.append(config.test)
+        raise RuntimeError("no device")
+
+    monkeypatch.setattr(reproduction, "run_experiment", fail)
+    command = ["reproduce", "two", "--configs", str(configs), "--runs", str(tmp_path / "runs")]
+    assert main([*command, "--models", "gcn", "grama-gcn", "--results", str(tmp_path)]) == 1
+    assert tried == 4 * [False]
+    assert "No candidate in" in capsys.readouterr().err
 
 
 def test_pairs_of_one_data_set_leave_alone_what_is_set():

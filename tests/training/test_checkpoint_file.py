@@ -8,8 +8,11 @@ import pickle
 import pytest
 import torch
 
+from torch_grama.runs.run_folder import RunError
 from torch_grama.training.checkpoint_file import (
+    ORIGIN,
     CheckpointError,
+    Origin,
     previous_path,
     read_checkpoint,
     read_latest,
@@ -175,3 +178,11 @@ def test_a_failed_link_step_leaves_something_to_read(path, monkeypatch):
                 replace_checkpoint(path, {"epoch": 10 + stop_at})
         content, _, _ = read_latest(path)
         assert content["epoch"] in (2, 10, 11, 12, 13)
+
+
+@pytest.mark.parametrize(
+    "told", [3, {"settings": 3}, {"settings": {"seed": 0}, "changes": 3}], ids=str
+)
+def test_an_origin_that_cannot_be_read_is_refused(told):
+    with pytest.raises(RunError, match="does not say its settings"):
+        Origin({"seed": 0}).follow({ORIGIN: told}, "runs/a")

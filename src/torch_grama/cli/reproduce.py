@@ -188,13 +188,16 @@ def run_pairs(
     status = _run_missing(f"{suite.title}, tuning", searches, arguments) if searches else 0
     if status > 1 or arguments.plan:
         return status
+    untuned = set()
     for row in rows:
         try:
             choose_best(row)
         except RunError as error:
             say(error)
             status = 1
+            untuned.add(row.place)
     runs = plan_runs(*chosen, arguments.seeds, absent, folds)
+    runs = [run for run in runs if run.folder.parent not in untuned]
     return _run_missing(suite.title, runs, arguments) or status
 
 

@@ -189,13 +189,15 @@ class Origin:
         before = checkpoint.get(ORIGIN)
         if before is None:
             return self
-        if not isinstance(before, dict) or not isinstance(before.get("settings"), dict):
+        told = before if isinstance(before, dict) else {}
+        earlier = told.get("changes", ())
+        if not isinstance(told.get("settings"), dict) or not isinstance(earlier, list | tuple):
             raise RunError(f"The checkpoint of '{run}' does not say its settings: start it again")
-        changes = compare_settings(before["settings"], self.settings, run)
+        changes = compare_settings(told["settings"], self.settings, run)
         for mine, name in ((self.facts, "facts"), (self.values, "values")):
-            check_same_data(str(before.get(name, "")), mine, run)
+            check_same_data(str(told.get(name, "")), mine, run)
         here = (f"{change} after {format_count(epochs, 'epoch')}" for change in changes)
-        return replace(self, changes=(*map(str, before.get("changes") or ()), *here))
+        return replace(self, changes=(*map(str, earlier), *here))
 
 
 def compare_settings(
