@@ -74,6 +74,7 @@ def test_the_options_are_those_of_the_chosen_model():
         (["--epochs", "1"], "did you mean 'trainer.max_epochs'"),
         (["--model.hidden_dim", "1"], "did you mean 'model.hidden_channels'"),
         (["--trainer.max_epoch", "1"], "did you mean 'trainer.max_epochs'"),
+        (["--out", "a"], r"no setting 'out' \(on the command line\): `grama train --help-all`"),
         (["--model.backbone", "gnc"], "to be one of 'gcn', 'gin', 'gatedgcn'"),
         (["--model.backbone_options", "5"], r"to be a mapping such as \{name: value\} or null"),
         (["--model.normalization", "l1"], r"of version 0.1; write 'constraint' \(on the command"),

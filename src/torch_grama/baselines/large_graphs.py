@@ -145,7 +145,7 @@ class _LocalAttention(Module):
         query, key, value = (
             lin(x).unflatten(-1, (self.heads, -1)) for lin in (self.query, self.key, self.value)
         )
-        # one score a pair and head
+        # one score per pair and head
         score = (query[target] * key[source]).sum(dim=-1) / math.sqrt(query.size(-1))
         score = score + self.distance_bias(distance) - log_size.unsqueeze(-1)
         weight = softmax(score, target, num_nodes=x.size(0))

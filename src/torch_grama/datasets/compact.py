@@ -105,7 +105,7 @@ class CompactGraphs(Sequence[Data]):
         cls, batches: Iterable[tuple[NDArray[np.bool_], Mapping[str, Array]]]
     ) -> CompactGraphs:
         r"""Packs batches of adjacency matrices ``[G, N, N]`` with rows ``[G * N, F]`` of
-        attributes; ``diameter`` has one row a graph.
+        attributes; ``diameter`` has one row per graph.
         """
         num_nodes, num_edges, edges = [], [], []
         rows: dict[str, list[Array]] = {}
@@ -259,7 +259,7 @@ class CompactFile:
     r"""What a compact file holds."""
 
     graphs: CompactGraphs  # the graphs
-    folds: tuple[Fold, ...] = ()  # their official divisions, by graph numbers
+    folds: tuple[Fold, ...] = ()  # their official splits, by graph numbers
     signature: str = ""  # what they were made from; a file with another signature is stale
 
 

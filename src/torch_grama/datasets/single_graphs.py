@@ -50,7 +50,7 @@ def load_citation(
 
     Features are divided by their row's sum, as in Geom-GCN, unless ``normalize`` is
     :obj:`False`. The split files are named 0.6/0.2 and hold 48 / 32 / 20 %; those of Cora leave
-    223 nodes in no part. ``split="public"`` gives the division of Planetoid.
+    223 nodes in no part. ``split="public"`` gives the split of Planetoid.
     """
     _, paths = storage.obtain(entry)
     pickles = dict(zip((*_PICKLES, "test.index"), paths, strict=False))

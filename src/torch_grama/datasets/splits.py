@@ -1,4 +1,4 @@
-"""Train / validation / test divisions: official ones, and those made once from a seed."""
+"""Train / validation / test splits: official ones, and those made once from a seed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def make_split(
 ) -> Fold:
     r"""Divides items into three sets of ascending indices, every class in the same proportions.
 
-    The order within a class is that of a hash of seed and item, so the division depends on no
+    The order within a class is that of a hash of seed and item, so the split depends on no
     random generator and is the same on every platform and with every version of numpy. The sizes
     of the three sets are the rounded fractions of the whole, and each class has within one item
     its own fractions and at least one item in each set.
@@ -91,13 +91,13 @@ def index_fold(train: Array, val: Array, test: Array) -> Fold:
 
 
 def consecutive_fold(counts: Iterable[int]) -> Fold:
-    r"""The division of a set that lists training, validation and test graphs one after another."""
+    r"""The split of a set that lists training, validation and test graphs one after another."""
     ends = np.cumsum([0, *counts])
     return index_fold(*(np.arange(ends[k], ends[k + 1]) for k in range(3)))
 
 
 def check_fold(fold: Fold, num_graphs: int, where: str) -> Fold:
-    r"""Refuses a division whose numbers are not those of different graphs."""
+    r"""Refuses a split whose numbers are not those of different graphs."""
     together = torch.cat(fold.parts)
     with reading(where, f"a split of the graphs 0 to {num_graphs - 1} into disjoint parts"):
         if len(together) and not 0 <= int(together.min()) <= int(together.max()) < num_graphs:
@@ -108,7 +108,7 @@ def check_fold(fold: Fold, num_graphs: int, where: str) -> Fold:
 
 
 def mask_folds(masks: Sequence[Array], num_nodes: int, where: str) -> list[Fold]:
-    r"""One division a row of three boolean matrices ``[folds, N]``."""
+    r"""One split per row of three boolean matrices ``[folds, N]``."""
     shapes = {mask.shape for mask in masks}
     with reading(where, f"disjoint masks with one row per split and {num_nodes} columns"):
         if len(shapes) != 1 or masks[0].ndim != 2 or masks[0].shape[1] != num_nodes:
@@ -125,7 +125,7 @@ _FORMAT = 1
 def stored_split(
     path: Path, key: str, make: Callable[[], Fold], *, num_items: int, items: str, targets: str
 ) -> tuple[Fold, str | None]:
-    r"""Returns the division that is stored under a key, or makes and stores it."""
+    r"""Returns the split that is stored under a key, or makes and stores it."""
     divisions = _read(path, items)
     if key in divisions:
         return _checked(path, key, divisions[key], num_items, targets), None
@@ -133,7 +133,7 @@ def stored_split(
     stored = {"targets": targets, **{part: getattr(split, part).tolist() for part in PARTS}}
     try:
         with file_lock(path):
-            # Another process may have added a division of its own in the meantime.
+            # Another process may have added a split of its own in the meantime.
             divisions = {**_read(path, items), key: stored}
             table = {"format": _FORMAT, "items": items, "divisions": divisions}
             write_atomically(path, (json.dumps(table, separators=(",", ":")) + "\n").encode())

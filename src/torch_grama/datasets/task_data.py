@@ -17,7 +17,7 @@ Kind = Literal["classification", "multilabel", "regression", "forecast"]
 
 @dataclass(frozen=True)
 class Fold:
-    r"""One train / validation / test division of a data set."""
+    r"""One train / validation / test split of a data set."""
 
     #: boolean node mask ``[N]`` (node tasks on one graph) or int64 indices into the sequence of
     #: graphs (graph tasks, node tasks on many graphs, forecasts)
@@ -87,7 +87,7 @@ class GraphTaskData:
     #: quantities. A boolean ``label_mask`` ``[N]``, where there is one, marks the nodes that loss
     #: and metric are taken over; otherwise it is all of them.
     graphs: Sequence[Data]
-    #: the official divisions, in the published order, or the one that was made
+    #: the official splits, in the published order, or the one that was made
     folds: Sequence[Fold]
     level: Level  #: whether nodes or graphs carry the target ``y``
     #: the kind of target. A ``forecast`` has ``x`` of shape ``[N, lags, C]`` and one graph per time

@@ -144,7 +144,7 @@ class DataConfig:
 
     Attributes:
         name: A name that ``grama data list`` prints, or the path of your own files.
-        fold: Which of the official train / validation / test divisions.
+        fold: Which of the official train / validation / test splits.
         root: Folder for downloaded and prepared data.
         rwse: Steps of the random-walk structural encoding; 0: none.
         lap_pe: Eigenvectors of the Laplacian positional encoding; 0: none.

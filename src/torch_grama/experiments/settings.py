@@ -221,11 +221,12 @@ def _unknown(
     # the same last part in another section, another word for it, then the nearest spelling
     words = (last, _OTHER_WORDS.get(last))
     near = [key for word in words for key in known if key.rpartition(".")[2] == word]
-    near = near or get_close_matches(name, known, n=1, cutoff=0.0)
+    near = near or get_close_matches(name, known, n=1)
+    hint = f"; did you mean '{near[0]}'?" if near else ":"
     of_model = f" of the model '{model}'" if name.startswith("model.") else ""
     return ConfigError(
-        f"There is no setting '{name}'{of_model} ({source}); did you mean '{near[0]}'? "
-        f"`grama train --help-all` prints all"
+        f"There is no setting '{name}'{of_model} ({source}){hint} `grama train --help-all` prints "
+        f"all of them, `grama train --help` the other options"
     )
 
 

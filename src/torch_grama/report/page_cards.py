@@ -77,7 +77,7 @@ def summarize_run(run: RunFiles) -> Card:
     influence = run.analysis.part("influence").part("model")
     if influence.number("influence_range") is not None:
         text = f"{reach_text(influence)} hops"
-        facts.append(("influence range", text, "how far away the nodes are that count, on average"))
+        facts.append(("influence range", text, "mean distance of the nodes that the model uses"))
     return Card(
         name=run.name,
         what=", ".join(filter(None, [run.word("data", "data unknown"), run.model])),

@@ -98,14 +98,18 @@ class PairLine:
         sides = tuple(zip(*self.runs, strict=True))
         scores = [statistics.fmean(values) for values in self.tests]
         gain = statistics.fmean(self.gains)
-        error = "" if self.error is None else f" ± {self.scale.text_of_deviation(self.error, gain)}"
+        size, *rest = (
+            self.scale.text_of_deviation(value, min(scores))
+            for value in (abs(gain), self.error)
+            if value is not None
+        )
         sizes = [round(statistics.fmean(run.parameters for run in side)) for side in sides]
         times = [
             statistics.fmean(run.seconds / max(1, run.epochs) for run in side) for side in sides
         ]
         return [
             *(name, self.backbone, *map(self.scale.text, scores)),
-            f"{'+' if gain >= 0 else ''}{self.scale.text(gain)}{error}",
+            " ± ".join((f"{'+' if gain >= 0 else '-'}{size}", *rest)),
             *(self.verdict, str(len(self.runs))),
             *(" / ".join(f"{size:,}" for size in sizes), " / ".join(f"{t:.2g}" for t in times)),
         ]

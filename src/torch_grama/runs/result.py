@@ -29,7 +29,7 @@ class Result:
     best_epoch: int  #: the epoch whose weights were kept, from 1
     epochs: int  #: number of epochs that were run
     seed: int  #: where the randomness started
-    fold: int  #: which division of the data
+    fold: int  #: which split of the data
     parameters: int  #: number of learnable parameters
     seconds: float  #: time spent, over all sessions of the run
     #: ``max_epochs``, ``patience`` or ``min_lr``: why training ended; empty in files of old

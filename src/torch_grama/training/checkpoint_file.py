@@ -226,7 +226,7 @@ def compare_settings(
 
 
 def hash_data(data: GraphTaskData, fold: int) -> str:
-    r"""Returns a hash of all values of a data set and one of its divisions, but for encodings of
+    r"""Returns a hash of all values of a data set and one of its splits, but for encodings of
     structure, which follow from them.
     """
     return fingerprint(_parts(data, fold))

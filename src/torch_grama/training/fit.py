@@ -249,7 +249,7 @@ def _check_metric(task: GraphTask, data_module: GraphDataModule) -> None:
         raise ValueError(
             f"Expected both classes in the validation part of '{data_module.data.name}', which "
             f"{task.metric.name} ranks (got one alone): choose another metric, such as `--data."
-            f"options.metric accuracy`, or another division"
+            f"options.metric accuracy`, or another split"
         )
 
 

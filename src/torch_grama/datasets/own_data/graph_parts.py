@@ -1,4 +1,4 @@
-"""What a reader of any form hands on: graphs, targets and divisions, checked."""
+"""What a reader of any form hands on: graphs, targets and splits, checked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torch_grama.datasets.splits import PARTS, index_fold
 from torch_grama.datasets.task_data import Fold, Level, TableForm
 
 CONSTANT_NOTE = "The nodes have no features: each got the constant 1."
-# What a node without features takes, with its constant, its target and its place in divisions.
+# What a node without features takes, with its constant, its target and its place in splits.
 NODE_BYTES = 16
 # Category numbers index an embedding table: a larger one is a mistake.
 _MOST_CATEGORIES = 1_000_000
@@ -35,7 +35,7 @@ class ParsedGraphs:
     graphs: Sequence[Data]  # the graphs, without their targets
     level: Level  # whether nodes or graphs carry the targets
     labels: Labels | None  # the targets of all nodes, graph after graph, or of all graphs
-    splits: Sequence[Fold]  # the divisions that the files state; empty to have one made
+    splits: Sequence[Fold]  # the splits that the files state; empty to have one made
     identity: str  # a fingerprint of the nodes or graphs, whatever the options are
     target: tuple[str, ...] = ("y",)  # the names under which the targets stand in the files
     notes: tuple[str, ...] = ()  # what was decided while reading, one sentence each
@@ -140,7 +140,7 @@ def check_features(
     if values.ndim != 2 or values.dtype.kind not in "biuf":
         raise DatasetError(
             f"{where(0)} has features that are no rows of numbers (they are {values.dtype} of the "
-            f"shape {tuple(values.shape)}): store one row of numbers an item."
+            f"shape {tuple(values.shape)}): store one row of numbers per item."
         )
     with np.errstate(over="ignore"):
         floats = values.astype(np.float32)
@@ -201,7 +201,7 @@ def split_from_words(words: Sequence[object], labels: Labels, where: Where, sour
 def splits_from_masks(
     masks: Sequence[Array], labels: Labels, where: Where, source: str
 ) -> list[Fold]:
-    r"""Turns three masks ``[K, M]`` into K divisions."""
+    r"""Turns three masks ``[K, M]`` into K splits."""
     count = len(labels.labelled)
     shapes = [tuple(mask.shape) for mask in masks]
     if len(set(shapes)) != 1 or len(shapes[0]) != 2 or shapes[0][1] != count or not shapes[0][0]:
@@ -225,7 +225,7 @@ def splits_from_masks(
 
 
 def _split_from_parts(parts: NDArray[np.int64], labels: Labels, where: Where, source: str) -> Fold:
-    """A part number an item (-1: none) as a division."""
+    """A part number per item (-1: none) as a split."""
     for item in np.flatnonzero((parts >= 0) & ~labels.labelled)[:1]:
         raise DatasetError(
             f"{where(int(item))} is in '{PARTS[parts[item]]}' but has no label: fill in the label, "

@@ -50,7 +50,7 @@ def labels_from_numbers(
     if values.dtype.kind not in "biuf" or values.ndim not in (1, 2) or values.shape[-1] == 0:
         raise DatasetError(
             f"{where(0)} has a label that is no number or vector of numbers (the labels are "
-            f"{values.dtype} of the shape {tuple(values.shape)}): store one row an item."
+            f"{values.dtype} of the shape {tuple(values.shape)}): store one row per item."
         )
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
