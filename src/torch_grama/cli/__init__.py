@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -33,6 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     # read as torch is loaded: a thread that waits soon leaves its core to whoever has work
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    # loading makes many objects and little garbage, and the last collection takes over a second
+    gc.set_threshold(10_000, *gc.get_threshold()[1:])
+    atexit.register(gc.freeze)
     with prompt_end(), quiet_pipe():
         parser = build_parser()
         arguments = parser.parse_args(argv)
