@@ -157,7 +157,7 @@ def test_json(run, tmp_path):
 
 def test_what_differs_is_said(run, tmp_path):
     write_pedalme(tmp_path / "mine")
-    out = run("show", "pedalme", "--root", "mine", "--no-picture")  # as of old
+    out = run("show", "pedalme", "--root", "mine")
     assert re.search(r"^nodes\s+62\s+465\s+differs$", out, re.MULTILINE)
 
 

@@ -64,7 +64,6 @@ def add_to(commands: Commands) -> None:
         metavar="FILE",
         help="draw one graph into a PNG file [NAME.png in the current folder]",
     )
-    show.add_argument("--no-picture", action="store_true", help=argparse.SUPPRESS)
     show.add_argument(
         "--graph", type=int, metavar="N", help="draw the graph with this number [a middling one]"
     )
