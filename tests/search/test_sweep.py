@@ -377,6 +377,10 @@ def test_calls_on_ray_return_raise_and_survive(tmp_path):
     assert "1 and 2" in str(found[4])
 
 
+def test_a_call_yields_to_no_other_process():
+    assert list(run_on_ray([(os.nice, (0,))])) == [(0, os.nice(0))]
+
+
 def test_a_call_that_takes_more_than_there_is_is_refused():
     with pytest.raises(ValueError, match="Expected at most"):
         list(run_on_ray([(math.sqrt, (4.0,))], cpus_per_call=10_000))

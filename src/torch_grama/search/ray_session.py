@@ -36,8 +36,12 @@ _ENVIRONMENT = {
     # our own folders are what is resumed from
     "TUNE_GLOBAL_CHECKPOINT_S": "3600",
 }
-# Processes of a local Ray whose driver was killed give up soon.
-_LOCAL_ENVIRONMENT = {"RAY_gcs_rpc_server_reconnect_timeout_s": "10"}
+# Processes of a local Ray whose driver was killed give up soon, and trials yield to no others: with
+# Ray's niceness of 15, a sweep beside two busy processes on two cores takes minutes to begin.
+_LOCAL_ENVIRONMENT = {
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "10",
+    "RAY_worker_niceness": "0",
+}
 _OBJECT_STORE = 100_000_000
 """Bytes of shared memory, which Ray wants no less of: settings and numbers pass through it."""
 _PASSED_ON = ("GRAMA_DATA", "GRAMA_CACHE")
