@@ -31,7 +31,7 @@ def trivial_references(data: GraphTaskData, fold: int = 0) -> dict[str, float]:
 
     Args:
         data (GraphTaskData): The data set.
-        fold (int, optional): Which split. (default: :obj:`0`)
+        fold (int, optional): Which fold. (default: :obj:`0`)
 
     Returns:
         The score of each, in the unit in which results are stored.

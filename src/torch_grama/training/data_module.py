@@ -35,7 +35,7 @@ _EVALUATION_EPOCH = 2**40
 
 
 class GraphDataModule(pl.LightningDataModule):
-    r"""Training and validation batches of one split of a data set.
+    r"""Training and validation batches of one fold of a data set.
 
     The test part is gone before anything else happens, see
     :func:`without_test`; :func:`evaluation_loader` alone reads
@@ -43,12 +43,12 @@ class GraphDataModule(pl.LightningDataModule):
 
     Args:
         data (GraphTaskData): The data set.
-        fold (int, optional): Which split. (default: :obj:`0`)
+        fold (int, optional): Which fold. (default: :obj:`0`)
         settings (TrainerSettings, optional): Loader, batch size, seed and so on.
             (default: :obj:`TrainerSettings()`)
 
     Raises:
-        ValueError: If the split does not exist, has an empty part, or the loader does not fit.
+        ValueError: If the fold does not exist, has an empty part, or the loader does not fit.
     """
 
     def __init__(
@@ -144,11 +144,11 @@ def evaluation_loader(
     split: Split = "test",
     settings: TrainerSettings | None = None,
 ) -> EpochLoader:
-    r"""The batches of one part of a split, the test part included.
+    r"""The batches of one part of a fold, the test part included.
 
     Args:
         data (GraphTaskData): The data set.
-        fold (int, optional): Which split. (default: :obj:`0`)
+        fold (int, optional): Which fold. (default: :obj:`0`)
         split (str, optional): ``"train"``, ``"val"`` or ``"test"``. (default: :obj:`"test"`)
         settings (TrainerSettings, optional): Loader and batch size.
             (default: :obj:`TrainerSettings()`)
@@ -162,7 +162,7 @@ def prediction_loader(data: GraphTaskData, settings: TrainerSettings | None = No
     graph, in order.
 
     Args:
-        data (GraphTaskData): The data set; targets and splits are not read.
+        data (GraphTaskData): The data set; targets and folds are not read.
         settings (TrainerSettings, optional): Loader and batch size.
             (default: :obj:`TrainerSettings()`)
     """
@@ -228,27 +228,27 @@ def _build_source(
 
 
 def without_test(data: GraphTaskData, fold: int) -> GraphTaskData:
-    r"""A copy of a data set with one split of two parts, and no target of any test sample.
+    r"""A copy of a data set with one fold of two parts, and no target of any test sample.
 
     Graphs that are neither for training nor for validation are left out. Of a single graph, the
     nodes stay, for they carry messages, and their targets are overwritten.
     """
-    split = choose_fold(data, fold)
+    chosen = choose_fold(data, fold)
     for name in ("train", "val"):
-        part: Tensor = getattr(split, name)
+        part: Tensor = getattr(chosen, name)
         if not (bool(part.any()) if part.dtype == torch.bool else part.numel()):
             raise ValueError(f"Expected samples in the '{name}' part of '{data.name}' (got none)")
-    if _is_masked(split):
-        hidden = ~(split.train | split.val)
+    if _is_masked(chosen):
+        hidden = ~(chosen.train | chosen.val)
         graph = copy.copy(data.graphs[0])
         y = graph["y"].clone()
         y[hidden] = torch.nan if y.is_floating_point() else -1
         graph["y"] = y
-        visible = Fold(split.train, split.val, torch.zeros_like(split.test))
+        visible = Fold(chosen.train, chosen.val, torch.zeros_like(chosen.test))
         return dataclasses.replace(data, graphs=[graph], folds=[visible], node_names=())
-    kept = torch.cat([split.train, split.val])
+    kept = torch.cat([chosen.train, chosen.val])
     numbers = torch.arange(len(kept))
-    size = len(split.train)
+    size = len(chosen.train)
     visible = Fold(numbers[:size], numbers[size:], numbers[:0])
     # looked up when asked for
     graphs = cast(Sequence[Data], Subset(cast(Dataset[Data], data.graphs), kept.tolist()))
@@ -265,5 +265,5 @@ def choose_fold(data: GraphTaskData, fold: int) -> Fold:
 
 
 def _is_masked(fold: Fold) -> bool:
-    r"""Whether a split is one of the nodes of a single graph."""
+    r"""Whether a fold is one of the nodes of a single graph."""
     return fold.train.dtype == torch.bool

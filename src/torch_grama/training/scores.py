@@ -121,7 +121,7 @@ def balanced_class_weights(data: GraphTaskData, fold: int = 0) -> Tensor:
 
     Args:
         data (GraphTaskData): A classification task.
-        fold (int, optional): Which split. (default: :obj:`0`)
+        fold (int, optional): Which fold. (default: :obj:`0`)
 
     Raises:
         ValueError: If it is another kind of task.
