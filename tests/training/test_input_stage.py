@@ -83,6 +83,20 @@ def test_attributes_are_kept_from_a_model_that_cannot_use_them():
     assert got[2] is not None
 
 
+def test_dropout_of_bags_of_words_is_dropout():
+    """One cell in ten is not zero: kept cells are scaled, one share of them is dropped."""
+    torch.manual_seed(0)
+    x = torch.zeros(300, 200)
+    x[:, ::10] = 1 + torch.rand(300, 20)
+    stage = InputStage(Recorder(), input_dropout=0.8).train()
+    first, second = (stage.prepare(x, EDGES)[0] for _ in range(2))
+    kept = first != 0
+    torch.testing.assert_close(first[kept], x[kept] / 0.2)
+    assert abs(kept.sum() / (x != 0).sum() - 0.2) < 0.03
+    assert not torch.equal(first, second)
+    assert torch.equal(stage.eval().prepare(x, EDGES)[0], x)
+
+
 def test_dropout_falls_on_all_that_the_model_reads_of_nodes():
     torch.manual_seed(0)
     stage = InputStage(Recorder(), CategoricalEncoder([2], 50), input_dropout=0.5)
