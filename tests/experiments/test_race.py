@@ -109,6 +109,24 @@ def test_a_slow_model_does_not_take_part(data, tmp_path, monkeypatch):
     assert "too slow for the time: grama-gcn" in outcome.lines[0]
 
 
+@pytest.mark.parametrize(("seconds", "winner"), [(0.05, "grama-gcn"), (0.2, "gcn")])
+def test_time_that_is_left_is_for_a_final(data, tmp_path, monkeypatch, seconds, winner):
+    """One model is ahead at first, the other after 250 of 300 epochs: only a final tells."""
+
+    def heat(self, entrant, epochs, seed=0):
+        usual = 0.0 if entrant.changes else {"gcn": 0.8, "grama-gcn": 0.79}[entrant.model]
+        late = 0.9 if entrant == race.Entrant("grama-gcn") else usual
+        values = [late if epoch >= 250 else usual for epoch in range(epochs)]
+        return [
+            {"seconds": str(seconds * (epoch + 1)), f"val/{data.metric.name}": str(value)}
+            for epoch, value in enumerate(values)
+        ]
+
+    monkeypatch.setattr(race._Race, "_heat", heat)
+    settings = SETTINGS | {"trainer.max_epochs": 300}
+    assert run_race(settings, data, tmp_path / "run", 120.0).settings["model.name"] == winner
+
+
 def test_what_the_user_set_is_no_part_of_the_race(data):
     for settings in ({"optimizer.lr": 0.1}, {"model.dropout": 0.7, "optimizer.name": "sgd"}):
         begun = {"settings": settings, "budget": 1.0}

@@ -9,7 +9,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +82,9 @@ def run_race(
 
     Two epochs tell how fast each model is; one that could not be trained in the time is left out.
     In the first heat all run, each with a few ways to regularise it; in the second the best of
-    them, for longer and, where time allows, from several seeds. The budget, in seconds, is for the
-    race and the training after it, roughly; settings of the user are not changed. A heat is an
+    them, for longer and, where time allows, from several seeds. Where time is left besides the
+    training of the winner, the best are trained to their end and compared once more. The budget, in
+    seconds, is for all of this, roughly; settings of the user are not changed. A heat is an
     ordinary run below ``race/``: a race that was stopped goes on with the times that it measured,
     and ends as it would have ended. Then ``race.json`` holds what came of it.
     """
@@ -181,8 +182,17 @@ class _Race:
             )
             for one, length in lengths.items()
         }
-        winner, *others = self._rank(scores) or ranked
-        length = self._length(winner, speeds[winner.model])
+        winner, *others = ranked = self._rank(scores) or finalists
+        # what the training of the winner leaves of the time: the best are trained to their end
+        times = {one: speeds[one.model] * length for one, length in lengths.items()}
+        spare = (1 - 2 * _HEAT) * self.budget - times[winner]
+        totals = accumulate(times[one] for one in ranked)
+        final = [one for one, total in zip(ranked, totals, strict=True) if total <= spare]
+        if share < 1 and len(final) > 1:
+            self.report(f"race, final: {', '.join(map(str, final))}")
+            scores = {one: self._score(one, lengths[one]) for one in final}
+            winner, *others = self._rank(scores) or final
+        length = lengths[winner]
         took = format_seconds(time.monotonic() - start)
         behind = [f"{one} by {format_metric(abs(scores[one] - scores[winner]))}" for one in others]
         lines = [
