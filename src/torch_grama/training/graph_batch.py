@@ -66,14 +66,12 @@ class GraphBatch:
 
 def batch_of_one(data: Data, mask: Tensor | None) -> GraphBatch:
     r"""A single graph with targets on the nodes of a mask ``[N]``, or with none."""
-    y, rows = None, None
-    if mask is not None:
-        label_mask = data.get("label_mask")
-        rows = (mask if label_mask is None else mask & label_mask).nonzero().reshape(-1)
-        y = data["y"].index_select(0, rows)
-    return GraphBatch(
-        **take_features(data), edge_index=data["edge_index"], batch_size=None, y=y, rows=rows
-    )
+    batch = GraphBatch(**take_features(data), edge_index=data["edge_index"])
+    if mask is None:
+        return batch
+    label_mask = data.get("label_mask")
+    rows = (mask if label_mask is None else mask & label_mask).nonzero().reshape(-1)
+    return dataclasses.replace(batch, y=data["y"].index_select(0, rows), rows=rows)
 
 
 def take_features(
@@ -243,23 +241,17 @@ class PackedGraphs:
         edge_owners, edge_index = _spread(table[4:6], totals[1])
         # [2, E]: edges name the nodes of their own graph; here these begin at its offset
         ends = self._tensors["edge_index"].index_select(1, edge_index)
-        y, target_rows, weight = None, None, None
-        if self._targets_lie_as:
-            if self._targets_lie_as == "graphs":
-                found = torch.arange(len(numbers), device=table.device), chosen
-            elif self._targets_lie_as == "nodes":
-                found = owners, node_index
-            else:
-                found = _spread(table[6:8], totals[2])
-            y, target_rows, weight = self._judge(chosen, offsets, owners, *found)
+        found = owners, node_index
+        if self._targets_lie_as == "graphs":
+            found = torch.arange(len(numbers), device=table.device), chosen
+        elif self._targets_lie_as == "neither":
+            found = _spread(table[6:8], totals[2])
         return GraphBatch(
             **take_features(self._tensors, node_index, edge_index),
+            **self._judge(chosen, offsets, owners, *found),
             edge_index=ends + offsets.index_select(0, edge_owners),
             batch=owners,
             batch_size=len(numbers),
-            y=y,
-            rows=target_rows,
-            weight=weight,
         )
 
     def sizes(self, parts: Tensor) -> list[BatchSize]:
@@ -283,18 +275,13 @@ class PackedGraphs:
         ring = torch.stack([step, step + 1]) % (bucket.nodes - nodes.total) + nodes.total
         ends = self._tensors["edge_index"].index_select(1, edges.place)
         ends = ends + nodes.offsets.index_select(0, edges.owners)
-        y, target_rows, weight = None, None, None
-        if self._targets_lie_as:
-            y, target_rows, weight = self._judge_padded(numbers, nodes, bucket)
         real = torch.stack([nodes.total, edges.total, torch.full_like(nodes.total, bucket.graphs)])
         batch = GraphBatch(
             **take_features(self._tensors, nodes.place, edges.place),
+            **self._judge_padded(numbers, nodes, bucket),
             edge_index=torch.where(edges.rows < edges.total, ends, ring),
             batch=nodes.owners,
             batch_size=bucket.graphs + 1,
-            y=y,
-            rows=target_rows,
-            weight=weight,
         )
         sizes = (bucket.nodes, bucket.edges, bucket.graphs + 1)
         return batch, Padding(*sizes, real, bucket.largest, self._has_loops)
@@ -312,8 +299,10 @@ class PackedGraphs:
 
     def _judge_padded(
         self, numbers: Tensor, nodes: _Filled, bucket: BatchSize
-    ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Targets, their rows of the output, and what each counts: nothing in the padding."""
+    ) -> dict[str, Tensor]:
+        """What :meth:`_judge` finds; a target in the padding counts nothing."""
+        if not self._targets_lie_as:
+            return {}
         chosen = torch.cat([numbers, torch.zeros_like(numbers[:1])])
         if self._targets_lie_as == "graphs":
             owners = torch.arange(bucket.graphs + 1, device=numbers.device)
@@ -322,23 +311,27 @@ class PackedGraphs:
             as_nodes = self._targets_lie_as == "nodes"
             found = nodes if as_nodes else self._fill("target", numbers, bucket.targets)
             owners, index, counts = found.owners, found.place, found.rows < found.total
-        y, target_rows, weight = self._judge(chosen, nodes.offsets, owners, owners, index)
-        if target_rows is not None:
-            target_rows = torch.where(counts, target_rows, 0)
-        return y, target_rows, counts.float() if weight is None else weight * counts
+        found = self._judge(chosen, nodes.offsets, owners, owners, index)
+        if "rows" in found:
+            found["rows"] = torch.where(counts, found["rows"], 0)
+        found["weight"] = found["weight"] * counts if "weight" in found else counts.float()
+        return found
 
     def _judge(
         self, chosen: Tensor, offsets: Tensor, owners: Tensor, target_owners: Tensor, index: Tensor
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Targets, the rows of the output they belong to, and what each counts."""
-        rows, weight = None, None
+    ) -> dict[str, Tensor]:
+        """Targets, and where needed the rows of the output they belong to and what each counts."""
+        if not self._targets_lie_as:
+            return {}
+        found = {"y": self._tensors["y"].index_select(0, index)}
         if "label_rows" in self._tensors:
             rows = self._tensors["label_rows"].index_select(0, index)
-            rows = rows + offsets.index_select(0, target_owners)
+            found["rows"] = rows + offsets.index_select(0, target_owners)
             owners = target_owners
         if "graph_weight" in self._tensors:
-            weight = self._tensors["graph_weight"].index_select(0, chosen).index_select(0, owners)
-        return self._tensors["y"].index_select(0, index), rows, weight
+            weight = self._tensors["graph_weight"].index_select(0, chosen)
+            found["weight"] = weight.index_select(0, owners)
+        return found
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} graphs, {self.nbytes} bytes, {self.device})"
