@@ -8,17 +8,15 @@ import pytest
 import torch
 from torch_geometric.data import Data
 from torch_geometric.utils import k_hop_subgraph
-from training_cases import SmallNet, node_task
+from training_cases import node_task, read_rows, train
 
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric
 from torch_grama.training import (
     GraphDataModule,
-    GraphTask,
     OptimizerSettings,
     TrainerSettings,
     evaluate,
     evaluation_loader,
-    fit,
     predict,
     prediction_loader,
 )
@@ -137,25 +135,16 @@ def test_compiled_sampler_finds_the_same_surrounding():
 
 def test_subgraphs_train_and_whole_or_partial_evaluation_agree(tmp_path):
     data = node_task(200)
-    settings = TrainerSettings(
-        max_epochs=8,
-        loader="subgraphs",
-        batch_size=32,
-        num_neighbors=(-1,),
-        accelerator="cpu",
-        patience=None,
-    )
-    torch.manual_seed(0)
-    task = GraphTask.for_data(SmallNet(4, 3), data, OptimizerSettings(lr=0.02))
-    module = GraphDataModule(data, 0, settings)
-    assert module.steps_per_epoch == 4
-    outcome = fit(task, module, tmp_path, report="json", tensorboard=False)
-    losses = [float(line.split(",")[2]) for line in outcome.metrics_file.read_text().split()[1:]]
+    options = {"loader": "subgraphs", "num_neighbors": (-1,), "batch_size": 32}
+    settings = TrainerSettings(**options)
+    assert GraphDataModule(data, 0, settings).steps_per_epoch == 4
+    rate = OptimizerSettings(lr=0.02)
+    outcome, task = train(tmp_path, data, optimizer=rate, max_epochs=8, patience=None, **options)
+    losses = [float(row["train/loss"]) for row in read_rows(outcome)]
     assert losses[-1] < 0.9 * losses[0]
     whole = evaluate(task, evaluation_loader(data, 0, "test", settings))
     # one layer and all neighbours of one hop: nothing is missing in a subgraph
-    options = {"loader": "subgraphs", "num_neighbors": (-1,), "batch_size": 7}
-    parts = TrainerSettings(subgraph_evaluation="subgraphs", **options)
+    parts = TrainerSettings(subgraph_evaluation="subgraphs", **options | {"batch_size": 7})
     partial = evaluate(task, evaluation_loader(data, 0, "test", parts))
     assert partial["accuracy"] == whole["accuracy"]
     assert partial["loss"] == pytest.approx(whole["loss"], rel=1e-5)
@@ -179,16 +168,12 @@ def test_a_million_nodes_and_ten_million_edges_within_16_gib(tmp_path):
     from torch_grama import GRAMA
 
     data = large_task(1_000_000, 10_000_000)
-    settings = TrainerSettings(
-        max_epochs=1, loader="subgraphs", batch_size=4096, num_neighbors=(5, 5), accelerator="cpu"
-    )
+    options = {"loader": "subgraphs", "batch_size": 4096, "num_neighbors": (5, 5)}
     torch.manual_seed(0)
-    task = GraphTask.for_data(
-        GRAMA(16, 32, 4, seq_len=2, num_blocks=1), data, OptimizerSettings(lr=0.005)
-    )
+    model, rate = GRAMA(16, 32, 4, seq_len=2, num_blocks=1), OptimizerSettings(lr=0.005)
     start = time.monotonic()
-    outcome = fit(task, GraphDataModule(data, 0, settings), tmp_path, report="plain")
-    value = evaluate(task, evaluation_loader(data, 0, "test", settings))
+    outcome, task = train(tmp_path, data, model, rate, max_epochs=1, report="plain", **options)
+    value = evaluate(task, evaluation_loader(data, 0, "test", TrainerSettings(**options)))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"{time.monotonic() - start:.0f} s, peak {peak:.1f} GiB, test {value}")
     assert outcome.best_value > 0.5

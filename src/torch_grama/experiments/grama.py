@@ -21,7 +21,7 @@ from torch_grama.nn import (
     Running,
     build_gin_conv,
 )
-from torch_grama.nn.arguments import choose, list_nearest_first
+from torch_grama.nn.arguments import check_positive, choose, list_nearest_first
 from torch_grama.nn.neighbor_convs import NormedConv
 
 Norm = Literal["batch_norm"] | None
@@ -200,9 +200,7 @@ def divide_depth(
         "num_blocks": num_blocks,
         "num_recurrences": num_recurrences,
     }
-    for name, value in given.items():
-        if value is not None and value < 1:
-            raise ValueError(f"Expected '{name}' to be at least 1 (got {value})")
+    check_positive(**given)
     recurrences = num_recurrences
     if num_layers is None:
         recurrences = recurrences or seq_len or int(_MODEL["seq_len"])

@@ -66,7 +66,7 @@ class GraphBatch:
 
 def batch_of_one(data: Data, mask: Tensor | None) -> GraphBatch:
     r"""A single graph with targets on the nodes of a mask ``[N]``, or with none."""
-    batch = GraphBatch(**take_features(data), edge_index=data["edge_index"])
+    batch = GraphBatch(**take_features(data), edge_index=data["edge_index"], batch_size=None)
     if mask is None:
         return batch
     label_mask = data.get("label_mask")
@@ -311,11 +311,11 @@ class PackedGraphs:
             as_nodes = self._targets_lie_as == "nodes"
             found = nodes if as_nodes else self._fill("target", numbers, bucket.targets)
             owners, index, counts = found.owners, found.place, found.rows < found.total
-        found = self._judge(chosen, nodes.offsets, owners, owners, index)
-        if "rows" in found:
-            found["rows"] = torch.where(counts, found["rows"], 0)
-        found["weight"] = found["weight"] * counts if "weight" in found else counts.float()
-        return found
+        judged = self._judge(chosen, nodes.offsets, owners, owners, index)
+        if "rows" in judged:
+            judged["rows"] = torch.where(counts, judged["rows"], 0)
+        judged["weight"] = judged["weight"] * counts if "weight" in judged else counts.float()
+        return judged
 
     def _judge(
         self, chosen: Tensor, offsets: Tensor, owners: Tensor, target_owners: Tensor, index: Tensor

@@ -18,6 +18,7 @@ from torch_grama.training.graph_batch import BatchSize, GraphBatch, PackedGraphs
 
 # Graphs that take more than this stay in the memory of the machine.
 MAX_BYTES_ON_DEVICE = 2 * 2**30
+_CPU = torch.device("cpu")
 
 
 class BatchSource(Protocol):
@@ -121,7 +122,7 @@ class GraphBatches:
     targets: bool = True
     num_workers: int = 0
     _pack: PackedGraphs | None = None
-    _place: torch.device = torch.device("cpu")
+    _place: torch.device = _CPU
 
     def __len__(self) -> int:
         return len(self.plan)
@@ -174,9 +175,9 @@ class GraphBatches:
 
     def _placed(self, pack: PackedGraphs) -> PackedGraphs:
         if self._place.type != "cuda" or self.num_workers:
-            return pack.to(torch.device("cpu"))
+            return pack.to(_CPU)
         limit = min(MAX_BYTES_ON_DEVICE, torch.cuda.mem_get_info(self._place)[0] // 4)
-        return pack.to(self._place if pack.nbytes <= limit else torch.device("cpu"))
+        return pack.to(self._place if pack.nbytes <= limit else _CPU)
 
 
 def mix_seed(*parts: int) -> int:

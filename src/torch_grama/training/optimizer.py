@@ -14,10 +14,10 @@ from torch.nn import Module
 from torch.optim import SGD, Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR, OneCycleLR, ReduceLROnPlateau
 
-from torch_grama.nn.arguments import check_count, check_number, choose
+from torch_grama.nn.arguments import check_count, check_number
+from torch_grama.training.trainer_settings import check_words
 
 OptimizerName = Literal["adam", "adamw", "sgd"]
-OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "adamw": AdamW, "sgd": SGD}
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class OptimizerSettings:
     decay_biases: bool = True
 
     def __post_init__(self) -> None:
-        choose("optimizer.name", self.name, OPTIMIZERS)
+        check_words("optimizer", self, "name")
         check_number("optimizer.lr", self.lr, above=0.0)
         check_number("optimizer.weight_decay", self.weight_decay)
         if len(self.betas) != 2 or not all(0.0 <= beta < 1.0 for beta in self.betas):
@@ -106,12 +106,6 @@ def keep_form(optimizer: Optimizer) -> None:
 
 
 ScheduleName = Literal["constant", "cosine", "onecycle", "plateau"]
-SCHEDULES = {
-    "constant": "the same throughout, after the warm-up",
-    "cosine": "down to zero along half a cosine, after the warm-up",
-    "onecycle": "up and down again within the run, step by step",
-    "plateau": "multiplied by 'factor' whenever validation stops improving",
-}
 
 
 @dataclass(frozen=True)
@@ -123,7 +117,8 @@ class ScheduleSettings:
     :math:`\frac{1}{2} (1 + \cos(\pi (t - w) / (T - w)))`.
 
     Args:
-        name (str, optional): ``"constant"``, ``"cosine"``, ``"onecycle"`` or ``"plateau"``.
+        name (str, optional): ``"constant"``, ``"cosine"``, ``"onecycle"`` (up and down again within
+            the run, step by step) or ``"plateau"`` (down whenever validation stops improving).
             (default: :obj:`"constant"`)
         warmup_epochs (int, optional): Epochs of linear warm-up of ``"constant"`` and ``"cosine"``.
             (default: :obj:`0`)
@@ -147,8 +142,7 @@ class ScheduleSettings:
     rise: float = 0.3
 
     def __post_init__(self) -> None:
-        choose("schedule.name", self.name, SCHEDULES)
-        choose("schedule.plateau_on", self.plateau_on, {"loss": "", "metric": ""})
+        check_words("schedule", self, "name", "plateau_on")
         check_count("schedule.warmup_epochs", self.warmup_epochs, least=0)
         check_count("schedule.patience", self.patience, least=0)
         check_number("schedule.min_lr", self.min_lr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from torch_grama.nn.arguments import choose
 from torch_grama.runs.words import format_metric, format_seconds
@@ -14,13 +14,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 ReportName = Literal["auto", "rich", "plain", "quiet", "json"]
-_REPORTS = {
-    "auto": "'rich' on a terminal, otherwise 'plain'",
-    "rich": "a progress bar",
-    "plain": "a line now and then",
-    "quiet": "notes alone",
-    "json": "nothing: standard output is for the result",
-}
 
 
 @dataclass(frozen=True)
@@ -187,7 +180,7 @@ def build_reporter(report: ReportName | Reporter, several: bool = False) -> Repo
     """
     if not isinstance(report, str):
         return report
-    choose("report", report, _REPORTS)
+    choose("report", report, dict.fromkeys(get_args(ReportName)))
     if report == "auto":
         report = "rich" if sys.stderr.isatty() else "plain"
     if report == "rich" and not several:

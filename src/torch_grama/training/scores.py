@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -12,16 +12,11 @@ from torch.nn import Module
 from torchmetrics import Metric as TorchMetric
 from torchmetrics.functional.classification import binary_auroc, binary_average_precision
 
+from torch_grama.datasets.entry import METRICS
 from torch_grama.datasets.task_data import GraphTaskData, Kind
 from torch_grama.nn.arguments import choose
 
 LossName = Literal["cross_entropy", "bce", "l1", "mse"]
-LOSSES = {
-    "cross_entropy": "one of several classes",
-    "bce": "binary labels, one logit each",
-    "l1": "absolute error",
-    "mse": "squared error",
-}
 
 
 class TaskLoss(Module):
@@ -37,7 +32,6 @@ class TaskLoss(Module):
 
     def __init__(self, name: LossName, class_weights: Tensor | None = None) -> None:
         super().__init__()
-        choose("loss", name, LOSSES)
         if class_weights is not None and name not in ("cross_entropy", "bce"):
             raise ValueError(
                 f"Expected 'class_weights' only for classes or labels (got the loss '{name}')"
@@ -98,7 +92,7 @@ def build_loss(
     if kind in ("classification", "multilabel"):
         fitting = ("cross_entropy" if kind == "classification" and num_outputs > 1 else "bce",)
     name = name or fitting[0]
-    choose("loss", name, LOSSES)
+    choose("loss", name, dict.fromkeys(get_args(LossName)))
     if name not in fitting:
         raise ValueError(
             f"Expected a 'loss' for {kind} with {num_outputs} outputs (got '{name}'); leave it out "
@@ -161,14 +155,6 @@ def _align(y: Tensor, out: Tensor) -> Tensor:
     return y
 
 
-METRICS = {
-    "accuracy": "share of correct answers",
-    "roc_auc": "area under the ROC curve, mean over labels",
-    "average_precision": "average precision, mean over labels",
-    "mae": "mean absolute error",
-    "mse": "mean squared error",
-    "log10_mse": "log10 of the mean squared error",
-}
 _RANKING: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "roc_auc": binary_auroc,
     "average_precision": binary_average_precision,

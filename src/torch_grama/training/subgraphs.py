@@ -88,6 +88,7 @@ class SubgraphBatches:
             yield GraphBatch(
                 **take_features(self.data, nodes, edges),
                 edge_index=edge_index,
+                batch_size=None,
                 y=self.data["y"].index_select(0, starts) if self.targets else None,
                 rows=torch.arange(len(starts)),
                 weight=None if len(part) else torch.zeros(len(starts)),
