@@ -119,19 +119,6 @@ def test_order_depends_on_seed_and_epoch_alone():
     assert len({mix_seed(a, b) for a in range(30) for b in range(30)}) == 900
 
 
-def test_processes_share_every_batch_out():
-    alone = BatchPlan(10, 4, seed=5, shuffle=True)
-    shared = [BatchPlan(10, 4, 5, True, rank, 3) for rank in range(3)]
-    for number, whole in enumerate(alone.parts(2)):
-        parts = [plan.parts(2)[number].tolist() for plan in shared]
-        assert sorted(number for part in parts for number in part) == sorted(whole.tolist())
-    # the last batch has two samples for three processes: the third gets one that counts nothing
-    data = graph_task()
-    source = GraphBatches(data.graphs, torch.arange(10), "graph", shared[2])
-    *_, last = source.batches(2, 0)
-    assert last.weight.tolist() == [0.0]
-
-
 def test_a_loader_starts_in_the_middle():
     data = graph_task()
     source = GraphBatches(

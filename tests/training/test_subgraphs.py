@@ -73,10 +73,8 @@ def build_source(count, hops, **options):
 @pytest.mark.parametrize("hops", [1, 2, 3])
 def test_with_all_neighbours_it_is_the_surrounding_within_the_hops(hops):
     data, source = build_source(-1, hops)
-    plan = BatchPlan(5, 3, seed=1, shuffle=True)
-    starts = torch.tensor([0, 5, 9, 13, 30])
-    for part, batch in zip(plan.parts(0), source.batches(0, 0), strict=True):
-        begin = starts[part]
+    for part, batch in zip(source.plan.parts(0), source.batches(0, 0), strict=True):
+        begin = source.starts[part]
         nodes, _, _, _ = k_hop_subgraph(begin, hops, data.edge_index)
         # features of random numbers tell which node is which
         number = {tuple(row): index for index, row in enumerate(data.x.tolist())}
@@ -112,18 +110,16 @@ def test_draws_depend_on_seed_epoch_and_batch_alone():
     assert all(torch.equal(a.x, b.x) for a, b in zip(one, two, strict=True))
 
 
+COMPILED = any(importlib.util.find_spec(name) for name in ("pyg_lib", "torch_sparse"))
+
+
+@pytest.mark.skipif(COMPILED, reason="a compiled sampler is installed")
 def test_compiled_sampler_is_asked_for_by_name():
-    compiled = any(importlib.util.find_spec(name) for name in ("pyg_lib", "torch_sparse"))
-    if compiled:
-        pytest.skip("a compiled sampler is installed")
     with pytest.raises(ValueError, match="pyg-lib or torch-sparse"):
         build_source(2, 2, sampler="pyg")
 
 
-@pytest.mark.skipif(
-    not any(importlib.util.find_spec(name) for name in ("pyg_lib", "torch_sparse")),
-    reason="needs pyg-lib or torch-sparse",
-)
+@pytest.mark.skipif(not COMPILED, reason="needs pyg-lib or torch-sparse")
 def test_compiled_sampler_finds_the_same_surrounding():
     _, ours = build_source(-1, 2, sampler="torch")
     _, theirs = build_source(-1, 2, sampler="pyg")
