@@ -282,9 +282,7 @@ def canonical_name(name: str) -> str:
 
 
 def find_model(name: str) -> ModelEntry:
-    r"""Returns the entry of a word, whatever its case and underscores; raises where there is none,
-    with the nearest.
-    """
+    r"""Returns the entry of a word, whatever its case; raises with the nearest if there is none."""
     word = canonical_name(name)
     if word in MODELS:
         return MODELS[word]

@@ -144,9 +144,7 @@ _LARGEST = 1_000_000
 def load_data(
     config: DataConfig, report: Report | None = None, *, form: TableForm | None = None
 ) -> GraphTaskData:
-    r"""Loads the data set of a configuration, with its encodings; with a form as the data that a
-    model was trained on, for predictions, which need no fold.
-    """
+    r"""Loads a data set with its encodings; with a form, for predictions, which need no fold."""
     transforms: list[Transform] = []
     if config.local_degrees:
         transforms.append(LocalDegreeProfile())

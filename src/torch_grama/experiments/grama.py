@@ -169,9 +169,7 @@ _OLD_BACKBONES = {
 
 
 def explain_old(option: str, value: object = None) -> str | None:
-    r"""Returns a sentence on what to write in place of an option or backbone of version 0.1, or
-    :obj:`None` for one of this version.
-    """
+    r"""Says what to write in place of an option or backbone of version 0.1, if it is one."""
     if option in _OLD_OPTIONS:
         return f"Expected no option '{option}', which was of version 0.1; {_OLD_OPTIONS[option]}"
     if option == "backbone" and value in _OLD_BACKBONES:
@@ -264,9 +262,7 @@ def reads_edge_attr(backbone: str) -> bool:
 
 
 def reads_edge_weights(backbone: str, options: Mapping[str, object], has_edge_attr: bool) -> bool:
-    r"""Whether a backbone has a place for edge weights: those around a graph convolution have,
-    which GPS gives up for edge attributes.
-    """
+    r"""Whether a backbone has a place for edge weights, which GPS gives up for attributes."""
     if backbone == "gps":
         return _local_of_gps(options.get("local"), has_edge_attr) == "gcn"
     return backbone not in ("gatedgcn", "gin", "neighbor-sum")

@@ -179,9 +179,7 @@ def run_experiment(
 
 
 def build_task(config: RunConfig, facts: DataFacts, data: GraphTaskData | None = None) -> GraphTask:
-    r"""Builds the model of a configuration with its loss and metric, from the seed; scales and
-    balanced class weights are measured on the data.
-    """
+    r"""Builds model, loss and metric from the seed; scales and weights are those of data."""
     torch.manual_seed(config.seed)
     model = assemble_model(
         config.model, facts, facts.num_outputs, standardize=config.data.standardize
@@ -334,10 +332,7 @@ def describe_environment() -> dict[str, Any]:
 
 
 def find_revision(package: Path) -> str | None:
-    r"""Returns the revision of the repository that a package's folder belongs to, if any.
-
-    A package that is installed inside somebody else's repository does not belong to it.
-    """
+    r"""The revision of the repository that has a package's folder in ``src``, if there is one."""
     project = package.parents[1] if len(package.parents) > 1 else package
     if package.parent.name != "src" or not (project / ".git").exists():
         return None

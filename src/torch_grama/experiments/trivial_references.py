@@ -56,9 +56,7 @@ def trivial_references(data: GraphTaskData, fold: int = 0) -> dict[str, float]:
 
 
 class _Part(NamedTuple):
-    """Inputs, targets and degrees of one split, one row a scored node or graph, and what each row
-    counts.
-    """
+    """Of one split, a row a scored node or graph; the weight is what a row counts."""
 
     x: Tensor
     y: Tensor

@@ -336,9 +336,7 @@ class History:
 
 
 def count_from_one(state: dict[str, Any]) -> dict[str, Any]:
-    r"""Returns the state of a checkpoint with epochs that count from 1, as versions before 0.2 did
-    not.
-    """
+    r"""The state of a checkpoint whose epochs, before version 0.2, may count from 0."""
     rows = state["history"]["rows"]
     if len(rows) == 0 or rows[0, 0] != 0:
         return state | {"best_epoch": max(0, state["best_epoch"])}

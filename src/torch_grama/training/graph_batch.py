@@ -77,9 +77,7 @@ def batch_of_one(data: Data, mask: Tensor | None) -> GraphBatch:
 def take_features(
     source: Data | Mapping[str, Tensor], nodes: Tensor | None = None, edges: Tensor | None = None
 ) -> dict[str, Tensor]:
-    r"""The features of some nodes and edges, by the names that they have in a batch; of all of them
-    without an index.
-    """
+    r"""The features of some nodes and edges, or all, by the names that they have in a batch."""
     taken = {}
     for name in ("x", "rwse", "lap_vectors", "edge_weight", "edge_attr"):
         values, index = source.get(name), edges if name.startswith("edge") else nodes
@@ -338,9 +336,7 @@ class PackedGraphs:
 
 
 class _Filled(NamedTuple):
-    """Rows of fixed number: where each lies in the pack, its graph, where the graphs begin, and how
-    many rows are real.
-    """
+    """Rows of fixed number: place in the pack, graph, where graphs begin, how many are real."""
 
     rows: Tensor
     place: Tensor

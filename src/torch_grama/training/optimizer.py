@@ -60,9 +60,7 @@ class OptimizerSettings:
 def build_optimizer(
     settings: OptimizerSettings, model: Module, *, capturable: bool = False
 ) -> Optimizer:
-    r"""Makes the optimiser of those parameters of a model that have a gradient; a capturable one
-    can be recorded in a CUDA graph, with the learning rate in a tensor.
-    """
+    r"""Makes the optimiser of a model; a capturable one can be recorded in a CUDA graph."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not parameters:
         raise ValueError(
@@ -87,9 +85,7 @@ def build_optimizer(
 
 
 def keep_form(optimizer: Optimizer) -> None:
-    r"""Gives an optimiser back the form that it was built in, after it has loaded the state of one
-    that may have been built to be recorded, or not to be.
-    """
+    r"""Gives an optimiser that has loaded a state the form back that it was built in."""
     built = optimizer.defaults
     is_tensor = isinstance(built["lr"], Tensor)
     for group in optimizer.param_groups:
@@ -272,9 +268,7 @@ class LearningRate:
 
 
 def learning_rate_factor(settings: ScheduleSettings, epoch: int, max_epochs: int) -> float:
-    r"""The factor of ``"constant"`` and ``"cosine"`` in an epoch from 0 on, see
-    :class:`ScheduleSettings`.
-    """
+    r"""The factor of epochs from 0 on, see :class:`ScheduleSettings`."""
     warmup = settings.warmup_epochs
     if epoch < warmup:
         return max(1e-6, epoch / warmup)

@@ -175,9 +175,7 @@ class RichReporter(SilentReporter):
 
 
 def build_reporter(report: ReportName | Reporter, several: bool = False) -> Reporter:
-    r"""Makes a reporter from a word; anything else is taken as one. None of several processes can
-    draw a bar on the screen of this one.
-    """
+    r"""Makes a reporter from a word; none of several processes can draw a bar."""
     if not isinstance(report, str):
         return report
     choose("report", report, dict.fromkeys(get_args(ReportName)))

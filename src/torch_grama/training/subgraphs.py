@@ -15,9 +15,7 @@ from torch_grama.training.loaders import BatchPlan, mix_seed
 
 
 class NeighborTable:
-    r"""The incoming edges of every node, one after another; messages flow from the first row of
-    ``edge_index`` to the second.
-    """
+    r"""The edges into each node, one after another: those that ``edge_index[1]`` names."""
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
         source, target = edge_index
