@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from torch_grama.datasets.task_data import Level
+from torch_grama.datasets.task_data import GraphTaskData, Level
 from torch_grama.nn.padding import Padding
 
 
@@ -351,6 +351,15 @@ def _spread(table: Tensor, total: int) -> tuple[Tensor, Tensor]:
     owners = torch.repeat_interleave(counts, output_size=total)
     index = torch.arange(total, device=table.device) + shift.index_select(0, owners)
     return owners, index
+
+
+def training_values(data: GraphTaskData, fold: int, name: str) -> Tensor:
+    r"""The values of an attribute in the training part of a fold, one after another."""
+    part = data.folds[fold].train
+    if part.dtype == torch.bool:
+        values: Tensor = data.graphs[0][name]
+        return values[part]
+    return torch.cat([torch.atleast_1d(data.graphs[int(number)][name]) for number in part])
 
 
 def target_rows(y: Tensor, level: Level) -> Tensor:

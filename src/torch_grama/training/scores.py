@@ -15,6 +15,7 @@ from torchmetrics.functional.classification import binary_auroc, binary_average_
 from torch_grama.datasets.entry import METRICS
 from torch_grama.datasets.task_data import GraphTaskData, Kind
 from torch_grama.nn.arguments import choose
+from torch_grama.training.graph_batch import training_values
 
 LossName = Literal["cross_entropy", "bce", "l1", "mse"]
 
@@ -125,11 +126,7 @@ def balanced_class_weights(data: GraphTaskData, fold: int = 0) -> Tensor:
             f"Expected a classification task of two classes or more to weigh classes (got "
             f"{data.kind} with {data.num_outputs} outputs)"
         )
-    part = data.folds[fold].train
-    if part.dtype == torch.bool:
-        labels = data.graphs[0]["y"][part]
-    else:
-        labels = torch.cat([data.graphs[int(number)]["y"].reshape(-1) for number in part])
+    labels = training_values(data, fold, "y").reshape(-1)
     counts = torch.bincount(labels, minlength=data.num_outputs).float()
     return torch.where(counts > 0, counts.sum() / (data.num_outputs * counts.clamp(min=1)), 0.0)
 
