@@ -170,9 +170,7 @@ def test_they_are_settings_of_a_run(word):
         check_settings(("here", {"model.name": word, "model.pooling": "meen"}))
 
 
-def test_what_cannot_be_is_refused():
-    with pytest.raises(ValueError, match="'input_dropout' to be at least 0 and below 1"):
-        build_model("gcn", 5, 8, 3, 2, input_dropout=1.0)
+def test_nodes_are_not_pooled():
     for word in ("gcn", "grama-gcn", "sgc"):
         with pytest.raises(ValueError, match=r"only with (readout|level)='graph'"):
             build_model(word, 5, 8, 3, 2, "node", pooling="sum")

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -240,15 +240,11 @@ class LearningRate:
         rates = [float(group["lr"]) for group in self._optimizer.param_groups]
         return {"scheduler": state, "rates": rates, "steps": self._steps}
 
-    def load_state_dict(self, state: Mapping[str, object]) -> None:
-        scheduler, rates = state["scheduler"], state["rates"]
-        assert isinstance(scheduler, dict)
-        assert isinstance(rates, list)
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         # a run may have been given more epochs: the length is that of now
-        vars(self._scheduler).update({k: v for k, v in scheduler.items() if k != "total_steps"})
-        steps = state.get("steps", 0)
-        assert isinstance(steps, int)
-        self._steps = steps
+        kept = {name: v for name, v in state["scheduler"].items() if name != "total_steps"}
+        vars(self._scheduler).update(kept)
+        self._steps = steps = int(state.get("steps", 0))
         if not isinstance(self._scheduler, ReduceLROnPlateau):
             # the rate follows from the number of the step or epoch; a schedule by steps stays at
             # its last one, however many came after
@@ -260,7 +256,7 @@ class LearningRate:
                 warnings.filterwarnings("ignore", message="Detected call of `lr_scheduler.step")
                 self._scheduler.step()
             return
-        for group, rate in zip(self._optimizer.param_groups, rates, strict=True):
+        for group, rate in zip(self._optimizer.param_groups, state["rates"], strict=True):
             if isinstance(group["lr"], Tensor):
                 group["lr"].fill_(rate)
             else:

@@ -53,15 +53,15 @@ class TaskLoss(Module):
         else:
             y = _align(y, out)
             counted = y.isfinite().to(out.dtype)
-            loss = self._elementwise(out, torch.where(y.isfinite(), y, 0.0)) * counted
+            y = torch.where(y.isfinite(), y, 0.0)
+            if self.name == "bce":
+                loss = F.binary_cross_entropy_with_logits(
+                    out, y, pos_weight=self.class_weights, reduction="none"
+                )
+            else:
+                loss = (out - y).abs() if self.name == "l1" else (out - y).square()
+            loss = loss * counted
         return _sum_weighed(loss, counted, weight)
-
-    def _elementwise(self, out: Tensor, y: Tensor) -> Tensor:
-        if self.name == "bce":
-            return F.binary_cross_entropy_with_logits(
-                out, y, pos_weight=self.class_weights, reduction="none"
-            )
-        return (out - y).abs() if self.name == "l1" else (out - y).square()
 
     def __repr__(self) -> str:
         weighted = "" if self.class_weights is None else ", weighted"

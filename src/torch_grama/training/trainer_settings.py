@@ -85,9 +85,6 @@ class TrainerSettings:
         if self.gradient_clip is not None:
             check_number("trainer.gradient_clip", self.gradient_clip, above=0.0)
         check_number("trainer.save_every", self.save_every)
-        self._check_together()
-
-    def _check_together(self) -> None:
         if self.min_epochs > self.max_epochs:
             raise ValueError(
                 f"Expected 'trainer.min_epochs' to be at most 'trainer.max_epochs' (got "
