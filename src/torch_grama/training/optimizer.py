@@ -17,8 +17,6 @@ from torch.optim.lr_scheduler import LambdaLR, OneCycleLR, ReduceLROnPlateau
 from torch_grama.nn.arguments import check_count, check_number
 from torch_grama.training.trainer_settings import check_words
 
-OptimizerName = Literal["adam", "adamw", "sgd"]
-
 
 @dataclass(frozen=True)
 class OptimizerSettings:
@@ -36,7 +34,7 @@ class OptimizerSettings:
             (biases, norms, gains) are not decayed. (default: :obj:`True`)
     """
 
-    name: OptimizerName = "adamw"
+    name: Literal["adam", "adamw", "sgd"] = "adamw"
     lr: float = 1e-3
     weight_decay: float = 0.0
     betas: tuple[float, float] = (0.9, 0.999)
@@ -101,9 +99,6 @@ def keep_form(optimizer: Optimizer) -> None:
                 state["step"] = state["step"].to(parameter.device if on_device else "cpu")
 
 
-ScheduleName = Literal["constant", "cosine", "onecycle", "plateau"]
-
-
 @dataclass(frozen=True)
 class ScheduleSettings:
     r"""How the learning rate moves.
@@ -129,7 +124,7 @@ class ScheduleSettings:
             (default: :obj:`0.3`)
     """
 
-    name: ScheduleName = "constant"
+    name: Literal["constant", "cosine", "onecycle", "plateau"] = "constant"
     warmup_epochs: int = 0
     factor: float = 0.5
     patience: int = 20
