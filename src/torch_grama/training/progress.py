@@ -83,18 +83,15 @@ class SilentReporter:
     def __init__(self, notes: bool = False) -> None:
         self._notes = notes
 
-    def begin(self, start: FitStart) -> None:
-        pass
+    def begin(self, start: FitStart) -> None: ...
 
-    def epoch(self, report: EpochReport) -> None:
-        pass
+    def epoch(self, report: EpochReport) -> None: ...
 
     def note(self, text: str) -> None:
         if self._notes:
             print(text, file=sys.stderr, flush=True)
 
-    def end(self) -> None:
-        pass
+    def end(self) -> None: ...
 
 
 class PlainReporter(SilentReporter):
