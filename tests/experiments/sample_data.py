@@ -9,6 +9,9 @@ from pathlib import Path
 import torch
 from torch_geometric.data import Data
 
+from torch_grama.experiments.config import DataConfig, ModelConfig, RunConfig
+from torch_grama.training import TrainerSettings
+
 
 def ring_with_chords(num_nodes: int, edge_dim: int | None = None) -> Data:
     """A connected undirected graph with random features."""
@@ -49,6 +52,15 @@ def write_node_folder(
                 tail = f",{draw.uniform(0.5, 2):.3f}" if weights else ""
                 file.write(f"n{one},n{other}{tail}\n")
     return folder
+
+
+def small_config(data: Path, model: str, max_epochs: int, **options: object) -> RunConfig:
+    """A model of few channels on a CPU."""
+    return RunConfig(
+        data=DataConfig(name=str(data)),
+        model=ModelConfig(name=model, hidden_channels=4, options=options),
+        trainer=TrainerSettings(max_epochs=max_epochs, accelerator="cpu", batch_size=8),
+    )
 
 
 def write_graph_file(path: Path, num_graphs: int = 40, seed: int = 0) -> Path:

@@ -3,26 +3,19 @@
 import json
 
 import pytest
-from sample_data import write_graph_file, write_node_folder
+from sample_data import small_config, write_graph_file, write_node_folder
 
 from torch_grama.analysis import AnalysisSettings, read_analysis
 from torch_grama.cli import main
-from torch_grama.experiments import RunConfig, evaluate_run, run_experiment
+from torch_grama.experiments import evaluate_run, run_experiment
 from torch_grama.experiments.analyze_run import analyze_run
-from torch_grama.experiments.config import DataConfig, ModelConfig
 from torch_grama.runs.run_folder import RunError
-from torch_grama.training import TrainerSettings
 
 SETTINGS = AnalysisSettings(max_graphs=3, max_influence_graphs=2, num_samples=2, example_nodes=6)
 
 
 def train(data, folder, model="grama", **options):
-    config = RunConfig(
-        data=DataConfig(name=str(data)),
-        model=ModelConfig(name=model, hidden_channels=4, options=options),
-        trainer=TrainerSettings(max_epochs=2, accelerator="cpu", batch_size=8),
-    )
-    run_experiment(config, folder, report="quiet")
+    run_experiment(small_config(data, model, 2, **options), folder, report="quiet")
     return folder
 
 

@@ -16,7 +16,7 @@ from torch_grama.experiments.grama import (
     reads_edge_attr,
     reads_edge_weights,
 )
-from torch_grama.experiments.models import assemble_model, reads_series_alone
+from torch_grama.experiments.models import assemble_model
 from torch_grama.nn.backbone import BackboneCall
 
 SERIES = DataFacts(
@@ -102,9 +102,6 @@ def test_the_length_of_the_series_is_that_of_the_data():
     for word in ("a3t-gcn", "grama-gcn"):
         with pytest.raises(ConfigError, match=r"'model.seq_len' to be 4, .* \(got 3\)"):
             assemble(word, SERIES, seq_len=3)
-    for word in (word for word in MODELS if reads_series_alone(word)):
-        with pytest.raises(ConfigError, match="a series on every node"):
-            assemble(word, ONE_GRAPH)
 
 
 def test_dropout_of_the_input_is_that_of_the_stage():

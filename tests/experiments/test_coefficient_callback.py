@@ -4,22 +4,16 @@ import json
 
 import pytest
 import torch
-from sample_data import write_node_folder
+from sample_data import small_config, write_node_folder
 
-from torch_grama.experiments import RunConfig, run_experiment
-from torch_grama.experiments.config import DataConfig, ModelConfig
+from torch_grama.experiments import run_experiment
 from torch_grama.experiments.finished_run import load_run
 from torch_grama.experiments.run import CoefficientCallback, _keep_lines_before
-from torch_grama.training import TrainerSettings
 
 
-def config_for(data, max_epochs=3, model="grama"):
+def config_for(data, model="grama"):
     options = {"seq_len": 2, "num_blocks": 2, "gain": None} if model == "grama" else {}
-    return RunConfig(
-        data=DataConfig(name=str(data)),
-        model=ModelConfig(name=model, hidden_channels=4, options=options),
-        trainer=TrainerSettings(max_epochs=max_epochs, accelerator="cpu"),
-    )
+    return small_config(data, model, 3, **options)
 
 
 @pytest.fixture

@@ -70,11 +70,13 @@ def inputs(facts: DataFacts):
     }
 
 
-def _is_for_other_data(word: str, facts: DataFacts) -> bool:
-    """Weights for each node need one graph, a compatibility matrix needs classes."""
-    return (word == "resnet-adj" and facts.num_graphs > 1) or (
-        word == "cpgnn" and facts.num_outputs == 1
-    )
+def refusal(word: str, facts: DataFacts) -> str:
+    """What a model says of data that it is not made for."""
+    if reads_series_alone(word) and not facts.seq_len:
+        return "Expected a series on every node"
+    # weights for each node need one graph, a compatibility matrix needs classes
+    needs = {"resnet-adj": facts.num_graphs == 1, "cpgnn": facts.num_outputs > 1}
+    return "" if needs.get(word, True) else f"the model '{word}'"
 
 
 @pytest.mark.no_cover
@@ -87,12 +89,8 @@ def test_every_model_reads_every_kind_of_data(word, kind):
         {"data.name": "x", "model.name": word, "model.hidden_channels": 8}, facts
     )
     torch.manual_seed(0)
-    if reads_series_alone(word) and not facts.seq_len:
-        with pytest.raises(ConfigError, match="Expected a series on every node"):
-            assemble_model(config.model, facts, facts.num_outputs)
-        return
-    if _is_for_other_data(word, facts):
-        with pytest.raises(ConfigError, match=f"the model '{word}'"):
+    if message := refusal(word, facts):
+        with pytest.raises(ConfigError, match=message):
             assemble_model(config.model, facts, facts.num_outputs)
         return
     stage = assemble_model(config.model, facts, facts.num_outputs)

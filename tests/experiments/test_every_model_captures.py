@@ -48,17 +48,10 @@ def small_graphs(word: str, level: str, dtype: torch.dtype) -> GraphTaskData:
         graph.edge_attr = torch.cat([attributes, attributes])
         graphs.append(graph)
     order = torch.arange(len(graphs))
-    return GraphTaskData(
-        "graphs",
-        graphs,
-        [Fold(order[:14], order[14:18], order[18:])],
-        level,
-        "classification",
-        Metric("accuracy", True),
-        2,
-        FeatureEncoding("float", 5),
-        FeatureEncoding("float", 3),
-    )
+    fold = Fold(order[:14], order[14:18], order[18:])
+    task = level, "classification", Metric("accuracy", True), 2
+    encodings = FeatureEncoding("float", 5), FeatureEncoding("float", 3)
+    return GraphTaskData("graphs", graphs, [fold], *task, *encodings)
 
 
 def build(word, level, device, capturable):

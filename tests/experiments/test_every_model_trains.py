@@ -7,7 +7,6 @@ import pytest
 import torch
 from model_words import each_model
 from sample_data import ring_with_chords
-from torch_geometric.data import Data
 
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric
 from torch_grama.experiments.catalogue import MODELS
@@ -17,6 +16,7 @@ from torch_grama.experiments.finished_run import load_run
 from torch_grama.experiments.models import assemble_model, reads_series_alone
 from torch_grama.experiments.run import run_experiment
 from torch_grama.runs import RunError, RunFolder
+from torch_grama.runs.metrics_file import read_metrics
 from torch_grama.training import (
     GraphDataModule,
     GraphTask,
@@ -25,7 +25,6 @@ from torch_grama.training import (
     fit,
 )
 from torch_grama.training.evaluate import initialize_lazily
-from torch_grama.training.progress import SilentReporter
 
 ACCURACY = Metric("accuracy", True)
 SETTINGS = TrainerSettings(
@@ -33,17 +32,6 @@ SETTINGS = TrainerSettings(
 )
 # Options that make a model small enough for a graph of a dozen nodes.
 SMALL = {"cpgnn": {"pretrain_steps": 3}}
-
-
-class Losses(SilentReporter):
-    """Keeps the training loss of every epoch."""
-
-    def __init__(self):
-        super().__init__()
-        self.values = []
-
-    def epoch(self, report):
-        self.values.append(report.train_loss)
 
 
 def node_task(series: bool) -> GraphTaskData:
@@ -64,14 +52,10 @@ def graph_task(series: bool) -> GraphTaskData:
     for number in range(12):
         graph = ring_with_chords(7 + number % 3)
         shift = 1.0 if number % 2 else -1.0
-        x = graph.x + shift
-        graphs.append(
-            Data(
-                x=x.unsqueeze(1).repeat(1, 4, 1) if series else x,
-                edge_index=graph.edge_index,
-                y=torch.tensor([number % 2]),
-            )
-        )
+        graph.x, graph.y = graph.x + shift, torch.tensor([number % 2])
+        if series:
+            graph.x = graph.x.unsqueeze(1).repeat(1, 4, 1)
+        graphs.append(graph)
     order = torch.arange(12)
     fold = Fold(order[:8], order[8:10], order[10:])
     encoding = FeatureEncoding("float", 5)
@@ -109,11 +93,12 @@ def test_it_learns_classes_of_nodes(word):
 @pytest.mark.parametrize("word", [*OF_EACH_FAMILY.values(), "cpgnn"])
 def test_it_learns_classes_in_the_loop(word, tmp_path):
     make = node_task if word == "cpgnn" else graph_task
-    data, losses = make(reads_series_alone(word)), Losses()
+    data = make(reads_series_alone(word))
     module = GraphDataModule(data, 0, SETTINGS)
-    fit(build(word, data), module, tmp_path, report=losses, tensorboard=False)
-    assert len(losses.values) == SETTINGS.max_epochs
-    assert losses.values[-1] < 0.95 * losses.values[0]
+    outcome = fit(build(word, data), module, tmp_path, report="json", tensorboard=False)
+    losses = [float(row["train/loss"]) for row in read_metrics(outcome.metrics_file)]
+    assert len(losses) == SETTINGS.max_epochs
+    assert losses[-1] < 0.95 * losses[0]
 
 
 def test_a_run_that_was_never_validated_is_not_finished(tmp_path, monkeypatch):

@@ -51,13 +51,8 @@ def inputs_of(run: Path, num_nodes: int = 9) -> dict[str, torch.Tensor]:
 
 
 def test_safetensors_give_the_same_numbers(run, tmp_path):
-    paths = export_run(run, "safetensors", tmp_path / "out")
-    assert {path.name for path in paths} == {
-        "model.safetensors",
-        "config.yaml",
-        "data.json",
-        "README.md",
-    }
+    names = [path.name for path in export_run(run, "safetensors", tmp_path / "out")]
+    assert names == ["model.safetensors", "config.yaml", "data.json", "README.md"]
     inputs = inputs_of(run)
     with torch.no_grad():
         expected = load_run(run).task.model(**inputs)

@@ -41,17 +41,11 @@ def test_no_word_stands_for_two_models():
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)
-def test_grama_reads_every_backbone_of_the_core(backbone):
-    model = build_model("grama", 5, 8, 3, 6, "graph", backbone=backbone, pooling="max")
-    assert str(model) == str(GRAMA(5, 8, 3, 3, 2, backbone))
-    assert model.readout == Readout("graph", "max")
-
-
-@pytest.mark.parametrize("backbone", BACKBONES)
-def test_grama_with_each_backbone_has_a_word(backbone):
+def test_grama_reads_every_backbone_of_the_core_and_has_a_word_for_it(backbone):
+    by_option = build_model("grama", 5, 8, 3, 6, "graph", backbone=backbone, pooling="max")
     by_word = build_model(f"grama-{backbone}", 5, 8, 3, 6)
-    by_option = build_model("grama", 5, 8, 3, 6, backbone=backbone)
-    assert str(by_word) == str(by_option)
+    assert str(by_word) == str(by_option) == str(GRAMA(5, 8, 3, 3, 2, backbone))
+    assert by_option.readout == Readout("graph", "max")
     assert isinstance(by_word, GRAMA)
     assert by_word.num_blocks * by_word.num_recurrences == 6
 
@@ -79,15 +73,12 @@ def test_depth_is_blocks_times_recurrences(given, expected):
 
 
 @pytest.mark.parametrize("given", [(7, None, 2), (8, None, 2, 3), (2, None, 4), (3, 4, 2)])
-def test_a_depth_that_does_not_divide_is_refused(given):
+def test_a_depth_that_cannot_be_is_refused(given):
     with pytest.raises(ValueError, match="to be num_blocks times num_recurrences"):
         divide_depth(*given)
-
-
-def test_numbers_below_one_are_refused():
-    for given in ((0,), (None, 0), (None, None, -1)):
+    for below_one in ((0,), (None, 0), (None, None, -1)):
         with pytest.raises(ValueError, match="at least 1"):
-            divide_depth(*given)
+            divide_depth(*below_one)
 
 
 def test_unknown_words_and_options_name_the_nearest():
@@ -161,13 +152,8 @@ def test_every_model_takes_every_pooling_of_its_readout(word):
 
 def test_dropout_of_the_input_comes_before_the_model():
     model = build_model("mlp-1", 5, 8, 3, input_dropout=0.5)
-    assert isinstance(model, InputStage)
-    x, edges = torch.ones(4000, 5), torch.zeros(2, 0, dtype=torch.long)
-    seen = model.prepare(x, edges)[0]
-    assert set(seen.unique().tolist()) == {0.0, 2.0}
-    assert float(seen.mean()) == pytest.approx(1.0, abs=0.05)
-    model.eval()
-    assert torch.equal(model.prepare(x, edges)[0], x)
+    assert isinstance(model, InputStage)  # whose own tests look at the numbers
+    assert model.input_dropout == 0.5
     assert not isinstance(build_model("mlp-1", 5, 8, 3), InputStage)
 
 
@@ -177,20 +163,14 @@ def test_they_are_settings_of_a_run(word):
     assert options["input_dropout"].default == 0.0
     assert options["pooling"].default == "mean"
     assert options["pooling"].help
-    read = check_settings(
-        (
-            "on the command line",
-            {"model.name": word, "model.input_dropout": "0.3", "model.pooling": "sum-max-mean"},
-        )
-    )
+    words = {"model.input_dropout": "0.3", "model.pooling": "sum-max-mean"}
+    read = check_settings(("on the command line", {"model.name": word} | words))
     assert read["model.input_dropout"] == 0.3
     with pytest.raises(ValueError, match="one of 'mean'"):
         check_settings(("here", {"model.name": word, "model.pooling": "meen"}))
 
 
-def test_what_cannot_be_is_refused():
-    with pytest.raises(ValueError, match="'input_dropout' to be at least 0 and below 1"):
-        build_model("gcn", 5, 8, 3, 2, input_dropout=1.0)
+def test_nodes_are_not_pooled():
     for word in ("gcn", "grama-gcn", "sgc"):
         with pytest.raises(ValueError, match=r"only with (readout|level)='graph'"):
             build_model(word, 5, 8, 3, 2, "node", pooling="sum")

@@ -1,5 +1,6 @@
 """The model that is chosen when none is named: seeded, resumable, no setting of users changed."""
 
+import itertools
 import json
 
 import pytest
@@ -34,6 +35,17 @@ def heats_of(folder):
     return json.loads((folder / "race.json").read_text())["heats"]
 
 
+def interrupt_heat(monkeypatch, number):
+    experiment, heats = race.run_experiment, itertools.count(1)
+
+    def run(*args, **options):
+        if next(heats) == number:
+            raise RunInterrupted(args[1], 130)
+        return experiment(*args, **options)
+
+    monkeypatch.setattr(race, "run_experiment", run)
+
+
 def test_train_without_a_model_races_and_trains_the_winner(data, tmp_path, capsys):
     words = ["--trainer.max_epochs", "6", "--trainer.accelerator", "cpu", "--optimizer.lr", "0.02"]
     assert main(["train", "--data", "data", "--run", "run", *words]) == 0
@@ -53,15 +65,7 @@ def test_train_without_a_model_races_and_trains_the_winner(data, tmp_path, capsy
 def test_a_race_that_was_stopped_ends_as_one_that_was_not(data, tmp_path, monkeypatch):
     whole = run_race(SETTINGS, data, tmp_path / "whole", 60.0)
     plan = json.loads((tmp_path / "whole" / "race.json").read_text())
-    experiment, done = race.run_experiment, []
-
-    def stop_at_the_fourth(*args, **options):
-        done.append(args[1])
-        if len(done) == 4:
-            raise RunInterrupted(args[1], 130)
-        return experiment(*args, **options)
-
-    monkeypatch.setattr(race, "run_experiment", stop_at_the_fourth)
+    interrupt_heat(monkeypatch, 4)
     with pytest.raises(RunInterrupted, match=r"--resume .*half") as stopped:
         run_race(SETTINGS, data, tmp_path / "half", 60.0, folds="0")
     assert (stopped.value.exit_code, is_racing(tmp_path / "half")) == (130, True)
@@ -161,15 +165,7 @@ def test_the_race_finds_the_model_that_sees_what_matters(data, tmp_path, monkeyp
 def test_a_stopped_race_of_folds_is_resumed_by_command(data, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(race, "MODELS", ("gcn",))
     monkeypatch.setattr(race, "ways_to_regularise", lambda data: [{}])
-    experiment, calls = race.run_experiment, []
-
-    def stop_once(*args, **options):
-        calls.append(args)
-        if len(calls) == 2:
-            raise RunInterrupted(args[1], 130)
-        return experiment(*args, **options)
-
-    monkeypatch.setattr(race, "run_experiment", stop_once)
+    interrupt_heat(monkeypatch, 2)
     words = ["--trainer.max_epochs", "3", "--trainer.accelerator", "cpu", "--quiet"]
     assert main(["train", "--data", "data", "--folds", "0", "--run", "run", *words]) == 130
     assert main(["train", "--data", "data", "--run", "run", *words]) == 2

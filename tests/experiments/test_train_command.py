@@ -16,14 +16,7 @@ from torch_grama.experiments.folds import run_folds
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError
 
-SHORT = [
-    "--trainer.max_epochs",
-    "3",
-    "--model.hidden_channels",
-    "8",
-    "--trainer.accelerator",
-    "cpu",
-]
+SHORT = ["--trainer.max_epochs=3", "--model.hidden_channels=8", "--trainer.accelerator=cpu"]
 
 
 @pytest.fixture(autouse=True)

@@ -4,20 +4,17 @@ import dataclasses
 
 import pytest
 import torch
-from plain_collate import collate
-from torch_geometric.data import Batch
-from training_cases import SmallNet, forecast_task, graph_task, node_regression_task, node_task
+from training_cases import forecast_task, graph_task, node_regression_task, node_task, train
 
 from torch_grama.datasets.task_data import Fold
 from torch_grama.training import (
     GraphDataModule,
-    GraphTask,
     TrainerSettings,
     evaluation_loader,
-    fit,
     prediction_loader,
 )
 from torch_grama.training.data_module import without_test
+from torch_grama.training.graph_batch import PackedGraphs
 from torch_grama.training.loaders import BatchPlan, EpochLoader, GraphBatches, mix_seed
 
 
@@ -45,16 +42,8 @@ def test_a_graph_task_leaves_the_test_graphs_out():
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["node", "graph"])
 def test_poisoned_test_targets_change_nothing(tmp_path, level):
-    def run(data, folder):
-        torch.manual_seed(0)
-        task = GraphTask.for_data(SmallNet(4, data.num_outputs, level), data)
-        settings = TrainerSettings(max_epochs=3, batch_size=4, accelerator="cpu")
-        module = GraphDataModule(data, 0, settings)
-        outcome = fit(task, module, folder, report="json", tensorboard=False)
-        return outcome.best_value, task.state_dict()
-
     data = node_task() if level == "node" else graph_task()
-    clean = run(data, tmp_path / "clean")
+    clean, task = train(tmp_path / "clean", data, max_epochs=3)
     graphs = [graph.clone() for graph in data.graphs]
     test = data.folds[0].test
     for graph in graphs if level == "node" else [graphs[number] for number in test.tolist()]:
@@ -63,10 +52,11 @@ def test_poisoned_test_targets_change_nothing(tmp_path, level):
         graph["y"] = y if level == "graph" else torch.where(y.isnan(), 10**6, y).long()
         if level == "graph":
             graph["x"] = torch.full_like(graph["x"], torch.nan)
-    poisoned = run(dataclasses.replace(data, graphs=graphs), tmp_path / "poisoned")
-    assert clean[0] == poisoned[0]
-    for name, value in clean[1].items():
-        assert torch.equal(value, poisoned[1][name])
+    data = dataclasses.replace(data, graphs=graphs)
+    poisoned, other = train(tmp_path / "poisoned", data, max_epochs=3)
+    assert clean.best_value == poisoned.best_value
+    for name, value in task.state_dict().items():
+        assert torch.equal(value, other.state_dict()[name])
 
 
 def test_a_whole_graph_is_the_same_object_every_epoch():
@@ -84,21 +74,13 @@ def test_a_whole_graph_is_the_same_object_every_epoch():
     assert str(module) == "GraphDataModule(nodes, fold=0, loader=full)"
 
 
-def test_batches_are_those_of_pyg():
-    graphs = [graph_task().graphs[number] for number in (3, 0, 7)]
-    ours, theirs = collate(graphs, "graph"), Batch.from_data_list(graphs)
-    assert torch.equal(ours.x, theirs.x)
-    assert torch.equal(ours.edge_index, theirs.edge_index)
-    assert torch.equal(ours.batch, theirs.batch)
-    assert torch.equal(ours.y, theirs.y)
-    assert (ours.batch_size, ours.num_nodes, ours.num_edges) == (3, 14, 42)
-
-
 def test_quantities_of_a_graph_stay_a_row():
     graphs = [graph_task().graphs[number].clone() for number in (0, 1)]
     for graph in graphs:
         graph["y"] = torch.tensor([1.0, 2.0, 3.0])
-    assert collate(graphs, "graph").y.tolist() == [[1.0, 2.0, 3.0]] * 2
+    batch = PackedGraphs(graphs, "graph").batch(torch.arange(2))
+    assert batch.y.tolist() == [[1.0, 2.0, 3.0]] * 2
+    assert (batch.batch_size, batch.num_nodes, batch.num_edges) == (2, 7, 21)
 
 
 def test_label_mask_and_equal_graphs_in_node_quantities():
@@ -135,19 +117,6 @@ def test_order_depends_on_seed_and_epoch_alone():
     other = BatchPlan(10, 4, seed=6, shuffle=True)
     assert torch.cat(plan.parts(3)).tolist() != torch.cat(other.parts(3)).tolist()
     assert len({mix_seed(a, b) for a in range(30) for b in range(30)}) == 900
-
-
-def test_processes_share_every_batch_out():
-    alone = BatchPlan(10, 4, seed=5, shuffle=True)
-    shared = [BatchPlan(10, 4, 5, True, rank, 3) for rank in range(3)]
-    for number, whole in enumerate(alone.parts(2)):
-        parts = [plan.parts(2)[number].tolist() for plan in shared]
-        assert sorted(number for part in parts for number in part) == sorted(whole.tolist())
-    # the last batch has two samples for three processes: the third gets one that counts nothing
-    data = graph_task()
-    source = GraphBatches(data.graphs, torch.arange(10), "graph", shared[2])
-    *_, last = source.batches(2, 0)
-    assert last.weight.tolist() == [0.0]
 
 
 def test_a_loader_starts_in_the_middle():

@@ -1,48 +1,36 @@
 """Two processes train as one does, on the same global batches."""
 
-import csv
 import os
 import signal
 
 import pytest
 import torch
-from training_cases import graph_task
+import training_cases
+from training_cases import graph_task, read_rows
 
 from torch_grama import GRAMA
-from torch_grama.training import (
-    GraphDataModule,
-    GraphTask,
-    OptimizerSettings,
-    TrainerSettings,
-    evaluate,
-    evaluation_loader,
-    fit,
-)
+from torch_grama.training import OptimizerSettings, evaluate, evaluation_loader
 from torch_grama.training.progress import SilentReporter
 
 
-def train(folder, devices, resume=False, report="json", **options):
+def train(folder, devices, max_epochs=3, **options):
     data = graph_task()
     torch.manual_seed(0)
     model = GRAMA(4, 8, 2, seq_len=2, readout="graph").double()
-    task = GraphTask.for_data(model, data, OptimizerSettings(lr=0.02))
     for graph in data.graphs:
         graph["x"] = graph["x"].double()
     # 18 graphs: the last batch has one, so that a process gets none
-    settings = TrainerSettings(
-        devices=devices, batch_size=17, accelerator="cpu", seed=1, **{"max_epochs": 3, **options}
-    )
-    module = GraphDataModule(data, 0, settings)
-    outcome = fit(task, module, folder, resume=resume, report=report, tensorboard=False)
+    options |= {"devices": devices, "max_epochs": max_epochs, "batch_size": 17, "seed": 1}
+    rate = OptimizerSettings(lr=0.02)
+    outcome, task = training_cases.train(folder, data, model, rate, **options)
     return outcome, task, evaluate(task, evaluation_loader(data, 0, "test"))
 
 
 def read_table(outcome):
-    with outcome.metrics_file.open() as stream:
-        return [
-            {name: float(value) for name, value in row.items() if name != "seconds"}
-            for row in csv.DictReader(stream)
-        ]
+    return [
+        {name: float(value) for name, value in row.items() if name != "seconds"}
+        for row in read_rows(outcome)
+    ]
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """A run from its first step to its last, and what can go wrong on the way."""
 
-import csv
 import errno
 import logging
 import os
@@ -13,13 +12,20 @@ import pytest
 import pytorch_lightning as pl
 import torch
 from torch.nn import LazyLinear, Linear, Module
-from training_cases import SmallNet, forecast_task, graph_task, node_regression_task, node_task
+from training_cases import (
+    SmallNet,
+    forecast_task,
+    graph_task,
+    node_regression_task,
+    node_task,
+    read_rows,
+)
+from training_cases import train as run
 
 import torch_grama
 from torch_grama import GRAMA, Coefficients
 from torch_grama.training import (
     CheckpointError,
-    GraphDataModule,
     GraphTask,
     NonFiniteLossError,
     OptimizerSettings,
@@ -56,30 +62,11 @@ class Listener:
         self.ended += 1
 
 
-def run(folder, data=None, model=None, optimizer=None, schedule=None, callbacks=(), **options):
-    data = node_task() if data is None else data
-    told = {"report": "json", "tensorboard": False, "resume": False}
-    told = {name: options.pop(name, value) for name, value in told.items()}
-    torch.manual_seed(0)
-    if model is None:
-        model = SmallNet(4, data.num_outputs, data.level)
-    task = GraphTask.for_data(model, data, optimizer, schedule)
-    settings = TrainerSettings(
-        **{"max_epochs": 5, "accelerator": "cpu", "batch_size": 4, **options}
-    )
-    return fit(task, GraphDataModule(data, 0, settings), folder, callbacks=callbacks, **told), task
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A run of five epochs: its folder, outcome and task, and what the reporter was told."""
     folder, listener = tmp_path_factory.mktemp("finished") / "run", Listener()
     return folder, *run(folder, report=listener, tensorboard=True), listener
-
-
-def read_rows(outcome):
-    with outcome.metrics_file.open() as stream:
-        return list(csv.DictReader(stream))
 
 
 @pytest.mark.parametrize(
@@ -454,10 +441,9 @@ def test_non_finite_loss_names_block_sum_and_radius(tmp_path):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_missing_device_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"trainer\.accelerator='gpu'"):
-        run(tmp_path, accelerator="gpu")
-    with pytest.raises(ValueError, match=r"trainer\.accelerator='cuda'"):
-        run(tmp_path, accelerator="cuda")
+    for word in ("gpu", "cuda"):
+        with pytest.raises(ValueError, match=rf"trainer\.accelerator='{word}'"):
+            run(tmp_path, accelerator=word)
     with pytest.raises(ValueError, match="one CUDA device"):
         run(tmp_path, accelerator="auto", capture=True)
     with pytest.raises(ValueError, match="'bf16' on a CPU"):

@@ -1,13 +1,11 @@
 """A model looks at the values of its input in the first whole epoch, and no later."""
 
-from dataclasses import replace
-
 import pytest
 import torch
+import training_cases
 from training_cases import SmallNet, graph_task
 
 from torch_grama.nn import Running
-from torch_grama.training import GraphDataModule, GraphTask, TrainerSettings, fit
 from torch_grama.training.task import LateFlag
 
 
@@ -25,12 +23,8 @@ class Checking(SmallNet):
 
 
 def train(tmp_path, model, **options):
-    data = graph_task()  # 18 graphs to learn from, 6 to validate on
-    settings = TrainerSettings(max_epochs=4, batch_size=6, accelerator="cpu")
-    module = GraphDataModule(data, 0, replace(settings, **options))
-    task = GraphTask.for_data(model, data)
-    module.example()
-    fit(task, module, tmp_path, report="json", tensorboard=False)
+    # 18 graphs to learn from, 6 to validate on
+    training_cases.train(tmp_path, graph_task(), model, max_epochs=4, batch_size=6, **options)
 
 
 def checks(noted, num_last):

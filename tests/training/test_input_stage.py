@@ -141,8 +141,9 @@ def test_mistakes_are_named():
         InputStage(Recorder(), weight_as_attr=True)(torch.rand(4, 1), EDGES)
     with pytest.raises(ValueError, match="at least 1"):
         PositionEncoder(0, 4)
-    with pytest.raises(ValueError, match="'input_dropout' to be at least 0 and below 1"):
-        InputStage(Recorder(), input_dropout=-0.1)
+    for share in (-0.1, 1.0):
+        with pytest.raises(ValueError, match="'input_dropout' to be at least 0 and below 1"):
+            InputStage(Recorder(), input_dropout=share)
 
 
 def test_one_node_can_be_trained_on():

@@ -6,9 +6,9 @@ import pytest
 import torch
 from plain_collate import collate
 from torch.nn import Linear, Module, Parameter
-from training_cases import graph_task, node_regression_task, node_task
+from training_cases import graph_task, node_regression_task, node_task, train
 
-from torch_grama.training import GraphDataModule, GraphTask, TrainerSettings, fit
+from torch_grama.training import GraphTask
 from torch_grama.training.graph_batch import batch_of_one
 from torch_grama.training.input_stage import (
     AddsLoss,
@@ -54,9 +54,6 @@ class Silent(Asking):
 
     auxiliary_loss = None
     fit_labels = None
-
-
-SETTINGS = TrainerSettings(max_epochs=2, accelerator="cpu", patience=None)
 
 
 def test_classes_are_laid_out_over_all_nodes_and_hidden_ones_are_not_read():
@@ -133,42 +130,21 @@ def test_a_stage_without_hooks_behind_it_costs_nothing():
 def test_labels_are_fitted_once_before_the_first_step_and_not_on_resuming(tmp_path):
     data = node_task()
     model = Asking()
-    fit(
-        GraphTask.for_data(model, data),
-        GraphDataModule(data, 0, SETTINGS),
-        tmp_path,
-        report="quiet",
-        tensorboard=False,
-    )
+    train(tmp_path, data, model, max_epochs=2, patience=None)
     assert [one[0] for one in model.told] == ["labels", "loss", "loss"]
     mask = data.folds[0].train
     _, y, known, _ = model.told[0]
     assert torch.equal(known, mask)
     assert int(y.sum()) == int(data.graphs[0]["y"][mask].sum())
     later = Asking()
-    longer = dataclasses.replace(SETTINGS, max_epochs=3)
-    fit(
-        GraphTask.for_data(later, data),
-        GraphDataModule(data, 0, longer),
-        tmp_path,
-        resume=True,
-        report="quiet",
-        tensorboard=False,
-    )
+    train(tmp_path, data, later, max_epochs=3, resume=True, patience=None)
     assert later.count("labels") == 0
     assert later.count("loss") == 1
     assert later.start.item() != 0
 
 
 def test_graph_tasks_have_no_classes_of_nodes_to_tell(tmp_path):
-    data = graph_task()
+    data = dataclasses.replace(graph_task(), num_outputs=3)
     model = Asking("graph")
-    data = dataclasses.replace(data, num_outputs=3)
-    fit(
-        GraphTask.for_data(model, data),
-        GraphDataModule(data, 0, SETTINGS),
-        tmp_path,
-        report="quiet",
-        tensorboard=False,
-    )
+    train(tmp_path, data, model, max_epochs=2, patience=None)
     assert model.told == []

@@ -8,17 +8,15 @@ import pytest
 import torch
 from torch_geometric.data import Data
 from torch_geometric.utils import k_hop_subgraph
-from training_cases import SmallNet, node_task
+from training_cases import node_task, read_rows, train
 
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric
 from torch_grama.training import (
     GraphDataModule,
-    GraphTask,
     OptimizerSettings,
     TrainerSettings,
     evaluate,
     evaluation_loader,
-    fit,
     predict,
     prediction_loader,
 )
@@ -75,10 +73,8 @@ def build_source(count, hops, **options):
 @pytest.mark.parametrize("hops", [1, 2, 3])
 def test_with_all_neighbours_it_is_the_surrounding_within_the_hops(hops):
     data, source = build_source(-1, hops)
-    plan = BatchPlan(5, 3, seed=1, shuffle=True)
-    starts = torch.tensor([0, 5, 9, 13, 30])
-    for part, batch in zip(plan.parts(0), source.batches(0, 0), strict=True):
-        begin = starts[part]
+    for part, batch in zip(source.plan.parts(0), source.batches(0, 0), strict=True):
+        begin = source.starts[part]
         nodes, _, _, _ = k_hop_subgraph(begin, hops, data.edge_index)
         # features of random numbers tell which node is which
         number = {tuple(row): index for index, row in enumerate(data.x.tolist())}
@@ -114,18 +110,16 @@ def test_draws_depend_on_seed_epoch_and_batch_alone():
     assert all(torch.equal(a.x, b.x) for a, b in zip(one, two, strict=True))
 
 
+COMPILED = any(importlib.util.find_spec(name) for name in ("pyg_lib", "torch_sparse"))
+
+
+@pytest.mark.skipif(COMPILED, reason="a compiled sampler is installed")
 def test_compiled_sampler_is_asked_for_by_name():
-    compiled = any(importlib.util.find_spec(name) for name in ("pyg_lib", "torch_sparse"))
-    if compiled:
-        pytest.skip("a compiled sampler is installed")
     with pytest.raises(ValueError, match="pyg-lib or torch-sparse"):
         build_source(2, 2, sampler="pyg")
 
 
-@pytest.mark.skipif(
-    not any(importlib.util.find_spec(name) for name in ("pyg_lib", "torch_sparse")),
-    reason="needs pyg-lib or torch-sparse",
-)
+@pytest.mark.skipif(not COMPILED, reason="needs pyg-lib or torch-sparse")
 def test_compiled_sampler_finds_the_same_surrounding():
     _, ours = build_source(-1, 2, sampler="torch")
     _, theirs = build_source(-1, 2, sampler="pyg")
@@ -137,25 +131,16 @@ def test_compiled_sampler_finds_the_same_surrounding():
 
 def test_subgraphs_train_and_whole_or_partial_evaluation_agree(tmp_path):
     data = node_task(200)
-    settings = TrainerSettings(
-        max_epochs=8,
-        loader="subgraphs",
-        batch_size=32,
-        num_neighbors=(-1,),
-        accelerator="cpu",
-        patience=None,
-    )
-    torch.manual_seed(0)
-    task = GraphTask.for_data(SmallNet(4, 3), data, OptimizerSettings(lr=0.02))
-    module = GraphDataModule(data, 0, settings)
-    assert module.steps_per_epoch == 4
-    outcome = fit(task, module, tmp_path, report="json", tensorboard=False)
-    losses = [float(line.split(",")[2]) for line in outcome.metrics_file.read_text().split()[1:]]
+    options = {"loader": "subgraphs", "num_neighbors": (-1,), "batch_size": 32}
+    settings = TrainerSettings(**options)
+    assert GraphDataModule(data, 0, settings).steps_per_epoch == 4
+    rate = OptimizerSettings(lr=0.02)
+    outcome, task = train(tmp_path, data, optimizer=rate, max_epochs=8, patience=None, **options)
+    losses = [float(row["train/loss"]) for row in read_rows(outcome)]
     assert losses[-1] < 0.9 * losses[0]
     whole = evaluate(task, evaluation_loader(data, 0, "test", settings))
     # one layer and all neighbours of one hop: nothing is missing in a subgraph
-    options = {"loader": "subgraphs", "num_neighbors": (-1,), "batch_size": 7}
-    parts = TrainerSettings(subgraph_evaluation="subgraphs", **options)
+    parts = TrainerSettings(subgraph_evaluation="subgraphs", **options | {"batch_size": 7})
     partial = evaluate(task, evaluation_loader(data, 0, "test", parts))
     assert partial["accuracy"] == whole["accuracy"]
     assert partial["loss"] == pytest.approx(whole["loss"], rel=1e-5)
@@ -179,16 +164,12 @@ def test_a_million_nodes_and_ten_million_edges_within_16_gib(tmp_path):
     from torch_grama import GRAMA
 
     data = large_task(1_000_000, 10_000_000)
-    settings = TrainerSettings(
-        max_epochs=1, loader="subgraphs", batch_size=4096, num_neighbors=(5, 5), accelerator="cpu"
-    )
+    options = {"loader": "subgraphs", "batch_size": 4096, "num_neighbors": (5, 5)}
     torch.manual_seed(0)
-    task = GraphTask.for_data(
-        GRAMA(16, 32, 4, seq_len=2, num_blocks=1), data, OptimizerSettings(lr=0.005)
-    )
+    model, rate = GRAMA(16, 32, 4, seq_len=2, num_blocks=1), OptimizerSettings(lr=0.005)
     start = time.monotonic()
-    outcome = fit(task, GraphDataModule(data, 0, settings), tmp_path, report="plain")
-    value = evaluate(task, evaluation_loader(data, 0, "test", settings))
+    outcome, task = train(tmp_path, data, model, rate, max_epochs=1, report="plain", **options)
+    value = evaluate(task, evaluation_loader(data, 0, "test", TrainerSettings(**options)))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"{time.monotonic() - start:.0f} s, peak {peak:.1f} GiB, test {value}")
     assert outcome.best_value > 0.5

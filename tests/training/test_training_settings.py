@@ -33,6 +33,7 @@ from torch_grama.training.optimizer import LearningRate, build_optimizer, learni
         (TrainerSettings, {"gradient_clip": 0.0}, "'trainer.gradient_clip' to be greater"),
         (TrainerSettings, {"max_epochs": 3, "min_epochs": 4}, "'trainer.min_epochs' to be at most"),
         (TrainerSettings, {"max_epochs": 3, "check_val_every": 4}, "no epoch is validated"),
+        (TrainerSettings, {"patience": 5, "check_val_every": 10}, "before it is validated"),
         (TrainerSettings, {"num_neighbors": (5, 0)}, "'trainer.num_neighbors'"),
         (TrainerSettings, {"capture": True, "accelerator": "cpu"}, "only on a CUDA device"),
         (TrainerSettings, {"precision": "16", "accelerator": "cpu"}, "'bf16' on a CPU"),
@@ -45,6 +46,7 @@ def test_wrong_settings_are_refused_in_one_sentence(kind, arguments, message):
 
 @pytest.mark.parametrize("kind", [OptimizerSettings, ScheduleSettings, TrainerSettings])
 def test_settings_are_frozen_and_plain(kind):
+    TrainerSettings(patience=10, check_val_every=10)  # just long enough
     settings = kind()
     assert kind(**dataclasses.asdict(settings)) == settings
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -106,13 +108,7 @@ def build_rate(settings, max_epochs=10, steps=2, lr=0.1, higher=False):
 
 
 def test_cosine_follows_its_formula():
-    settings = ScheduleSettings("cosine", warmup_epochs=3)
-    rate = build_rate(settings)
-    seen = []
-    for _ in range(10):
-        seen.append(rate.value)
-        rate.end_step()
-        rate.end_epoch(None, None)
+    seen = advance(build_rate(ScheduleSettings("cosine", warmup_epochs=3)), 10, 1)
     expected = [1e-6, 1 / 3, 2 / 3] + [0.5 * (1 + math.cos(math.pi * t / 7)) for t in range(7)]
     assert seen == pytest.approx([0.1 * factor for factor in expected])
     assert learning_rate_factor(ScheduleSettings(), 5, 10) == 1.0
@@ -120,10 +116,7 @@ def test_cosine_follows_its_formula():
 
 def test_onecycle_goes_by_steps_and_ends_low():
     rate = build_rate(ScheduleSettings("onecycle"))
-    seen = []
-    for _ in range(20):
-        seen.append(rate.value)
-        rate.end_step()
+    seen = advance(rate, 10)
     rate.end_step()  # one too many is none
     assert max(seen) == pytest.approx(0.1)
     assert 3 <= seen.index(max(seen)) <= 7
@@ -150,16 +143,20 @@ def test_plateau_halves_when_validation_stalls_and_is_spent_at_its_floor(on):
     assert rate.is_spent
 
 
+def advance(rate, epochs, steps=2):
+    """Goes through some epochs without improvement, and returns the rate of each step."""
+    rates = []
+    for _ in range(epochs):
+        for _ in range(steps):
+            rates.append(rate.value)
+            rate.end_step()
+        rate.end_epoch(1.0, 1.0)
+    return rates
+
+
 @pytest.mark.parametrize("name", ["constant", "cosine", "onecycle", "plateau"])
 def test_learning_rate_goes_on_from_its_state(name):
     settings = ScheduleSettings(name, **({"patience": 1} if name == "plateau" else {}))
-
-    def advance(rate, epochs):
-        for _ in range(epochs):
-            rate.end_step()
-            rate.end_step()
-            rate.end_epoch(1.0, 1.0)
-
     whole, first, second = (build_rate(settings) for _ in range(3))
     advance(whole, 7)
     advance(first, 3)
@@ -169,38 +166,19 @@ def test_learning_rate_goes_on_from_its_state(name):
     assert second.value == whole.value
 
 
-def test_warmup_must_end_before_the_run():
+def test_a_schedule_must_fit_the_run_and_its_rate():
     with pytest.raises(ValueError, match=r"'schedule\.warmup_epochs' below 'max_epochs'"):
         build_rate(ScheduleSettings("cosine", warmup_epochs=10))
+    with pytest.raises(ValueError, match=r"above 'schedule\.min_lr'"):
+        build_rate(ScheduleSettings("plateau", min_lr=1e-5), lr=1e-5)
 
 
 @pytest.mark.parametrize("name", ["cosine", "onecycle"])
 def test_a_run_that_is_given_more_epochs_has_the_rates_of_a_longer_run(name):
-    def run(rate, epochs):
-        rates = []
-        for _ in range(epochs):
-            for _ in range(3):
-                rates.append(rate.value)
-                rate.end_step()
-            rate.end_epoch(1.0, 1.0)
-        return rates
-
     settings = ScheduleSettings(name)
     short, longer = (build_rate(settings, epochs, steps=3) for epochs in (4, 8))
-    run(short, 4)
+    advance(short, 4, 3)
     longer.load_state_dict(short.state_dict())
-    whole = run(build_rate(settings, 8, steps=3), 8)
-    assert run(longer, 4) == pytest.approx(whole[12:])
+    whole = advance(build_rate(settings, 8, steps=3), 8, 3)
+    assert advance(longer, 4, 3) == pytest.approx(whole[12:])
     assert min(whole[12:15]) > 0.01
-
-
-def test_plateau_needs_a_rate_above_its_floor():
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1e-5)
-    with pytest.raises(ValueError, match=r"above 'schedule\.min_lr'"):
-        LearningRate(ScheduleSettings("plateau", min_lr=1e-5), optimizer, 4, 3, False)
-
-
-def test_patience_must_outlast_the_time_between_validations():
-    with pytest.raises(ValueError, match="before it is validated"):
-        TrainerSettings(patience=5, check_val_every=10)
-    TrainerSettings(patience=10, check_val_every=10)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import BatchNorm1d, Dropout, Linear, Module
 from torch_geometric.data import Data
 
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric
+from torch_grama.runs.metrics_file import read_metrics
+from torch_grama.training import (
+    FitOutcome,
+    GraphDataModule,
+    GraphTask,
+    OptimizerSettings,
+    ScheduleSettings,
+    TrainerSettings,
+    fit,
+)
 
 ACCURACY = Metric("accuracy", True)
 MAE = Metric("mae", False)
@@ -46,6 +59,31 @@ class SmallNet(Module):
             count = hidden.new_zeros(batch_size).index_add(0, batch, hidden.new_ones(batch.size()))
             hidden = sums / count.unsqueeze(1)
         return self.head(hidden)
+
+
+def train(
+    folder: Path,
+    data: GraphTaskData | None = None,
+    model: Module | None = None,
+    optimizer: OptimizerSettings | None = None,
+    schedule: ScheduleSettings | None = None,
+    **options: Any,
+) -> tuple[FitOutcome, GraphTask]:
+    """Trains a model from seed 0; options are those of ``fit`` and of the trainer."""
+    data = node_task() if data is None else data
+    told = {"resume": False, "report": "json", "tensorboard": False, "callbacks": ()}
+    told = {name: options.pop(name, value) for name, value in told.items()}
+    torch.manual_seed(0)
+    if model is None:
+        model = SmallNet(4, data.num_outputs, data.level)
+    task = GraphTask.for_data(model, data, optimizer, schedule)
+    options = {"max_epochs": 5, "accelerator": "cpu", "batch_size": 4, **options}
+    module = GraphDataModule(data, 0, TrainerSettings(**options))
+    return fit(task, module, folder, **told), task
+
+
+def read_rows(outcome: FitOutcome) -> list[dict[str, str]]:
+    return read_metrics(outcome.metrics_file)
 
 
 def random_graph(num_nodes: int, generator: torch.Generator, **attributes: Tensor) -> Data:

@@ -37,9 +37,16 @@ class ModelEntry(Card):
     explain_old: Callable[[str, object], str | None] = lambda option, value: None
 
 
-def _word(build: type[GraphModel], card: Card | None = None, **defaults: object) -> ModelEntry:
-    r"""A class with the options that the word stands for, and the card where it is not its own."""
-    return ModelEntry(**vars(card or build.card), build=build, defaults=defaults)
+def _word(
+    build: type[GraphModel], changes: Mapping[str, Any] | None = None, **defaults: object
+) -> ModelEntry:
+    r"""A class with the options that the word stands for, and what they change of its card; of an
+    equation, a pair names a part and what stands in its place.
+    """
+    changes = dict(changes or {})
+    if isinstance(changes.get("equation"), tuple):
+        changes["equation"] = build.card.equation.replace(*changes["equation"])
+    return ModelEntry(**vars(replace(build.card, **changes)), build=build, defaults=defaults)
 
 
 _GRAMA = Card(
@@ -61,17 +68,16 @@ _GRAMA = Card(
 def _grama(
     backbone: str, update: str = "", cost: str = "", source: str = "", **options: object
 ) -> ModelEntry:
-    card = _GRAMA
+    changes: dict[str, Any] = {}
     if update:
-        card = replace(
-            _GRAMA,
-            equation=_GRAMA.equation.replace("GNN(f_(t-1))", update),
-            cost=cost,
-            source=f"{_GRAMA.source}, {source}",
-            takes_edge_attr=backbone != "gcn",
-        )
+        changes = {
+            "equation": _GRAMA.equation.replace("GNN(f_(t-1))", update),
+            "cost": cost,
+            "source": f"{_GRAMA.source}, {source}",
+            "takes_edge_attr": backbone != "gcn",
+        }
     return ModelEntry(
-        **vars(card),
+        **vars(replace(_GRAMA, **changes)),
         build=build_grama,
         defaults={"backbone": backbone} | ({"backbone_options": options} if options else {}),
         changed_in="0.2.0",
@@ -79,28 +85,23 @@ def _grama(
     )
 
 
+_DEPARTURES = {
+    "performer": "The Performer has PyG's ReLU kernel; the paper's code has the softmax kernel.",
+    "bigbird": "Nodes see a window of 3 to either side in the order of their numbers, the first 2 "
+    "and 3 random ones, one by one and not in blocks.",
+}
+
+
 def _gps(local: str, attention: str = "multihead") -> ModelEntry:
-    card = replace(
-        models.GPS.card,
-        equation=f"h = BN(x + {local}(x)) + BN(x + {attention}(x)), x' = BN(h + MLP(h))",
-        takes_edge_attr=local != "gcn",
-    )
-    if attention == "performer":
-        kernel = "The Performer has PyG's ReLU kernel; the paper's code has the softmax kernel."
-        card = replace(card, cost="N F^2 + E F", departures=(*card.departures, kernel))
-    if attention == "bigbird":
-        order = (
-            "Nodes see a window of 3 to either side in the order of their numbers, the first 2 and "
-            "3 random ones, one by one and not in blocks."
-        )
-        card = replace(
-            card, cost="N F^2 + E F", equivariant=False, departures=(*card.departures, order)
-        )
-    return _word(models.GPS, card, local=local, attention=attention)
-
-
-def _variant(build: type[GraphModel], changes: Mapping[str, Any], **defaults: object) -> ModelEntry:
-    return _word(build, replace(build.card, **changes), **defaults)
+    changes: dict[str, Any] = {
+        "equation": f"h = BN(x + {local}(x)) + BN(x + {attention}(x)), x' = BN(h + MLP(h))",
+        "takes_edge_attr": local != "gcn",
+    }
+    if attention in _DEPARTURES:
+        departures = (*models.GPS.card.departures, _DEPARTURES[attention])
+        changes |= {"cost": "N F^2 + E F", "departures": departures}
+        changes["equivariant"] = attention != "bigbird"
+    return _word(models.GPS, changes, local=local, attention=attention)
 
 
 _FIXED_DEPTH = ("Its depth is part of its name: num_layers is not read.",)
@@ -147,11 +148,7 @@ FAMILIES: dict[str, dict[str, ModelEntry]] = {
         "gcnii": _word(models.GCNII),
         "arma": _word(models.ARMA),
         "co-gnn-mean": _word(models.CoGNN, aggregation="mean"),
-        "co-gnn-sum": _variant(
-            models.CoGNN,
-            {"equation": models.CoGNN.card.equation.replace("mean_j", "sum_j")},
-            aggregation="sum",
-        ),
+        "co-gnn-sum": _word(models.CoGNN, {"equation": ("mean_j", "sum_j")}, aggregation="sum"),
     },
     "tuned": {
         "tuned-gcn": _word(models.TunedGCN),
@@ -163,16 +160,14 @@ FAMILIES: dict[str, dict[str, ModelEntry]] = {
     "differential equation": {
         "dgc": _word(models.DGC),
         "grand": _word(models.GRAND, linear=False),
-        "grand-linear": _variant(
-            models.GRAND,
-            {"equation": models.GRAND.card.equation.replace("A(X)", "A(X(0))"), "cost": "4 E F"},
-            linear=True,
+        "grand-linear": _word(
+            models.GRAND, {"equation": ("A(X)", "A(X(0))"), "cost": "4 E F"}, linear=True
         ),
         "graphcon": _word(models.GraphCON, coupling="gcn"),
-        "graphcon-gat": _variant(
+        "graphcon-gat": _word(
             models.GraphCON,
             {
-                "equation": models.GraphCON.card.equation.replace("GCN", "GAT"),
+                "equation": ("GCN", "GAT"),
                 "source": "torch_geometric.nn.GATConv",
                 "departures": (
                     *models.GraphCON.card.departures,
@@ -182,10 +177,8 @@ FAMILIES: dict[str, dict[str, ModelEntry]] = {
             coupling="gat",
         ),
         "adgn": _word(models.ADGN, aggregation="sum"),
-        "adgn-gcn": _variant(
-            models.ADGN,
-            {"equation": models.ADGN.card.equation.replace("sum_j V x_j", "sum_j a_ij V x_j")},
-            aggregation="gcn",
+        "adgn-gcn": _word(
+            models.ADGN, {"equation": ("sum_j V x_j", "sum_j a_ij V x_j")}, aggregation="gcn"
         ),
         "swan": _word(models.SWAN),
         "sonar": _word(models.SONAR),
@@ -200,18 +193,18 @@ FAMILIES: dict[str, dict[str, ModelEntry]] = {
         "h2gcn": _word(models.H2GCN),
         "jacobiconv": _word(models.JacobiConv),
         "mlp": _word(models.MLP),
-        "mlp-1": _variant(
+        "mlp-1": _word(
             models.MLP,
             {"equation": "y_i = W x_i + b", "cost": "N C_in C_out", "departures": _FIXED_DEPTH},
             depth=1,
         ),
-        "mlp-2": _variant(
+        "mlp-2": _word(
             models.MLP,
             {"equation": "y_i = W_2 relu(W_1 x_i + b_1) + b_2", "departures": _FIXED_DEPTH},
             depth=2,
         ),
         "resnet": _word(models.ResNet),
-        "resnet-adj": _variant(
+        "resnet-adj": _word(
             models.ResNet,
             {
                 "equation": "ResNet on [x_i | row i of the adjacency matrix]",
@@ -224,27 +217,21 @@ FAMILIES: dict[str, dict[str, ModelEntry]] = {
             },
             graph_features="adjacency",
         ),
-        "resnet-sgc": _variant(
+        "resnet-sgc": _word(
             models.ResNet,
             {"equation": "ResNet on [x_i | (A^5 X)_i]", "cost": "N F^2, and 5 E C once"},
             graph_features="sgc",
         ),
         "sgc": _word(models.SGC),
-        "sgc-1": _variant(
+        "sgc-1": _word(
             models.SGC, {"equation": "Y = A X W + b", "departures": _FIXED_DEPTH}, depth=1
         ),
     },
     "graph transformer": {
         "transformer": _word(models.Transformer),
         "gt": _word(models.GT, separate=False),
-        "gt-sep": _variant(
-            models.GT,
-            {
-                "equation": models.GT.card.equation.replace(
-                    "W sum_j a_ij v_j", "W [z_i, sum_j a_ij v_j]"
-                )
-            },
-            separate=True,
+        "gt-sep": _word(
+            models.GT, {"equation": ("W sum_j a_ij v_j", "W [z_i, sum_j a_ij v_j]")}, separate=True
         ),
         "san": _word(models.SAN),
         "gps": _gps("gatedgcn"),
@@ -262,7 +249,7 @@ FAMILIES: dict[str, dict[str, ModelEntry]] = {
     },
     "multi-hop": {
         "digl": _word(models.DIGL),
-        "digl-heat": _variant(
+        "digl-heat": _word(
             models.DIGL,
             {"equation": "H <- H + relu(BN(S H W)),  S = exp(t (A - I)) sparsified"},
             diffusion="heat",
@@ -295,9 +282,7 @@ def canonical_name(name: str) -> str:
 
 
 def find_model(name: str) -> ModelEntry:
-    r"""Returns the entry of a word, whatever its case and underscores; raises where there is none,
-    with the nearest.
-    """
+    r"""Returns the entry of a word, whatever its case; raises with the nearest if there is none."""
     word = canonical_name(name)
     if word in MODELS:
         return MODELS[word]

@@ -174,14 +174,7 @@ class DataConfig:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> DataConfig:
-        r"""Takes what concerns the data from checked values under dotted names.
-
-        Args:
-            settings (mapping): As in :meth:`RunConfig.from_settings`.
-
-        Raises:
-            ConfigError: There is no data set.
-        """
+        r"""Takes what concerns the data from values as in :meth:`RunConfig.from_settings`."""
         if not settings.get("data.name"):
             raise ConfigError(
                 "Expected a data set: give `--data` a name that `grama data list` prints or the "
@@ -248,14 +241,8 @@ class RunConfig:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> RunConfig:
-        r"""Makes a configuration of checked values under dotted names.
-
-        Args:
-            settings (mapping): Values as :func:`~torch_grama.experiments.settings.check_settings`
-                returns them; what is missing takes its default.
-
-        Raises:
-            ConfigError: There is no data set.
+        r"""Makes a configuration of checked values under dotted names; what is missing takes its
+        default, and a :class:`ConfigError` is raised where there is no data set.
         """
         model: dict[str, Any] = _section(settings, "model")
         name, width = model.pop("name", "grama"), model.pop("hidden_channels", 64)

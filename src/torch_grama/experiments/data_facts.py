@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -145,9 +144,7 @@ _LARGEST = 1_000_000
 def load_data(
     config: DataConfig, report: Report | None = None, *, form: TableForm | None = None
 ) -> GraphTaskData:
-    r"""Loads the data set of a configuration, with its encodings; with a form as the data that a
-    model was trained on, for predictions, which need no fold.
-    """
+    r"""Loads a data set with its encodings; with a form, for predictions, which need no fold."""
     transforms: list[Transform] = []
     if config.local_degrees:
         transforms.append(LocalDegreeProfile())
@@ -155,17 +152,15 @@ def load_data(
         transforms.append(RWSE(config.rwse))
     if config.lap_pe:
         transforms.append(LapPE(config.lap_pe))
-    options = {name: _as_option(value) for name, value in config.options.items()}
+    options: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list | tuple) else value
+        for name, value in config.options.items()
+    }
     for name in {"name", "root", "transforms", "report"}.intersection(options):
         raise ConfigError(f"There is no option '{name}' of a data set (got 'data.options.{name}')")
     try:
         data = load(
-            config.name,
-            config.root,
-            transforms=transforms,
-            report=report,
-            form=form,
-            **options,
+            config.name, config.root, transforms=transforms, report=report, form=form, **options
         )
     except ValueError as error:
         # what the readers raise of their own accord is a sentence already
@@ -200,12 +195,7 @@ def _column(stated: dict[str, Any]) -> Column:
 
 
 def mean_nodes(data: GraphTaskData) -> float:
-    r"""Returns the number of nodes of a graph, on average."""
     if isinstance(data.graphs, CompactGraphs):
         return float(data.graphs.num_nodes.mean())
     counts = [int(graph.num_nodes or 0) for graph in data.graphs]
     return sum(counts) / max(1, len(counts))
-
-
-def _as_option(value: object) -> object:
-    return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

@@ -130,10 +130,6 @@ def evaluate_run(
     return evaluate(run.task, loader, device=choose_device(run.config.trainer))
 
 
-FORMATS = {
-    "safetensors": "the weights, to be loaded into the same model",
-    "pt2": "a program of torch.export, which runs without this library",
-}
 PROGRAM = "model.pt2"
 # Sizes of the graph that a program is traced on; no two are equal, and none is special.
 _NODES, _EDGES = 7, 11
@@ -161,31 +157,28 @@ def export_run(
     Raises:
         RunError: There is no run, it has no weights, or its model cannot be exported.
     """
-    choose("format", format, FORMATS)
+    file = choose("format", format, {"safetensors": WEIGHTS, "pt2": PROGRAM})
     run = load_run(folder)
     target = run.folder.path / f"export-{format}" if out is None else Path(out)
     if (target / CONFIG).exists() and not (target / "README.md").exists():
         raise RunError(f"'{target}' holds a run: choose another folder with `--out`")
     target.mkdir(parents=True, exist_ok=True)
     if format == "safetensors":
-        path = target / WEIGHTS
         from safetensors.torch import save
 
         weights = {name: value.contiguous() for name, value in run.task.model.state_dict().items()}
         origin = Origin(run.config.to_settings(), run.values, run.facts.fingerprint())
         told = {ORIGIN: json.dumps(asdict(origin), default=str), "sha256": _hash_weights(weights)}
-        write_atomically(path, save(weights, {"format": "pt", **told}))
+        write_atomically(target / file, save(weights, {"format": "pt", **told}))
     else:
-        path = target / PROGRAM
         program = io.BytesIO()  # torch ends the process where a disk is full
         torch.export.save(_trace(run.task.model, run.facts), program)
-        write_atomically(path, program.getvalue())
+        write_atomically(target / file, program.getvalue())
     beside = (CONFIG, FACTS) if format == "safetensors" else (FACTS,)
     for name in beside:
         shutil.copyfile(run.folder.path / name, target / name)
-    card = target / "README.md"
-    write_atomically(card, _card(run, format, path.name).encode())
-    return [path, *(target / name for name in beside), card]
+    write_atomically(target / "README.md", _card(run, format, file).encode())
+    return [target / name for name in (file, *beside, "README.md")]
 
 
 def load_exported(folder: str | Path) -> Module:

@@ -21,7 +21,7 @@ from torch_grama.nn import (
     Running,
     build_gin_conv,
 )
-from torch_grama.nn.arguments import choose, list_nearest_first
+from torch_grama.nn.arguments import check_positive, choose, list_nearest_first
 from torch_grama.nn.neighbor_convs import NormedConv
 
 Norm = Literal["batch_norm"] | None
@@ -169,9 +169,7 @@ _OLD_BACKBONES = {
 
 
 def explain_old(option: str, value: object = None) -> str | None:
-    r"""Returns a sentence on what to write in place of an option or backbone of version 0.1, or
-    :obj:`None` for one of this version.
-    """
+    r"""Says what to write in place of an option or backbone of version 0.1, if it is one."""
     if option in _OLD_OPTIONS:
         return f"Expected no option '{option}', which was of version 0.1; {_OLD_OPTIONS[option]}"
     if option == "backbone" and value in _OLD_BACKBONES:
@@ -200,9 +198,7 @@ def divide_depth(
         "num_blocks": num_blocks,
         "num_recurrences": num_recurrences,
     }
-    for name, value in given.items():
-        if value is not None and value < 1:
-            raise ValueError(f"Expected '{name}' to be at least 1 (got {value})")
+    check_positive(**given)
     recurrences = num_recurrences
     if num_layers is None:
         recurrences = recurrences or seq_len or int(_MODEL["seq_len"])
@@ -266,9 +262,7 @@ def reads_edge_attr(backbone: str) -> bool:
 
 
 def reads_edge_weights(backbone: str, options: Mapping[str, object], has_edge_attr: bool) -> bool:
-    r"""Whether a backbone has a place for edge weights: those around a graph convolution have,
-    which GPS gives up for edge attributes.
-    """
+    r"""Whether a backbone has a place for edge weights, which GPS gives up for attributes."""
     if backbone == "gps":
         return _local_of_gps(options.get("local"), has_edge_attr) == "gcn"
     return backbone not in ("gatedgcn", "gin", "neighbor-sum")

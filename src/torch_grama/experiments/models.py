@@ -6,7 +6,6 @@ import warnings
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-import torch
 from torch.nn import Module
 
 from torch_grama.baselines.graph_model import Card, choose_pooling
@@ -17,6 +16,7 @@ from torch_grama.experiments.data_facts import DataFacts
 from torch_grama.experiments.grama import Pooling, reads_edge_attr, reads_edge_weights
 from torch_grama.nn import AtomEncoder, BondEncoder, CategoricalEncoder, PositionEncoder
 from torch_grama.nn.arguments import list_nearest_first
+from torch_grama.training.graph_batch import training_values
 from torch_grama.training.input_stage import InputStage, Standardize, UnitRows
 
 # What a data set decides.
@@ -265,17 +265,10 @@ def reads_series_alone(name: str) -> bool:
 
 def measure_scales(stage: InputStage, data: GraphTaskData, fold: int) -> None:
     r"""Measures the scales of features and targets on the training part of a fold."""
-    part = data.folds[fold].train
-    if part.dtype == torch.bool:
-        graph = data.graphs[0]
-        x, y = graph["x"][part], graph["y"][part]
-    else:
-        graphs = [data.graphs[int(number)] for number in part]
-        x, y = (torch.cat([graph[name] for graph in graphs]) for name in ("x", "y"))
     if isinstance(stage.node_scale, Standardize):
-        stage.node_scale.fit(x)
+        stage.node_scale.fit(training_values(data, fold, "x"))
     if stage.output_scale is not None:
-        stage.output_scale.fit(y)
+        stage.output_scale.fit(training_values(data, fold, "y"))
 
 
 def _encode(

@@ -136,20 +136,19 @@ def ways_to_regularise(data: GraphTaskData) -> list[dict[str, object]]:
     return [{}, strong, {"optimizer.lr": 1e-2}]
 
 
+@dataclass
 class _Race:
     """Heats below ``race/`` of a folder, and what is known of them."""
 
-    def __init__(
-        self,
-        begun: dict[str, Any],
-        data: GraphTaskData,
-        folder: Path,
-        report: Callable[[str], None],
-    ) -> None:
-        self.begun, self.data, self.folder, self.report = begun, data, folder, report
-        self.settings: dict[str, object] = begun["settings"]
-        self.budget = float(begun["budget"])
-        self.metric, self.facts = data.metric, DataFacts.of(data)
+    begun: dict[str, Any]
+    data: GraphTaskData
+    folder: Path
+    report: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        self.settings: dict[str, object] = self.begun["settings"]
+        self.budget = float(self.begun["budget"])
+        self.metric, self.facts = self.data.metric, DataFacts.of(self.data)
         self.heats: list[dict[str, object]] = []
         self.failure = ""
 

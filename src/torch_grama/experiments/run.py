@@ -17,7 +17,6 @@ from typing import IO, Any
 
 import pytorch_lightning as pl
 import torch
-from torch.nn import Module
 
 import torch_grama
 from torch_grama.analysis import CoefficientLog
@@ -146,7 +145,7 @@ def run_experiment(
         if not resume or before != config:
             save_config(config, run.config)
         watchers = []
-        if log_coefficients and CoefficientCallback.fits(task.model):
+        if log_coefficients and find_grama(task.model) is not None:
             watchers.append(CoefficientCallback(run.path, settings.max_epochs))
         try:
             outcome = fit(
@@ -180,9 +179,7 @@ def run_experiment(
 
 
 def build_task(config: RunConfig, facts: DataFacts, data: GraphTaskData | None = None) -> GraphTask:
-    r"""Builds the model of a configuration with its loss and metric, from the seed; scales and
-    balanced class weights are measured on the data.
-    """
+    r"""Builds model, loss and metric from the seed; scales and weights are those of data."""
     torch.manual_seed(config.seed)
     model = assemble_model(
         config.model, facts, facts.num_outputs, standardize=config.data.standardize
@@ -335,10 +332,7 @@ def describe_environment() -> dict[str, Any]:
 
 
 def find_revision(package: Path) -> str | None:
-    r"""Returns the revision of the repository that a package's folder belongs to, if any.
-
-    A package that is installed inside somebody else's repository does not belong to it.
-    """
+    r"""The revision of the repository that has a package's folder in ``src``, if there is one."""
     project = package.parents[1] if len(package.parents) > 1 else package
     if package.parent.name != "src" or not (project / ".git").exists():
         return None
@@ -385,10 +379,6 @@ class CoefficientCallback(pl.Callback):
         self._log: CoefficientLog | None = None
         self._stream: IO[str] | None = None
 
-    @staticmethod
-    def fits(model: Module) -> bool:
-        return find_grama(model) is not None
-
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if trainer.is_global_zero:
             _keep_lines_before(self._path, trainer.current_epoch)
@@ -410,17 +400,14 @@ class CoefficientCallback(pl.Callback):
         except ValueError:  # a coefficient that is no number: training will stop by itself
             return
         facts = {"epoch": trainer.current_epoch + 1, FIRST_EPOCH: 1, "blocks": blocks}
-        line = json.dumps(facts, allow_nan=False)
-        self._stream.write(f"{line}\n")
+        self._stream.write(f"{json.dumps(facts, allow_nan=False)}\n")
         self._stream.flush()
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        if self._log is not None:
-            self._log.close()
-            self._log = None
-        if self._stream is not None:
-            self._stream.close()
-            self._stream = None
+        for part in (self._log, self._stream):
+            if part is not None:
+                part.close()
+        self._log = self._stream = None
 
 
 def _keep_lines_before(path: Path, epoch: int) -> None:

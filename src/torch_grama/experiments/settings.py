@@ -279,9 +279,7 @@ def make_config(
 
 
 def resolve_config(settings: Mapping[str, object], facts: DataFacts) -> RunConfig:
-    r"""Completes checked settings with good ones for the task, every option of the model among
-    them.
-    """
+    r"""Completes checked settings with good ones for the task, and states every model option."""
     model = canonical_name(str(settings.get("model.name", DEFAULT_MODEL)))
     known = known_options(model)
     chosen = _defaults_of(facts)

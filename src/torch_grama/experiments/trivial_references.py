@@ -28,24 +28,15 @@ def trivial_references(data: GraphTaskData, fold: int = 0) -> dict[str, float]:
     - ``degree table``: the mean target of training nodes of the same degree (regression of nodes);
     - ``zero``, ``last value`` and ``AR(n)``: for forecasts; the last is one ridge regression on the
       :math:`n` lags, shared by all nodes.
-
-    Args:
-        data (GraphTaskData): The data set.
-        fold (int, optional): Which fold. (default: :obj:`0`)
-
-    Returns:
-        The score of each, in the unit in which results are stored.
     """
     train, test = _split(data, data.folds[fold])
     metric = data.metric.name
+    if data.kind in ("classification", "multilabel") and metric == "roc_auc":
+        return {"constant": 0.5}
     if data.kind == "classification":
-        share = torch.bincount(train.y.long(), minlength=data.num_outputs).double()
-        if metric == "roc_auc":
-            return {"constant": 0.5}
-        return {"constant": float((test.y == int(share.argmax())).double().mean())}
+        most_frequent = torch.bincount(train.y.long(), minlength=data.num_outputs).argmax()
+        return {"constant": float((test.y == most_frequent).double().mean())}
     if data.kind == "multilabel":
-        if metric == "roc_auc":
-            return {"constant": 0.5}
         positive = (test.y == 1).double().sum(0) / (~test.y.isnan()).sum(0)
         return {"constant": float(positive[(positive > 0) & (positive < 1)].mean())}
     if data.kind == "forecast":
@@ -65,9 +56,7 @@ def trivial_references(data: GraphTaskData, fold: int = 0) -> dict[str, float]:
 
 
 class _Part(NamedTuple):
-    """Inputs, targets and degrees of one split, one row a scored node or graph, and what each row
-    counts.
-    """
+    """Of one split, a row a scored node or graph; the weight is what a row counts."""
 
     x: Tensor
     y: Tensor

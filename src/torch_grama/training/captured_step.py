@@ -210,17 +210,13 @@ class CapturedForward:
 
 
 def try_whole_graph(task: GraphTask, batch: GraphBatch) -> None:
-    r"""Tries a training step on a batch that never changes; raises a :class:`PaddingError` if it
-    cannot be recorded.
-    """
+    r"""Raises a :class:`PaddingError` if steps on one batch for good cannot be recorded."""
     with _trial(task) as learn:
         _try(task, [batch], lambda batch: learn(batch, None), lambda batch: learn(batch, None))
 
 
 def plan_training(task: GraphTask, graphs: GraphBatches) -> PlannedBatches:
-    r"""Plans the batches of training steps that will be recorded; raises a :class:`PaddingError`
-    where a trial shows that padding or recording would change a number.
-    """
+    r"""Plans batches of steps to record; an error where a trial shows that numbers change."""
     source = _plan(graphs)
     cursor, (bucket, examples) = _Cursor(source), _examples(source)
 

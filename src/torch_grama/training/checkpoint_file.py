@@ -203,9 +203,7 @@ class Origin:
 def compare_settings(
     before: Mapping[str, object], now: Mapping[str, object], run: object
 ) -> list[str]:
-    r"""Returns in words what has changed of the settings that a run was started with, as far as
-    they are known; raises a :class:`RunError` where that may not change.
-    """
+    r"""Says in words which settings of a run have changed; raises where one may not change."""
     changes, fixed = [], []
     for name in sorted(before):
         old, new = (

@@ -56,6 +56,7 @@ class RunState:
     mid_epoch: bool = False  # whether the state was taken between two steps of an epoch
 
 
+@dataclass(eq=False)
 class EpochEnd(Checkpoint):
     r"""Does in one place, in a fixed order, what must happen once an epoch is over: choose the best
     weights, move the learning rate, write the row, tell the user, decide whether to stop, save.
@@ -64,34 +65,25 @@ class EpochEnd(Checkpoint):
     of its state is in each checkpoint, the best weights included: one file is the whole truth.
     """
 
-    def __init__(
-        self,
-        folder: RunFolder,
-        settings: TrainerSettings,
-        steps_per_epoch: int,
-        metric: Metric,
-        reporter: Reporter,
-        tensorboard: bool,
-        origin: Origin,
-    ) -> None:
-        self.folder = folder
-        self.settings = settings
+    folder: RunFolder
+    settings: TrainerSettings
+    steps_per_epoch: int
+    metric: Metric
+    reporter: Reporter
+    tensorboard: bool
+    origin: Origin
+
+    def __post_init__(self) -> None:
         self.state = RunState()
         self.best_value, self.best_epoch = math.nan, 0  # NaN and 0 before the first
-        self.history = History(metric.name)
+        self.history = History(self.metric.name)
         self.watch = SignalWatch()
-        self._steps_per_epoch = steps_per_epoch
-        self._metric = metric
-        self._reporter = reporter
-        self._tensorboard = tensorboard
-        self._origin = origin
         self._learning_rate: LearningRate | None = None
         self._best_weights: dict[str, Tensor] = {}
         self._best_is_written = True
         self._loaded: Mapping[str, Any] | None = None
         self._saved_at = -math.inf
-        self._begun_at = 0.0
-        self._epoch_begun_at = 0.0
+        self._begun_at = self._epoch_begun_at = 0.0
         self._epochs_here = 0
         self.has_begun = False
 
@@ -104,8 +96,8 @@ class EpochEnd(Checkpoint):
             task.schedule_settings,
             trainer.optimizers[0],
             self.settings.max_epochs,
-            self._steps_per_epoch,
-            self._metric.higher_is_better,
+            self.steps_per_epoch,
+            self.metric.higher_is_better,
         )
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -115,7 +107,7 @@ class EpochEnd(Checkpoint):
             self._rate.load_state_dict(self._loaded["learning_rate"])
         if trainer.is_global_zero:
             self.folder.path.mkdir(parents=True, exist_ok=True)
-            board = self.folder.board if self._tensorboard else None
+            board = self.folder.board if self.tensorboard else None
             self.history.open(self.folder.metrics, board)
         self._begun_at = self._epoch_begun_at = time.monotonic()
         if self._loaded is None:
@@ -130,14 +122,7 @@ class EpochEnd(Checkpoint):
         seed_all(self.settings.seed, trainer.current_epoch, trainer.global_rank)
         self._epoch_begun_at = time.monotonic()
 
-    def on_train_batch_end(
-        self,
-        trainer: pl.Trainer,
-        pl_module: pl.LightningModule,
-        outputs: object,
-        batch: object,
-        batch_idx: int,
-    ) -> None:
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any, **__: Any) -> None:
         self._rate.end_step()
         # between two steps one process alone can save: others would have random states of their own
         if trainer.world_size > 1 or trainer.is_last_batch:
@@ -161,7 +146,7 @@ class EpochEnd(Checkpoint):
         validated = epoch % self.settings.check_val_every == 0
         measured = cast(GraphTask, pl_module).epoch_values
         loss = measured["val/loss"] if validated else None
-        value = measured[f"val/{self._metric.name}"] if validated else None
+        value = measured[f"val/{self.metric.name}"] if validated else None
         rate = self._rate.value
         # outputs that are no numbers can have an accuracy, but no loss
         if value is not None and math.isfinite(measured["val/loss"]) and self._is_better(value):
@@ -177,18 +162,18 @@ class EpochEnd(Checkpoint):
         self.state.seconds += now - self._epoch_begun_at
         self._epoch_begun_at = now
         self._epochs_here += 1
-        steps, seconds = epoch * self._steps_per_epoch, self.state.seconds
+        steps, seconds = epoch * self.steps_per_epoch, self.state.seconds
         self.history.add(epoch, steps, measured["train/loss"], loss, value, rate, seconds)
         if trainer.is_global_zero:
             # the first epoch warms up, and tells little about the others
             mean = (now - self._begun_at) / max(1, self._epochs_here - 1)
             self._begun_at = now if self._epochs_here == 1 else self._begun_at
-            self._reporter.epoch(
+            self.reporter.epoch(
                 EpochReport(
                     epoch=epoch,
                     max_epochs=self.settings.max_epochs,
                     train_loss=measured["train/loss"],
-                    metric=self._metric.name,
+                    metric=self.metric.name,
                     value=value,
                     best_value=self.best_value,
                     best_epoch=self.best_epoch,
@@ -197,7 +182,7 @@ class EpochEnd(Checkpoint):
             )
             if self.history.problem:
                 text = f"No more TensorBoard events are written ({self.history.problem})"
-                self._reporter.note(f"{text}; training goes on")
+                self.reporter.note(f"{text}; training goes on")
                 self.history.problem = ""
         self._stop(trainer, epoch)
         is_due = self._is_due()
@@ -206,13 +191,10 @@ class EpochEnd(Checkpoint):
         if self.state.stop_reason or is_due:
             self._save(trainer, final=bool(self.state.stop_reason))
 
-    def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+    def teardown(self, *_: Any, **__: Any) -> None:
         self.history.close()
 
-    def on_exception(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
-    ) -> None:
-        self.history.close()
+    on_exception = teardown
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -226,7 +208,7 @@ class EpochEnd(Checkpoint):
             },
             "learning_rate": self._rate.state_dict(),
             "random": random_state(),
-            ORIGIN: asdict(self._origin),
+            ORIGIN: asdict(self.origin),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -245,12 +227,11 @@ class EpochEnd(Checkpoint):
     def _is_better(self, value: float) -> bool:
         if math.isnan(value) or math.isnan(self.best_value):
             return not math.isnan(value)
-        higher = self._metric.higher_is_better
+        higher = self.metric.higher_is_better
         return value > self.best_value if higher else value < self.best_value
 
     def _stop(self, trainer: pl.Trainer, epoch: int) -> None:
         settings, state = self.settings, self.state
-        waited = epoch - self.best_epoch
         received = self.watch.received or 0
         if trainer.world_size > 1:  # any process may have got it; all must stop
             noted = torch.tensor(received, device=trainer.strategy.root_device)
@@ -259,11 +240,7 @@ class EpochEnd(Checkpoint):
             state.stop_reason = "max_epochs"
         elif epoch >= settings.min_epochs and self._rate.is_spent:
             state.stop_reason = "min_lr"
-        elif (
-            epoch >= settings.min_epochs
-            and settings.patience is not None
-            and waited >= settings.patience
-        ):
+        elif epoch >= max(settings.min_epochs, self.best_epoch + (settings.patience or math.inf)):
             state.stop_reason = "patience"
         elif received:
             state.stop_reason, state.signal = "signal", received
@@ -277,7 +254,7 @@ class EpochEnd(Checkpoint):
             trainer.save_checkpoint(self.folder.last, weights_only=False)
             if trainer.is_global_zero and not self._best_is_written:
                 if self._best_weights:
-                    best = best_checkpoint(self._metric.name, self.state_dict())
+                    best = best_checkpoint(self.metric.name, self.state_dict())
                     write_checkpoint(self.folder.best, best)
                 self._best_is_written = True
         except OSError as error:
@@ -286,7 +263,7 @@ class EpochEnd(Checkpoint):
                 raise CheckpointError(
                     f"{problem}; make room and resume from the one before"
                 ) from error
-            self._reporter.note(f"{problem}; the one before is untouched and training goes on")
+            self.reporter.note(f"{problem}; the one before is untouched and training goes on")
         self._saved_at = time.monotonic()
 
     def _is_due(self) -> bool:
@@ -344,11 +321,10 @@ class History:
     def close(self) -> None:
         if self._table is not None:
             self._table.close()
-            self._table = None
         with self._without_board():
             if self._board is not None:
                 self._board.close()
-        self._board = None
+        self._table = self._board = None
 
     @contextmanager
     def _without_board(self) -> Iterator[None]:
@@ -360,9 +336,7 @@ class History:
 
 
 def count_from_one(state: dict[str, Any]) -> dict[str, Any]:
-    r"""Returns the state of a checkpoint with epochs that count from 1, as versions before 0.2 did
-    not.
-    """
+    r"""The state of a checkpoint whose epochs, before version 0.2, may count from 0."""
     rows = state["history"]["rows"]
     if len(rows) == 0 or rows[0, 0] != 0:
         return state | {"best_epoch": max(0, state["best_epoch"])}

@@ -209,9 +209,7 @@ def fit(
 
 
 def read_best(files: RunFolder) -> tuple[Checkpoint, Path]:
-    r"""Reads the weights that a run selected, or the last ones of a run that came to its end and
-    could select none.
-    """
+    r"""Reads the selected weights, or the last ones of a finished run that could select none."""
     if files.best.exists():
         return read_checkpoint(files.best), files.best
     if files.last.exists():

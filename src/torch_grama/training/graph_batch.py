@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from torch_grama.datasets.task_data import Level
+from torch_grama.datasets.task_data import GraphTaskData, Level
 from torch_grama.nn.padding import Padding
 
 
@@ -66,22 +66,18 @@ class GraphBatch:
 
 def batch_of_one(data: Data, mask: Tensor | None) -> GraphBatch:
     r"""A single graph with targets on the nodes of a mask ``[N]``, or with none."""
-    y, rows = None, None
-    if mask is not None:
-        label_mask = data.get("label_mask")
-        rows = (mask if label_mask is None else mask & label_mask).nonzero().reshape(-1)
-        y = data["y"].index_select(0, rows)
-    return GraphBatch(
-        **take_features(data), edge_index=data["edge_index"], batch_size=None, y=y, rows=rows
-    )
+    batch = GraphBatch(**take_features(data), edge_index=data["edge_index"], batch_size=None)
+    if mask is None:
+        return batch
+    label_mask = data.get("label_mask")
+    rows = (mask if label_mask is None else mask & label_mask).nonzero().reshape(-1)
+    return dataclasses.replace(batch, y=data["y"].index_select(0, rows), rows=rows)
 
 
 def take_features(
     source: Data | Mapping[str, Tensor], nodes: Tensor | None = None, edges: Tensor | None = None
 ) -> dict[str, Tensor]:
-    r"""The features of some nodes and edges, by the names that they have in a batch; of all of them
-    without an index.
-    """
+    r"""The features of some nodes and edges, or all, by the names that they have in a batch."""
     taken = {}
     for name in ("x", "rwse", "lap_vectors", "edge_weight", "edge_attr"):
         values, index = source.get(name), edges if name.startswith("edge") else nodes
@@ -243,23 +239,17 @@ class PackedGraphs:
         edge_owners, edge_index = _spread(table[4:6], totals[1])
         # [2, E]: edges name the nodes of their own graph; here these begin at its offset
         ends = self._tensors["edge_index"].index_select(1, edge_index)
-        y, target_rows, weight = None, None, None
-        if self._targets_lie_as:
-            if self._targets_lie_as == "graphs":
-                found = torch.arange(len(numbers), device=table.device), chosen
-            elif self._targets_lie_as == "nodes":
-                found = owners, node_index
-            else:
-                found = _spread(table[6:8], totals[2])
-            y, target_rows, weight = self._judge(chosen, offsets, owners, *found)
+        found = owners, node_index
+        if self._targets_lie_as == "graphs":
+            found = torch.arange(len(numbers), device=table.device), chosen
+        elif self._targets_lie_as == "neither":
+            found = _spread(table[6:8], totals[2])
         return GraphBatch(
             **take_features(self._tensors, node_index, edge_index),
+            **self._judge(chosen, offsets, owners, *found),
             edge_index=ends + offsets.index_select(0, edge_owners),
             batch=owners,
             batch_size=len(numbers),
-            y=y,
-            rows=target_rows,
-            weight=weight,
         )
 
     def sizes(self, parts: Tensor) -> list[BatchSize]:
@@ -283,18 +273,13 @@ class PackedGraphs:
         ring = torch.stack([step, step + 1]) % (bucket.nodes - nodes.total) + nodes.total
         ends = self._tensors["edge_index"].index_select(1, edges.place)
         ends = ends + nodes.offsets.index_select(0, edges.owners)
-        y, target_rows, weight = None, None, None
-        if self._targets_lie_as:
-            y, target_rows, weight = self._judge_padded(numbers, nodes, bucket)
         real = torch.stack([nodes.total, edges.total, torch.full_like(nodes.total, bucket.graphs)])
         batch = GraphBatch(
             **take_features(self._tensors, nodes.place, edges.place),
+            **self._judge_padded(numbers, nodes, bucket),
             edge_index=torch.where(edges.rows < edges.total, ends, ring),
             batch=nodes.owners,
             batch_size=bucket.graphs + 1,
-            y=y,
-            rows=target_rows,
-            weight=weight,
         )
         sizes = (bucket.nodes, bucket.edges, bucket.graphs + 1)
         return batch, Padding(*sizes, real, bucket.largest, self._has_loops)
@@ -312,8 +297,10 @@ class PackedGraphs:
 
     def _judge_padded(
         self, numbers: Tensor, nodes: _Filled, bucket: BatchSize
-    ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Targets, their rows of the output, and what each counts: nothing in the padding."""
+    ) -> dict[str, Tensor]:
+        """What :meth:`_judge` finds; a target in the padding counts nothing."""
+        if not self._targets_lie_as:
+            return {}
         chosen = torch.cat([numbers, torch.zeros_like(numbers[:1])])
         if self._targets_lie_as == "graphs":
             owners = torch.arange(bucket.graphs + 1, device=numbers.device)
@@ -322,32 +309,34 @@ class PackedGraphs:
             as_nodes = self._targets_lie_as == "nodes"
             found = nodes if as_nodes else self._fill("target", numbers, bucket.targets)
             owners, index, counts = found.owners, found.place, found.rows < found.total
-        y, target_rows, weight = self._judge(chosen, nodes.offsets, owners, owners, index)
-        if target_rows is not None:
-            target_rows = torch.where(counts, target_rows, 0)
-        return y, target_rows, counts.float() if weight is None else weight * counts
+        judged = self._judge(chosen, nodes.offsets, owners, owners, index)
+        if "rows" in judged:
+            judged["rows"] = torch.where(counts, judged["rows"], 0)
+        judged["weight"] = judged["weight"] * counts if "weight" in judged else counts.float()
+        return judged
 
     def _judge(
         self, chosen: Tensor, offsets: Tensor, owners: Tensor, target_owners: Tensor, index: Tensor
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Targets, the rows of the output they belong to, and what each counts."""
-        rows, weight = None, None
+    ) -> dict[str, Tensor]:
+        """Targets, and where needed the rows of the output they belong to and what each counts."""
+        if not self._targets_lie_as:
+            return {}
+        found = {"y": self._tensors["y"].index_select(0, index)}
         if "label_rows" in self._tensors:
             rows = self._tensors["label_rows"].index_select(0, index)
-            rows = rows + offsets.index_select(0, target_owners)
+            found["rows"] = rows + offsets.index_select(0, target_owners)
             owners = target_owners
         if "graph_weight" in self._tensors:
-            weight = self._tensors["graph_weight"].index_select(0, chosen).index_select(0, owners)
-        return self._tensors["y"].index_select(0, index), rows, weight
+            weight = self._tensors["graph_weight"].index_select(0, chosen)
+            found["weight"] = weight.index_select(0, owners)
+        return found
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} graphs, {self.nbytes} bytes, {self.device})"
 
 
 class _Filled(NamedTuple):
-    """Rows of fixed number: where each lies in the pack, its graph, where the graphs begin, and how
-    many rows are real.
-    """
+    """Rows of fixed number: place in the pack, graph, where graphs begin, how many are real."""
 
     rows: Tensor
     place: Tensor
@@ -362,6 +351,15 @@ def _spread(table: Tensor, total: int) -> tuple[Tensor, Tensor]:
     owners = torch.repeat_interleave(counts, output_size=total)
     index = torch.arange(total, device=table.device) + shift.index_select(0, owners)
     return owners, index
+
+
+def training_values(data: GraphTaskData, fold: int, name: str) -> Tensor:
+    r"""The values of an attribute in the training part of a fold, one after another."""
+    part = data.folds[fold].train
+    if part.dtype == torch.bool:
+        values: Tensor = data.graphs[0][name]
+        return values[part]
+    return torch.cat([torch.atleast_1d(data.graphs[int(number)][name]) for number in part])
 
 
 def target_rows(y: Tensor, level: Level) -> Tensor:

@@ -49,9 +49,7 @@ class FitsLabels(Protocol):
 
 
 def adds_loss(model: Module) -> bool:
-    r"""Whether a model has a loss term of its own. A wrapper has the method in any case; it says by
-    the attribute of this name whether there is something behind it.
-    """
+    r"""Whether a model, or one in a wrapper with this attribute, has a loss term of its own."""
     return isinstance(model, AddsLoss) and getattr(model, "adds_loss", True) is True
 
 
@@ -61,9 +59,7 @@ def fits_labels(model: Module) -> bool:
 
 
 def node_classes(batch: GraphBatch) -> tuple[Tensor, Tensor] | None:
-    r"""The class of every node ``[N]`` and whether it may be read ``[N]``; :obj:`None` if the
-    targets are quantities, several labels each, or those of graphs.
-    """
+    r"""The class of every node and whether it may be read, ``[N]``, where nodes have one each."""
     y, rows = batch.y, batch.rows
     if y is None or y.is_floating_point() or y.dim() != 1:
         return None
@@ -206,9 +202,7 @@ class InputStage(Module):
         *,
         pe: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        r"""Returns node features, edges, weights and attributes as the model gets them; arguments
-        as in :meth:`forward`.
-        """
+        r"""Node features, edges, weights and attributes as the model gets them."""
         # 1. nodes: categories -> [N, F]; [N, L, C] -> [N, L C]; positions are appended
         if self.node_scale is not None:
             x = self.node_scale(x)

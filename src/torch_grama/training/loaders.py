@@ -18,6 +18,7 @@ from torch_grama.training.graph_batch import BatchSize, GraphBatch, PackedGraphs
 
 # Graphs that take more than this stay in the memory of the machine.
 MAX_BYTES_ON_DEVICE = 2 * 2**30
+_CPU = torch.device("cpu")
 
 
 class BatchSource(Protocol):
@@ -30,14 +31,14 @@ class BatchSource(Protocol):
         ...
 
 
+@dataclass(eq=False)
 class EpochLoader:
     r"""An iterable over the batches of the current epoch, which can start in the middle of one."""
 
-    def __init__(self, source: BatchSource, current_epoch: Callable[[], int] = lambda: 0) -> None:
-        self.source = source
-        self._current_epoch = current_epoch
-        self._served = 0
-        self._start = 0
+    source: BatchSource
+    current_epoch: Callable[[], int] = lambda: 0
+    _served: int = 0
+    _start: int = 0
 
     def __len__(self) -> int:
         return len(self.source)
@@ -46,7 +47,7 @@ class EpochLoader:
         # a generator: epoch and start are read when the first batch is asked for
         start, self._start = self._start, 0
         self._served = start
-        for batch in self.source.batches(self._current_epoch(), start):
+        for batch in self.source.batches(self.current_epoch(), start):
             self._served += 1
             yield batch
         self._served = 0
@@ -79,7 +80,7 @@ class FixedBatches:
         return None
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class BatchPlan:
     r"""Which samples make up each batch of an epoch."""
 
@@ -109,29 +110,19 @@ class BatchPlan:
         return [part[self.rank :: self.world_size] for part in whole]
 
 
+@dataclass(eq=False)
 class GraphBatches:
     r"""Mini-batches of graphs, which are read when the first batch is asked for, and once."""
 
-    def __init__(
-        self,
-        graphs: Sequence[Data],
-        numbers: Tensor,
-        level: Level,
-        plan: BatchPlan,
-        *,
-        each_graph_counts: bool = False,
-        targets: bool = True,
-        num_workers: int = 0,
-    ) -> None:
-        self._graphs = graphs
-        self._numbers = numbers
-        self._level = level
-        self.plan = plan
-        self._each_graph_counts = each_graph_counts
-        self._targets = targets
-        self._num_workers = num_workers
-        self._pack: PackedGraphs | None = None
-        self._place = torch.device("cpu")
+    graphs: Sequence[Data]
+    numbers: Tensor
+    level: Level
+    plan: BatchPlan
+    each_graph_counts: bool = False
+    targets: bool = True
+    num_workers: int = 0
+    _pack: PackedGraphs | None = None
+    _place: torch.device = _CPU
 
     def __len__(self) -> int:
         return len(self.plan)
@@ -152,9 +143,8 @@ class GraphBatches:
 
     def batches(self, epoch: int, start: int) -> Iterator[GraphBatch]:
         parts = self.plan.parts(epoch, start)
-        if self._num_workers == 0:
-            for part in parts:
-                yield self.batch(part)
+        if self.num_workers == 0:
+            yield from map(self.batch, parts)
             return
         _ = self.pack  # before there are workers, so that they share it
         # an own generator: the loader's draws must not move the model's random numbers
@@ -162,7 +152,7 @@ class GraphBatches:
             cast(Dataset[Tensor], parts),
             batch_size=None,
             collate_fn=self.batch,  # type: ignore[arg-type]  # of one part, as there is no batch size
-            num_workers=self._num_workers,
+            num_workers=self.num_workers,
             generator=torch.Generator().manual_seed(0),
         )
 
@@ -178,20 +168,16 @@ class GraphBatches:
     def pack(self) -> PackedGraphs:
         r"""The graphs, read when they are first asked for."""
         if self._pack is None:
-            pack = PackedGraphs(
-                (self._graphs[number] for number in self._numbers.tolist()),
-                self._level,
-                each_graph_counts=self._each_graph_counts,
-                targets=self._targets,
-            )
-            self._pack = self._placed(pack)
+            graphs = (self.graphs[number] for number in self.numbers.tolist())
+            counts = {"each_graph_counts": self.each_graph_counts, "targets": self.targets}
+            self._pack = self._placed(PackedGraphs(graphs, self.level, **counts))
         return self._pack
 
     def _placed(self, pack: PackedGraphs) -> PackedGraphs:
-        if self._place.type != "cuda" or self._num_workers:
-            return pack.to(torch.device("cpu"))
+        if self._place.type != "cuda" or self.num_workers:
+            return pack.to(_CPU)
         limit = min(MAX_BYTES_ON_DEVICE, torch.cuda.mem_get_info(self._place)[0] // 4)
-        return pack.to(self._place if pack.nbytes <= limit else torch.device("cpu"))
+        return pack.to(self._place if pack.nbytes <= limit else _CPU)
 
 
 def mix_seed(*parts: int) -> int:
@@ -255,9 +241,7 @@ class PlannedBatches:
         begin = 0
         for number, size in enumerate(_batch_sizes(self.pack, order, self.graphs.plan.batch_size)):
             if number >= start:
-                bucket = next(
-                    (bucket for bucket in self.buckets if bucket.has_room_for(size)), None
-                )
+                bucket = next((one for one in self.buckets if one.has_room_for(size)), None)
                 if min(size.graphs, size.nodes, size.edges) < 2:
                     bucket = None  # one row has no variance, and norms treat it apart
                 yield PlannedBatch(order, begin, size, bucket, self)

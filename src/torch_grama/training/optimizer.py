@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -14,10 +14,8 @@ from torch.nn import Module
 from torch.optim import SGD, Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR, OneCycleLR, ReduceLROnPlateau
 
-from torch_grama.nn.arguments import check_count, check_number, choose
-
-OptimizerName = Literal["adam", "adamw", "sgd"]
-OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "adamw": AdamW, "sgd": SGD}
+from torch_grama.nn.arguments import check_count, check_number
+from torch_grama.training.trainer_settings import check_words
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class OptimizerSettings:
             (biases, norms, gains) are not decayed. (default: :obj:`True`)
     """
 
-    name: OptimizerName = "adamw"
+    name: Literal["adam", "adamw", "sgd"] = "adamw"
     lr: float = 1e-3
     weight_decay: float = 0.0
     betas: tuple[float, float] = (0.9, 0.999)
@@ -44,7 +42,7 @@ class OptimizerSettings:
     decay_biases: bool = True
 
     def __post_init__(self) -> None:
-        choose("optimizer.name", self.name, OPTIMIZERS)
+        check_words("optimizer", self, "name")
         check_number("optimizer.lr", self.lr, above=0.0)
         check_number("optimizer.weight_decay", self.weight_decay)
         if len(self.betas) != 2 or not all(0.0 <= beta < 1.0 for beta in self.betas):
@@ -60,9 +58,7 @@ class OptimizerSettings:
 def build_optimizer(
     settings: OptimizerSettings, model: Module, *, capturable: bool = False
 ) -> Optimizer:
-    r"""Makes the optimiser of those parameters of a model that have a gradient; a capturable one
-    can be recorded in a CUDA graph, with the learning rate in a tensor.
-    """
+    r"""Makes the optimiser of a model; a capturable one can be recorded in a CUDA graph."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not parameters:
         raise ValueError(
@@ -87,9 +83,7 @@ def build_optimizer(
 
 
 def keep_form(optimizer: Optimizer) -> None:
-    r"""Gives an optimiser back the form that it was built in, after it has loaded the state of one
-    that may have been built to be recorded, or not to be.
-    """
+    r"""Gives an optimiser that has loaded a state the form back that it was built in."""
     built = optimizer.defaults
     is_tensor = isinstance(built["lr"], Tensor)
     for group in optimizer.param_groups:
@@ -105,15 +99,6 @@ def keep_form(optimizer: Optimizer) -> None:
                 state["step"] = state["step"].to(parameter.device if on_device else "cpu")
 
 
-ScheduleName = Literal["constant", "cosine", "onecycle", "plateau"]
-SCHEDULES = {
-    "constant": "the same throughout, after the warm-up",
-    "cosine": "down to zero along half a cosine, after the warm-up",
-    "onecycle": "up and down again within the run, step by step",
-    "plateau": "multiplied by 'factor' whenever validation stops improving",
-}
-
-
 @dataclass(frozen=True)
 class ScheduleSettings:
     r"""How the learning rate moves.
@@ -123,7 +108,8 @@ class ScheduleSettings:
     :math:`\frac{1}{2} (1 + \cos(\pi (t - w) / (T - w)))`.
 
     Args:
-        name (str, optional): ``"constant"``, ``"cosine"``, ``"onecycle"`` or ``"plateau"``.
+        name (str, optional): ``"constant"``, ``"cosine"``, ``"onecycle"`` (up and down again within
+            the run, step by step) or ``"plateau"`` (down whenever validation stops improving).
             (default: :obj:`"constant"`)
         warmup_epochs (int, optional): Epochs of linear warm-up of ``"constant"`` and ``"cosine"``.
             (default: :obj:`0`)
@@ -138,7 +124,7 @@ class ScheduleSettings:
             (default: :obj:`0.3`)
     """
 
-    name: ScheduleName = "constant"
+    name: Literal["constant", "cosine", "onecycle", "plateau"] = "constant"
     warmup_epochs: int = 0
     factor: float = 0.5
     patience: int = 20
@@ -147,8 +133,7 @@ class ScheduleSettings:
     rise: float = 0.3
 
     def __post_init__(self) -> None:
-        choose("schedule.name", self.name, SCHEDULES)
-        choose("schedule.plateau_on", self.plateau_on, {"loss": "", "metric": ""})
+        check_words("schedule", self, "name", "plateau_on")
         check_count("schedule.warmup_epochs", self.warmup_epochs, least=0)
         check_count("schedule.patience", self.patience, least=0)
         check_number("schedule.min_lr", self.min_lr)
@@ -250,15 +235,11 @@ class LearningRate:
         rates = [float(group["lr"]) for group in self._optimizer.param_groups]
         return {"scheduler": state, "rates": rates, "steps": self._steps}
 
-    def load_state_dict(self, state: Mapping[str, object]) -> None:
-        scheduler, rates = state["scheduler"], state["rates"]
-        assert isinstance(scheduler, dict)
-        assert isinstance(rates, list)
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         # a run may have been given more epochs: the length is that of now
-        vars(self._scheduler).update({k: v for k, v in scheduler.items() if k != "total_steps"})
-        steps = state.get("steps", 0)
-        assert isinstance(steps, int)
-        self._steps = steps
+        kept = {name: v for name, v in state["scheduler"].items() if name != "total_steps"}
+        vars(self._scheduler).update(kept)
+        self._steps = steps = int(state.get("steps", 0))
         if not isinstance(self._scheduler, ReduceLROnPlateau):
             # the rate follows from the number of the step or epoch; a schedule by steps stays at
             # its last one, however many came after
@@ -270,7 +251,7 @@ class LearningRate:
                 warnings.filterwarnings("ignore", message="Detected call of `lr_scheduler.step")
                 self._scheduler.step()
             return
-        for group, rate in zip(self._optimizer.param_groups, rates, strict=True):
+        for group, rate in zip(self._optimizer.param_groups, state["rates"], strict=True):
             if isinstance(group["lr"], Tensor):
                 group["lr"].fill_(rate)
             else:
@@ -278,9 +259,7 @@ class LearningRate:
 
 
 def learning_rate_factor(settings: ScheduleSettings, epoch: int, max_epochs: int) -> float:
-    r"""The factor of ``"constant"`` and ``"cosine"`` in an epoch from 0 on, see
-    :class:`ScheduleSettings`.
-    """
+    r"""The factor of epochs from 0 on, see :class:`ScheduleSettings`."""
     warmup = settings.warmup_epochs
     if epoch < warmup:
         return max(1e-6, epoch / warmup)

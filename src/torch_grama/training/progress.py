@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from torch_grama.nn.arguments import choose
 from torch_grama.runs.words import format_metric, format_seconds
@@ -14,13 +14,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 ReportName = Literal["auto", "rich", "plain", "quiet", "json"]
-_REPORTS = {
-    "auto": "'rich' on a terminal, otherwise 'plain'",
-    "rich": "a progress bar",
-    "plain": "a line now and then",
-    "quiet": "notes alone",
-    "json": "nothing: standard output is for the result",
-}
 
 
 @dataclass(frozen=True)
@@ -90,18 +83,15 @@ class SilentReporter:
     def __init__(self, notes: bool = False) -> None:
         self._notes = notes
 
-    def begin(self, start: FitStart) -> None:
-        pass
+    def begin(self, start: FitStart) -> None: ...
 
-    def epoch(self, report: EpochReport) -> None:
-        pass
+    def epoch(self, report: EpochReport) -> None: ...
 
     def note(self, text: str) -> None:
         if self._notes:
             print(text, file=sys.stderr, flush=True)
 
-    def end(self) -> None:
-        pass
+    def end(self) -> None: ...
 
 
 class PlainReporter(SilentReporter):
@@ -182,12 +172,10 @@ class RichReporter(SilentReporter):
 
 
 def build_reporter(report: ReportName | Reporter, several: bool = False) -> Reporter:
-    r"""Makes a reporter from a word; anything else is taken as one. None of several processes can
-    draw a bar on the screen of this one.
-    """
+    r"""Makes a reporter from a word; none of several processes can draw a bar."""
     if not isinstance(report, str):
         return report
-    choose("report", report, _REPORTS)
+    choose("report", report, dict.fromkeys(get_args(ReportName)))
     if report == "auto":
         report = "rich" if sys.stderr.isatty() else "plain"
     if report == "rich" and not several:

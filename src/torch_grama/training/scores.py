@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -12,16 +12,12 @@ from torch.nn import Module
 from torchmetrics import Metric as TorchMetric
 from torchmetrics.functional.classification import binary_auroc, binary_average_precision
 
+from torch_grama.datasets.entry import METRICS
 from torch_grama.datasets.task_data import GraphTaskData, Kind
 from torch_grama.nn.arguments import choose
+from torch_grama.training.graph_batch import training_values
 
 LossName = Literal["cross_entropy", "bce", "l1", "mse"]
-LOSSES = {
-    "cross_entropy": "one of several classes",
-    "bce": "binary labels, one logit each",
-    "l1": "absolute error",
-    "mse": "squared error",
-}
 
 
 class TaskLoss(Module):
@@ -37,7 +33,6 @@ class TaskLoss(Module):
 
     def __init__(self, name: LossName, class_weights: Tensor | None = None) -> None:
         super().__init__()
-        choose("loss", name, LOSSES)
         if class_weights is not None and name not in ("cross_entropy", "bce"):
             raise ValueError(
                 f"Expected 'class_weights' only for classes or labels (got the loss '{name}')"
@@ -58,15 +53,15 @@ class TaskLoss(Module):
         else:
             y = _align(y, out)
             counted = y.isfinite().to(out.dtype)
-            loss = self._elementwise(out, torch.where(y.isfinite(), y, 0.0)) * counted
+            y = torch.where(y.isfinite(), y, 0.0)
+            if self.name == "bce":
+                loss = F.binary_cross_entropy_with_logits(
+                    out, y, pos_weight=self.class_weights, reduction="none"
+                )
+            else:
+                loss = (out - y).abs() if self.name == "l1" else (out - y).square()
+            loss = loss * counted
         return _sum_weighed(loss, counted, weight)
-
-    def _elementwise(self, out: Tensor, y: Tensor) -> Tensor:
-        if self.name == "bce":
-            return F.binary_cross_entropy_with_logits(
-                out, y, pos_weight=self.class_weights, reduction="none"
-            )
-        return (out - y).abs() if self.name == "l1" else (out - y).square()
 
     def __repr__(self) -> str:
         weighted = "" if self.class_weights is None else ", weighted"
@@ -98,7 +93,7 @@ def build_loss(
     if kind in ("classification", "multilabel"):
         fitting = ("cross_entropy" if kind == "classification" and num_outputs > 1 else "bce",)
     name = name or fitting[0]
-    choose("loss", name, LOSSES)
+    choose("loss", name, dict.fromkeys(get_args(LossName)))
     if name not in fitting:
         raise ValueError(
             f"Expected a 'loss' for {kind} with {num_outputs} outputs (got '{name}'); leave it out "
@@ -131,11 +126,7 @@ def balanced_class_weights(data: GraphTaskData, fold: int = 0) -> Tensor:
             f"Expected a classification task of two classes or more to weigh classes (got "
             f"{data.kind} with {data.num_outputs} outputs)"
         )
-    part = data.folds[fold].train
-    if part.dtype == torch.bool:
-        labels = data.graphs[0]["y"][part]
-    else:
-        labels = torch.cat([data.graphs[int(number)]["y"].reshape(-1) for number in part])
+    labels = training_values(data, fold, "y").reshape(-1)
     counts = torch.bincount(labels, minlength=data.num_outputs).float()
     return torch.where(counts > 0, counts.sum() / (data.num_outputs * counts.clamp(min=1)), 0.0)
 
@@ -161,14 +152,6 @@ def _align(y: Tensor, out: Tensor) -> Tensor:
     return y
 
 
-METRICS = {
-    "accuracy": "share of correct answers",
-    "roc_auc": "area under the ROC curve, mean over labels",
-    "average_precision": "average precision, mean over labels",
-    "mae": "mean absolute error",
-    "mse": "mean squared error",
-    "log10_mse": "log10 of the mean squared error",
-}
 _RANKING: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "roc_auc": binary_auroc,
     "average_precision": binary_average_precision,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal, cast
 
 import torch
@@ -14,9 +15,7 @@ from torch_grama.training.loaders import BatchPlan, mix_seed
 
 
 class NeighborTable:
-    r"""The incoming edges of every node, one after another; messages flow from the first row of
-    ``edge_index`` to the second.
-    """
+    r"""The edges into each node, one after another: those that ``edge_index[1]`` names."""
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
         source, target = edge_index
@@ -54,6 +53,7 @@ class NeighborTable:
         return owner, source, edge
 
 
+@dataclass(eq=False)
 class SubgraphBatches:
     r"""Mini-batches of the surroundings of some nodes.
 
@@ -63,38 +63,31 @@ class SubgraphBatches:
     that of this epoch.
     """
 
-    def __init__(
-        self,
-        data: Data,
-        starts: Tensor,
-        plan: BatchPlan,
-        num_neighbors: Sequence[int],
-        *,
-        sampler: Literal["auto", "torch", "pyg"] = "auto",
-        targets: bool = True,
-        fixed_epoch: int | None = None,
-    ) -> None:
-        self._data = data
-        self._starts = starts
-        self._plan = plan
-        self._targets = targets
-        self._fixed_epoch = fixed_epoch
-        self._draw = _choose_sampler(sampler)(data, tuple(num_neighbors))
+    data: Data
+    starts: Tensor
+    plan: BatchPlan
+    num_neighbors: Sequence[int]
+    sampler: Literal["auto", "torch", "pyg"] = "auto"
+    targets: bool = True
+    fixed_epoch: int | None = None
+
+    def __post_init__(self) -> None:
+        self._draw = _choose_sampler(self.sampler)(self.data, tuple(self.num_neighbors))
 
     def __len__(self) -> int:
-        return len(self._plan)
+        return len(self.plan)
 
     def batches(self, epoch: int, start: int) -> Iterator[GraphBatch]:
-        epoch = epoch if self._fixed_epoch is None else self._fixed_epoch
-        for number, part in enumerate(self._plan.parts(epoch, start), start=start):
-            starts = self._starts[part if len(part) else torch.zeros(1, dtype=torch.long)]
-            seed = mix_seed(self._plan.seed, epoch, number, self._plan.rank)
+        epoch = epoch if self.fixed_epoch is None else self.fixed_epoch
+        for number, part in enumerate(self.plan.parts(epoch, start), start=start):
+            starts = self.starts[part if len(part) else torch.zeros(1, dtype=torch.long)]
+            seed = mix_seed(self.plan.seed, epoch, number, self.plan.rank)
             nodes, edge_index, edges = self._draw(starts, seed)
             yield GraphBatch(
-                **take_features(self._data, nodes, edges),
+                **take_features(self.data, nodes, edges),
                 edge_index=edge_index,
                 batch_size=None,
-                y=self._data["y"].index_select(0, starts) if self._targets else None,
+                y=self.data["y"].index_select(0, starts) if self.targets else None,
                 rows=torch.arange(len(starts)),
                 weight=None if len(part) else torch.zeros(len(starts)),
             )

@@ -105,9 +105,7 @@ class GraphTask(pl.LightningModule):
         return out
 
     def training_step(self, batch: GraphBatch | PlannedBatch, batch_idx: int) -> Tensor | None:
-        r"""Returns the mean loss over the targets of the step, on all devices together; nothing
-        if the step is recorded, optimiser included.
-        """
+        r"""The mean loss over the targets of all devices; nothing if the step is recorded."""
         if self._captured_training is not None:
             self._last_step = batch_idx
             self._captured_training.run(batch)
@@ -149,18 +147,14 @@ class GraphTask(pl.LightningModule):
             torch.nn.utils.clip_grad_norm_(parameters, gradient_clip_val)
 
     def measure(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        r"""The sum of the loss over the targets of a batch, the model's own term included, and
-        their weight.
-        """
+        r"""The sum of the loss over targets, the model's own term too, and their weight."""
         assert batch.y is not None
         total, weight = self.loss(batch.select(self(batch)), batch.y, batch.weight)
         own = self.own_loss(batch)
         return total if own is None else total + own * weight, weight
 
     def own_loss(self, batch: GraphBatch) -> Tensor | None:
-        r"""The term that the model adds to the mean loss of a step; :obj:`None` for none, as where
-        the targets are no classes of nodes.
-        """
+        r"""The term that the model adds to the mean loss of a step, if nodes have classes."""
         classes = node_classes(batch) if self._adds_loss else None
         if classes is None or not isinstance(self.model, AddsLoss):
             return None

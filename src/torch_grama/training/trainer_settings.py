@@ -3,32 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args, get_type_hints
 
 from torch_grama.nn.arguments import check_count, check_number, choose
 
-ACCELERATORS = {
-    "auto": "a CUDA device where there is one, otherwise the CPU",
-    "cpu": "the CPU",
-    "gpu": "a CUDA device",
-    "cuda": "likewise",
-}
 PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
-LOADERS = {
-    "auto": "'full' for a node task on one graph, otherwise 'graphs'",
-    "full": "the whole graph in every step",
-    "graphs": "mini-batches of graphs",
-    "subgraphs": "mini-batches of subgraphs of one large graph",
-}
-SAMPLERS = {
-    "auto": "PyG's sampler where its compiled library is installed, otherwise ours",
-    "torch": "ours, in plain torch",
-    "pyg": "PyG's; needs pyg-lib or torch-sparse",
-}
-EVALUATIONS = {
-    "full": "the whole graph at once: exact",
-    "subgraphs": "subgraphs as in training, a fixed draw",
-}
 
 
 @dataclass(frozen=True)
@@ -49,7 +28,9 @@ class TrainerSettings:
         gradient_clip (float, optional): Largest norm of the gradient; :obj:`None` for no limit.
             (default: :obj:`None`)
         check_val_every (int, optional): Epochs between validations. (default: :obj:`1`)
-        loader (str, optional): ``"auto"``, ``"full"``, ``"graphs"`` or ``"subgraphs"``.
+        loader (str, optional): ``"full"`` (the whole graph in every step), ``"graphs"``
+            (mini-batches of graphs), ``"subgraphs"`` (mini-batches of subgraphs of one large graph)
+            or ``"auto"`` (the first for a node task on one graph, otherwise the second).
             (default: :obj:`"auto"`)
         shuffle (bool, optional): Whether the order of graphs is drawn anew each epoch;
             :obj:`None` for always but in forecasts, which keep the order of time.
@@ -58,8 +39,8 @@ class TrainerSettings:
             (default: :obj:`0`)
         num_neighbors (tuple of int, optional): Neighbours drawn per node and hop for
             ``"subgraphs"``; -1 for all. (default: :obj:`(10, 10)`)
-        subgraph_sampler (str, optional): ``"auto"``, ``"torch"`` or ``"pyg"``.
-            (default: :obj:`"auto"`)
+        subgraph_sampler (str, optional): ``"torch"`` (plain), ``"pyg"`` (needs pyg-lib or
+            torch-sparse) or ``"auto"`` (the latter where it can be). (default: :obj:`"auto"`)
         subgraph_evaluation (str, optional): How a large graph is validated and tested: ``"full"``
             or ``"subgraphs"``. (default: :obj:`"full"`)
         seed (int, optional): Seed of order, dropout and every other draw. (default: :obj:`0`)
@@ -93,11 +74,8 @@ class TrainerSettings:
     save_every: float = 30.0
 
     def __post_init__(self) -> None:
-        choose("trainer.accelerator", self.accelerator, ACCELERATORS)
-        choose("trainer.precision", self.precision, PRECISIONS)
-        choose("trainer.loader", self.loader, LOADERS)
-        choose("trainer.subgraph_sampler", self.subgraph_sampler, SAMPLERS)
-        choose("trainer.subgraph_evaluation", self.subgraph_evaluation, EVALUATIONS)
+        words = ("accelerator", "precision", "loader", "subgraph_sampler", "subgraph_evaluation")
+        check_words("trainer", self, *words)
         for name in ("max_epochs", "batch_size", "devices", "check_val_every"):
             check_count(f"trainer.{name}", getattr(self, name))
         for name in ("min_epochs", "num_workers", "seed"):
@@ -107,9 +85,6 @@ class TrainerSettings:
         if self.gradient_clip is not None:
             check_number("trainer.gradient_clip", self.gradient_clip, above=0.0)
         check_number("trainer.save_every", self.save_every)
-        self._check_together()
-
-    def _check_together(self) -> None:
         if self.min_epochs > self.max_epochs:
             raise ValueError(
                 f"Expected 'trainer.min_epochs' to be at most 'trainer.max_epochs' (got "
@@ -146,3 +121,11 @@ class TrainerSettings:
                 "Expected 'trainer.precision' of '32' or 'bf16' on a CPU (got '16'); set it to "
                 "'bf16'"
             )
+
+
+def check_words(section: str, settings: object, *names: str) -> None:
+    r"""Raises where a field of settings is none of the words that its type lists."""
+    kinds = get_type_hints(type(settings))
+    for name in names:
+        words = dict.fromkeys(get_args(kinds[name]))
+        choose(f"{section}.{name}", getattr(settings, name), words)
