@@ -181,12 +181,9 @@ def narrow(values: Array) -> Array:
         # A negative zero would lose its sign, and 2**15 keeps every conversion exact.
         if not whole or float(np.abs(values).max()) > 2**15 or bool(np.signbit(values).any()):
             return values
-    kinds = (np.uint8, np.uint16, np.uint32, np.int8, np.int16, np.int32)
     low, high = int(values.min()), int(values.max())
-    for kind in kinds if low >= 0 else kinds[3:]:
-        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
-            return values.astype(kind)
-    return values
+    kind = np.min_scalar_type(high if low >= 0 else min(low, -1 - high))
+    return values.astype(kind) if kind.itemsize < 8 else values
 
 
 def column(level: ColumnLevel, values: Array | Tensor, dtype: str | None = None) -> Column:
