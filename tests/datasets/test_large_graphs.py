@@ -9,8 +9,6 @@ import pytest
 import torch
 
 from torch_grama.datasets import DatasetError, DatasetMissingError, load
-from torch_grama.datasets.catalogue import find
-from torch_grama.datasets.storage import Storage
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
@@ -89,4 +87,4 @@ def test_an_older_pyg_is_told_what_to_install(
 ) -> None:
     monkeypatch.setattr("torch_geometric.datasets.CityNetwork", None)
     with pytest.raises(DatasetMissingError, match=r"torch_geometric>=2\.8"):
-        find("city-la").load(Storage(tmp_path))
+        load("city-la", tmp_path)

@@ -288,15 +288,10 @@ _COUNTED: dict[str, Callable[..., dict[str, object]]] = {
 
 _GENERATED = {group["word"]: group for group in _read_facts("generated.json")}
 _LISTED = [f"{word}-{rest}" for word, group in _GENERATED.items() for rest in group["listed"]]
+_FROM_FILES = [(g["shared"], own) for g in _read_facts("published.json") for own in g["sets"]]
 CATALOGUE: dict[str, Entry] = {
     entry.name: entry
-    for entry in (
-        *filter(None, map(_generated_entry, _LISTED)),
-        *(
-            _entry(group["shared"], own)
-            for group in _read_facts("published.json")
-            for own in group["sets"]
-        ),
-    )
+    for entry in (*map(_generated_entry, _LISTED), *(_entry(*facts) for facts in _FROM_FILES))
+    if entry is not None
 }
 """Name to entry; generated sets exist for every distance and size, listed or not."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from torch_grama.datasets import GraphTaskData
+from torch_grama.datasets import FeatureEncoding, GraphTaskData, Metric
 from torch_grama.datasets.own_data import load_path
 
 NODES = """\
@@ -47,15 +47,11 @@ def only(data: GraphTaskData) -> torch.Tensor:
 def test_a_graph_is_read(folder: Path) -> None:
     data = load_path(folder)
     graph = only(data)
-    assert data.level == "node"
-    assert data.kind == "classification"
-    assert (data.metric.name, data.metric.higher_is_better) == ("accuracy", True)
-    assert data.class_names == ("a", "b")
-    assert data.num_outputs == 2
-    assert data.feature_names == ("age", "height")
+    assert (data.level, data.kind, data.num_outputs) == ("node", "classification", 2)
+    assert data.metric == Metric("accuracy", True)
+    assert (data.class_names, data.feature_names) == (("a", "b"), ("age", "height"))
     assert data.node_names == ("ann", "bob", "cyd", "dan", "eve", "fay")
-    assert data.node_encoding.kind == "float"
-    assert data.node_encoding.num_columns == 2
+    assert data.node_encoding == FeatureEncoding("float", 2)
     assert data.edge_encoding.kind == "none"
     assert graph.x[1].tolist() == [40.0, np.float32(1.8)]
     assert graph.y.tolist() == [0, 1, 0, 1, 0, 1]
@@ -71,10 +67,9 @@ def test_a_split_is_made_stored_and_used_again(folder: Path) -> None:
     assert (folder / "splits.json").exists()
     stored = (folder / "splits.json").read_bytes()
     again = load_path(folder)
-    for part in ("train", "val", "test"):
-        mask = getattr(first.folds[0], part)
+    for mask, twin in zip(first.folds[0].parts, again.folds[0].parts, strict=True):
         assert mask.dtype == torch.bool
-        assert torch.equal(mask, getattr(again.folds[0], part))
+        assert torch.equal(mask, twin)
         # One of each class, as there are three of each.
         assert sorted(only(first).y[mask].tolist()) == [0, 1]
     assert (folder / "splits.json").read_bytes() == stored
@@ -104,15 +99,12 @@ def test_other_options_are_no_other_data(folder: Path) -> None:
 
 
 def test_a_stated_split_is_used(folder: Path) -> None:
-    words = ["train", "Val", "TEST", "valid", "", "train"]
-    lines = NODES.splitlines()
-    rows = [f"{line},{word}" for line, word in zip(lines, ["split", *words], strict=True)]
-    (folder / "nodes.csv").write_text("\n".join(rows))
+    words = ["split", "train", "Val", "TEST", "valid", "", "train"]
+    rows = zip(NODES.splitlines(), words, strict=True)
+    (folder / "nodes.csv").write_text("\n".join(map(",".join, rows)))
     data = load_path(folder)
-    [fold] = data.folds
-    assert fold.train.tolist() == [True, False, False, False, False, True]
-    assert fold.val.tolist() == [False, True, False, True, False, False]
-    assert fold.test.tolist() == [False, False, True, False, False, False]
+    parts = [part.nonzero().flatten().tolist() for part in data.folds[0].parts]
+    assert parts == [[0, 5], [1, 3], [2]]
     assert data.feature_names == ("age", "height")
     assert not (folder / "splits.json").exists()
 
@@ -136,14 +128,8 @@ def test_edge_features_and_weights_follow_their_edges(folder: Path) -> None:
     graph = only(data)
     assert graph.edge_index.tolist() == [[0, 1, 2, 3, 1, 2], [1, 2, 3, 2, 0, 1]]
     assert graph.edge_weight.tolist() == [0.5, 1.5, 2.5, 3.5, 0.5, 1.5]
-    assert graph.edge_attr.tolist() == [
-        [0, 1, 1],
-        [1, 0, 2],
-        [0, 1, 3],
-        [1, 0, 4],
-        [0, 1, 1],
-        [1, 0, 2],
-    ]
+    listed = [[0, 1, 1], [1, 0, 2], [0, 1, 3], [1, 0, 4]]
+    assert graph.edge_attr.tolist() == listed + listed[:2]
     assert data.edge_encoding.num_columns == 3
 
 
@@ -166,10 +152,8 @@ def test_nodes_without_label_are_in_no_split(folder: Path) -> None:
 
 def test_a_quantity_as_target(folder: Path) -> None:
     data = load_path(folder, label="height", ignore=["label"])
-    assert data.kind == "regression"
-    assert (data.metric.name, data.metric.higher_is_better) == ("mae", False)
-    assert only(data).y.shape == (6, 1)
-    assert only(data).y.dtype == torch.float32
+    assert (data.kind, data.metric) == ("regression", Metric("mae", False))
+    assert (only(data).y.shape, only(data).y.dtype) == ((6, 1), torch.float32)
     assert data.feature_names == ("age",)
     (folder / "nodes.csv").write_text(NODES.replace("1.7,a", ",a"))
     data = load_path(folder, label="height", ignore=["label"], seed=1)
