@@ -68,8 +68,7 @@ def test_reads_and_profiles(tmp_path: Path, write) -> None:
     assert task.class_names[4] == "trojan"
     assert task.graphs[0].edge_index.t().tolist() == [[0, 1], [1, 2], [2, 2]]
     assert task.graphs[1].num_nodes == 4
-    fold = task.folds[0]
-    assert [p.tolist() for p in fold.parts] == [[0, 1, 2], [3], [4]]
+    assert [part.tolist() for part in task.folds[0].parts] == [[0, 1, 2], [3], [4]]
     assert task.node_encoding.kind == "float"
     assert task.node_encoding.num_columns == 5
     for graph in task.graphs:

@@ -42,8 +42,7 @@ def _check(root: Path) -> None:
     assert chain.y.tolist() == [0]
     assert chain.y.dtype == torch.long
     assert (lone.num_nodes, lone.num_edges, lone.y.item()) == (1, 0, 1)
-    fold = task.folds[0]
-    assert [p.tolist() for p in fold.parts] == [[1], [0], []]
+    assert [part.tolist() for part in task.folds[0].parts] == [[1], [0], []]
 
 
 def test_tables(tmp_path: Path) -> None:

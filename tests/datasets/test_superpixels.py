@@ -46,8 +46,7 @@ def _check(root: Path) -> None:
         assert torch.equal(graph.edge_index, expected["edge_index"])
         assert torch.equal(graph.edge_attr, expected["edge_attr"].unsqueeze(1))
         assert torch.equal(graph.y, expected["y"])
-    fold = task.folds[0]
-    assert [p.tolist() for p in fold.parts] == [[0, 1, 2], [3, 4], [5]]
+    assert [part.tolist() for part in task.folds[0].parts] == [[0, 1, 2], [3, 4], [5]]
     assert task.node_encoding.num_columns == 3
 
 

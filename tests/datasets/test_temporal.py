@@ -41,30 +41,24 @@ def test_windows_in_time_order(tmp_path: Path) -> None:
         assert graph.y[1] == 100 + start + 4
         assert graph.edge_weight.tolist() == [1.0, 0.5, 0.25, 2.0]
         assert graph.edge_index.t().tolist() == EDGES
-    fold = task.folds[0]
-    parts = [part.tolist() for part in fold.parts]
-    assert [len(part) for part in parts] == [24, 3, 4]
-    assert [*parts[0], *parts[1], *parts[2]] == list(range(31))
+    assert [len(part) for part in task.folds[0].parts] == [24, 3, 4]
+    assert torch.cat(task.folds[0].parts).tolist() == list(range(31))
 
 
 def test_options(tmp_path: Path) -> None:
     _write(tmp_path, "pedalme_london.json", _pedalme())
+    # a larger validation part is taken from the training part
+    usual, larger = (load("pedalme", tmp_path, validation=share).folds[0] for share in (0.1, 0.5))
+    assert larger.test.tolist() == usual.test.tolist()
+    assert len(larger.val) == 14
+    for fold in (usual, larger):
+        assert torch.cat([fold.train, fold.val]).tolist() == list(range(27))
     task = load("pedalme", tmp_path, lags=2, ratio=0.5)
     assert len(task.graphs) == 33
     assert task.graphs[0].x.shape == (3, 2, 1)
     assert len(task.folds[0].test) == 17
     for bad in ({"lags": 0}, {"lags": 33}, {"ratio": 1.0}, {"ratio": 0.01}, {"validation": 1.0}):
         assert_refused("pedalme", tmp_path, r"lags|ratio|validation", **bad)
-
-
-def test_a_larger_validation_part_is_taken_from_the_training_part(tmp_path: Path) -> None:
-    _write(tmp_path, "pedalme_london.json", _pedalme())
-    usual, larger = (load("pedalme", tmp_path, validation=share).folds[0] for share in (0.1, 0.5))
-
-    assert larger.test.tolist() == usual.test.tolist()
-    assert len(larger.val) == 14
-    assert torch.cat([larger.train, larger.val]).tolist() == list(range(27))
-    assert torch.cat([usual.train, usual.val]).tolist() == list(range(27))
 
 
 def test_chickenpox_has_unit_weights(tmp_path: Path) -> None:
