@@ -348,9 +348,6 @@ def test_root_wins_over_grama_data_and_both_over_the_cache(
         (folder / "set" / "file.bin").write_bytes(CONTENT)
         assert storage.find(file) == folder / "set" / "file.bin"
     assert storage.find(DataFile("set")) == root / "set"
-
-
-def test_the_cache_lies_in_the_users_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_folder() == Path.home() / ".cache" / "torch_grama"
 
@@ -395,9 +392,6 @@ def test_a_failed_fetch_says_what_to_put_where(server: Server, tmp_path: Path) -
             Storage(tmp_path).get(DataFile("set/file.bin", url, MD5), "cora")
         assert f"put the file at '{tmp_path / 'set' / 'file.bin'}'" in str(caught.value)
         assert isinstance(caught.value.__cause__, DownloadError) == bool(url)
-
-
-def test_a_folder_is_named_once(tmp_path: Path) -> None:
-    with pytest.raises(DatasetMissingError) as failure:
+    with pytest.raises(DatasetMissingError) as caught:  # a folder is named once
         Storage(cache_folder()).get(DataFile("set/file.bin"), "cora")
-    assert str(failure.value).count(f"'{cache_folder()}'") == 1
+    assert str(caught.value).count(f"'{cache_folder()}'") == 1

@@ -77,20 +77,15 @@ class TestSources:
         assert found is not None
         assert found[0] is TWO
 
-    def test_missing_and_offline_says_which_file_to_put_where(self, tmp_path: Path) -> None:
-        with pytest.raises(DatasetMissingError) as caught:
-            Storage(tmp_path).obtain(_entry(ONE, TWO))
-        assert str(tmp_path / "set/raw/a.txt") in str(caught.value)
-        assert "GRAMA_OFFLINE" in str(caught.value)
-
-    def test_no_public_address(self, tmp_path: Path) -> None:
-        with pytest.raises(DatasetMissingError, match=r"put 'set/b.txt' and 'set/c.txt' into"):
-            Storage(tmp_path).obtain(_entry(TWO))
-
-    def test_a_module_is_missing(self, tmp_path: Path) -> None:
+    def test_what_is_missing_is_said(self, tmp_path: Path) -> None:
         _put(tmp_path, "set/d.txt")
-        with pytest.raises(DatasetMissingError, match="takes a_module_nobody_has"):
-            Storage(tmp_path).obtain(_entry(ODD))
+        for sources, sentence in (
+            ([ONE, TWO], rf"GRAMA_OFFLINE.* put the file at '{tmp_path / 'set/raw/a.txt'}'"),
+            ([TWO], "put 'set/b.txt' and 'set/c.txt' into"),
+            ([ODD], "takes a_module_nobody_has"),
+        ):
+            with pytest.raises(DatasetMissingError, match=sentence):
+                Storage(tmp_path).obtain(_entry(*sources))
 
 
 def test_fetched_once_prepared_once(

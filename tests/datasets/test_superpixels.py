@@ -13,19 +13,16 @@ pytestmark = pytest.mark.usefixtures("own_folders")
 
 def _graphs(count: int, seed: int) -> list[dict[str, torch.Tensor]]:
     generator = torch.Generator().manual_seed(seed)
-    result = []
-    for number in range(count):
-        n = 3 + number
-        result.append(
-            {
-                "x": torch.rand(n, 1, generator=generator),
-                "pos": torch.rand(n, 2, generator=generator),
-                "edge_index": torch.randint(0, n, (2, 2 * n), generator=generator),
-                "edge_attr": torch.rand(2 * n, generator=generator),
-                "y": torch.tensor([number]),
-            }
-        )
-    return result
+    return [
+        {
+            "x": torch.rand(n, 1, generator=generator),
+            "pos": torch.rand(n, 2, generator=generator),
+            "edge_index": torch.randint(0, n, (2, 2 * n), generator=generator),
+            "edge_attr": torch.rand(2 * n, generator=generator),
+            "y": torch.tensor([n - 3]),
+        }
+        for n in range(3, 3 + count)
+    ]
 
 
 CONTENT = [_graphs(3, 0), _graphs(2, 1), _graphs(1, 2)]
@@ -37,8 +34,14 @@ def _write(root: Path, content: object = CONTENT) -> Path:
     return path
 
 
-def _check(root: Path) -> None:
-    task = load("mnist", root)
+@pytest.mark.parametrize("zipped", [False, True])
+def test_graphs_and_parts(tmp_path: Path, zipped: bool) -> None:
+    if zipped:
+        archive = tmp_path / "superpixels/MNIST/raw/MNIST_v2.zip"
+        write_zip(archive, {"MNIST_v2.pt": saved(CONTENT)})
+    else:
+        _write(tmp_path)
+    task = load("mnist", tmp_path)
     assert task.name == "mnist-superpixels"
     assert len(task.graphs) == 6
     for graph, expected in zip(task.graphs, [*CONTENT[0], *CONTENT[1], *CONTENT[2]], strict=True):
@@ -48,17 +51,6 @@ def _check(root: Path) -> None:
         assert torch.equal(graph.y, expected["y"])
     assert [part.tolist() for part in task.folds[0].parts] == [[0, 1, 2], [3, 4], [5]]
     assert task.node_encoding.num_columns == 3
-
-
-def test_tensors(tmp_path: Path) -> None:
-    _write(tmp_path)
-    _check(tmp_path)
-
-
-def test_archive(tmp_path: Path) -> None:
-    path = tmp_path / "superpixels/MNIST/raw/MNIST_v2.zip"
-    write_zip(path, {"MNIST_v2.pt": saved(CONTENT)})
-    _check(tmp_path)
 
 
 def test_files_are_those_of_pyg(tmp_path: Path) -> None:

@@ -90,10 +90,9 @@ def test_damaged_archive(tmp_path: Path) -> None:
         path.write_bytes(whole[:length])
         assert_refused("zinc", tmp_path, r"molecules\.zip")
     path.write_bytes(whole)
-    (tmp_path / "zinc12k/val.index").write_text("0,x")
-    assert_refused("zinc", tmp_path, r"val\.index")
-    (tmp_path / "zinc12k/val.index").write_text("0,6")
-    assert_refused("zinc", tmp_path, r"val\.pickle")
+    for words, sentence in (("0,x", r"val\.index"), ("0,6", r"val\.pickle")):
+        (tmp_path / "zinc12k/val.index").write_text(words)
+        assert_refused("zinc", tmp_path, sentence)
 
 
 def _arrays() -> dict[str, np.ndarray]:
@@ -102,20 +101,16 @@ def _arrays() -> dict[str, np.ndarray]:
         molecules = _molecules(seed, 2)
         dense = [m["bond_type"].numpy() for m in molecules]
         edges = [np.stack(np.nonzero(d)) for d in dense]
-        arrays |= {
-            f"{part}_x": np.concatenate([m["atom_type"].numpy() for m in molecules]),
-            f"{part}_num_nodes": np.array([len(d) for d in dense]),
-            f"{part}_edge_index": np.concatenate(edges, axis=1),
-            f"{part}_edge_attr": np.concatenate(
-                [d[tuple(e)] for d, e in zip(dense, edges, strict=True)]
-            ),
-            f"{part}_num_edges": np.array([e.shape[1] for e in edges]),
-            f"{part}_y": np.array([float(seed), 0.5], np.float32),
+        numbers = {
+            "x": np.concatenate([m["atom_type"].numpy() for m in molecules]),
+            "num_nodes": [len(d) for d in dense],
+            "edge_index": np.concatenate(edges, axis=1),
+            "edge_attr": np.concatenate([d[d > 0] for d in dense]),
+            "num_edges": [e.shape[1] for e in edges],
         }
-    return {
-        name: array if name.endswith("_y") else array.astype(np.uint8)
-        for name, array in arrays.items()
-    }
+        arrays |= {f"{part}_{name}": np.array(n, np.uint8) for name, n in numbers.items()}
+        arrays[f"{part}_y"] = np.array([float(seed), 0.5], np.float32)
+    return arrays
 
 
 def test_rebuilt_arrays(tmp_path: Path) -> None:

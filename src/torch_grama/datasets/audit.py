@@ -232,9 +232,7 @@ class _Formula:
 
 
 def compare_labels(task: GraphTaskData) -> tuple[float, str] | None:
-    r"""Computes the labels of some graphs anew: the share that agrees, and what the labels should
-    be; :obj:`None` where their definition is not known here.
-    """
+    r"""The share of labels that agree when computed anew, and what they are, where it is known."""
     formula = _find(task.name)
     if formula is None:
         return None

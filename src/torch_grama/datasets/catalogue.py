@@ -120,9 +120,7 @@ def is_path(name: str | Path) -> bool:
 
 
 def refuse_missing(name: str | Path) -> None:
-    r"""Raises where a name means neither a data set, with the nearest names, nor files that are
-    there.
-    """
+    r"""Raises where a name means neither a data set nor files that are there; names the nearest."""
     if Path(name).exists():
         return
     if is_path(name):
@@ -243,9 +241,7 @@ def _tuples(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _generated_entry(name: str) -> Entry | None:
-    """The entry of a set that is generated, for every size, distance and choice that a name can
-    state; what it states are the entry's arguments.
-    """
+    """The entry of a generated set; what its name states are the arguments of the entry."""
     word, _, rest = name.partition("-")
     group = _GENERATED.get(word)
     if group is None:

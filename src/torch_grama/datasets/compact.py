@@ -261,10 +261,7 @@ class CompactFile:
 
 
 def write_compact(path: Path, content: CompactFile) -> None:
-    r"""Writes a compact file under a temporary name and renames it.
-
-    Equal content gives equal bytes.
-    """
+    r"""Writes a compact file at once or not at all; equal content gives equal bytes."""
     graphs = content.graphs
     header = {
         "format": FORMAT,
@@ -315,10 +312,7 @@ def read_compact(path: Path) -> CompactFile:
 
 
 def cached(path: Path, signature: str | None, build: Callable[[], CompactFile]) -> CompactFile:
-    r"""Reads a compact file, or makes it where it is missing, stale or damaged.
-
-    A folder that cannot be written to costs a warning, never the data.
-    """
+    r"""Reads a compact file, or makes it where it is missing, stale or damaged."""
     if path.is_file():
         with contextlib.suppress(DatasetError):
             found = read_compact(path)
@@ -328,7 +322,7 @@ def cached(path: Path, signature: str | None, build: Callable[[], CompactFile]) 
     content = replace(made, signature=signature or made.signature)
     try:
         write_compact(path, content)
-    except OSError as error:
+    except OSError as error:  # costs a warning, never the data
         warnings.warn(
             f"Could not keep '{path}' ({error}); the data will be prepared again next time. "
             "Set GRAMA_CACHE to a folder that can be written to.",

@@ -259,10 +259,7 @@ FAMILIES: dict[str, tuple[float, Callable[[int, Random], Adjacency]]] = {
 
 
 def draw_graph(num_nodes: int, random: Random) -> Adjacency:
-    r"""Draws a graph of a random family: node order shuffled, edges toggled by noise.
-
-    A graph with an isolated node is drawn again from the same family.
-    """
+    r"""Draws a graph of a random family without isolated nodes, shuffled and with noisy edges."""
     bounds = np.cumsum([probability for probability, _ in FAMILIES.values()])
     place = int(np.searchsorted(bounds, random.random_sample(), side="right"))
     _, build = list(FAMILIES.values())[min(place, len(FAMILIES) - 1)]

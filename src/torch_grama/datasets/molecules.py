@@ -70,10 +70,7 @@ def check_molecules(graphs: CompactGraphs, where: str) -> CompactGraphs:
 def featurise(
     smiles: Sequence[str], y: Array, where: str, report: Report | None = None
 ) -> CompactGraphs:
-    r"""Turns SMILES strings into graphs with the features of the Open Graph Benchmark.
-
-    Takes rdkit and ogb.
-    """
+    r"""Turns SMILES strings into graphs with the features of the Open Graph Benchmark, by ogb."""
     smiles2graph = _import_smiles2graph()
     graphs = []
     for number, text in enumerate(smiles):

@@ -57,10 +57,7 @@ class Storage:
         return next((place for place in places if place.exists()), None)
 
     def get(self, file: DataFile, dataset: str) -> Path:
-        r"""Returns a local copy of a published file, fetching it only where there is none.
-
-        A local file is taken as it is; a fetched one goes into ``root``.
-        """
+        r"""Returns a local copy of a published file as it is, or fetches it into ``root``."""
         found = self.find(file)
         if found is not None:
             return found
@@ -139,9 +136,7 @@ class Storage:
         return cached(self.compact_path(f"{entry.name}-v{version}"), signature, make)
 
     def generated(self, key: str, build: Callable[[], CompactFile]) -> CompactFile:
-        r"""Returns a generated data set in its compact form, generating it once for a key that
-        holds everything the data depends on.
-        """
+        r"""Returns a generated data set, made once for a key of everything it depends on."""
         from torch_grama.datasets.compact import cached
 
         return cached(self.compact_path(key), key, build)

@@ -39,13 +39,9 @@ _SHIFT = -1e-2
 
 
 class Transform(Protocol):
-    r"""Adds something to a graph: a frozen dataclass whose fields are its arguments.
+    r"""Adds something to a graph: a frozen dataclass whose fields are its arguments."""
 
-    Attributes:
-        name: A short word for it.
-    """
-
-    name: ClassVar[str]
+    name: ClassVar[str]  # a short word for it
     __dataclass_fields__: ClassVar[dict[str, Field[object]]]
 
     def __call__(self, data: Data) -> Data:

@@ -287,8 +287,6 @@ def _fill_gaps(
 ) -> tuple[TableForm, tuple[str, ...]]:
     """Puts a number into each NaN of a graph out of tables, in place: the one that the form knows
     from training, or the mean over the training nodes and the edges between them.
-
-    Returns the form with the numbers, and what a user should look at.
     """
     empty = Decisions()
     source, target = graph["edge_index"]
