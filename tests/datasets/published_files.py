@@ -1,6 +1,7 @@
 """Small files in the form of published ones, and what every reader does with those it refuses."""
 
 import io
+import tarfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,3 +42,12 @@ def write_zip(path: Path, members: Mapping[str, bytes | str]) -> Path:
         for name, content in members.items():
             archive.writestr(name, content)
     return path
+
+
+def write_tar(path: Path, members: Mapping[str, bytes]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))

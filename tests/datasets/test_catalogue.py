@@ -104,14 +104,11 @@ def test_variants_become_part_of_the_name() -> None:
     assert entry.published.num_features == 3
     entry, _ = resolve("transfer-line-5-carry", {"variant": "paper"})
     assert entry.published.num_features == 1
-    assert resolve("property-sssp", {"labels": "true"})[0].name == "property-sssp-true"
-
-
-def test_the_word_true_may_come_as_a_truth_value() -> None:
-    # as YAML files and command lines read it
-    assert resolve("property-sssp", {"labels": True})[0].name == "property-sssp-true"
-    with pytest.raises(DatasetError, match="to be 'published' or 'true' \\(got 'false'\\)"):
+    for labels in ("true", True):  # as YAML files and command lines read it
+        assert resolve("property-sssp", {"labels": labels})[0].name == "property-sssp-true"
+    with pytest.raises(DatasetError, match=r"to be 'published' or 'true' \(got 'false'\)"):
         resolve("property-sssp", {"labels": False})
+    assert resolve("pedalme", {"ratio": 1, "lags": 3})[1] == {"ratio": 1.0, "lags": 3}
 
 
 @pytest.mark.parametrize(
@@ -130,10 +127,6 @@ def test_the_word_true_may_come_as_a_truth_value() -> None:
 def test_wrong_options(name: str, options: dict[str, object], message: str) -> None:
     with pytest.raises(DatasetError, match=message):
         resolve(name, options)
-
-
-def test_numbers_are_taken_as_the_option_needs_them() -> None:
-    assert resolve("pedalme", {"ratio": 1, "lags": 3})[1] == {"ratio": 1.0, "lags": 3}
 
 
 def _own_file(folder: Path) -> Path:

@@ -1,10 +1,8 @@
-import io
-import tarfile
 from pathlib import Path
 
 import pytest
 import torch
-from published_files import assert_refused, place, write_zip
+from published_files import assert_refused, place, write_tar, write_zip
 from torch_geometric.datasets import MalNetTiny
 from torch_geometric.transforms import LocalDegreeProfile
 
@@ -44,11 +42,8 @@ def _write_archives(
     root: Path, texts: dict[str, str] = TEXTS, split: dict[str, str] | None = None
 ) -> Path:
     folder = root / "malnet-tiny/raw"
-    with tarfile.open(place(folder, "malnet-graphs-tiny.tar.gz"), "w:gz") as archive:
-        for name, text in texts.items():
-            info = tarfile.TarInfo(f"malnet-graphs-tiny/{name}.edgelist")
-            info.size = len(text)
-            archive.addfile(info, io.BytesIO(text.encode()))
+    graphs = {f"malnet-graphs-tiny/{name}.edgelist": texts[name].encode() for name in texts}
+    write_tar(folder / "malnet-graphs-tiny.tar.gz", graphs)
     others = {f"split_info_tiny/family/{part}.txt": "nobody\n" for part in SPLIT}
     write_zip(folder / "split_info_tiny.zip", {**(split or _lists()), **others})
     return folder

@@ -99,13 +99,11 @@ def test_other_options_are_no_other_data(folder: Path) -> None:
 
 
 def test_a_stated_split_is_used(folder: Path) -> None:
-    words = ["split", "train", "Val", "TEST", "valid", "", "train"]
-    rows = zip(NODES.splitlines(), words, strict=True)
-    (folder / "nodes.csv").write_text("\n".join(map(",".join, rows)))
+    (folder / "nodes.csv").write_bytes(stated("train", "Val", "TEST", "valid", "", "train"))
     data = load_path(folder)
     parts = [part.nonzero().flatten().tolist() for part in data.folds[0].parts]
     assert parts == [[0, 5], [1, 3], [2]]
-    assert data.feature_names == ("age", "height")
+    assert data.feature_names == ("height",)
     assert not (folder / "splits.json").exists()
 
 
@@ -217,6 +215,14 @@ def test_names_may_be_anything(folder: Path) -> None:
     assert only(data).edge_index.tolist() == [[0, 4], [5, 3]]
 
 
+def stated(*words: str) -> bytes:
+    """The nodes with a split in place of their age, the last of them in no part."""
+    rows = [line.split(",") for line in NODES.splitlines()]
+    for row, word in zip(rows, ["split", *words, *[""] * (6 - len(words))], strict=True):
+        row[1] = word
+    return "\n".join(map(",".join, rows)).encode()
+
+
 NODE_FAULTS = {
     "empty file": (b"", r"nodes\.csv' is empty"),
     "header alone": (b"id,label\n", r"nodes\.csv' has no rows"),
@@ -257,20 +263,10 @@ NODE_FAULTS = {
     "class of two": (NODES.replace("1.5,b", "1.5,a").encode(), "got 2 of class 'b'"),
     "not utf-8": (NODES.encode().replace(b"dan", b"d\xe4n"), r"line 5 is not in UTF-8 .*0xe4"),
     "utf-16": (NODES.encode("utf-16"), "is in UTF-16: save it in UTF-8"),
-    "odd split": (
-        NODES.replace("age", "split").replace(",30", ",train").replace(",40", ",tset")
-        .replace(",50", ",").replace(",60", ",").replace(",20", ",").replace(",25", ",").encode(),
-        "line 3 has the split 'tset'",
-    ),
-    "empty part": (
-        NODES.replace("age", "split").replace(",30", ",train").replace(",40", ",val")
-        .replace(",50", ",").replace(",60", ",").replace(",20", ",").replace(",25", ",").encode(),
-        "leaves 'test' empty",
-    ),
+    "odd split": (stated("train", "tset"), "line 3 has the split 'tset'"),
+    "empty part": (stated("train", "val"), "leaves 'test' empty"),
     "split without label": (
-        NODES.replace("age", "split").replace(",30", ",train").replace(",40", ",val")
-        .replace(",50", ",test").replace(",60", ",").replace(",20", ",").replace(",25", ",")
-        .replace("1.8,b", "1.8,").encode(),
+        stated("train", "val", "test").replace(b"1.8,b", b"1.8,"),
         "line 3 is in 'val' but has no label",
     ),
 }  # fmt: skip
