@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from made_task import made_task
 from torch_geometric.data import Data
 
 from torch_grama.cli import main
-from torch_grama.datasets import GraphTaskData, Metric, load
+from torch_grama.datasets import GraphTaskData, load
 from torch_grama.datasets.audit import audit, compare_labels
 from torch_grama.datasets.range_tasks import generate_barbell
 from torch_grama.datasets.splits import consecutive_fold, index_fold
-from torch_grama.datasets.task_data import FeatureEncoding
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
@@ -29,11 +29,8 @@ def _graphs(count: int = 30) -> list[Data]:
 
 
 def _task(graphs: list[Data], **changes: object) -> GraphTaskData:
-    task = GraphTaskData(
-        *("mine", graphs, [consecutive_fold((20, 5, 5))], "graph", "classification"),
-        *(Metric("accuracy", True), 2, FeatureEncoding("float", 3)),
-    )
-    return replace(task, **changes)
+    folds = [consecutive_fold((20, 5, 5))]
+    return made_task(*graphs, **{"level": "graph", "folds": folds, **changes})
 
 
 def _verdicts(task: GraphTaskData) -> dict[str, str]:
@@ -103,20 +100,16 @@ def test_the_command_prints_a_screen_and_says_by_its_code_what_it_found(
     assert main(["data", "audit", "barbell-10", "--root", str(tmp_path)]) == 0
     assert "no overlap (50 train, 50 val, 50 test)" in capsys.readouterr().out
     graphs = _graphs()
-    graphs[27] = graphs[3]
-    torch.save(
-        [Data(**graph.to_dict(), split=p) for graph, p in _with_parts(graphs)], tmp_path / "m.pt"
-    )
+    graphs[27] = graphs[3].clone()
+    words = ["train"] * 20 + ["val"] * 5 + ["test"] * 5
+    for graph, word in zip(graphs, words, strict=True):
+        graph.split = word
+    torch.save(graphs, tmp_path / "m.pt")
     assert main(["data", "audit", str(tmp_path / "m.pt"), "--json"]) == 1
     findings = json.loads(capsys.readouterr().out)["findings"]
     assert [item["verdict"] for item in findings if item["check"] == "twins"] == ["fault", "note"]
     assert main(["data", "audit", "barbell-10", "--fold", "3"]) == 2
     assert "Expected a fold below 1" in capsys.readouterr().err
-
-
-def _with_parts(graphs: list[Data]) -> list[tuple[Data, str]]:
-    words = ["train"] * 20 + ["val"] * 5 + ["test"] * 5
-    return list(zip(graphs, words, strict=True))
 
 
 def test_the_mislabelled_columns_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,13 +128,6 @@ def test_parts_and_answers_that_end_in_the_whole_file(
     assert ranges is None or [wanted for _, wanted in server.requests] == ranges
 
 
-def test_a_server_that_keeps_another_file_is_given_up(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(DownloadError, match=r"not the published one: its md5 is [0-9a-f]{32}"):
-        fetch(remote(server.url("/file", corrupt)), tmp_path, attempts=9, sleep=lambda _: None)
-    assert len(server.requests) == 2
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_web_page_may_be_what_is_wanted(server: Server, tmp_path: Path) -> None:
     fetch(DataFile("notes.html", (server.url("/file", page),)), tmp_path, sleep=never)
     assert (tmp_path / "notes.html").read_bytes() == PAGE
@@ -165,36 +158,51 @@ def test_what_cannot_get_better_is_tried_once(
     assert not (tmp_path / "file.bin").exists()
 
 
-@pytest.mark.parametrize("fault", [hang_up, babble])
-def test_an_answer_that_is_none(server: Server, tmp_path: Path, fault: Behaviour) -> None:
-    with pytest.raises(DownloadError, match="the connection broke"):
-        fetch(remote(server.url("/file", fault)), tmp_path, attempts=2, sleep=lambda _: None)
-    fetch(remote(server.url("/file", fault, ok)), tmp_path, sleep=lambda _: None)
+@pytest.mark.parametrize(
+    ("script", "waits"),
+    [
+        *(([status(code)] * 2, [1.0, 2.0]) for code in (408, 429, 500, 503)),
+        ([hang_up], [1.0]),
+        ([babble], [1.0]),
+        # the server says when to come back
+        ([status(503, Retry_After="7"), status(503, Retry_After="9999")], [7.0, 60.0]),
+    ],
+)
+def test_what_may_get_better_is_tried_again(
+    server: Server, tmp_path: Path, script: list[Behaviour], waits: list[float]
+) -> None:
+    waited: list[float] = []
+    fetch(remote(server.url("/file", *script, ok)), tmp_path, sleep=waited.append)
     assert only_file(tmp_path) == CONTENT
+    assert waited == waits
 
 
-@pytest.mark.parametrize("code", [408, 429, 500, 503])
-def test_what_may_get_better_is_tried_again(server: Server, tmp_path: Path, code: int) -> None:
+@pytest.mark.parametrize(
+    ("answer", "published", "sentence", "requests"),
+    [
+        (corrupt, {"md5": MD5}, r"not the published one: its md5 is [0-9a-f]{32}", 2),
+        (lambda handler: handler.send(b""), {"md5": None}, "it is empty", 2),
+        (hang_up, {"md5": MD5}, "the connection broke", 3),
+        (babble, {"md5": MD5}, "the connection broke", 3),
+        (status(500), {"md5": MD5}, "500", 3),
+        (truncate(100), {"size": len(CONTENT)}, "ended after 100 of 768000 bytes", 3),
+    ],
+)
+def test_attempts_end_and_leave_nothing(
+    server: Server,
+    tmp_path: Path,
+    answer: Behaviour,
+    published: dict[str, object],
+    sentence: str,
+    requests: int,
+) -> None:
     waits: list[float] = []
-    url = server.url("/file", status(code), status(code), ok)
-    fetch(remote(url), tmp_path, sleep=waits.append)
-    assert only_file(tmp_path) == CONTENT
-    assert waits == [1.0, 2.0]
-
-
-def test_the_server_says_when_to_come_back(server: Server, tmp_path: Path) -> None:
-    waits: list[float] = []
-    url = server.url("/file", status(503, Retry_After="7"), status(503, Retry_After="9999"), ok)
-    fetch(remote(url), tmp_path, sleep=waits.append)
-    assert waits == [7.0, 60.0]
-
-
-def test_attempts_end(server: Server, tmp_path: Path) -> None:
-    waits: list[float] = []
-    with pytest.raises(DownloadError, match="500"):
-        fetch(remote(server.url("/file", status(500))), tmp_path, attempts=3, sleep=waits.append)
-    assert len(server.requests) == 3
-    assert waits == [1.0, 2.0]
+    file = remote(server.url("/file", answer), **published)
+    with pytest.raises(DownloadError, match=sentence):
+        fetch(file, tmp_path, attempts=3, sleep=waits.append)
+    assert len(server.requests) == requests
+    assert waits == [1.0, 2.0][: requests - 1]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_mirrors_are_tried_in_order(server: Server, tmp_path: Path) -> None:
@@ -220,19 +228,6 @@ def test_nobody_listens(tmp_path: Path) -> None:
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/file"
         with pytest.raises(DownloadError, match="the connection failed"):
             fetch(remote(url), tmp_path, attempts=2, sleep=lambda _: None)
-
-
-def test_an_unfinished_file_without_checksum_is_removed(server: Server, tmp_path: Path) -> None:
-    file = remote(server.url("/file", truncate(100)), size=len(CONTENT))
-    with pytest.raises(DownloadError, match="ended after 100 of 768000 bytes"):
-        fetch(file, tmp_path, attempts=2, sleep=lambda _: None)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_empty_answer_is_no_file(server: Server, tmp_path: Path) -> None:
-    url = server.url("/file", lambda handler: handler.send(b""))
-    with pytest.raises(DownloadError, match="it is empty"):
-        fetch(DataFile("file.bin", (url,)), tmp_path, sleep=lambda _: None)
 
 
 def test_a_folder_that_cannot_be_made(server: Server, tmp_path: Path) -> None:
@@ -309,21 +304,15 @@ def test_a_certificate_nobody_signed_is_refused(
     assert server.requests == []
 
 
-def test_a_trusted_certificate_is_accepted(
-    secure: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_trusted_certificate_is_accepted_and_encryption_not_given_up_on_the_way(
+    server: Server, secure: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(secure[1]))
     fetch(remote(secure[0]), tmp_path / "data", sleep=never)
     assert only_file(tmp_path / "data") == CONTENT
-
-
-def test_encryption_is_not_given_up_on_the_way(
-    server: Server, secure: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(secure[1]))
     server.scripts["/file"] = [redirect("http://127.0.0.1/file")]
     with pytest.raises(DownloadError, match="which is not encrypted"):
-        fetch(remote(secure[0]), tmp_path / "data", sleep=never)
+        fetch(remote(secure[0]), tmp_path / "other", sleep=never)
 
 
 @pytest.mark.parametrize(
@@ -359,9 +348,6 @@ def test_root_wins_over_grama_data_and_both_over_the_cache(
         (folder / "set" / "file.bin").write_bytes(CONTENT)
         assert storage.find(file) == folder / "set" / "file.bin"
     assert storage.find(DataFile("set")) == root / "set"
-
-
-def test_the_cache_lies_in_the_users_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_folder() == Path.home() / ".cache" / "torch_grama"
 
@@ -406,9 +392,6 @@ def test_a_failed_fetch_says_what_to_put_where(server: Server, tmp_path: Path) -
             Storage(tmp_path).get(DataFile("set/file.bin", url, MD5), "cora")
         assert f"put the file at '{tmp_path / 'set' / 'file.bin'}'" in str(caught.value)
         assert isinstance(caught.value.__cause__, DownloadError) == bool(url)
-
-
-def test_a_folder_is_named_once(tmp_path: Path) -> None:
-    with pytest.raises(DatasetMissingError) as failure:
+    with pytest.raises(DatasetMissingError) as caught:  # a folder is named once
         Storage(cache_folder()).get(DataFile("set/file.bin"), "cora")
-    assert str(failure.value).count(f"'{cache_folder()}'") == 1
+    assert str(caught.value).count(f"'{cache_folder()}'") == 1

@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import networkx as nx
@@ -104,19 +105,12 @@ def _hub(server: Server, files: dict[str, bytes], broken: str = "") -> Source:
     addresses = []
     for part, content in files.items():
         stored = content[:-1] + b"?" if part == broken else content
-
-        def store(handler: Handler, stored: bytes = stored) -> None:
-            handler.send(stored)
-
-        target = server.url(f"/store/{part}", store)
+        target = server.url(f"/store/{part}", partial(Handler.send, body=stored))
         facts = {
             "X_Linked_Size": str(len(content)),
             "X_Linked_Etag": f'"{hashlib.sha256(content).hexdigest()}"',
         }
-
-        def answer(handler: Handler, target: str = target, facts: dict = facts) -> None:
-            handler.send(b"", 302, Location=target, **facts)
-
+        answer = partial(Handler.send, body=b"", status=302, Location=target, **facts)
         addresses.append(DataFile(f"echo-synth/{part}_data.pt", (server.url(f"/{part}", answer),)))
     return Source("hub", tuple(addresses))
 

@@ -112,12 +112,8 @@ def test_noise_follows_the_triangular_law() -> None:
     assert kept == pytest.approx(1 - 2 * 0.1**2, abs=0.002)
     threshold = 0.1 * 29 / (435 - 29)
     assert appeared == pytest.approx(2 * threshold**2, rel=0.25)
-
-
-def test_noise_on_a_dense_graph() -> None:
-    random = _random()
-    dense = ~np.eye(30, dtype=bool)
     # No non-edges: the threshold is 0.9 + 0.1 = 1, and every edge stays.
+    dense = ~np.eye(30, dtype=bool)
     assert np.array_equal(families.toggle_edges(dense, random), dense)
 
 

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch_geometric.utils import to_networkx
 
-from torch_grama.datasets.catalogue import find
+from torch_grama.datasets import load
 from torch_grama.datasets.graph_transfer import TOPOLOGIES, generate_transfer
-from torch_grama.datasets.storage import Storage
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
@@ -119,7 +118,7 @@ def test_parts_are_disjoint_and_seeded() -> None:
 
 
 def test_loading(tmp_path: Path) -> None:
-    task = find("transfer-ring-5-carry").load(Storage(tmp_path), seed=3)
+    task = load("transfer-ring-5-carry", tmp_path, seed=3)
     facts = (task.level, task.kind, task.metric.name, task.num_outputs)
     assert facts == ("node", "regression", "mse", 1)
     assert task.node_encoding.num_columns == 3

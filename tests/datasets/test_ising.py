@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from torch_grama.datasets import ising
-from torch_grama.datasets.catalogue import find
+from torch_grama.datasets import ising, load
 from torch_grama.datasets.ising import (
     couplings,
     generate_ising,
@@ -15,7 +14,6 @@ from torch_grama.datasets.ising import (
     oracle_errors,
     sample_spins,
 )
-from torch_grama.datasets.storage import Storage
 
 
 def test_fields_are_the_sums_of_the_formula() -> None:
@@ -63,20 +61,18 @@ def test_an_oracle_that_knows_more_errs_less() -> None:
     spins = graphs.columns["x"].values.reshape(-1, 16, 16).astype(np.int8)
     errors = oracle_errors(spins, "easy", (1, 2, 4, 8, 15))
     assert list(errors.values()) == sorted(errors.values(), reverse=True)
-    missing = local_fields(spins, couplings(16, 1.5)) - graphs.columns["y"].values.reshape(
-        spins.shape
-    )
-    assert np.abs(missing).max() < 1e-4
+    y = graphs.columns["y"].values.reshape(spins.shape)
+    assert np.abs(local_fields(spins, couplings(16, 1.5)) - y).max() < 1e-4
 
 
 def test_the_set_is_kept_and_says_what_an_oracle_reaches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ising, "COUNTS", (8, 4, 4))
-    data = find("ising-16-hard").load(Storage(tmp_path))
+    data = load("ising-16-hard", tmp_path)
     assert data.metric.name == "log10_mse"
     assert [len(part) for part in data.folds[0].parts] == [8, 4, 4]
     assert "oracle" in data.notes[1]
     assert len(list((tmp_path / "compact").iterdir())) == 1
     with pytest.raises(ValueError, match="'ising-16-easy'"):
-        find("ising-17-easy")
+        load("ising-17-easy")

@@ -1,16 +1,12 @@
 """City-Networks and GraphLand: archives written by the test, read by the classes of PyG."""
 
-import io
-import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
 import torch
+from published_files import place, saved, write_tar, write_zip
 
 from torch_grama.datasets import DatasetError, DatasetMissingError, load
-from torch_grama.datasets.catalogue import find
-from torch_grama.datasets.storage import Storage
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
@@ -26,14 +22,8 @@ def _write_city(root: Path) -> None:
         "valid_mask": (masks >= 2) & (masks < 4),
         "test_mask": masks >= 4,
     }
-    (root / "city-networks").mkdir(parents=True)
-    with tarfile.open(root / "city-networks" / "paris.tar.gz", "w:gz") as archive:
-        for name, value in content.items():
-            buffer = io.BytesIO()
-            torch.save(value, buffer)
-            info = tarfile.TarInfo(f"paris/{name}.pt")
-            info.size = len(buffer.getvalue())
-            archive.addfile(info, io.BytesIO(buffer.getvalue()))
+    members = {f"paris/{name}.pt": saved(value) for name, value in content.items()}
+    write_tar(root / "city-networks" / "paris.tar.gz", members)
 
 
 def test_a_city_is_read_from_its_archive(tmp_path: Path) -> None:
@@ -60,10 +50,8 @@ def test_a_graph_of_graphland_is_read_from_its_archive(tmp_path: Path) -> None:
         + "".join(f"{n},{n < 4},{4 <= n < 6},{n >= 6}\n" for n in rows),
         "edgelist.csv": "source,target\n" + "".join(f"{n},{n + 1}\n" for n in range(7)),
     }
-    (tmp_path / "graphland").mkdir()
-    with zipfile.ZipFile(tmp_path / "graphland" / "tolokers-2.zip", "w") as archive:
-        for name, text in files.items():
-            archive.writestr(f"tolokers-2/{name}", text)
+    members = {f"tolokers-2/{name}": text for name, text in files.items()}
+    write_zip(tmp_path / "graphland" / "tolokers-2.zip", members)
     data = load("tolokers-2", tmp_path)
     assert data.graphs[0].num_edges == 14
     assert data.graphs[0].y.tolist() == [0, 1, 0, 1, 0, 1, 0, 0]
@@ -74,13 +62,10 @@ def test_a_graph_of_graphland_is_read_from_its_archive(tmp_path: Path) -> None:
 
 
 def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
-    (tmp_path / "city-networks").mkdir()
-    (tmp_path / "city-networks" / "paris.tar.gz").write_bytes(b"no archive")
+    place(tmp_path, "city-networks/paris.tar.gz").write_bytes(b"no archive")
     with pytest.raises(DatasetError, match="'city-paris' as CityNetwork reads"):
         load("city-paris", tmp_path)
-    _write_city(tmp_path / "other")
-    archive = tmp_path / "other" / "city-networks" / "paris.tar.gz"
-    archive.rename(tmp_path / "city-networks" / "paris.tar.gz")
+    _write_city(tmp_path)
     assert load("city-paris", tmp_path).graphs[0].num_nodes == 6
 
 
@@ -89,4 +74,4 @@ def test_an_older_pyg_is_told_what_to_install(
 ) -> None:
     monkeypatch.setattr("torch_geometric.datasets.CityNetwork", None)
     with pytest.raises(DatasetMissingError, match=r"torch_geometric>=2\.8"):
-        find("city-la").load(Storage(tmp_path))
+        load("city-la", tmp_path)

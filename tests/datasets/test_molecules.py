@@ -1,13 +1,11 @@
 import gzip
-import zipfile
 from pathlib import Path
 
 import pytest
 import torch
+from published_files import assert_refused, place, write_zip
 
-from torch_grama.datasets.catalogue import find
-from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.storage import Storage
+from torch_grama.datasets import load
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
@@ -30,16 +28,13 @@ def _bytes(lines: list[str]) -> bytes:
 
 
 def _write(root: Path, **changes: list[str]) -> Path:
-    folder = root / "ogbg_molhiv"
     for name, lines in {**TABLES, **changes}.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(_bytes(lines))
-    return folder
+        place(root / "ogbg_molhiv", name).write_bytes(_bytes(lines))
+    return root / "ogbg_molhiv"
 
 
 def _check(root: Path) -> None:
-    task = find("ogbg-molhiv").load(Storage(root))
+    task = load("ogbg-molhiv", root)
     assert (task.level, task.kind, task.metric.name) == ("graph", "classification", "roc_auc")
     chain, lone = task.graphs
     assert chain.edge_index.t().tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
@@ -47,26 +42,21 @@ def _check(root: Path) -> None:
     assert chain.y.tolist() == [0]
     assert chain.y.dtype == torch.long
     assert (lone.num_nodes, lone.num_edges, lone.y.item()) == (1, 0, 1)
-    fold = task.folds[0]
-    assert [p.tolist() for p in fold.parts] == [[1], [0], []]
+    assert [part.tolist() for part in task.folds[0].parts] == [[1], [0], []]
 
 
 def test_tables(tmp_path: Path) -> None:
-    _write(tmp_path, **{"split/scaffold/test.csv.gz": []})
+    _write(tmp_path)
     _check(tmp_path)
 
 
 def test_archive(tmp_path: Path) -> None:
-    path = tmp_path / "ogbg_molhiv" / "hiv.zip"
-    path.parent.mkdir()
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, lines in TABLES.items():
-            archive.writestr(f"hiv/{name}", _bytes(lines))
+    members = {f"hiv/{name}": _bytes(lines) for name, lines in TABLES.items()}
+    path = write_zip(tmp_path / "ogbg_molhiv" / "hiv.zip", members)
     _check(tmp_path)
     (tmp_path / "compact" / "ogbg-molhiv-v1.npz").unlink()
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(DatasetError, match=r"hiv\.zip"):
-        find("ogbg-molhiv").load(Storage(tmp_path))
+    assert_refused("ogbg-molhiv", tmp_path, r"hiv\.zip")
 
 
 @pytest.mark.parametrize(
@@ -86,8 +76,7 @@ def test_archive(tmp_path: Path) -> None:
 )
 def test_wrong_tables(tmp_path: Path, changes: dict[str, list[str]], message: str) -> None:
     _write(tmp_path, **changes)
-    with pytest.raises(DatasetError, match=message):
-        find("molhiv").load(Storage(tmp_path))
+    assert_refused("molhiv", tmp_path, message)
     assert not (tmp_path / "compact").exists()
 
 
@@ -95,5 +84,4 @@ def test_a_table_that_is_no_gzip(tmp_path: Path) -> None:
     folder = _write(tmp_path)
     for content in (b"", b"0,1\n", _bytes(["0,1", "1,2"])[:-6]):
         (folder / "raw/edge.csv.gz").write_bytes(content)
-        with pytest.raises(DatasetError, match=r"edge\.csv\.gz"):
-            find("molhiv").load(Storage(tmp_path))
+        assert_refused("molhiv", tmp_path, r"edge\.csv\.gz")

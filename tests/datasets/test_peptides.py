@@ -5,19 +5,17 @@ import io
 import pickle
 import socket
 import sys
-import zipfile
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
+from published_files import assert_refused, place, saved, write_zip
 
+from torch_grama.datasets import DatasetError, DatasetMissingError, load
 from torch_grama.datasets import storage as storage_module
-from torch_grama.datasets.catalogue import find
-from torch_grama.datasets.errors import DatasetError, DatasetMissingError
 from torch_grama.datasets.molecules import FUNCTIONS, STRUCTURES, featurise
-from torch_grama.datasets.storage import Storage
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
@@ -41,14 +39,15 @@ def _labels(count: int) -> np.ndarray:
     return np.random.RandomState(0).randint(0, 2, size=(count, 10))
 
 
-def _write_split(path: Path, train=(3, 0), val=(1,), test=(2,)) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    parts = {"train": train, "val": val, "test": test}
-    path.write_bytes(pickle.dumps({name: np.array(part) for name, part in parts.items()}))
+FUNC_SPLIT = "peptides-functional/splits_random_stratified_peptide.pickle"
+
+
+def _write_split(root: Path, name: str = FUNC_SPLIT) -> None:
+    parts = {"train": np.array([3, 0]), "val": np.array([1]), "test": np.array([2])}
+    place(root, name).write_bytes(pickle.dumps(parts))
 
 
 def _write_csv(path: Path, rows: list[dict[str, object]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]))
     writer.writeheader()
@@ -57,13 +56,13 @@ def _write_csv(path: Path, rows: list[dict[str, object]]) -> None:
 
 
 def _write_func_csv(root: Path, smiles: list[str] = SMILES) -> Path:
-    path = root / "peptides-functional/raw/peptide_multi_class_dataset.csv.gz"
+    path = place(root, "peptides-functional/raw/peptide_multi_class_dataset.csv.gz")
     rows = [
         {"smiles": text, "peptide_seq": "X", "labels": labels.tolist(), "identifier": number}
         for number, (text, labels) in enumerate(zip(smiles, _labels(4), strict=True))
     ]
     _write_csv(path, rows)
-    _write_split(root / "peptides-functional/splits_random_stratified_peptide.pickle")
+    _write_split(root)
     return path
 
 
@@ -78,10 +77,9 @@ def _write_graphs(root: Path, count: int = 4, **changes: np.ndarray) -> Path:
         "y": _labels(count).astype(np.uint8),
         **changes,
     }
-    path = root / "peptides-functional/peptides_func_graphs.npz"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = place(root, "peptides-functional/peptides_func_graphs.npz")
     np.savez_compressed(path, **arrays)
-    _write_split(root / "peptides-functional/splits_random_stratified_peptide.pickle")
+    _write_split(root)
     return path
 
 
@@ -89,14 +87,13 @@ def _structures(count: int = 4) -> np.ndarray:
     return np.random.RandomState(1).normal(5.0, 3.0, size=(count, 11))
 
 
-def _write_struct_csv(root: Path, smiles: list[str] = SMILES) -> Path:
-    path = root / "peptides-structural/raw/peptide_structure_dataset.csv.gz"
+def _write_struct_csv(root: Path, smiles: list[str] = SMILES) -> None:
+    path = place(root, "peptides-structural/raw/peptide_structure_dataset.csv.gz")
     rows = [
         {"smiles": text, **dict(zip(STRUCTURES, values, strict=True))}
         for text, values in zip(smiles, _structures().tolist(), strict=True)
     ]
     _write_csv(path, rows)
-    return path
 
 
 @pytest.fixture
@@ -112,7 +109,7 @@ def _no_rdkit(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_no_rdkit")
 def test_compact_arrays_need_no_rdkit(tmp_path: Path) -> None:
     _write_graphs(tmp_path)
-    task = find("Peptides-func").load(Storage(tmp_path))
+    task = load("Peptides-func", tmp_path)
     assert len(task.graphs) == 4
     graph = task.graphs[2]
     assert graph.x.tolist() == GLYCINE_ATOMS
@@ -122,13 +119,9 @@ def test_compact_arrays_need_no_rdkit(tmp_path: Path) -> None:
     assert graph.edge_attr[4].tolist() == graph.edge_attr[5].tolist() == [1, 0, 1]
     assert graph.y.shape == (1, 10)
     assert torch.equal(graph.y, torch.from_numpy(_labels(4)[2:3]).float())
-    fold = task.folds[0]
-    assert [p.tolist() for p in fold.parts] == [[3, 0], [1], [2]]
-    assert (task.kind, task.metric.name, task.parameter_budget) == (
-        "multilabel",
-        "average_precision",
-        500_000,
-    )
+    assert [part.tolist() for part in task.folds[0].parts] == [[3, 0], [1], [2]]
+    assert (task.kind, task.metric.name) == ("multilabel", "average_precision")
+    assert task.parameter_budget == 500_000
     assert task.class_names == FUNCTIONS
     assert task.node_encoding.kind == "ogb_atom"
     assert sum(task.node_encoding.sizes) == 174
@@ -138,7 +131,7 @@ def test_compact_arrays_need_no_rdkit(tmp_path: Path) -> None:
 @needs_rdkit
 def test_smiles_are_featurised_as_by_ogb(tmp_path: Path) -> None:
     _write_func_csv(tmp_path)
-    task = find("peptides-func").load(Storage(tmp_path))
+    task = load("peptides-func", tmp_path)
     glycine = task.graphs[3]
     assert glycine.x.tolist() == GLYCINE_ATOMS
     assert glycine.edge_index[:, ::2].t().tolist() == GLYCINE_BONDS
@@ -156,15 +149,14 @@ def test_ogb_does_not_ask_the_network(tmp_path: Path, monkeypatch: pytest.Monkey
     for name in [name for name in sys.modules if name.split(".")[0] == "ogb"]:
         monkeypatch.delitem(sys.modules, name)
     _write_func_csv(tmp_path)
-    find("peptides-func").load(Storage(tmp_path))
+    load("peptides-func", tmp_path)
     assert asked == []
 
 
 @needs_rdkit
 def test_a_wrong_smiles_names_its_row(tmp_path: Path) -> None:
     _write_func_csv(tmp_path, ["C", "CC", "C(C", "CCC"])
-    with pytest.raises(DatasetError, match="row 2"):
-        find("peptides-func").load(Storage(tmp_path))
+    assert_refused("peptides-func", tmp_path, "row 2")
 
 
 @pytest.mark.usefixtures("_no_rdkit")
@@ -175,26 +167,24 @@ def test_smiles_without_rdkit_say_what_to_install(
     monkeypatch.delenv("GRAMA_DATA", raising=False)
     _write_func_csv(tmp_path)
     with pytest.raises(DatasetMissingError, match=r"peptidesfunc\.zip") as caught:
-        find("peptides-func").load(Storage(tmp_path))
+        load("peptides-func", tmp_path)
     assert "takes rdkit and ogb" in str(caught.value)
     assert "torch-grama[molecules]" in str(caught.value)
 
 
-def _write_archive(path: Path, targets: int, count: int = 3) -> list[tuple[torch.Tensor, ...]]:
+def _molecules(targets: int) -> list[tuple[torch.Tensor, ...]]:
     edges = torch.tensor(GLYCINE_BONDS)
     both = torch.stack([edges, edges.flip(1)], dim=1).reshape(-1, 2).t().contiguous()
     attr = torch.tensor(GLYCINE_BOND_ATTR).repeat_interleave(2, dim=0)
-    graphs = [
+    return [
         (torch.tensor(GLYCINE_ATOMS), attr, both, torch.full((1, targets), float(number)))
-        for number in range(3 * count)
+        for number in range(9)
     ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path, "w") as archive:
-        for place, part in enumerate(("train", "val", "test")):
-            buffer = io.BytesIO()
-            torch.save(graphs[place * count : (place + 1) * count], buffer)
-            archive.writestr(f"{path.stem}/{part}.pt", buffer.getvalue())
-    return graphs
+
+
+def _write_archive(path: Path, *contents: object) -> None:
+    parts = zip(("train", "val", "test"), contents, strict=True)
+    write_zip(path, {f"{path.stem}/{part}.pt": saved(content) for part, content in parts})
 
 
 @pytest.mark.parametrize(
@@ -205,14 +195,13 @@ def _write_archive(path: Path, targets: int, count: int = 3) -> list[tuple[torch
     ],
 )
 def test_archive_for_pyg(tmp_path: Path, name: str, file: str, targets: int) -> None:
-    graphs = _write_archive(tmp_path / file, targets)
-    task = find(name).load(Storage(tmp_path))
+    graphs = _molecules(targets)
+    _write_archive(tmp_path / file, graphs[:3], graphs[3:6], graphs[6:])
+    task = load(name, tmp_path)
     assert task.folds[0].test.tolist() == [6, 7, 8]
-    for (x, edge_attr, edge_index, y), graph in zip(graphs, task.graphs, strict=True):
-        assert torch.equal(graph.x, x)
-        assert torch.equal(graph.edge_attr, edge_attr)
-        assert torch.equal(graph.edge_index, edge_index)
-        assert torch.equal(graph.y, y)
+    for stored, graph in zip(graphs, task.graphs, strict=True):
+        for name, value in zip(("x", "edge_attr", "edge_index", "y"), stored, strict=True):
+            assert torch.equal(graph[name], value)
 
 
 @pytest.mark.parametrize(
@@ -226,18 +215,11 @@ def test_archive_for_pyg(tmp_path: Path, name: str, file: str, targets: int) -> 
 )
 def test_archive_with_other_content(tmp_path: Path, change, message: str) -> None:
     path = tmp_path / "peptides-functional/raw/peptidesfunc.zip"
-    graphs = _write_archive(path, 10)
-    with zipfile.ZipFile(path, "w") as archive:
-        for part in ("train", "val", "test"):
-            buffer = io.BytesIO()
-            torch.save(change(graphs), buffer)
-            archive.writestr(f"peptidesfunc/{part}.pt", buffer.getvalue())
-    if not message:
-        # The second direction may come first: it is the same bond.
-        find("peptides-func").load(Storage(tmp_path))
-        return
-    with pytest.raises(DatasetError, match=message):
-        find("peptides-func").load(Storage(tmp_path))
+    _write_archive(path, *[change(_molecules(10))] * 3)
+    if message:
+        assert_refused("peptides-func", tmp_path, message)
+    else:  # the second direction may come first: it is the same bond
+        load("peptides-func", tmp_path)
 
 
 @pytest.mark.parametrize("labels", ["[0, 1]", "nothing", "[0, 1, 0, 1, 0, 1, 0, 1, 0, NaN]"])
@@ -245,8 +227,7 @@ def test_archive_with_other_content(tmp_path: Path, change, message: str) -> Non
 def test_wrong_labels(tmp_path: Path, labels: str) -> None:
     path = _write_func_csv(tmp_path)
     _write_csv(path, [{"smiles": "C", "labels": labels}])
-    with pytest.raises(DatasetError, match=path.name):
-        find("peptides-func").load(Storage(tmp_path))
+    assert_refused("peptides-func", tmp_path, path.name)
 
 
 def test_smiles_take_ogb(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +244,7 @@ def test_structures_on_the_graphs_of_func(tmp_path: Path) -> None:
     _write_func_csv(tmp_path)
     _write_graphs(tmp_path)
     _write_struct_csv(tmp_path)
-    task = find("peptides-struct").load(Storage(tmp_path))
+    task = load("peptides-struct", tmp_path)
     assert (task.kind, task.metric.name, task.num_outputs) == ("regression", "mae", 11)
     targets = torch.cat([graph.y for graph in task.graphs]).numpy()
     raw = _structures()
@@ -283,16 +264,15 @@ def test_structures_of_other_molecules_are_not_mixed(
     _write_func_csv(tmp_path)
     _write_graphs(tmp_path, count)
     _write_struct_csv(tmp_path, smiles)
-    with pytest.raises(DatasetError, match=message):
-        find("peptides-struct").load(Storage(tmp_path))
+    assert_refused("peptides-struct", tmp_path, message)
 
 
 @needs_rdkit
 def test_structures_from_smiles(tmp_path: Path) -> None:
     _write_struct_csv(tmp_path)
-    split = "peptides-structural/splits_random_stratified_peptide_structure.pickle"
-    _write_split(tmp_path / split)
-    task = find("peptides-struct").load(Storage(tmp_path))
+    name = "peptides-structural/splits_random_stratified_peptide_structure.pickle"
+    _write_split(tmp_path, name)
+    task = load("peptides-struct", tmp_path)
     assert task.graphs[3].x.tolist() == GLYCINE_ATOMS
     targets = torch.cat([graph.y for graph in task.graphs])
     assert torch.allclose(targets.mean(0), torch.zeros(11), atol=1e-5)
@@ -314,9 +294,7 @@ def test_arrays_that_do_not_fit(
     tmp_path: Path, changes: dict[str, np.ndarray], message: str
 ) -> None:
     path = _write_graphs(tmp_path, **changes)
-    with pytest.raises(DatasetError, match=message) as caught:
-        find("peptides-func").load(Storage(tmp_path))
-    assert str(path) in str(caught.value)
+    assert str(path) in assert_refused("peptides-func", tmp_path, message)
     assert not (tmp_path / "compact").exists()
 
 
@@ -331,7 +309,5 @@ def test_arrays_that_do_not_fit(
 )
 def test_split_that_does_not_fit(tmp_path: Path, parts: object, message: str) -> None:
     _write_graphs(tmp_path)
-    path = tmp_path / "peptides-functional/splits_random_stratified_peptide.pickle"
-    path.write_bytes(pickle.dumps(parts))
-    with pytest.raises(DatasetError, match=message):
-        find("peptides-func").load(Storage(tmp_path))
+    (tmp_path / FUNC_SPLIT).write_bytes(pickle.dumps(parts))
+    assert_refused("peptides-func", tmp_path, message)

@@ -1,39 +1,22 @@
 import struct
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from made_task import made_task
 from torch_geometric.data import Data
 
-from torch_grama.datasets import DatasetError, load
+from torch_grama.datasets import DatasetError, FeatureEncoding, load
 from torch_grama.datasets.picture import _cut, _layout, save_picture
-from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
 
-def _size(path: Path) -> tuple[int, int]:
+def _size(path: Path) -> tuple[int, ...]:
     content = path.read_bytes()
     assert content[:8] == b"\x89PNG\r\n\x1a\n"
-    width, height = struct.unpack(">II", content[16:24])
-    return width, height
-
-
-def _task(graph: Data, **changes: object) -> GraphTaskData:
-    part = torch.zeros(graph.num_nodes, dtype=torch.bool)
-    task = GraphTaskData(
-        name="made/up",
-        graphs=[graph],
-        folds=[Fold(part, part, part)],
-        level="node",
-        kind="classification",
-        metric=Metric("accuracy", True),
-        num_outputs=3,
-        node_encoding=FeatureEncoding("float", 2),
-    )
-    return replace(task, **changes)
+    return struct.unpack(">II", content[16:24])
 
 
 def _ring(n: int) -> Data:
@@ -60,33 +43,37 @@ def test_same_picture_twice(tmp_path: Path) -> None:
     assert other != first
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"num_outputs": 3},
-        {"kind": "regression"},
-        {"level": "graph"},
-        {"level": "graph", "node_encoding": FeatureEncoding("ogb_atom", 2)},
-        {"level": "graph", "node_encoding": FeatureEncoding("categorical", 2, (3, 3))},
-        {"class_names": ("a", "b", "c")},
-    ],
-)
-def test_every_kind_of_colour(changes: dict[str, object], tmp_path: Path) -> None:
-    _size(save_picture(_task(_ring(12), **changes), tmp_path / "picture.png"))
+def _many_categories() -> Data:
+    return Data(x=torch.arange(30).view(-1, 1), edge_index=_ring(30).edge_index)
 
 
 @pytest.mark.parametrize(
-    "graph",
+    ("graph", "changes"),
     [
-        Data(
-            x=torch.ones(1, 1), edge_index=torch.empty(2, 0, dtype=torch.long), y=torch.tensor([0])
+        (_ring(12), {"num_outputs": 3}),
+        (_ring(12), {"kind": "regression"}),
+        (_ring(12), {"level": "graph"}),
+        (_ring(12), {"level": "graph", "node_encoding": FeatureEncoding("ogb_atom", 2)}),
+        (_ring(12), {"level": "graph", "node_encoding": FeatureEncoding("categorical", 2, (3, 3))}),
+        (_ring(12), {"num_outputs": 3, "class_names": ("a", "b", "c")}),
+        # many categories share a scale
+        (_many_categories(), {"level": "graph", "node_encoding": FeatureEncoding("ogb_atom", 1)}),
+        (
+            _many_categories(),
+            {"level": "graph", "node_encoding": FeatureEncoding("categorical", 1)},
         ),
-        Data(x=torch.ones(4, 1), edge_index=torch.tensor([[0], [1]]), y=torch.zeros(4).long()),
-        Data(num_nodes=3),
+        (Data(x=torch.ones(1, 1), edge_index=torch.zeros(2, 0).long(), y=torch.tensor([0])), {}),
+        (
+            Data(x=torch.ones(4, 1), edge_index=torch.tensor([[0], [1]]), y=torch.zeros(4).long()),
+            {},
+        ),
+        (Data(num_nodes=3), {}),
     ],
 )
-def test_odd_graphs(graph: Data, tmp_path: Path) -> None:
-    _size(save_picture(_task(graph), tmp_path / "picture.png"))
+def test_every_kind_of_colour_and_odd_graphs(
+    graph: Data, changes: dict[str, object], tmp_path: Path
+) -> None:
+    _size(save_picture(made_task(graph, **changes), tmp_path / "picture.png"))
 
 
 def test_large_graphs_are_cut_to_a_neighbourhood() -> None:
@@ -98,8 +85,7 @@ def test_large_graphs_are_cut_to_a_neighbourhood() -> None:
     assert whole.num_nodes == 50
     assert note == ""
     star = torch.stack([torch.zeros(900).long(), torch.arange(1, 901)])
-    hub = Data(edge_index=star, num_nodes=901)
-    part, _ = _cut(hub)
+    part, _ = _cut(Data(edge_index=star, num_nodes=901))
     assert 1 < part.num_nodes <= 200
 
 
@@ -113,14 +99,6 @@ def test_wrong_number(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="from 0 to 1199"):
         save_picture(load("transfer-ring-5"), tmp_path / "picture.png", index=1200)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("kind", ["categorical", "ogb_atom"])
-def test_many_categories_share_a_scale(kind: str, tmp_path: Path) -> None:
-    graph = _ring(30)
-    graph.x = torch.arange(30).view(-1, 1)
-    task = _task(graph, level="graph", node_encoding=FeatureEncoding(kind, 1))
-    _size(save_picture(task, tmp_path / "picture.png"))
 
 
 @pytest.mark.parametrize("module", ["matplotlib.figure", "networkx"])

@@ -170,6 +170,8 @@ def test_damaged_files_give_nothing_but_dataset_errors(tmp_path: Path) -> None:
     for content in damaged:
         with pytest.raises(DatasetError, match=r"data\.pickle'"):
             load_bytes(tmp_path, content)
+    with pytest.raises(DatasetError, match="No such file"):
+        load_pickle(tmp_path / "no.pickle")
     for protocol in (0, 2, 4, 5):
         whole = pickle.dumps(table, protocol)
         damaged = [whole[:cut] for cut in range(0, len(whole), 3)]
@@ -181,11 +183,6 @@ def test_damaged_files_give_nothing_but_dataset_errors(tmp_path: Path) -> None:
         for content in damaged:
             with contextlib.suppress(DatasetError):  # anything else fails the test
                 load_bytes(tmp_path, content)
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="No such file"):
-        load_pickle(tmp_path / "no.pickle")
 
 
 def test_published_files_equal_what_pickle_reads(real_data: Path) -> None:

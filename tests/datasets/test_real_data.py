@@ -100,8 +100,7 @@ def test_peptide_arrays_equal_the_featurised_smiles(real_data: Path) -> None:
 def test_positives_of_molhiv(root: Path, real_data: Path) -> None:
     task = _load("ogbg-molhiv", root)
     labels = task.graphs.columns["y"].values
-    fold = task.folds[0]
-    counts = [int(labels[part.numpy()].sum()) for part in fold.parts]
+    counts = [int(labels[part.numpy()].sum()) for part in task.folds[0].parts]
     assert counts == [1232, 81, 130]
 
 
@@ -125,6 +124,5 @@ def test_nodes_of_cora_in_no_part(root: Path, real_data: Path) -> None:
     task = _load("cora", root)
     for fold in task.folds:
         assert int((~(fold.train | fold.val | fold.test)).sum()) == 223
-    public = _load("cora", root, split="public")
-    fold = public.folds[0]
-    assert [int(p.sum()) for p in fold.parts] == [140, 500, 1000]
+    public = _load("cora", root, split="public").folds[0]
+    assert [int(part.sum()) for part in public.parts] == [140, 500, 1000]

@@ -4,11 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from torch_grama.datasets import sbm
-from torch_grama.datasets.catalogue import find
-from torch_grama.datasets.compact import CompactGraphs
+from torch_grama.datasets import CATALOGUE, CompactGraphs, load, sbm
 from torch_grama.datasets.sbm import generate_cluster, generate_pattern
-from torch_grama.datasets.storage import Storage
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +74,9 @@ def test_sizes_agree_with_the_published_averages(
     pattern: CompactGraphs, cluster: CompactGraphs
 ) -> None:
     for graphs, name in ((pattern, "sbm-pattern"), (cluster, "sbm-cluster")):
-        entry = find(name)
-        assert graphs.num_nodes.mean() == pytest.approx(entry.published.mean_nodes, rel=0.05)
-        edges = graphs.num_edges.mean()
-        assert edges == pytest.approx(entry.published.mean_edges, rel=0.08)
+        published = CATALOGUE[name].published
+        assert graphs.num_nodes.mean() == pytest.approx(published.mean_nodes, rel=0.05)
+        assert graphs.num_edges.mean() == pytest.approx(published.mean_edges, rel=0.08)
 
 
 def test_counts_must_fit_the_patterns() -> None:
@@ -90,7 +86,7 @@ def test_counts_must_fit_the_patterns() -> None:
 
 def test_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sbm, "CLUSTER_COUNTS", (6, 2, 2))
-    task = find("sbm-cluster").load(Storage(tmp_path), seed=2)
+    task = load("sbm-cluster", tmp_path, seed=2)
     assert (task.level, task.kind, task.num_outputs) == ("node", "classification", 6)
     assert task.node_encoding.sizes == (7,)
     assert [len(part) for part in task.folds[0].parts] == [6, 2, 2]

@@ -12,8 +12,8 @@ from torch_grama.datasets.splits import make_split, stored_split
 from torch_grama.datasets.task_data import Fold
 
 
-def parts_of(split: Fold) -> list[np.ndarray]:
-    return [part.numpy() for part in split.parts]
+def listed(split: Fold) -> list[list[int]]:
+    return [part.tolist() for part in split.parts]
 
 
 @given(
@@ -29,9 +29,9 @@ def test_every_class_is_divided_alike(
     items = np.arange(len(classes)) * 3
     split = make_split(items, classes, fractions=fractions, seed=seed)
 
-    joined = np.concatenate(parts_of(split))
-    assert np.array_equal(np.sort(joined), items)
-    for part, fraction in zip(parts_of(split), fractions, strict=True):
+    parts = [part.numpy() for part in split.parts]
+    assert np.array_equal(np.sort(np.concatenate(parts)), items)
+    for part, fraction in zip(parts, fractions, strict=True):
         assert np.array_equal(part, np.sort(part))
         for label, count in enumerate(counts):
             found = int((classes[part // 3] == label).sum())
@@ -42,14 +42,13 @@ def test_every_class_is_divided_alike(
 def test_sizes_follow_the_fractions_of_the_whole() -> None:
     classes = np.arange(1000) % 7
     split = make_split(np.arange(1000), classes)
-    assert [len(part) for part in parts_of(split)] == [600, 200, 200]
+    assert [len(part) for part in split.parts] == [600, 200, 200]
 
 
 def test_the_seed_alone_decides() -> None:
     items = np.arange(200)
     first, again, other = (make_split(items, seed=seed) for seed in (1, 1, 2))
-    for left, right in zip(parts_of(first), parts_of(again), strict=True):
-        assert np.array_equal(left, right)
+    assert listed(first) == listed(again)
     assert first.train.tolist() != other.train.tolist()
     # Nodes with small numbers are no likelier to be trained on than others.
     assert 80 < first.train.double().mean() < 120
@@ -59,10 +58,8 @@ def test_the_order_of_the_items_does_not_matter() -> None:
     items = np.arange(60)
     classes = items % 3
     shuffle = np.random.default_rng(0).permutation(60)
-    straight = make_split(items, classes)
     shuffled = make_split(items[shuffle], classes[shuffle])
-    for left, right in zip(parts_of(straight), parts_of(shuffled), strict=True):
-        assert np.array_equal(left, right)
+    assert listed(make_split(items, classes)) == listed(shuffled)
 
 
 def hashed(item: int, seed: int) -> int:
@@ -75,10 +72,8 @@ def hashed(item: int, seed: int) -> int:
 @pytest.mark.parametrize("seed", [0, 7, 2**64 + 5])
 def test_the_order_is_that_of_the_documented_hash(seed: int) -> None:
     order = sorted(range(10), key=lambda item: hashed(item, seed))
-    split = make_split(np.arange(10), seed=seed)
-    assert split.train.tolist() == sorted(order[:6])
-    assert split.val.tolist() == sorted(order[6:8])
-    assert split.test.tolist() == sorted(order[8:])
+    expected = [sorted(part) for part in (order[:6], order[6:8], order[8:])]
+    assert listed(make_split(np.arange(10), seed=seed)) == expected
 
 
 def test_a_class_that_is_too_small_is_named() -> None:
@@ -116,16 +111,14 @@ def ask(
 
 def test_a_division_is_kept_and_found_again(tmp_path: Path) -> None:
     path = tmp_path / "splits.json"
-    first = ask(path)
+    train, val, test = listed(ask(path))
     assert [file.name for file in tmp_path.iterdir()] == ["splits.json"]
     table = json.loads(path.read_text())
     [division] = table["divisions"].values()
     division["train"], division["val"] = division["val"], division["train"]
     path.write_text(json.dumps(table))
-    again = ask(path)  # what is stored counts, not what would be made
-    assert again.train.tolist() == first.val.tolist()
-    assert again.val.tolist() == first.train.tolist()
-    assert again.test.tolist() == first.test.tolist()
+    # what is stored counts, not what would be made
+    assert listed(ask(path)) == [val, train, test]
 
 
 def test_processes_do_not_forget_each_others_divisions(tmp_path: Path) -> None:

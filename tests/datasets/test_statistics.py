@@ -2,12 +2,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from made_task import made_task
 from torch_geometric.data import Data
 
-from torch_grama.datasets.compact import CompactGraphs
+from torch_grama.datasets import CompactGraphs, Fold, GraphTaskData, Published
 from torch_grama.datasets.describe import compare
-from torch_grama.datasets.entry import Published
-from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric
 
 
 @pytest.fixture
@@ -16,16 +15,8 @@ def one_graph() -> GraphTaskData:
     edge_index = torch.tensor([[0, 1, 1, 2, 2], [1, 0, 2, 1, 2]])
     graph = Data(x=torch.ones(3, 4), edge_index=edge_index, y=torch.tensor([0, 0, 1]))
     masks = torch.eye(3, dtype=torch.bool)
-    return GraphTaskData(
-        name="tiny",
-        graphs=[graph],
-        folds=[Fold(*masks), Fold(masks[1], masks[0] | masks[2], masks[2] & False)],
-        level="node",
-        kind="classification",
-        metric=Metric("accuracy", True),
-        num_outputs=2,
-        node_encoding=FeatureEncoding("float", 4),
-    )
+    folds = [Fold(*masks), Fold(masks[1], masks[0] | masks[2], masks[2] & False)]
+    return made_task(graph, folds=folds)
 
 
 PAIRS = Published(edges="undirected")
@@ -69,24 +60,15 @@ def test_graphs_without_edges(one_graph: GraphTaskData) -> None:
 
 
 def test_comparison(one_graph: GraphTaskData) -> None:
-    published = Published(
-        num_nodes=3,
-        num_edges=4,
-        mean_degree=1.67,
-        edge_homophily=0.5,
-        diameter=2,
-        split=(1, None, 2),
-        edges="undirected",
-    )
+    numbers = {"num_nodes": 3, "num_edges": 4, "mean_degree": 1.67, "edge_homophily": 0.5}
+    published = replace(PAIRS, **numbers, diameter=2, split=(1, None, 2))
     rows = {row.name: row for row in compare(one_graph, published)}
-    assert rows["nodes"].agrees is True
-    assert (rows["undirected edges"].measured, rows["undirected edges"].agrees) == ("3", False)
-    assert rows["average degree"].agrees is True
-    assert rows["edge homophily"].agrees is False
+    agrees = {"nodes": True, "undirected edges": False, "average degree": True, "train": True}
+    agrees |= {"edge homophily": False, "diameter": None, "graphs": None, "val": None}
+    assert {name: rows[name].agrees for name in agrees} == agrees
+    assert rows["test"].agrees is False
+    assert rows["undirected edges"].measured == "3"
     assert (rows["diameter"].measured, rows["diameter"].published) == ("", "2")
-    assert rows["diameter"].agrees is None
-    assert rows["graphs"].agrees is None
-    assert [rows[part].agrees for part in ("train", "val", "test")] == [True, None, False]
     assert "nodes per graph" not in rows
 
 

@@ -1,4 +1,5 @@
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,17 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _entry(*sources: Source) -> Entry:
     return replace(find("transfer-line-3"), name="made-up", sources=sources)
+
+
+def _builder(calls: list[str]) -> Callable[[Source, list[Path]], CompactFile]:
+    """Makes a graph whose one number is the size of a file, and notes that it was asked to."""
+
+    def build(source: Source, paths: list[Path]) -> CompactFile:
+        calls.append(source.name)
+        graph = Data(x=torch.full((1, 1), float(len(paths[0].read_bytes()))))
+        return CompactFile(CompactGraphs.from_data([graph]))
+
+    return build
 
 
 def _put(folder: Path, name: str, text: str = "content") -> Path:
@@ -65,20 +77,15 @@ class TestSources:
         assert found is not None
         assert found[0] is TWO
 
-    def test_missing_and_offline_says_which_file_to_put_where(self, tmp_path: Path) -> None:
-        with pytest.raises(DatasetMissingError) as caught:
-            Storage(tmp_path).obtain(_entry(ONE, TWO))
-        assert str(tmp_path / "set/raw/a.txt") in str(caught.value)
-        assert "GRAMA_OFFLINE" in str(caught.value)
-
-    def test_no_public_address(self, tmp_path: Path) -> None:
-        with pytest.raises(DatasetMissingError, match=r"put 'set/b.txt' and 'set/c.txt' into"):
-            Storage(tmp_path).obtain(_entry(TWO))
-
-    def test_a_module_is_missing(self, tmp_path: Path) -> None:
+    def test_what_is_missing_is_said(self, tmp_path: Path) -> None:
         _put(tmp_path, "set/d.txt")
-        with pytest.raises(DatasetMissingError, match="takes a_module_nobody_has"):
-            Storage(tmp_path).obtain(_entry(ODD))
+        for sources, sentence in (
+            ([ONE, TWO], rf"GRAMA_OFFLINE.* put the file at '{tmp_path / 'set/raw/a.txt'}'"),
+            ([TWO], "put 'set/b.txt' and 'set/c.txt' into"),
+            ([ODD], "takes a_module_nobody_has"),
+        ):
+            with pytest.raises(DatasetMissingError, match=sentence):
+                Storage(tmp_path).obtain(_entry(*sources))
 
 
 def test_fetched_once_prepared_once(
@@ -86,19 +93,13 @@ def test_fetched_once_prepared_once(
 ) -> None:
     monkeypatch.delenv("GRAMA_OFFLINE")
     seen: list[tuple[str, int, int | None]] = []
-    built: list[list[Path]] = []
-
-    def build(source: Source, paths: list[Path]) -> CompactFile:
-        built.append(paths)
-        graph = Data(x=torch.full((1, 1), float(len(paths[0].read_bytes()))))
-        return CompactFile(CompactGraphs.from_data([graph]))
-
+    built: list[str] = []
     for md5 in (MD5, None):
         root = tmp_path / str(md5)
         file = DataFile("set/raw/a.txt", (server.url(),), md5)
         storage = Storage(root, lambda *step: seen.append(step))
         for _ in range(2):
-            made = storage.prepared(_entry(Source("one", (file,))), 1, build)
+            made = storage.prepared(_entry(Source("one", (file,))), 1, _builder(built))
             assert made.graphs[0].x.item() == len(CONTENT)
         assert (root / "set/raw/a.txt").read_bytes() == CONTENT
     assert len(server.requests) == 2
@@ -106,36 +107,21 @@ def test_fetched_once_prepared_once(
     assert {step[0] for step in seen} == {"a.txt", "a.txt (no checksum is documented)"}
 
 
-class TestPrepared:
-    @pytest.fixture
-    def calls(self) -> list[str]:
-        return []
+def test_prepared_once_until_the_file_changes_and_kept_without_it(tmp_path: Path) -> None:
+    calls: list[str] = []
 
-    def _load(self, storage: Storage, calls: list[str], version: int = 1) -> CompactFile:
-        def build(source: Source, paths: list[Path]) -> CompactFile:
-            calls.append(source.name)
-            graph = Data(x=torch.full((1, 1), float(len(paths[0].read_text()))))
-            return CompactFile(CompactGraphs.from_data([graph]))
+    def prepared(version: int = 1) -> float:
+        made = Storage(tmp_path).prepared(_entry(ONE, TWO), version, _builder(calls))
+        return float(made.graphs[0].x)
 
-        return storage.prepared(_entry(ONE, TWO), version, build)
-
-    def test_once_until_the_file_changes(self, tmp_path: Path, calls: list[str]) -> None:
-        storage = Storage(tmp_path)
-        raw = _put(tmp_path, "set/raw/a.txt", "xxx")
-        assert self._load(storage, calls).graphs[0].x.item() == 3
-        self._load(storage, calls)
-        assert calls == ["one"]
-        raw.write_text("xxxxx")
-        os.utime(raw, ns=(1, 1))
-        assert self._load(storage, calls).graphs[0].x.item() == 5
-        assert calls == ["one", "one"]
-
-    def test_outlives_the_raw_file(self, tmp_path: Path, calls: list[str]) -> None:
-        storage = Storage(tmp_path)
-        raw = _put(tmp_path, "set/raw/a.txt", "xxx")
-        self._load(storage, calls)
-        raw.unlink()
-        assert self._load(storage, calls).graphs[0].x.item() == 3
-        assert calls == ["one"]
-        with pytest.raises(DatasetMissingError):
-            self._load(storage, calls, version=2)
+    raw = _put(tmp_path, "set/raw/a.txt", "xxx")
+    assert prepared() == prepared() == 3
+    assert calls == ["one"]
+    raw.write_text("xxxxx")
+    os.utime(raw, ns=(1, 1))
+    assert prepared() == 5
+    raw.unlink()
+    assert prepared() == 5
+    assert calls == ["one", "one"]
+    with pytest.raises(DatasetMissingError):
+        prepared(version=2)

@@ -1,47 +1,47 @@
 import pickle
-import zipfile
 from pathlib import Path
 
 import pytest
 import torch
+from published_files import Boom, assert_refused, place, saved, write_zip
 from torch_geometric.datasets import GNNBenchmarkDataset
 
-from torch_grama.datasets.catalogue import find
-from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.storage import Storage
+from torch_grama.datasets import load
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 def _graphs(count: int, seed: int) -> list[dict[str, torch.Tensor]]:
     generator = torch.Generator().manual_seed(seed)
-    result = []
-    for number in range(count):
-        n = 3 + number
-        result.append(
-            {
-                "x": torch.rand(n, 1, generator=generator),
-                "pos": torch.rand(n, 2, generator=generator),
-                "edge_index": torch.randint(0, n, (2, 2 * n), generator=generator),
-                "edge_attr": torch.rand(2 * n, generator=generator),
-                "y": torch.tensor([number]),
-            }
-        )
-    return result
+    return [
+        {
+            "x": torch.rand(n, 1, generator=generator),
+            "pos": torch.rand(n, 2, generator=generator),
+            "edge_index": torch.randint(0, n, (2, 2 * n), generator=generator),
+            "edge_attr": torch.rand(2 * n, generator=generator),
+            "y": torch.tensor([n - 3]),
+        }
+        for n in range(3, 3 + count)
+    ]
 
 
 CONTENT = [_graphs(3, 0), _graphs(2, 1), _graphs(1, 2)]
 
 
 def _write(root: Path, content: object = CONTENT) -> Path:
-    path = root / "superpixels/MNIST/raw/MNIST_v2.pt"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    torch.save(content, path)
+    path = place(root, "superpixels/MNIST/raw/MNIST_v2.pt")
+    path.write_bytes(saved(content))
     return path
 
 
-def _check(root: Path) -> None:
-    task = find("mnist").load(Storage(root))
+@pytest.mark.parametrize("zipped", [False, True])
+def test_graphs_and_parts(tmp_path: Path, zipped: bool) -> None:
+    if zipped:
+        archive = tmp_path / "superpixels/MNIST/raw/MNIST_v2.zip"
+        write_zip(archive, {"MNIST_v2.pt": saved(CONTENT)})
+    else:
+        _write(tmp_path)
+    task = load("mnist", tmp_path)
     assert task.name == "mnist-superpixels"
     assert len(task.graphs) == 6
     for graph, expected in zip(task.graphs, [*CONTENT[0], *CONTENT[1], *CONTENT[2]], strict=True):
@@ -49,28 +49,14 @@ def _check(root: Path) -> None:
         assert torch.equal(graph.edge_index, expected["edge_index"])
         assert torch.equal(graph.edge_attr, expected["edge_attr"].unsqueeze(1))
         assert torch.equal(graph.y, expected["y"])
-    fold = task.folds[0]
-    assert [p.tolist() for p in fold.parts] == [[0, 1, 2], [3, 4], [5]]
+    assert [part.tolist() for part in task.folds[0].parts] == [[0, 1, 2], [3, 4], [5]]
     assert task.node_encoding.num_columns == 3
-
-
-def test_tensors(tmp_path: Path) -> None:
-    _write(tmp_path)
-    _check(tmp_path)
-
-
-def test_archive(tmp_path: Path) -> None:
-    path = _write(tmp_path)
-    with zipfile.ZipFile(path.with_suffix(".zip"), "w") as archive:
-        archive.write(path, "MNIST_v2.pt")
-    path.unlink()
-    _check(tmp_path)
 
 
 def test_files_are_those_of_pyg(tmp_path: Path) -> None:
     _write(tmp_path)
     theirs = GNNBenchmarkDataset(str(tmp_path / "superpixels"), "MNIST", split="val")
-    ours = find("mnist").load(Storage(tmp_path))
+    ours = load("mnist", tmp_path)
     for number, expected in zip(ours.folds[0].val.tolist(), theirs, strict=True):
         assert torch.equal(ours.graphs[number].edge_index, expected.edge_index)
         assert torch.equal(ours.graphs[number].x[:, 1:], expected.pos)
@@ -87,23 +73,13 @@ def test_files_are_those_of_pyg(tmp_path: Path) -> None:
 )
 def test_wrong_content(tmp_path: Path, content: object) -> None:
     path = _write(tmp_path, content)
-    with pytest.raises(DatasetError, match="MNIST_v2"):
-        find("mnist").load(Storage(tmp_path))
+    assert_refused("mnist", tmp_path, "MNIST_v2")
     assert path.exists()
-
-
-class _Boom:
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return (print, ("boom",))
 
 
 def test_nothing_in_the_file_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = _write(tmp_path)
-    for content in (pickle.dumps(_Boom()), b"", path.read_bytes()[:200]):
+    for content in (pickle.dumps(Boom()), saved([Boom()]), b"", path.read_bytes()[:200]):
         path.write_bytes(content)
-        with pytest.raises(DatasetError, match="MNIST_v2"):
-            find("mnist").load(Storage(tmp_path))
-    torch.save([_Boom()], path)
-    with pytest.raises(DatasetError, match="MNIST_v2"):
-        find("mnist").load(Storage(tmp_path))
+        assert_refused("mnist", tmp_path, "MNIST_v2")
     assert "boom" not in capsys.readouterr().out

@@ -4,10 +4,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from published_files import assert_refused, place
 
-from torch_grama.datasets.catalogue import find
-from torch_grama.datasets.errors import DatasetError
-from torch_grama.datasets.storage import Storage
+from torch_grama.datasets import load
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
@@ -19,8 +18,7 @@ def _series(steps: int = 35, nodes: int = 3) -> np.ndarray:
 
 
 def _write(root: Path, name: str, content: object) -> Path:
-    path = root / "temporal" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = place(root, f"temporal/{name}")
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     return path
 
@@ -32,7 +30,7 @@ def _pedalme(**changes: object) -> dict[str, object]:
 
 def test_windows_in_time_order(tmp_path: Path) -> None:
     _write(tmp_path, "pedalme_london.json", _pedalme())
-    task = find("pedalme").load(Storage(tmp_path))
+    task = load("pedalme", tmp_path)
     assert (task.kind, task.level, len(task.graphs)) == ("forecast", "node", 31)
     for start, graph in enumerate(task.graphs):
         assert graph.x.shape == (3, 4, 1)
@@ -43,39 +41,30 @@ def test_windows_in_time_order(tmp_path: Path) -> None:
         assert graph.y[1] == 100 + start + 4
         assert graph.edge_weight.tolist() == [1.0, 0.5, 0.25, 2.0]
         assert graph.edge_index.t().tolist() == EDGES
-    fold = task.folds[0]
-    parts = [part.tolist() for part in fold.parts]
-    assert [len(part) for part in parts] == [24, 3, 4]
-    assert [*parts[0], *parts[1], *parts[2]] == list(range(31))
+    assert [len(part) for part in task.folds[0].parts] == [24, 3, 4]
+    assert torch.cat(task.folds[0].parts).tolist() == list(range(31))
 
 
 def test_options(tmp_path: Path) -> None:
     _write(tmp_path, "pedalme_london.json", _pedalme())
-    task = find("pedalme").load(Storage(tmp_path), lags=2, ratio=0.5)
+    # a larger validation part is taken from the training part
+    usual, larger = (load("pedalme", tmp_path, validation=share).folds[0] for share in (0.1, 0.5))
+    assert larger.test.tolist() == usual.test.tolist()
+    assert len(larger.val) == 14
+    for fold in (usual, larger):
+        assert torch.cat([fold.train, fold.val]).tolist() == list(range(27))
+    task = load("pedalme", tmp_path, lags=2, ratio=0.5)
     assert len(task.graphs) == 33
     assert task.graphs[0].x.shape == (3, 2, 1)
     assert len(task.folds[0].test) == 17
     for bad in ({"lags": 0}, {"lags": 33}, {"ratio": 1.0}, {"ratio": 0.01}, {"validation": 1.0}):
-        with pytest.raises(DatasetError, match=r"lags|ratio|validation"):
-            find("pedalme").load(Storage(tmp_path), **bad)
-
-
-def test_a_larger_validation_part_is_taken_from_the_training_part(tmp_path: Path) -> None:
-    _write(tmp_path, "pedalme_london.json", _pedalme())
-    usual, larger = (
-        find("pedalme").load(Storage(tmp_path), validation=share).folds[0] for share in (0.1, 0.5)
-    )
-
-    assert larger.test.tolist() == usual.test.tolist()
-    assert len(larger.val) == 14
-    assert torch.cat([larger.train, larger.val]).tolist() == list(range(27))
-    assert torch.cat([usual.train, usual.val]).tolist() == list(range(27))
+        assert_refused("pedalme", tmp_path, r"lags|ratio|validation", **bad)
 
 
 def test_chickenpox_has_unit_weights(tmp_path: Path) -> None:
     content = {"edges": EDGES, "node_ids": {"A": 0}, "FX": _series(20).tolist()}
     _write(tmp_path, "chickenpox.json", content)
-    task = find("chickenpox").load(Storage(tmp_path))
+    task = load("chickenpox", tmp_path)
     assert task.graphs[0].edge_weight.tolist() == [1.0] * 4
     assert any("test included" in note for note in task.notes)
     expected = np.mean([np.mean((_series(20)[t]) ** 2) for t in (18, 19)])
@@ -93,7 +82,7 @@ def test_wikimath_is_scaled_per_node(tmp_path: Path) -> None:
         **{str(day): {"y": visits[day].tolist(), "index": day} for day in range(60)},
     }
     path = _write(tmp_path, "wikivital_mathematics.json", content)
-    task = find("wikimath").load(Storage(tmp_path))
+    task = load("wikimath", tmp_path)
     assert len(task.graphs) == 52
     assert task.graphs[0].x.shape == (3, 8, 1)
     scaled = (visits - visits.mean(axis=0)) / visits.std(axis=0)
@@ -104,8 +93,7 @@ def test_wikimath_is_scaled_per_node(tmp_path: Path) -> None:
         ({"time_periods": 61}, "60"),
     ):
         path.write_text(json.dumps({**content, **change}))
-        with pytest.raises(DatasetError, match=message):
-            find("wikimath").load(Storage(tmp_path))
+        assert_refused("wikimath", tmp_path, message)
 
 
 @pytest.mark.parametrize(
@@ -126,5 +114,4 @@ def test_wikimath_is_scaled_per_node(tmp_path: Path) -> None:
 )
 def test_damaged_files(tmp_path: Path, content: object) -> None:
     path = _write(tmp_path, "pedalme_london.json", content)
-    with pytest.raises(DatasetError, match=str(path)):
-        find("pedalme").load(Storage(tmp_path))
+    assert_refused("pedalme", tmp_path, str(path))

@@ -110,12 +110,11 @@ def _look_at_twins(task: GraphTaskData, parts: _Parts) -> Iterator[Finding]:
         if colors is None:
             continue
         colors = _refine(colors, parts.edges)
-        if parts.single:
-            train, test = (colors[parts.members[part]] for part in (0, 2))
-        else:
+        if not parts.single:  # a graph has the sum over its nodes
             sums = np.zeros(len(task.graphs), dtype=np.uint64)
             np.add.at(sums, parts.graph, _mix(colors))
-            train, test = (sums[parts.members[part]] for part in (0, 2))
+            colors = sums
+        train, test = (colors[parts.members[part]] for part in (0, 2))
         twins = np.isin(test, train)
         share = float(twins.mean()) if len(test) else 0.0
         items = "nodes" if parts.single else "graphs"
@@ -171,10 +170,8 @@ def _look_at_balance(task: GraphTaskData, parts: _Parts) -> Iterator[Finding]:
         text = f"classes are {share.min():.1%} to {share.max():.1%} of training"
         if absent:
             text += f"; a class is missing in {' and '.join(absent)}"
-        verdict: Verdict = "fault" if "train" in absent else "note" if absent else "ok"
-        yield Finding(
-            "balance", "note" if verdict == "ok" and share.min() < 0.01 else verdict, text
-        )
+        odd: Verdict = "note" if absent or share.min() < 0.01 else "ok"
+        yield Finding("balance", "fault" if "train" in absent else odd, text)
         return
     values = chosen[0].astype(np.float64)
     if task.kind == "multilabel":
@@ -235,9 +232,7 @@ class _Formula:
 
 
 def compare_labels(task: GraphTaskData) -> tuple[float, str] | None:
-    r"""Computes the labels of some graphs anew: the share that agrees, and what the labels should
-    be; :obj:`None` where their definition is not known here.
-    """
+    r"""The share of labels that agree when computed anew, and what they are, where it is known."""
     formula = _find(task.name)
     if formula is None:
         return None

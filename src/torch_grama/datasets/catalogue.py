@@ -10,6 +10,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,9 +120,7 @@ def is_path(name: str | Path) -> bool:
 
 
 def refuse_missing(name: str | Path) -> None:
-    r"""Raises where a name means neither a data set, with the nearest names, nor files that are
-    there.
-    """
+    r"""Raises where a name means neither a data set nor files that are there; names the nearest."""
     if Path(name).exists():
         return
     if is_path(name):
@@ -242,9 +241,7 @@ def _tuples(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _generated_entry(name: str) -> Entry | None:
-    """The entry of a set that is generated, for every size, distance and choice that a name can
-    state; what it states are the entry's arguments.
-    """
+    """The entry of a generated set; what its name states are the arguments of the entry."""
     word, _, rest = name.partition("-")
     group = _GENERATED.get(word)
     if group is None:
@@ -260,85 +257,37 @@ def _generated_entry(name: str) -> Entry | None:
             options[key] = sorted(options[key], key=lambda other: other != stated[key])
         elif value.isdecimal():
             stated[key] = int(value)
+    chosen = [group.get(key, {}).get(str(value), {}) for key, value in stated.items()]
     named = {"name": name, "arguments": list(stated.values()), "options": options}
-    chosen = group.get(stated.get("variant", ""), {})
-    return _entry(group["shared"], _VARIED[word](**stated), chosen, named)
+    named["published"] = _COUNTED[word](**stated) if word in _COUNTED else {}
+    entry = _entry(group["shared"], *chosen, named)
+    words = {key: str(value).replace("-", " ") for key, value in stated.items()}
+    return replace(entry, summary=entry.summary.format(**words))
 
 
-def _transfer(topology: str, distance: int, variant: str) -> dict[str, object]:
+def _count_transfer(topology: str, distance: int, variant: str) -> dict[str, object]:
     is_legacy = variant == "legacy"
     nodes = distance + (not is_legacy) if topology == "line" else 2 * distance
     edges = {"line": nodes - 1, "ring": 2 * distance, "crossed-ring": 4 * distance - 4}[topology]
     if is_legacy:  # every entry counts: self-loops of a line, two edges of a crossed ring twice
         edges = 2 * edges + {"line": nodes, "ring": 0, "crossed-ring": 4}[topology]
-    numbers = {"num_nodes": 1200 * nodes, "num_edges": 1200 * edges}
-    numbers["num_features"] = 3 if variant == "carry" else 1
+    numbers: dict[str, object] = {"num_nodes": 1200 * nodes, "num_edges": 1200 * edges}
     counted = "directed" if is_legacy else "undirected"
-    summary = f"carry a value {distance} hops along a {topology.replace('-', ' ')}"
-    return {"summary": summary, "published": {**numbers, "edges": counted}}
+    return {**numbers, "num_features": 3 if variant == "carry" else 1, "edges": counted}
 
 
-def _property(task: str, labels: str) -> dict[str, object]:
-    summary = {
-        "diameter": "the longest shortest path of a random graph",
-        "sssp": "hops of every node from a marked source",
-        "eccentricity": "how far the farthest node is from each node",
-    }[task]
-    return {"summary": summary, "level": "graph" if task == "diameter" else "node"}
-
-
-def _barbell(size: int) -> dict[str, object]:
-    summary = f"the mean of the other of two cliques of {size} nodes, across one edge"
-    numbers = {"num_nodes": 300 * size, "num_edges": 150 * (size * (size - 1) + 1)}
-    return {"summary": summary, "published": numbers}
-
-
-def _range(reach: str, topology: str, hops: int, variant: str) -> dict[str, object]:
-    over = {"power": "adjacency to the power", "shell": "nodes at hop", "ball": "nodes up to hop"}
-    numbers = {"num_nodes": 500 * (256 if topology == "grid" else 100)}
-    if topology in ("line", "ba", "grid"):
-        numbers["num_edges"] = 500 * (480 if topology == "grid" else 99)
-    summary = f"a sum over the {over[reach]} {hops} of '{topology}'"
-    return {"summary": summary, "published": numbers}
-
-
-def _echo(task: str, variant: str) -> dict[str, object]:
-    what = {
-        "sssp": "hops from a marked source, up to 40",
-        "ecc": "how far the farthest node is, up to 40 hops",
-        "diam": "the longest shortest path, 17 to 40 hops",
-    }[task]
-    return {"summary": f"{what} ({variant})", "level": "graph" if task == "diam" else "node"}
-
-
-def _ising(side: int, kind: str) -> dict[str, object]:
-    exponent, nodes = {"easy": 3.5, "hard": 2.6}[kind], 10_000 * side**2
-    summary = f"the field of {side} x {side} spins with couplings of exponent {exponent}"
-    numbers = {"num_nodes": nodes, "num_edges": 4 * nodes}
-    return {"summary": f"{summary} (regenerated)", "disk_bytes": 6 * nodes, "published": numbers}
-
-
-_VARIED: dict[str, Callable[..., dict[str, object]]] = {
-    "transfer": _transfer,
-    "property": _property,
-    "barbell": _barbell,
-    "range": _range,
-    "echo": _echo,
-    "ising": _ising,
+_COUNTED: dict[str, Callable[..., dict[str, object]]] = {
+    "transfer": _count_transfer,
+    "barbell": lambda size: {"num_nodes": 300 * size, "num_edges": 150 * (size * (size - 1) + 1)},
 }
-"""What differs between the sets of a family, by what their names state."""
+"""Sizes of the sets of a family that their names state by a formula."""
 
 _GENERATED = {group["word"]: group for group in _read_facts("generated.json")}
 _LISTED = [f"{word}-{rest}" for word, group in _GENERATED.items() for rest in group["listed"]]
+_FROM_FILES = [(g["shared"], own) for g in _read_facts("published.json") for own in g["sets"]]
 CATALOGUE: dict[str, Entry] = {
     entry.name: entry
-    for entry in (
-        *filter(None, map(_generated_entry, _LISTED)),
-        *(
-            _entry(group["shared"], own)
-            for group in _read_facts("published.json")
-            for own in group["sets"]
-        ),
-    )
+    for entry in (*map(_generated_entry, _LISTED), *(_entry(*facts) for facts in _FROM_FILES))
+    if entry is not None
 }
 """Name to entry; generated sets exist for every distance and size, listed or not."""

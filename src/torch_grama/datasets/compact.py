@@ -181,12 +181,9 @@ def narrow(values: Array) -> Array:
         # A negative zero would lose its sign, and 2**15 keeps every conversion exact.
         if not whole or float(np.abs(values).max()) > 2**15 or bool(np.signbit(values).any()):
             return values
-    kinds = (np.uint8, np.uint16, np.uint32, np.int8, np.int16, np.int32)
     low, high = int(values.min()), int(values.max())
-    for kind in kinds if low >= 0 else kinds[3:]:
-        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
-            return values.astype(kind)
-    return values
+    kind = np.min_scalar_type(high if low >= 0 else min(low, -1 - high))
+    return values.astype(kind) if kind.itemsize < 8 else values
 
 
 def column(level: ColumnLevel, values: Array | Tensor, dtype: str | None = None) -> Column:
@@ -264,10 +261,7 @@ class CompactFile:
 
 
 def write_compact(path: Path, content: CompactFile) -> None:
-    r"""Writes a compact file under a temporary name and renames it.
-
-    Equal content gives equal bytes.
-    """
+    r"""Writes a compact file at once or not at all; equal content gives equal bytes."""
     graphs = content.graphs
     header = {
         "format": FORMAT,
@@ -318,10 +312,7 @@ def read_compact(path: Path) -> CompactFile:
 
 
 def cached(path: Path, signature: str | None, build: Callable[[], CompactFile]) -> CompactFile:
-    r"""Reads a compact file, or makes it where it is missing, stale or damaged.
-
-    A folder that cannot be written to costs a warning, never the data.
-    """
+    r"""Reads a compact file, or makes it where it is missing, stale or damaged."""
     if path.is_file():
         with contextlib.suppress(DatasetError):
             found = read_compact(path)
@@ -331,7 +322,7 @@ def cached(path: Path, signature: str | None, build: Callable[[], CompactFile]) 
     content = replace(made, signature=signature or made.signature)
     try:
         write_compact(path, content)
-    except OSError as error:
+    except OSError as error:  # costs a warning, never the data
         warnings.warn(
             f"Could not keep '{path}' ({error}); the data will be prepared again next time. "
             "Set GRAMA_CACHE to a folder that can be written to.",

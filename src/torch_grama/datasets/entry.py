@@ -20,13 +20,10 @@ if TYPE_CHECKING:
 
 Option = str | int | float | bool
 
-ACCURACY = Metric("accuracy", True)
-ROC_AUC = Metric("roc_auc", True)
-AVERAGE_PRECISION = Metric("average_precision", True)
-MAE = Metric("mae", False)
-MSE = Metric("mse", False)
-LOG10_MSE = Metric("log10_mse", False)
-METRICS = {m.name: m for m in (ACCURACY, ROC_AUC, AVERAGE_PRECISION, MAE, MSE, LOG10_MSE)}
+METRICS = {
+    **{name: Metric(name, True) for name in ("accuracy", "roc_auc", "average_precision")},
+    **{name: Metric(name, False) for name in ("mae", "mse", "log10_mse")},
+}
 NO_FEATURES = FeatureEncoding("none", 0)
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 

@@ -35,6 +35,12 @@ _VERSION = 1
 # What stands behind a published name: the column order assumed by the published loaders is not the
 # order in which the generator writes the columns.
 _COLUMN = {"diameter": "diameter", "sssp": "laplacian", "eccentricity": "sssp"}
+_MISNAMED = {
+    "sssp": "SSSP is the graph Laplacian applied to the random input column; labels='true' gives "
+    "shortest paths",
+    "eccentricity": "eccentricity is the distance from the source; labels='true' gives "
+    "eccentricities",
+}
 
 
 def generate_property(
@@ -100,16 +106,8 @@ def load_property(entry: Entry, storage: Storage, *, seed: int = SEED) -> GraphT
     columns = everything.columns
     graphs = everything.with_columns({"x": columns["x"], "y": columns[name]})
     notes = ["Targets are raw, as behind the published numbers."]
-    if name == "laplacian":
-        notes.append(
-            "Labels 'published': what the published tables call SSSP is the graph Laplacian "
-            "applied to the random input column; labels='true' gives shortest paths."
-        )
-    elif name == "sssp" and task == "eccentricity":
-        notes.append(
-            "Labels 'published': what the published tables call eccentricity is the distance from "
-            "the source; labels='true' gives eccentricities."
-        )
+    if name != task:
+        notes.append(f"Labels 'published': what the published tables call {_MISNAMED[task]}.")
     return entry.task(
         graphs,
         [consecutive_fold(COUNTS)],
@@ -127,18 +125,15 @@ def _targets(
     distance = shortest_paths(adjacency)
     mark = np.zeros((count, size), dtype=np.float32)
     mark[np.arange(count), source] = 1.0
-    degree = adjacency.sum(axis=2)
-    neighbours = np.einsum("gij,gj->gi", adjacency.astype(np.float64), values.astype(np.float64))
-    laplacian = degree * values.astype(np.float64) - neighbours
-    per_node: dict[str, Array] = {
+    wide = values.astype(np.float64)
+    neighbours = np.einsum("gij,gj->gi", adjacency.astype(np.float64), wide)
+    targets: dict[str, Array] = {
         "sssp": np.maximum(distance[np.arange(count), source], 0),
         "eccentricity": distance.max(axis=2),
-        "laplacian": laplacian,
+        "laplacian": adjacency.sum(axis=2) * wide - neighbours,
         "diameter": distance.max(axis=(1, 2)),
     }
-    rows: dict[str, Array] = {
-        name: target.reshape(-1, 1).astype(np.float32) for name, target in per_node.items()
-    }
+    rows = {name: target.reshape(-1, 1).astype(np.float32) for name, target in targets.items()}
     return {"x": np.stack([mark, values], axis=2).reshape(-1, 2), **rows}
 
 
@@ -264,10 +259,7 @@ FAMILIES: dict[str, tuple[float, Callable[[int, Random], Adjacency]]] = {
 
 
 def draw_graph(num_nodes: int, random: Random) -> Adjacency:
-    r"""Draws a graph of a random family: node order shuffled, edges toggled by noise.
-
-    A graph with an isolated node is drawn again from the same family.
-    """
+    r"""Draws a graph of a random family without isolated nodes, shuffled and with noisy edges."""
     bounds = np.cumsum([probability for probability, _ in FAMILIES.values()])
     place = int(np.searchsorted(bounds, random.random_sample(), side="right"))
     _, build = list(FAMILIES.values())[min(place, len(FAMILIES) - 1)]

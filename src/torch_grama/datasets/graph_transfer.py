@@ -89,9 +89,7 @@ def generate_transfer(
         "y": column("node", labels.reshape(-1, 1)),
     }
     if variant == "carry":
-        mask = np.zeros((total, num_nodes), dtype=bool)
-        mask[:, target] = True
-        columns["label_mask"] = column("node", mask.reshape(-1))
+        columns["label_mask"] = column("node", inputs[:, :, 2].reshape(-1) == 1)
     return CompactGraphs.repeated(edges, num_nodes, total, columns)
 
 

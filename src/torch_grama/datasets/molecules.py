@@ -70,10 +70,7 @@ def check_molecules(graphs: CompactGraphs, where: str) -> CompactGraphs:
 def featurise(
     smiles: Sequence[str], y: Array, where: str, report: Report | None = None
 ) -> CompactGraphs:
-    r"""Turns SMILES strings into graphs with the features of the Open Graph Benchmark.
-
-    Takes rdkit and ogb.
-    """
+    r"""Turns SMILES strings into graphs with the features of the Open Graph Benchmark, by ogb."""
     smiles2graph = _import_smiles2graph()
     graphs = []
     for number, text in enumerate(smiles):
@@ -246,10 +243,8 @@ def _read_csv(path: Path, is_func: bool) -> tuple[list[str], NDArray[np.float32]
     with reading(path, expected), gzip.open(path, "rt", encoding="utf-8", newline="") as stream:
         for row in csv.DictReader(stream):
             smiles.append(row["smiles"])
-            if is_func:
-                rows.append([float(value) for value in json.loads(row["labels"])])
-            else:
-                rows.append([float(row[name]) for name in STRUCTURES])
+            values = json.loads(row["labels"]) if is_func else [row[name] for name in STRUCTURES]
+            rows.append([float(value) for value in values])
         y = np.array(rows, dtype=np.float64).reshape(len(rows), -1)
         width = len(FUNCTIONS) if is_func else len(STRUCTURES)
         if y.shape[1] != width or not bool(np.isfinite(y).all()):

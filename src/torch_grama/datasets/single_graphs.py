@@ -29,8 +29,6 @@ from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData
 _PICKLES = ("x", "tx", "allx", "y", "ty", "ally", "graph")
 _PARTS = ("train_mask", "val_mask", "test_mask")
 _NUM_SPLITS = 10
-TRAIN_RATIO = 0.9
-VALIDATION_RATIO = 0.1
 _LAGS = {"chickenpox": 4, "pedalme": 4, "wikimath": 8}
 _KEYS = {
     "chickenpox": ("edges", "FX"),
@@ -95,12 +93,11 @@ def _read_planetoid(paths: dict[str, Path], name: str) -> tuple[Tensor, Tensor, 
         edge_index = edge_index_from_dict(links, num_nodes=total)
         if int(edge_index.max()) >= total or int(edge_index.min()) < 0:
             raise ValueError(f"an edge to node {int(edge_index.max())} of {total}")
-        masks = np.zeros((3, total), dtype=bool)
+        masks = torch.zeros(3, total, dtype=torch.bool)
         labelled = len(dense["y"])
-        masks[0, :labelled] = True
-        masks[1, labelled : labelled + 500] = True
-        masks[2, index] = True
-        fold = Fold(*(torch.from_numpy(mask) for mask in masks))
+        masks[0, :labelled] = masks[1, labelled : labelled + 500] = True
+        masks[2, torch.from_numpy(index)] = True
+        fold = Fold(*masks)
         return torch.from_numpy(x), edge_index, torch.from_numpy(y.argmax(axis=1)), fold
 
 
@@ -206,8 +203,8 @@ def load_temporal(
     storage: Storage,
     *,
     lags: int | None = None,
-    ratio: float = TRAIN_RATIO,
-    validation: float = VALIDATION_RATIO,
+    ratio: float = 0.9,
+    validation: float = 0.1,
 ) -> GraphTaskData:
     r"""Loads a series as one graph a time step.
 
@@ -228,9 +225,8 @@ def load_temporal(
             f"'validation' between 0 and 1 (got lags={lags} of {steps} steps, ratio={ratio}, "
             f"validation={validation})"
         )
-    series = torch.from_numpy(values).to(torch.float)
+    series, edge_weight = (torch.from_numpy(array).float() for array in (values, weights))
     edge_index = torch.from_numpy(edges)
-    edge_weight = torch.from_numpy(weights).to(torch.float)
     graphs = [
         Data(
             x=series[start : start + lags].t().reshape(num_nodes, lags, 1).contiguous(),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.options import Fractions, check_fractions
-from torch_grama.datasets.raw_arrays import Array, reading
+from torch_grama.datasets.raw_arrays import Array, reading, unreadable
 from torch_grama.datasets.task_data import Fold
 from torch_grama.runs.atomic_file import file_lock, write_atomically
 from torch_grama.runs.safe_files import read_plain
@@ -148,9 +148,7 @@ def _read(path: Path, items: str) -> dict[str, object]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise DatasetError(
-            f"Cannot read '{path}' ({error.strerror}): check its permissions."
-        ) from error
+        raise unreadable(path, error) from error
     except (ValueError, RecursionError) as error:
         raise _broken(path, str(error)) from error
     if not isinstance(table, dict) or table.get("format") != _FORMAT:

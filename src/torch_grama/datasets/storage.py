@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
 import importlib.util
 import os
 import re
 import ssl
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
+from http.client import HTTPException, HTTPMessage, HTTPResponse
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
+from urllib.error import HTTPError, URLError
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from torch_grama.datasets.entry import DataFile, Entry, Source
 from torch_grama.datasets.errors import DatasetError, DatasetMissingError, DownloadError
@@ -43,13 +44,11 @@ class Storage:
     """
 
     def __init__(self, root: str | Path | None = None, report: Report | None = None) -> None:
-        named = os.environ.get("GRAMA_CACHE")
+        named, shared = os.environ.get("GRAMA_CACHE"), os.environ.get("GRAMA_DATA")
         fallback = Path(named).expanduser() if named else cache_folder()
-        chosen = fallback if root is None else Path(root).expanduser()
-        shared = os.environ.get("GRAMA_DATA")
-        if shared and chosen.resolve() == Path(shared).expanduser().resolve():
-            chosen = fallback
-        self.root = chosen
+        self.root = fallback if root is None else Path(root).expanduser()
+        if shared and self.root.resolve() == Path(shared).expanduser().resolve():
+            self.root = fallback
         self.report: Report = report or (lambda what, done, total: None)
 
     def find(self, file: DataFile) -> Path | None:
@@ -58,10 +57,7 @@ class Storage:
         return next((place for place in places if place.exists()), None)
 
     def get(self, file: DataFile, dataset: str) -> Path:
-        r"""Returns a local copy of a published file, fetching it only where there is none.
-
-        A local file is taken as it is; a fetched one goes into ``root``.
-        """
+        r"""Returns a local copy of a published file as it is, or fetches it into ``root``."""
         found = self.find(file)
         if found is not None:
             return found
@@ -73,9 +69,7 @@ class Storage:
             reason = "no address of it is published"
         else:
             try:
-                return fetch(
-                    file, self.root, progress=lambda done, total: self.report(label, done, total)
-                )
+                return fetch(file, self.root, progress=partial(self.report, label))
             except DownloadError as error:
                 reason, cause = str(error).removesuffix("."), error
         folders = ", ".join(f"'{folder}'" for folder in self._folders())
@@ -142,9 +136,7 @@ class Storage:
         return cached(self.compact_path(f"{entry.name}-v{version}"), signature, make)
 
     def generated(self, key: str, build: Callable[[], CompactFile]) -> CompactFile:
-        r"""Returns a generated data set in its compact form, generating it once for a key that
-        holds everything the data depends on.
-        """
+        r"""Returns a generated data set, made once for a key of everything it depends on."""
         from torch_grama.datasets.compact import cached
 
         return cached(self.compact_path(key), key, build)
@@ -210,18 +202,14 @@ def _is_complete(file: DataFile, target: Path) -> bool:
     return target.is_file() and file.find_fault(target) is None
 
 
+@dataclass(eq=False)
 class _Failure(Exception):
-    """Why one attempt failed, and what that means for the next one.
+    """Why one attempt failed, and what that means for the next one."""
 
-    It is permanent if the same address cannot do better, a mismatch if a whole, fresh copy is not
-    the published file; ``retry_after`` are the seconds that the server asks for.
-    """
-
-    def __init__(
-        self, reason: str, permanent: bool = False, mismatch: bool = False, retry_after: float = 0.0
-    ) -> None:
-        super().__init__(reason)
-        self.permanent, self.mismatch, self.retry_after = permanent, mismatch, retry_after
+    reason: str
+    permanent: bool = False  # the same address cannot do better
+    mismatch: bool = False  # a whole, fresh copy is not the published file
+    retry_after: float = 0.0  # seconds that the server asks for
 
 
 class _Download:
@@ -242,7 +230,7 @@ class _Download:
                 try:
                     self._attempt(url)
                 except _Failure as failure:
-                    reasons[url] = str(failure)
+                    reasons[url] = failure.reason
                     wait = max(wait, failure.retry_after)
                     if failure.permanent or (failure.mismatch and url in mismatched):
                         live.remove(url)
@@ -280,21 +268,18 @@ class _Download:
             what = "continued file" if resumed else "file"
             raise _Failure(f"the {what} is not the published one: {fault}", mismatch=not resumed)
 
-    def _open(self, url: str, offset: int) -> http.client.HTTPResponse:
+    def _open(self, url: str, offset: int) -> HTTPResponse:
         headers = {"User-Agent": "torch-grama", "Accept-Encoding": "identity"}
         if offset:
             headers["Range"] = f"bytes={offset}-"
         redirects = _SafeRedirects()
-        opener = urllib.request.build_opener(
-            urllib.request.HTTPSHandler(context=ssl.create_default_context()), redirects
-        )
+        opener = build_opener(HTTPSHandler(context=ssl.create_default_context()), redirects)
         try:
-            response: http.client.HTTPResponse = opener.open(
-                urllib.request.Request(url, headers=headers), timeout=self.timeout
-            )
+            request = Request(url, headers=headers)
+            response: HTTPResponse = opener.open(request, timeout=self.timeout)
             self.announced = redirects.announced
             return response
-        except urllib.error.HTTPError as error:
+        except HTTPError as error:
             error.close()
             if error.code == 416 and offset:  # there is nothing behind what we have
                 self.partial.unlink()
@@ -305,10 +290,10 @@ class _Download:
                 permanent=error.code < 500 and error.code not in _RETRYABLE,
                 retry_after=float(wait) if wait.isdecimal() else 0.0,
             ) from error
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except (OSError, HTTPException, ValueError) as error:
             raise self._connection_failure(error) from error
 
-    def _receive(self, response: http.client.HTTPResponse, offset: int) -> bool:
+    def _receive(self, response: HTTPResponse, offset: int) -> bool:
         """Writes an answer into the partial file; says whether it goes on where that ended."""
         size = self.file.size
         span = response.headers.get("Content-Range") or ""
@@ -348,11 +333,11 @@ class _Download:
     def _read(self, read: Callable[[int], bytes], size: int) -> bytes:
         try:
             return read(size)
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, HTTPException) as error:
             raise self._connection_failure(error) from error
 
     def _connection_failure(self, error: Exception) -> _Failure:
-        cause = error.reason if isinstance(error, urllib.error.URLError) else error
+        cause = error.reason if isinstance(error, URLError) else error
         if isinstance(cause, ssl.SSLCertVerificationError):
             return _Failure(
                 f"the certificate of the server was not accepted ({cause.verify_message})",
@@ -360,12 +345,12 @@ class _Download:
             )
         if isinstance(cause, TimeoutError):
             return _Failure(f"the server sent nothing for {self.timeout:g} s")
-        if isinstance(cause, http.client.HTTPException):
+        if isinstance(cause, HTTPException):
             return _Failure(f"the connection broke ({type(cause).__name__})")
         return _Failure(f"the connection failed ({cause})")
 
 
-class _SafeRedirects(urllib.request.HTTPRedirectHandler):
+class _SafeRedirects(HTTPRedirectHandler):
     """Follows redirects, but never from an encrypted to an open connection.
 
     A model hub says size and sha256 of a large file where it redirects to its store.
@@ -375,14 +360,8 @@ class _SafeRedirects(urllib.request.HTTPRedirectHandler):
         self.announced: dict[str, str] = {}
 
     def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: http.client.HTTPMessage,
-        newurl: str,
-    ) -> urllib.request.Request | None:
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> Request | None:
         scheme = newurl.partition(":")[0].lower()
         if scheme != "https" and scheme != req.type:
             raise _Failure(

@@ -39,13 +39,9 @@ _SHIFT = -1e-2
 
 
 class Transform(Protocol):
-    r"""Adds something to a graph: a frozen dataclass whose fields are its arguments.
+    r"""Adds something to a graph: a frozen dataclass whose fields are its arguments."""
 
-    Attributes:
-        name: A short word for it.
-    """
-
-    name: ClassVar[str]
+    name: ClassVar[str]  # a short word for it
     __dataclass_fields__: ClassVar[dict[str, Field[object]]]
 
     def __call__(self, data: Data) -> Data:
@@ -136,13 +132,12 @@ class LapPE:
         values, vectors = smallest_eigenpairs(
             edge_index.numpy(), num_nodes, self.max_freqs, self.normalization == "sym"
         )
-        found = len(values)
-        lap_values = np.full((1, self.max_freqs), math.nan, dtype=np.float32)
-        lap_vectors = np.full((num_nodes, self.max_freqs), math.nan, dtype=np.float32)
-        lap_values[0, :found] = np.maximum(values, 0.0)
-        lap_vectors[:, :found] = vectors
-        data["lap_vectors"] = torch.from_numpy(lap_vectors)
-        data["lap_values"] = torch.from_numpy(lap_values)
+        for name, found in (
+            ("lap_vectors", vectors),
+            ("lap_values", np.maximum(values, 0.0)[None]),
+        ):
+            data[name] = torch.full((len(found), self.max_freqs), math.nan, dtype=torch.float)
+            data[name][:, : len(values)] = torch.from_numpy(found)
         return data
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from torch_grama.datasets import GraphTaskData
+from torch_grama.datasets import FeatureEncoding, GraphTaskData, Metric
 from torch_grama.datasets.own_data import load_path
 
 NODES = """\
@@ -47,15 +47,11 @@ def only(data: GraphTaskData) -> torch.Tensor:
 def test_a_graph_is_read(folder: Path) -> None:
     data = load_path(folder)
     graph = only(data)
-    assert data.level == "node"
-    assert data.kind == "classification"
-    assert (data.metric.name, data.metric.higher_is_better) == ("accuracy", True)
-    assert data.class_names == ("a", "b")
-    assert data.num_outputs == 2
-    assert data.feature_names == ("age", "height")
+    assert (data.level, data.kind, data.num_outputs) == ("node", "classification", 2)
+    assert data.metric == Metric("accuracy", True)
+    assert (data.class_names, data.feature_names) == (("a", "b"), ("age", "height"))
     assert data.node_names == ("ann", "bob", "cyd", "dan", "eve", "fay")
-    assert data.node_encoding.kind == "float"
-    assert data.node_encoding.num_columns == 2
+    assert data.node_encoding == FeatureEncoding("float", 2)
     assert data.edge_encoding.kind == "none"
     assert graph.x[1].tolist() == [40.0, np.float32(1.8)]
     assert graph.y.tolist() == [0, 1, 0, 1, 0, 1]
@@ -71,10 +67,9 @@ def test_a_split_is_made_stored_and_used_again(folder: Path) -> None:
     assert (folder / "splits.json").exists()
     stored = (folder / "splits.json").read_bytes()
     again = load_path(folder)
-    for part in ("train", "val", "test"):
-        mask = getattr(first.folds[0], part)
+    for mask, twin in zip(first.folds[0].parts, again.folds[0].parts, strict=True):
         assert mask.dtype == torch.bool
-        assert torch.equal(mask, getattr(again.folds[0], part))
+        assert torch.equal(mask, twin)
         # One of each class, as there are three of each.
         assert sorted(only(first).y[mask].tolist()) == [0, 1]
     assert (folder / "splits.json").read_bytes() == stored
@@ -104,16 +99,11 @@ def test_other_options_are_no_other_data(folder: Path) -> None:
 
 
 def test_a_stated_split_is_used(folder: Path) -> None:
-    words = ["train", "Val", "TEST", "valid", "", "train"]
-    lines = NODES.splitlines()
-    rows = [f"{line},{word}" for line, word in zip(lines, ["split", *words], strict=True)]
-    (folder / "nodes.csv").write_text("\n".join(rows))
+    (folder / "nodes.csv").write_bytes(stated("train", "Val", "TEST", "valid", "", "train"))
     data = load_path(folder)
-    [fold] = data.folds
-    assert fold.train.tolist() == [True, False, False, False, False, True]
-    assert fold.val.tolist() == [False, True, False, True, False, False]
-    assert fold.test.tolist() == [False, False, True, False, False, False]
-    assert data.feature_names == ("age", "height")
+    parts = [part.nonzero().flatten().tolist() for part in data.folds[0].parts]
+    assert parts == [[0, 5], [1, 3], [2]]
+    assert data.feature_names == ("height",)
     assert not (folder / "splits.json").exists()
 
 
@@ -136,14 +126,8 @@ def test_edge_features_and_weights_follow_their_edges(folder: Path) -> None:
     graph = only(data)
     assert graph.edge_index.tolist() == [[0, 1, 2, 3, 1, 2], [1, 2, 3, 2, 0, 1]]
     assert graph.edge_weight.tolist() == [0.5, 1.5, 2.5, 3.5, 0.5, 1.5]
-    assert graph.edge_attr.tolist() == [
-        [0, 1, 1],
-        [1, 0, 2],
-        [0, 1, 3],
-        [1, 0, 4],
-        [0, 1, 1],
-        [1, 0, 2],
-    ]
+    listed = [[0, 1, 1], [1, 0, 2], [0, 1, 3], [1, 0, 4]]
+    assert graph.edge_attr.tolist() == listed + listed[:2]
     assert data.edge_encoding.num_columns == 3
 
 
@@ -166,10 +150,8 @@ def test_nodes_without_label_are_in_no_split(folder: Path) -> None:
 
 def test_a_quantity_as_target(folder: Path) -> None:
     data = load_path(folder, label="height", ignore=["label"])
-    assert data.kind == "regression"
-    assert (data.metric.name, data.metric.higher_is_better) == ("mae", False)
-    assert only(data).y.shape == (6, 1)
-    assert only(data).y.dtype == torch.float32
+    assert (data.kind, data.metric) == ("regression", Metric("mae", False))
+    assert (only(data).y.shape, only(data).y.dtype) == ((6, 1), torch.float32)
     assert data.feature_names == ("age",)
     (folder / "nodes.csv").write_text(NODES.replace("1.7,a", ",a"))
     data = load_path(folder, label="height", ignore=["label"], seed=1)
@@ -233,6 +215,14 @@ def test_names_may_be_anything(folder: Path) -> None:
     assert only(data).edge_index.tolist() == [[0, 4], [5, 3]]
 
 
+def stated(*words: str) -> bytes:
+    """The nodes with a split in place of their age, the last of them in no part."""
+    rows = [line.split(",") for line in NODES.splitlines()]
+    for row, word in zip(rows, ["split", *words, *[""] * (6 - len(words))], strict=True):
+        row[1] = word
+    return "\n".join(map(",".join, rows)).encode()
+
+
 NODE_FAULTS = {
     "empty file": (b"", r"nodes\.csv' is empty"),
     "header alone": (b"id,label\n", r"nodes\.csv' has no rows"),
@@ -273,20 +263,10 @@ NODE_FAULTS = {
     "class of two": (NODES.replace("1.5,b", "1.5,a").encode(), "got 2 of class 'b'"),
     "not utf-8": (NODES.encode().replace(b"dan", b"d\xe4n"), r"line 5 is not in UTF-8 .*0xe4"),
     "utf-16": (NODES.encode("utf-16"), "is in UTF-16: save it in UTF-8"),
-    "odd split": (
-        NODES.replace("age", "split").replace(",30", ",train").replace(",40", ",tset")
-        .replace(",50", ",").replace(",60", ",").replace(",20", ",").replace(",25", ",").encode(),
-        "line 3 has the split 'tset'",
-    ),
-    "empty part": (
-        NODES.replace("age", "split").replace(",30", ",train").replace(",40", ",val")
-        .replace(",50", ",").replace(",60", ",").replace(",20", ",").replace(",25", ",").encode(),
-        "leaves 'test' empty",
-    ),
+    "odd split": (stated("train", "tset"), "line 3 has the split 'tset'"),
+    "empty part": (stated("train", "val"), "leaves 'test' empty"),
     "split without label": (
-        NODES.replace("age", "split").replace(",30", ",train").replace(",40", ",val")
-        .replace(",50", ",test").replace(",60", ",").replace(",20", ",").replace(",25", ",")
-        .replace("1.8,b", "1.8,").encode(),
+        stated("train", "val", "test").replace(b"1.8,b", b"1.8,"),
         "line 3 is in 'val' but has no label",
     ),
 }  # fmt: skip

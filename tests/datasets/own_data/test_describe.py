@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from made_task import made_task
 from torch_geometric.data import Data
 
 from torch_grama.datasets import FeatureEncoding, Fold, GraphTaskData, Metric
@@ -20,13 +21,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def unwrapped(text: str) -> str:
-    return " ".join(text.split())
+def unwrapped(data: GraphTaskData) -> str:
+    return " ".join(describe(data).split())
 
 
 def test_one_screen(folder: Path) -> None:
-    text = describe(load_path(folder))
-    lines = text.splitlines()
+    data = load_path(folder)
+    lines = describe(data).splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines[1:])) <= 100
     for part in (
@@ -45,25 +46,23 @@ def test_one_screen(folder: Path) -> None:
         "1 node has no neighbours",
         "1 feature has the same value everywhere: always",
     ):
-        assert part in unwrapped(text)
-    assert "directed, and no message" not in text
+        assert part in unwrapped(data)
+    assert "directed, and no message" not in unwrapped(data)
 
 
 def test_directed_and_unlabelled(folder: Path) -> None:
     (folder / "nodes.csv").write_text(NODES.replace("n7,7,7,red,b", "n7,7,7,red,"))
-    text = unwrapped(describe(load_path(folder, directed=True)))
+    text = unwrapped(load_path(folder, directed=True))
     assert "edges 8 directed" in text
     assert "6 edges lead one way only" in text
     assert "1 item has no label, of 8." in text
 
 
 def test_a_class_that_is_missing_from_a_part(folder: Path) -> None:
-    split = ["train", "val", "train", "val", "test", "test", "test", "test"]
-    rows = [
-        f"{line},{word}" for line, word in zip(NODES.splitlines(), ["split", *split], strict=True)
-    ]
-    (folder / "nodes.csv").write_text("\n".join(rows))
-    text = unwrapped(describe(load_path(folder)))
+    words = ["split", "train", "val", "train", "val", "test", "test", "test", "test"]
+    rows = zip(NODES.splitlines(), words, strict=True)
+    (folder / "nodes.csv").write_text("\n".join(map(",".join, rows)))
+    text = unwrapped(load_path(folder))
     assert "'train' of the first split has no item of class b" in text
     assert "'val' of the first split has no item of class a" in text
     assert "'test' of the first split" not in text
@@ -79,7 +78,7 @@ def test_nothing_to_warn_about(tmp_path: Path) -> None:
         for n in range(5)
     ]
     torch.save(graphs, tmp_path / "graphs.pt")
-    text = unwrapped(describe(load_path(tmp_path / "graphs.pt")))
+    text = unwrapped(load_path(tmp_path / "graphs.pt"))
     for part in (
         "task graph regression, judged by mae (lower is better)",
         "5 graphs of 3 to 3 nodes (3.0 on average, 15 in all)",
@@ -91,27 +90,15 @@ def test_nothing_to_warn_about(tmp_path: Path) -> None:
         assert part in text
 
 
-def task(graphs: list[Data], **changed: object) -> GraphTaskData:
-    options: dict[str, object] = {
-        "name": "made up",
-        "graphs": graphs,
-        "folds": [],
-        "level": "graph",
-        "kind": "multilabel",
-        "metric": Metric("average_precision", True),
-        "num_outputs": 2,
-        "node_encoding": FeatureEncoding("ogb_atom", 2, (3, 4)),
-        **changed,
-    }
-    return GraphTaskData(**options)  # type: ignore[arg-type]
-
-
 def test_flags_categories_and_a_graph_without_edges() -> None:
     graph = Data(x=torch.tensor([[0, 1]]), edge_index=torch.zeros(2, 0).long())
     graphs = [graph.clone(), graph.clone()]
     graphs[0].edge_weight = torch.zeros(0)
     graphs[0].y, graphs[1].y = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]])
-    text = unwrapped(describe(task(graphs, edge_encoding=FeatureEncoding("categorical", 1, (9,)))))
+    flags = {"level": "graph", "kind": "multilabel", "metric": Metric("average_precision", True)}
+    flags["node_encoding"] = FeatureEncoding("ogb_atom", 2, (3, 4))
+    flags["edge_encoding"] = FeatureEncoding("categorical", 1, (9,))
+    text = unwrapped(made_task(*graphs, **flags))
     for part in (
         "task multi-label, 2 labels per graph, judged by average_precision (higher is better)",
         "edges none",
@@ -130,25 +117,13 @@ def test_a_forecast_and_long_lists() -> None:
         for _ in range(4)
     ]
     parts = torch.tensor([0, 1]), torch.tensor([2]), torch.tensor([3])
-    names = tuple(f"column {n}" for n in range(20))
-    text = unwrapped(
-        describe(
-            task(
-                graphs,
-                kind="forecast",
-                level="node",
-                num_outputs=1,
-                node_encoding=FeatureEncoding("float", 4),
-                feature_names=names,
-                folds=[Fold(*parts), Fold(*parts[::-1])],
-            )
-        )
-    )
+    facts = {"kind": "forecast", "feature_names": tuple(f"column {n}" for n in range(20))}
+    text = unwrapped(made_task(*graphs, **facts, folds=[Fold(*parts), Fold(*parts[::-1])]))
     assert "column 7, and 12 more" in text
     assert "2 splits, the first of 2 / 1 / 1" in text
 
 
 def test_graphs_without_features_or_edges_at_all() -> None:
-    text = describe(task([Data(num_nodes=3)], kind="regression"))
+    text = describe(made_task(Data(num_nodes=3), kind="regression"))
     assert "1 graph of 3 nodes" in text
     assert "2 quantities" in text

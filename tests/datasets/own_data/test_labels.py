@@ -54,12 +54,11 @@ def test_a_quantity_keeps_its_gaps() -> None:
 
 
 def test_numbers_of_all_types() -> None:
-    for dtype in (np.int8, np.uint16, np.int64, bool):
+    expected = dict.fromkeys((np.int8, np.uint16, np.int64, bool), ("classification", 2))
+    expected |= dict.fromkeys((np.float16, np.float64), ("regression", 1))
+    for dtype, found in expected.items():
         labels = labels_from_numbers(np.array([0, 1, 1], dtype=dtype), place, Options())
-        assert (labels.kind, labels.num_outputs) == ("classification", 2)
-    for dtype in (np.float16, np.float64):
-        labels = labels_from_numbers(np.array([0, 1, 1], dtype=dtype), place, Options())
-        assert (labels.kind, labels.num_outputs) == ("regression", 1)
+        assert (labels.kind, labels.num_outputs) == found
 
 
 def test_class_numbers_given_as_quantities() -> None:

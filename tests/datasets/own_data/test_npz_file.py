@@ -39,9 +39,9 @@ def test_edges_and_splits_are_read(tmp_path: Path) -> None:
         [0, 1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 0],
         [1, 2, 3, 4, 5, 0, 0, 1, 2, 3, 4, 5],
     ]
-    assert len(data.folds) == 2
-    assert data.folds[0].train.tolist() == [True, True, False, False, False, False]
-    assert data.folds[1].val.tolist() == [False, False, False, False, True, False]
+    first, second = data.folds
+    assert first.train.tolist() == [True, True, False, False, False, False]
+    assert second.val.tolist() == [False, False, False, False, True, False]
     assert [path.name for path in tmp_path.iterdir()] == ["graph.npz"]
     names = [name for name in arrays() if name.endswith("masks")]
     vectors = {name: np.array(arrays()[name])[0].astype(np.uint8) for name in names}
@@ -61,8 +61,7 @@ def test_labels_that_are_missing_or_quantities(tmp_path: Path) -> None:
     path = save(tmp_path, node_labels=np.array([0, 1, 0, 1, 0, -1]), **NO_MASKS)
     data = load_path(path, stratify=False)
     assert data.graphs[0].y.tolist() == [0, 1, 0, 1, 0, -1]
-    fold = data.folds[0]
-    assert not bool((fold.train | fold.val | fold.test)[5])
+    assert not any(bool(part[5]) for part in data.folds[0].parts)
     path = save(tmp_path, node_labels=np.array([0.5, 1.5, 2.5, 3.5, 4.5, np.nan]), **NO_MASKS)
     data = load_path(path, seed=1)
     assert (data.kind, data.graphs[0].y.shape) == ("regression", (6, 1))

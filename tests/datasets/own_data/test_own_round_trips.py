@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Data
 
-from torch_grama.datasets import Fold, GraphTaskData
+from torch_grama.datasets import GraphTaskData
 from torch_grama.datasets.own_data import load_path, write_csv_folder, write_json_lines
 
 # what makes the examples is traced too otherwise, and takes twice as long
 pytestmark = pytest.mark.no_cover
 
 KINDS = ("classification", "regression", "multilabel")
+PARTS = ("train", "val", "test")
 floats = st.floats(allow_nan=False, allow_infinity=False, width=32)
 # Any printable name, not only plain ones; a table strips the spaces around a cell.
 names = st.text(
@@ -72,7 +73,7 @@ def node_tasks(draw: st.DrawFn) -> Data:
     data.y = draw(targets(count, draw(st.sampled_from(KINDS))))
     parts = torch.tensor([0, 1, 2, *draw(st.lists(st.integers(0, 3), max_size=count - 3))])
     parts = torch.cat([parts, parts.new_full((count - len(parts),), 3)])
-    for number, name in enumerate(("train", "val", "test")):
+    for number, name in enumerate(PARTS):
         data[f"{name}_mask"] = parts == number
     return data
 
@@ -82,7 +83,7 @@ def graph_tasks(draw: st.DrawFn) -> list[Data]:
     shape = draw(st.integers(1, 3)), draw(st.integers(0, 2)), draw(st.booleans())
     drawn = draw(st.lists(graphs(*shape), min_size=3, max_size=6))
     y = draw(targets(len(drawn), draw(st.sampled_from(KINDS))))
-    words = ["train", "val", "test", *draw(st.lists(st.sampled_from(["train", "val", "test"])))]
+    words = [*PARTS, *draw(st.lists(st.sampled_from(PARTS)))]
     for data, target, word in zip(drawn, y, [*words, *[""] * 6], strict=False):
         data.y = target.view(1) if target.dim() == 0 else target[None]
         if word:
@@ -100,11 +101,6 @@ def assert_same_graph(found: Data, expected: Data) -> None:
     assert found.edge_index.shape == expected.edge_index.shape
 
 
-def assert_same_fold(found: Fold, data: Data) -> None:
-    for name in ("train", "val", "test"):
-        assert torch.equal(getattr(found, name), data[f"{name}_mask"])
-
-
 def kind_of(y: Tensor) -> str:
     if not y.is_floating_point():
         return "classification"
@@ -118,7 +114,8 @@ def assert_same_node_task(found: GraphTaskData, data: Data) -> None:
     assert found.kind == kind_of(data.y)
     assert torch.equal(graph.y, data.y)
     [fold] = found.folds
-    assert_same_fold(fold, data)
+    for name in PARTS:
+        assert torch.equal(getattr(fold, name), data[f"{name}_mask"])
 
 
 def assert_same_graph_task(found: GraphTaskData, graphs: list[Data]) -> None:
@@ -127,7 +124,7 @@ def assert_same_graph_task(found: GraphTaskData, graphs: list[Data]) -> None:
         assert_same_graph(left, right)
         assert torch.equal(left.y, right.y)
     [fold] = found.folds
-    for name in ("train", "val", "test"):
+    for name in PARTS:
         expected = [n for n, graph in enumerate(graphs) if graph.get("split") == name]
         assert getattr(fold, name).tolist() == expected
 
@@ -172,9 +169,8 @@ def test_arrays(data: Data) -> None:
             node_features=data.x.numpy(),
             node_labels=data.y.numpy(),
             edges=data.edge_index.T.numpy(),
-            **{f"{part}_masks": data[f"{part}_mask"][None].numpy()
-               for part in ("train", "val", "test")},
-        )  # fmt: skip
+            **{f"{part}_masks": data[f"{part}_mask"][None].numpy() for part in PARTS},
+        )
         assert_same_node_task(load_path(path, directed=True), data)
 
 

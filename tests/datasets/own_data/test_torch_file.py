@@ -35,12 +35,6 @@ def save(folder: Path, stored: object) -> Path:
     return path
 
 
-def masks(train: list[int], val: list[int], test: list[int]) -> dict[str, Tensor]:
-    names = ("train_mask", "val_mask", "test_mask")
-    parts = (train, val, test)
-    return {name: torch.tensor(part).bool() for name, part in zip(names, parts, strict=True)}
-
-
 def test_one_graph(tmp_path: Path) -> None:
     weights = torch.arange(12.0)
     data = load_path(
@@ -53,7 +47,8 @@ def test_one_graph(tmp_path: Path) -> None:
 
 
 def test_masks(tmp_path: Path) -> None:
-    stated = masks([1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 1, 0])
+    part = torch.tensor([0, 0, 1, 1, 2, 3])
+    stated = {f"{name}_mask": part == k for k, name in enumerate(("train", "val", "test"))}
     [fold] = load_path(save(tmp_path, ring(**stated))).folds
     assert torch.equal(fold.train, stated["train_mask"])
     several = {name: torch.stack([mask, mask.roll(1)], dim=1) for name, mask in stated.items()}

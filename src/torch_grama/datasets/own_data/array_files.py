@@ -148,10 +148,8 @@ def read_torch_file(path: Path, options: Options) -> ParsedGraphs:
     splits: list[Fold] = []
     if labels is not None and level == "node" and len(graphs) == 1:
         if any(name in stored[0] for name in _MASKS):
-            masks = [_array(stored[0], name, f"'{path}'").T for name in _MASKS]
-            splits = splits_from_masks(
-                [np.atleast_2d(mask) for mask in masks], labels, place, f"'{path}'"
-            )
+            masks = [np.atleast_2d(_array(stored[0], name, f"'{path}'").T) for name in _MASKS]
+            splits = splits_from_masks(masks, labels, place, f"'{path}'")
     elif labels is not None and level == "graph" and any("split" in found for found in stored):
         words = [found.get("split") for found in stored]
         splits = [split_from_words(words, labels, where, f"'{path}'")]
@@ -247,11 +245,8 @@ def _array(found: Mapping[str, object], name: str, where: str) -> Array:
 
 def _graph(found: Mapping[str, object], where: str, options: Options) -> Data:
     edge_index = _array(found, "edge_index", where)
-    arrays = {
-        name: _array(found, name, where)
-        for name in ("x", "edge_attr", "edge_weight")
-        if name in found
-    }
+    wanted = [name for name in ("x", "edge_attr", "edge_weight") if name in found]
+    arrays = {name: _array(found, name, where) for name in wanted}
     x = arrays.pop("x", None)
     count = found.get("num_nodes") if x is None else len(x) if x.ndim else 0
     if type(count) is not int:
@@ -270,11 +265,8 @@ def _read_targets(
     level: Level = options.level or ("node" if single else "graph")
     if not options.targets:
         return level, None, where
-    arrays = {
-        number: _array(found, "y", where(number))
-        for number, found in enumerate(stored)
-        if "y" in found
-    }
+    given = [number for number, found in enumerate(stored) if "y" in found]
+    arrays = {number: _array(stored[number], "y", where(number)) for number in given}
     if not arrays:
         raise DatasetError(f"{where(0)} has no 'y': store the targets there.")
     misfits = {number for number, y in arrays.items() if y.shape[:1] != (counts[number],)}
@@ -318,9 +310,8 @@ def _one_row_each(arrays: Mapping[int, Array], num_graphs: int, where: Where) ->
     _check_alike(rows, where)
     joined = np.concatenate(list(rows.values()))
     whole = joined.dtype.kind in "biu" and joined.shape[1] == 1
-    table = np.full(
-        (num_graphs, joined.shape[1]), -1 if whole else np.nan, np.int64 if whole else np.float64
-    )
+    missing = np.int64(-1) if whole else np.float64(np.nan)
+    table = np.full((num_graphs, joined.shape[1]), missing)
     table[list(rows)] = joined
     return table
 

@@ -76,14 +76,7 @@ class Decisions:
 
 
 class ColumnReader:
-    r"""Reads the columns of a table; gathers faults, and what is to be said.
-
-    Args:
-        table (Table): The table.
-        options (Options): What the user says about it.
-        faults (Faults): Takes the faults.
-        decisions (Decisions): Takes what was decided.
-    """
+    r"""Reads the columns of a table; gathers faults, and what is to be said."""
 
     def __init__(
         self, table: Table, options: Options, faults: Faults, decisions: Decisions
@@ -272,12 +265,12 @@ class ColumnReader:
         others = [w for w in words if read_number(w) is None and read_number(w, ",") is None]
         if len(others) < len(words):
             row, more = self._first(cells, others or words)
+            numbers = option("numbers", name)
             way = (
-                f" take such cells as missing with `-o {option('numbers', name)}`, take all as "
-                f"words with `-o {option('words', name)}`,"
+                f" take such cells as missing with `-o {numbers}`, take all as words with `-o "
+                f"{option('words', name)}`,"
             )
-            fault = self._fault(name, row, f"is no number while others are{more}", way)
-            raise DatasetError(str(fault), remedy=option("numbers", name))
+            raise self._fault(name, row, f"is no number while others are{more}", way, numbers)
 
     def _follow(self, column: Column, name: str) -> Values:
         cells = self._table.columns[name]
@@ -343,12 +336,14 @@ class ColumnReader:
             raise self._fault(name, int(endless.argmax()), "is not finite")
         return cells
 
-    def _fault(self, name: str, row: int, fault: str, more: str = "") -> DatasetError:
+    def _fault(
+        self, name: str, row: int, fault: str, more: str = "", remedy: str = ""
+    ) -> DatasetError:
         cell, leave = self._table.texts([name])[name][row], option("ignore", name)
         return DatasetError(
             f"{self._table.where(row)}: the cell {shown(cell)} in the column {shown(name)} "
             f"{fault}: correct it,{more} or leave the column out with `-o {leave}`.",
-            remedy=leave,
+            remedy=remedy or leave,
         )
 
     def _tell_gaps(self, name: str, numbers: Values, how: str) -> int:

@@ -103,14 +103,8 @@ def _check_edges(pairs: Array, word: str, num_nodes: int, place: str) -> NDArray
 def complete_edges(
     listed: NDArray[np.int64], num_nodes: int, directed: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    r"""Adds to every listed edge its reverse, unless the reverse is listed as well.
-
-    So a list that names each undirected edge once and a list that names it in both directions
-    give the same graph.
-
-    Returns:
-        Source and target of each entry ``[2, E]``, the listed ones first, and the listed edge
-        behind each entry ``[E]``, from which its features are taken.
+    r"""Adds to every listed edge its reverse, unless it is listed as well; returns the entries
+    ``[2, E]``, listed ones first, and the listed edge ``[E]`` from which each has its features.
     """
     rows = np.arange(listed.shape[1], dtype=np.int64)
     if directed:

@@ -77,7 +77,7 @@ def read_json_lines(path: Path, options: Options) -> ParsedGraphs:
     unknown = {key for line in lines for key in line.table} - _KNOWN - {label_key, *options.ignore}
     if unknown:
         notes.append(f"Keys that were not read: {', '.join(sorted(unknown))}.")
-    if "nodes" not in lines[0].table and "x" not in lines[0].table:
+    if not {"nodes", "x"} & {*lines[0].table}:
         notes.append(CONSTANT_NOTE)
     words = [line.table.get("split") for line in lines]
     splits = []
@@ -172,8 +172,7 @@ def _read_graph(line: _Line, options: Options) -> tuple[Data, NDArray[np.int64]]
     table, place = line.table, line.place
     if "nodes" in table and "x" in table:
         raise DatasetError(f"{place} has both 'nodes' and 'x': keep one of them.")
-    key = "nodes" if "nodes" in table else "x"
-    x = table.get(key)
+    x = table.get("nodes" if "nodes" in table else "x")
     count = table.get("num_nodes") if x is None else len(x)
     if x is not None and not x.size:
         raise DatasetError(f"{place} has no nodes: every graph needs at least one.")

@@ -196,12 +196,10 @@ def _build(parsed: ParsedGraphs, options: Options, form: TableForm | None) -> Gr
 
 def _read(path: Path, options: Options, form: TableForm | None) -> ParsedGraphs:
     if path.is_dir():
-        tables = any(
-            (path / f"{stem}{suffix}").exists()
-            for stem in ("nodes", "edges")
-            for suffix in TABLE_SUFFIXES
-        )
-        lines = any(file.suffix in LINE_SUFFIXES for file in path.iterdir())
+        files = list(path.iterdir())
+        named = [file for file in files if file.stem in ("nodes", "edges")]
+        tables = any(file.suffix in TABLE_SUFFIXES for file in named)
+        lines = any(file.suffix in LINE_SUFFIXES for file in files)
         if tables and lines:
             raise DatasetError(
                 f"'{path}' holds both tables and JSON lines: keep them in folders of their own."
@@ -289,8 +287,6 @@ def _fill_gaps(
 ) -> tuple[TableForm, tuple[str, ...]]:
     """Puts a number into each NaN of a graph out of tables, in place: the one that the form knows
     from training, or the mean over the training nodes and the edges between them.
-
-    Returns the form with the numbers, and what a user should look at.
     """
     empty = Decisions()
     source, target = graph["edge_index"]

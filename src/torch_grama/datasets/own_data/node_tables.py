@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,11 +83,8 @@ def read_table_folder(
                 f"'{folder}' has both '{found[0].name}' and '{found[1].name}': keep one of them."
             )
         files.append(found[0])
-    nodes, edges = files
-    reader = _GraphReader(options, form)
-    return reader.read(
-        folder, lambda choose: read_table(nodes, choose), lambda choose: read_table(edges, choose)
-    )
+    nodes, edges = (partial(read_table, file) for file in files)
+    return _GraphReader(options, form).read(folder, nodes, edges)
 
 
 def read_frames(
@@ -96,11 +94,9 @@ def read_frames(
     check_node_level("The frame of nodes", options)
     if options.id is None and not any(str(n).casefold() in _NAMES["id"] for n in nodes.columns):
         nodes = nodes.rename_axis("id").reset_index()
-    return _GraphReader(options, form).read(
-        None,
-        lambda choose: FrameTable(nodes, "The frame of nodes", choose),
-        lambda choose: FrameTable(edges, "The frame of edges", choose),
-    )
+    named = {"The frame of nodes": nodes, "The frame of edges": edges}
+    tables = (partial(FrameTable, frame, place) for place, frame in named.items())
+    return _GraphReader(options, form).read(None, *tables)
 
 
 class _GraphReader:
@@ -115,18 +111,14 @@ class _GraphReader:
     def read(
         self, path: Path | None, read_nodes: _ReadTable, read_edges: _ReadTable
     ) -> ParsedGraphs:
-        form = self._form or TableForm()
-        nodes = edges = None
+        form, place = self._form or TableForm(), "PATH" if path is None else path
+        tables: list[Table] = []
         with self._faults:
-            nodes = read_nodes(self._choose_text(("id", "label", "split"), form.nodes))
+            tables.append(read_nodes(self._choose_text(("id", "label", "split"), form.nodes)))
         with self._faults:
-            edges = read_edges(self._choose_text(("source", "target"), form.edges))
-        place = "PATH" if path is None else path
-        if nodes is None or edges is None:
-            self._faults.check(place)
-        assert nodes is not None
-        assert edges is not None
-        parsed = self._join(path, nodes, edges)
+            tables.append(read_edges(self._choose_text(("source", "target"), form.edges)))
+        self._faults.check(place)
+        parsed = self._join(path, *tables)
         self._faults.check(place)
         return parsed
 

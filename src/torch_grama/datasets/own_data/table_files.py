@@ -53,13 +53,7 @@ _NAMED_MONTHS = ("%d %b %Y", "%d-%b-%Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "
 
 
 class Table:
-    r"""Columns by name, and how to say where a row stands.
-
-    Args:
-        place (str): What the table is called in a sentence, a file in quotes.
-        header (str): What its line of column names is called.
-        names (sequence of str): The column names.
-    """
+    r"""Columns by name; in a sentence, ``place`` is the table and ``header`` its line of names."""
 
     def __init__(self, place: str, header: str, names: Sequence[str]) -> None:
         self.place, self.header = place, header
@@ -331,11 +325,10 @@ def read_table(path: Path, choose_text: ChooseText) -> Table:
         groups = [facts.row_group(number) for number in range(facts.num_row_groups)]
         parts = [group.column(number) for group in groups for number in range(group.num_columns)]
         held = sum(max(part.total_uncompressed_size, 8 * part.num_values) for part in parts)
+        check_size(path, held)
+        # each different word once: a file can repeat a long one without end
         fields = facts.schema.to_arrow_schema()
-    check_size(path, held)
-    # each different word once: a file can repeat a long one without end
-    words = [field.name for field in fields if str(field.type) in ("string", "large_string")]
-    with whole_file(path, "Parquet file", "write it again"):
+        words = [field.name for field in fields if str(field.type) in ("string", "large_string")]
         # threads would take a hundred kilobytes a column
         table = parquet.ParquetFile(path, read_dictionary=words).read(use_threads=False)
         frame = table.to_pandas()

@@ -144,11 +144,9 @@ def write_json_lines(
     flags = all(y is None or bool(((y == 0) | (y == 1) | y.isnan()).all()) for y in targets)
     lines = []
     for graph, y in zip(graphs, targets, strict=True):
-        table: dict[str, object] = {}
-        if graph.x is None:
-            table["num_nodes"] = graph.num_nodes
-        else:
-            table["nodes"] = _finite(graph.x).tolist()
+        table: dict[str, object] = {"num_nodes": graph.num_nodes}
+        if graph.x is not None:
+            table = {"nodes": _finite(graph.x).tolist()}
         table["edges"] = [] if graph.edge_index is None else graph.edge_index.t().tolist()
         for key in ("edge_attr", "edge_weight"):
             if graph.get(key) is not None:
