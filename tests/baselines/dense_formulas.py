@@ -51,8 +51,10 @@ def frame(part: BranchSum, x: Tensor, branches: list[Tensor]) -> Tensor:
 
 
 def head(model: Module, x: Tensor) -> Tensor:
-    first, last = model.head.mlp.layers
-    return affine(last, affine(first, x).clamp(min=0))
+    *hidden, last = model.head.mlp.layers
+    for lin in hidden:
+        x = affine(lin, x).clamp(min=0)
+    return affine(last, x)
 
 
 def softmax_rows(scores: Tensor) -> Tensor:

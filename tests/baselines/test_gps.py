@@ -3,15 +3,7 @@ import math
 import pytest
 import torch
 from baseline_checks import call, draw_graph
-from dense_formulas import (
-    affine,
-    frame,
-    full_attention,
-    gated_gcn,
-    head,
-    prepare,
-    softmax_rows,
-)
+from dense_formulas import affine, frame, full_attention, gated_gcn, head, prepare, softmax_rows
 from torch_geometric.nn import GCNConv
 
 from torch_grama.baselines import GPS, Transformer
@@ -64,10 +56,6 @@ def test_transformer_is_its_formula_and_does_not_see_the_edges():
     torch.testing.assert_close(call(model, graph), head(model, x))
     graph.edge_index = graph.edge_index[:, :0]
     torch.testing.assert_close(call(model, graph), head(model, x))
-
-
-# The encoders of the benchmark's code in front of the layers: tables for 174 values of 9 atom
-# features and 13 of 3 bond features, and the encoding of the Laplacian, an MLP of 2, 32 and 16.
 
 
 @pytest.mark.parametrize("attention", ["multihead", "performer"])

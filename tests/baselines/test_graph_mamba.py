@@ -170,13 +170,6 @@ def test_steps_go_to_every_neighbour_alike():
     assert torch.allclose(seen, adjacency / adjacency.sum(1, keepdim=True), atol=0.12)
 
 
-def test_a_graph_in_a_batch_has_the_tokens_it_has_alone():
-    graphs = [draw_graph(5, 0), draw_graph(9, 1)]
-    together, alone = sample(Batch.from_data_list(graphs)), sample(graphs[1])
-    first = together.token >= 5 * together.num_tokens
-    assert torch.equal(together.node[first] - 5, alone.node)
-
-
 def test_walks_that_can_go_nowhere_stay():
     graph = draw_graph(3, 0)
     graph.edge_index = torch.tensor([[0], [1]])
