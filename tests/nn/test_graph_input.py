@@ -19,6 +19,7 @@ from torch_grama.nn.graph_input import (
 
 EDGES = torch.tensor([[0, 1, 2, 0], [1, 2, 0, 2]])
 BATCH = torch.tensor([0, 0, 2])
+BAD = [float("nan"), float("inf"), -float("inf")]
 
 
 def entries(graph):
@@ -94,23 +95,21 @@ class TestValues:
         with pytest.raises(ValueError, match="'batch' to be sorted"):
             self.check(batch=torch.tensor(batch), batch_size=2)
 
-    @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-    def test_features_that_are_not_finite(self, value):
-        x = self.x.clone()
-        x[1, 0] = x[2, 1] = value
-        with pytest.raises(ValueError, match=r"node features \(got 2 that.*first in row 1\)"):
-            self.check(x=x)
-
-    def test_infinities_of_both_signs_do_not_cancel(self):
-        x = self.x.clone()
-        x[0, 0], x[2, 1] = float("inf"), -float("inf")
-        with pytest.raises(ValueError, match=r"finite node features.*first in row 0"):
-            self.check(x=x)
-
-    def test_a_sequence_names_the_node(self):
-        x = torch.ones(3, 4, 2)
-        x[2, 1, 0] = float("nan")
-        with pytest.raises(ValueError, match="first in row 2"):
+    @pytest.mark.parametrize(
+        ("size", "faults", "message"),
+        [
+            *(((3, 2), {(1, 0): bad, (2, 1): bad}, r"got 2 .*first in row 1") for bad in BAD),
+            # of both signs, which do not cancel
+            ((3, 2), {(0, 0): BAD[1], (2, 1): BAD[2]}, r"got 2 .*first in row 0"),
+            # a sequence, of which the node is named
+            ((3, 4, 2), {(2, 1, 0): BAD[0]}, r"got 1 .*first in row 2"),
+        ],
+    )
+    def test_features_that_are_not_finite(self, size, faults, message):
+        x = torch.ones(size)
+        for place, value in faults.items():
+            x[place] = value
+        with pytest.raises(ValueError, match=rf"finite node features \({message}\)"):
             self.check(x=x)
 
 
