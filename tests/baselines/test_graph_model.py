@@ -68,12 +68,8 @@ def test_graph_readout_is_the_mlp_of_the_mean_of_each_graph():
     assert head(x).size() == (1, 3)
 
 
-def test_reset_and_repr():
-    head = GraphHead(4, 3)
-    before = head.mlp.layers[0].weight.clone()
-    head.reset_parameters()
-    assert not torch.equal(before, head.mlp.layers[0].weight)
-    assert str(head) == "GraphHead(ReadoutMLP(4, 3), readout='node')"
+def test_repr():
+    assert str(GraphHead(4, 3)) == "GraphHead(ReadoutMLP(4, 3), readout='node')"
 
 
 def test_setting_the_pooling_is_building_with_it():

@@ -1,7 +1,7 @@
 import pytest
 import torch
 from baseline_checks import call, draw_graph, randomize
-from dense_formulas import affine, head, layer_norm, prepare
+from dense_formulas import affine, encode, head, layer_norm, prepare
 from dense_graphs import dense, draw_weighted_graph, fill_loops, symmetric
 
 from torch_grama.baselines import A3TGCN, MPSSM, SONAR, TGCN
@@ -110,8 +110,7 @@ def test_sonar_is_its_formula(edge_dim, parts):
     damping, forcing = parts
     options = {"epsilon": 0.5, "damping": damping, "forcing": forcing, "edge_dim": edge_dim}
     model = prepare(SONAR(5, 8, 3, 3, num_blocks=2, **options))
-    x = affine(model.encoder.node_lin, graph.x)
-    edge = None if edge_dim is None else affine(model.encoder.edge_lin, graph.edge_attr)
+    x, edge = encode(model, graph)
     for block in model.blocks:
         R = torch.zeros(6, 6, dtype=torch.float64)
         for k, (j, i) in enumerate(graph.edge_index.t().tolist()):
