@@ -54,14 +54,6 @@ class TakesAll(Recorder):
         return x
 
 
-class KeepsEdges(Recorder):
-    edge_state = "block"
-
-    def forward(self, x, edge_index, edge_attr=None):
-        self.calls.append({"edge_attr": edge_attr})
-        return x, edge_attr + 1
-
-
 class NamesNothing(Module):
     def forward(self, *args, **kwargs):
         return args[0]
@@ -262,22 +254,6 @@ class TestBound:
         difference = bound(module, graph)(moved) - bound(module, graph)(batch.x)
         assert not difference[batch.batch == 0].any()
         assert difference[batch.batch > 0].any()
-
-    def test_recurrences_are_counted(self, full, batch):
-        module = TakesAll()
-        backbone = bound(module, full)
-        for _ in range(3):
-            backbone(batch.x)
-        assert [call["step"] for call in module.calls] == [0, 1, 2]
-
-    def test_edge_state_goes_from_call_to_call(self, full, batch):
-        module = KeepsEdges()
-        backbone = bound(module, full)
-        for _ in range(3):
-            backbone(batch.x)
-        got = [(call["edge_attr"] - batch.edge_attr).mean().item() for call in module.calls]
-        assert got == pytest.approx([0, 1, 2])
-        assert torch.allclose(backbone.edge_state, batch.edge_attr + 3)
 
     def test_a_list_has_one_module_for_each_recurrence(self, full, batch):
         modules = ModuleList([TakesAll() for _ in range(3)])

@@ -250,19 +250,6 @@ def test_one_kind_of_coefficients_may_be_shared_by_all_graphs(engine, shared):
     assert torch.allclose(got[0], problem.run(written_out.recur, expected, 3)[0])
 
 
-@pytest.mark.parametrize("engine", ["auto", "scan", "linear"])
-def test_gradient_of_the_adjacency_itself(engine):
-    problem = Problem(batch=BATCH, kind="map")
-    values = problem.adjacency.value.requires_grad_()
-
-    def gradient(function, **options):
-        new, _ = problem.run(function, problem.leaves, 3, **options)
-        return torch.autograd.grad(new.square().sum(), values)[0]
-
-    got = gradient(arma_recurrence, engine=engine)
-    assert torch.allclose(got, gradient(written_out.recur))
-
-
 @pytest.mark.parametrize("kind", ["tanh", "map"])
 def test_function_transforms_see_the_same_jacobian(kind):
     problem = Problem(batch=BATCH, kind=kind)

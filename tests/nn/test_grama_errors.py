@@ -18,15 +18,8 @@ X = torch.linspace(-1, 1, 20).view(4, 5)
 
 
 def build(**options):
-    return GRAMA(
-        **{
-            "in_channels": 5,
-            "hidden_channels": CHANNELS,
-            "out_channels": 2,
-            "seq_len": 4,
-            **options,
-        }
-    )
+    sizes = {"in_channels": 5, "hidden_channels": CHANNELS, "out_channels": 2, "seq_len": 4}
+    return GRAMA(**(sizes | options))
 
 
 WRONG_VALUES = [

@@ -13,7 +13,6 @@ from torch_grama.nn.graph_input import (
     PaddedLayout,
     check_edge_attr,
     check_values,
-    count_nodes,
     read_graph_input,
 )
 
@@ -62,13 +61,6 @@ class TestRead:
         graph.edge_weight.sum().backward()
         assert value.grad.tolist() == [1.0] * 4
 
-    def test_matrices_are_built_once(self):
-        graph = read_graph_input(3, EDGES)
-        built = []
-        for _ in range(2):
-            graph.adjacency("key", lambda: built.append(1) or "matrix")
-        assert len(built) == 1
-
 
 class TestValues:
     x = torch.ones(3, 2)
@@ -113,23 +105,9 @@ class TestValues:
             self.check(x=x)
 
 
-class TestFeatures:
-    @pytest.mark.parametrize("size", [(7, 5), (7, 4, 5)])
-    @pytest.mark.parametrize("in_channels", [5, -1])
-    def test_number_of_nodes(self, size, in_channels):
-        assert count_nodes(torch.zeros(size), in_channels, 4) == 7
-
-
-class TestEdgeAttributes:
-    good = torch.zeros(6, 3)
-
-    def test_good_ones_pass(self):
-        check_edge_attr(self.good, 3, True)
-        check_edge_attr(None, None, True)
-
-    def test_a_users_module_may_read_what_it_likes(self):
-        check_edge_attr(self.good.long(), None, False)
-        check_edge_attr(self.good.long(), 3, False)
+def test_a_users_module_may_read_the_edge_attributes_it_likes():
+    check_edge_attr(torch.zeros(6, 3).long(), None, False)
+    check_edge_attr(torch.zeros(6, 3).long(), 3, False)
 
 
 class TestLayout:
