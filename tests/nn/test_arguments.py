@@ -1,12 +1,7 @@
 import pytest
 import torch
 
-from torch_grama.nn.arguments import (
-    ACTIVATIONS,
-    choose,
-    list_nearest_first,
-    resolve_activation,
-)
+from torch_grama.nn.arguments import ACTIVATIONS, choose, list_nearest_first, resolve_activation
 from torch_grama.nn.engine.sequence import PURE_ACTIVATIONS, identity
 
 COLOURS = {"red": 1, "green": 2, "grey": 3}

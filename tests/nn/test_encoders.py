@@ -22,8 +22,7 @@ def test_no_rows():
 
 
 @pytest.mark.parametrize(
-    ("kind", "sizes"),
-    [(AtomEncoder, (119, 5, 12, 12, 10, 6, 6, 2, 2)), (BondEncoder, (5, 6, 2))],
+    ("kind", "sizes"), [(AtomEncoder, (119, 5, 12, 12, 10, 6, 6, 2, 2)), (BondEncoder, (5, 6, 2))]
 )
 def test_sizes_are_those_of_ogb(kind, sizes):
     module = kind(8)

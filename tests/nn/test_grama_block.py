@@ -4,13 +4,7 @@ import written_out
 from backbone_cases import CHANNELS, SendTanh, draw_keys
 from torch_geometric.nn import GCNConv
 
-from torch_grama.nn import (
-    GRAMA,
-    Coefficients,
-    GatedGCNConv,
-    GRAMABlock,
-    RootedGCNConv,
-)
+from torch_grama.nn import GRAMA, Coefficients, GatedGCNConv, GRAMABlock, RootedGCNConv
 from torch_grama.nn.coefficients import CONSTRAINTS
 from torch_grama.nn.engine.sequence import NodeSequence
 from torch_grama.nn.functional import graph_mean
@@ -237,10 +231,10 @@ class TestOwnWeights:
             backbone=backbone, share_weights=False, engine=engine, num_recurrences=4, act=None
         )
         got = run(module, sequence, batch)
-        own = iter(module.backbone)
+        own, given = iter(module.backbone), coefficients_of(module, sequence, batch)
         expected = written_out.recur(
             *sequence,
-            *coefficients_of(module, sequence, batch),
+            *given,
             lambda x: module.gain * next(own)(x, batch.edge_index),
             4,
             batch.batch,

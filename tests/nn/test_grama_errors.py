@@ -87,10 +87,7 @@ WRONG_TYPES = [
 
 @pytest.mark.parametrize(
     ("options", "message", "error"),
-    [
-        *((*row, ValueError) for row in WRONG_VALUES),
-        *((*row, TypeError) for row in WRONG_TYPES),
-    ],
+    [*((*row, ValueError) for row in WRONG_VALUES), *((*row, TypeError) for row in WRONG_TYPES)],
     ids=lambda value: re.sub(r" at 0x\w+", "", str(value)) if isinstance(value, dict) else "",
 )
 def test_a_model_that_cannot_be_built(options, message, error):
