@@ -12,12 +12,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
-from torch_grama.analysis import (
-    ModelInput,
-    hop_distance,
-    influence_by_distance,
-    influence_of_task,
-)
+from torch_grama.analysis import ModelInput, hop_distance, influence_by_distance, influence_of_task
 from torch_grama.analysis.influence import confidence
 
 
@@ -118,16 +113,8 @@ def test_a_deeper_model_reaches_further_than_its_layers():
         found.influence_range
         < influence_by_distance(MessagePassingStack(6), inputs).influence_range
     )
-
-    class Baseline(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.gnn = GCN(3, 8, num_layers=3, out_channels=2).double()
-
-        def forward(self, x, edge_index, edge_weight=None, *_):
-            return self.gnn(x, edge_index, edge_weight)
-
-    found = influence_by_distance(Baseline(), inputs)
+    baseline = _Called(GCN(3, 8, num_layers=3, out_channels=2).double())
+    found = influence_by_distance(baseline, inputs)
     assert found.total[3] > 0 == sum(found.total[4:])
 
 
@@ -199,11 +186,6 @@ class _Called(torch.nn.Module):
         return self.model(x, edge_index)
 
 
-def _chain(num_nodes):
-    line = torch.stack([torch.arange(num_nodes - 1), torch.arange(1, num_nodes)])
-    return torch.cat([line, line.flip(0)], dim=1)
-
-
 def _pyg_total_influence(model, x, edge_index, hops):
     pyg = pytest.importorskip("torch_geometric.utils")
     if not hasattr(pyg, "total_influence"):
@@ -215,7 +197,7 @@ def _pyg_total_influence(model, x, edge_index, hops):
 @pytest.mark.parametrize("num_nodes", [12, 90])  # one by one, and several at a time
 def test_absolute_influence_is_that_of_pyg(num_nodes):
     torch.manual_seed(0)
-    x, edge_index = torch.randn(num_nodes, 3), _chain(num_nodes)
+    x, edge_index = torch.randn(num_nodes, 3), path_edges(num_nodes)
     model = GCN(3, 8, 2, 2).eval()
     found = influence_by_distance(
         _Called(model), ModelInput(x, edge_index), exact=True, norm="absolute"
@@ -230,7 +212,7 @@ def test_absolute_influence_is_five_times_faster_than_that_of_pyg():
     torch.manual_seed(0)
     model = GCN(8, 32, 8, 3).eval()
     for num_nodes in (90, 1000):  # a small graph first: what is loaded once is nobody's time
-        x, edge_index = torch.randn(num_nodes, 8), _chain(num_nodes)
+        x, edge_index = torch.randn(num_nodes, 8), path_edges(num_nodes)
         start = time.process_time()
         graph = ModelInput(x, edge_index)
         influence_by_distance(_Called(model), graph, exact=True, norm="absolute")
@@ -248,7 +230,7 @@ def test_nodes_that_see_everything_are_not_taken_together():
             return x + late * x[:1].square()
 
     x = torch.rand(100, 2) + 0.5
-    graph = ModelInput(x, _chain(100))
+    graph = ModelInput(x, path_edges(100))
     found = influence_by_distance(Global(), graph, exact=True)
     assert found.total[0] == pytest.approx(2)
     assert found.total[1:64] == [0.0] * 63
@@ -256,7 +238,7 @@ def test_nodes_that_see_everything_are_not_taken_together():
 
 
 def test_the_influence_of_a_task_is_measured_alike():
-    graphs = [ModelInput(torch.randn(n, 1), _chain(n)) for n in (4, 6)]
+    graphs = [ModelInput(torch.randn(n, 1), path_edges(n)) for n in (4, 6)]
     matrices = [torch.diag(torch.ones(n - 2), 2) for n in (4, 6)]  # v asks for v + 2
     for norm in ("square", "absolute"):
         found = influence_of_task(matrices, graphs, norm=norm)
@@ -267,7 +249,7 @@ def test_the_influence_of_a_task_is_measured_alike():
 
 def test_sampled_absolute_influence_has_a_stated_error():
     torch.manual_seed(1)
-    graph = ModelInput(torch.randn(80, 3), _chain(80))
+    graph = ModelInput(torch.randn(80, 3), path_edges(80))
     model = _Called(GCN(3, 8, 3, 2).eval())
     exact = influence_by_distance(model, graph, exact=True, norm="absolute")
     drawn = influence_by_distance(model, graph, exact=False, num_samples=40, norm="absolute")

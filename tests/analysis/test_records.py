@@ -8,12 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torch_grama.analysis.records import (
-    plain_matrix,
-    plain_number,
-    plain_or_none,
-    read_record,
-)
+from torch_grama.analysis.records import plain_matrix, plain_number, plain_or_none, read_record
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

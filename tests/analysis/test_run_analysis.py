@@ -3,14 +3,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from analysis_graphs import (
-    MessagePassingStack,
-    Stage,
-    grama,
-    grama_for_graphs,
-    graph,
-    grid_edges,
-)
+from analysis_graphs import MessagePassingStack, Stage, grama, grama_for_graphs, graph, grid_edges
 from torch import nn
 from torch_geometric.data import Batch, Data
 

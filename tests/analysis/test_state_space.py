@@ -261,12 +261,6 @@ def test_arma_is_the_recurrence(phi, theta, seed, steps):
     assert torch.allclose(out, expected, rtol=1e-10, atol=1e-10)
 
 
-def test_arma_starts_at_rest():
-    phi, theta, inputs = normal(0, 3), normal(1, 2), normal(2, 9)
-    out = simulate_arma(phi, theta, inputs)
-    assert torch.allclose(out, textbook_arma(phi, theta, inputs, [0] * 3, [0] * 2))
-
-
 @pytest.mark.parametrize("steps", [0, 1, 2, 3, 4])
 def test_models_with_direct_weight_and_initial_terms(steps):
     model = ArmaModel(double(0.5, 0.0), double(3.0, 2.0, 0.0), double(0.0, 10.0))

@@ -9,6 +9,7 @@ from baseline_checks import randomize
 from dense_graphs import affine as affine
 from torch import Tensor
 from torch.nn import LayerNorm, Module, MultiheadAttention
+from torch_geometric.data import Data
 
 from torch_grama.baselines.branch_stack import BranchSum
 from torch_grama.baselines.mamba_block import MambaBlock
@@ -26,6 +27,12 @@ def prepare(model: Module) -> Module:
             part.running_mean.copy_(noise - 0.5)
             part.running_var.copy_(noise + 0.5)
     return model
+
+
+def encode(model: Module, graph: Data) -> tuple[Tensor, Tensor | None]:
+    """States of nodes and edges before the first layer; None for edges without attributes."""
+    x, edge = affine(model.encoder.node_lin, graph.x), graph.edge_attr
+    return x, None if edge is None else affine(model.encoder.edge_lin, edge)
 
 
 def batch_norm(norm: StepwiseBatchNorm | None, x: Tensor) -> Tensor:
@@ -51,8 +58,10 @@ def frame(part: BranchSum, x: Tensor, branches: list[Tensor]) -> Tensor:
 
 
 def head(model: Module, x: Tensor) -> Tensor:
-    first, last = model.head.mlp.layers
-    return affine(last, affine(first, x).clamp(min=0))
+    *hidden, last = model.head.mlp.layers
+    for lin in hidden:
+        x = affine(lin, x).clamp(min=0)
+    return affine(last, x)
 
 
 def softmax_rows(scores: Tensor) -> Tensor:

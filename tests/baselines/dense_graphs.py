@@ -10,8 +10,8 @@ from torch_geometric.data import Data
 
 
 def draw_weighted_graph(
-    num_nodes: int = 9, seed: int = 0, channels: int = 5
-) -> tuple[Tensor, Tensor, Tensor]:
+    num_nodes: int = 9, seed: int = 0, channels: int = 5, weighted: bool = True
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """Features, directed edges with self-loops among them, no edge twice, and weights: float64."""
     generator = torch.Generator().manual_seed(seed)
     present = torch.rand(num_nodes, num_nodes, generator=generator) < 0.3
@@ -20,7 +20,7 @@ def draw_weighted_graph(
     edge_index = present.nonzero().t().contiguous()
     weight = 0.5 + torch.rand(edge_index.size(1), generator=generator, dtype=torch.float64)
     x = torch.randn(num_nodes, channels, generator=generator, dtype=torch.float64)
-    return x, edge_index, weight
+    return x, edge_index, weight if weighted else None
 
 
 def draw_symmetric_graph(num_nodes: int = 7, seed: int = 0, edge_dim: int | None = None) -> Data:

@@ -1,7 +1,7 @@
 import pytest
 import torch
 from baseline_checks import call, draw_graph, read_batch
-from dense_formulas import affine, frame, gated_gcn, head, layer_norm, mamba, prepare
+from dense_formulas import affine, encode, frame, gated_gcn, head, layer_norm, mamba, prepare
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import subgraph
 
@@ -14,10 +14,7 @@ from torch_grama.baselines.graph_mamba import ORDERS, sample_walk_tokens
 def test_graph_mamba_is_the_mean_over_noisy_orders(order):
     graph = draw_graph(8, 0, edge_dim=3)
     model = prepare(GraphMamba(5, 6, 3, 2, order=order, edge_dim=3, state_channels=4))
-    x, edge = (
-        affine(model.encoder.node_lin, graph.x),
-        affine(model.encoder.edge_lin, graph.edge_attr),
-    )
+    x, edge = encode(model, graph)
     degree = torch.bincount(graph.edge_index[0], minlength=8)
     noise = node_noise(torch.arange(8), 5, False, torch.float64)
     for local, mixer, sums in zip(model.locals, model.mixers, model.frames, strict=True):
@@ -34,7 +31,7 @@ def test_graph_mamba_is_the_mean_over_noisy_orders(order):
 def test_gps_mamba_scans_the_nodes_as_they_are_stored():
     graph = draw_graph(8, 0)
     model = prepare(GPSMamba(5, 6, 3, 2, state_channels=4))
-    x, edge = affine(model.encoder.node_lin, graph.x), None
+    x, edge = encode(model, graph)
     for local, mixer, sums in zip(model.locals, model.mixers, model.frames, strict=True):
         update, edge = gated_gcn(local.conv, x, graph.edge_index, edge)
         x = frame(sums, x, [mamba(mixer.block, x), update])
@@ -63,7 +60,7 @@ def both_ways(scan, sequence):
     return mamba(scan.forwards, sequence) + mamba(scan.backwards, sequence.flip(0)).flip(0)
 
 
-def encode(scan, x, edge, graph, nodes):
+def encode_token(scan, x, edge, graph, nodes):
     """One subgraph, given by its nodes."""
     states = []
     for i in nodes:
@@ -84,8 +81,8 @@ def test_gmn_is_its_formula(edge_dim):
     model = prepare(GMN(5, 6, 3, 2, edge_dim=edge_dim, walk_length=2, state_channels=3))
     view = read_batch(graph.x, graph.edge_index)
     tokens = sample_walk_tokens(view, 2, 2, 2, False)
-    x = affine(model.encoder.node_lin, graph.x)
-    start = edge = None if edge_dim is None else affine(model.encoder.edge_lin, graph.edge_attr)
+    x, edge = encode(model, graph)
+    start = edge
     degree = torch.bincount(graph.edge_index[0], minlength=size)
     order = sorted(range(size), key=lambda i: (int(degree[i]), i))
     for local, scan, sums in zip(model.locals, model.scans, model.frames, strict=True):
@@ -96,7 +93,7 @@ def test_gmn_is_its_formula(edge_dim):
         for i in range(size):
             sequence = torch.stack(
                 [
-                    encode(
+                    encode_token(
                         scan, x, shift, graph, tokens.node[tokens.token == 5 * i + place].tolist()
                     )
                     for place in range(5)
@@ -168,13 +165,6 @@ def test_steps_go_to_every_neighbour_alike():
     adjacency = torch.zeros(6, 6)
     adjacency[graph.edge_index[0], graph.edge_index[1]] = 1
     assert torch.allclose(seen, adjacency / adjacency.sum(1, keepdim=True), atol=0.12)
-
-
-def test_a_graph_in_a_batch_has_the_tokens_it_has_alone():
-    graphs = [draw_graph(5, 0), draw_graph(9, 1)]
-    together, alone = sample(Batch.from_data_list(graphs)), sample(graphs[1])
-    first = together.token >= 5 * together.num_tokens
-    assert torch.equal(together.node[first] - 5, alone.node)
 
 
 def test_walks_that_can_go_nowhere_stay():

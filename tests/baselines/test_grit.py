@@ -1,7 +1,7 @@
 import pytest
 import torch
 from baseline_checks import call, draw_graph
-from dense_formulas import affine, frame, head, prepare, softmax_rows
+from dense_formulas import affine, encode, frame, head, prepare, softmax_rows
 
 from torch_grama.baselines import GRIT
 
@@ -16,11 +16,10 @@ def test_grit_is_its_formula(edge_dim):
     degree = A.sum(1)
     M = A / degree.clamp(min=1e-12)[:, None]
     walk = torch.stack([torch.linalg.matrix_power(M, k) for k in range(4)], dim=-1)
-    x = affine(model.encoder.node_lin, graph.x)
+    x, edge = encode(model, graph)
     x = x + walk.diagonal().t() @ model.node_walk_lin.weight.t()
     pairs = affine(model.pair_walk_lin, walk)
-    if edge_dim is not None:
-        edge = affine(model.encoder.edge_lin, graph.edge_attr)
+    if edge is not None:
         for k, (j, i) in enumerate(graph.edge_index.t().tolist()):
             pairs[i, j] += edge[k]
     for layer, part in enumerate(model.attentions):

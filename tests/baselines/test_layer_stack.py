@@ -1,7 +1,7 @@
 import pytest
 import torch
 from baseline_checks import CHANNELS, call, draw_graph, randomize
-from dense_formulas import gated_gcn
+from dense_formulas import gated_gcn, head
 from dense_graphs import adjacency, affine, attention, draw_symmetric_graph, gcn_matrix, mean_matrix
 from torch.nn import BatchNorm1d, LayerNorm, Module
 from torch_geometric.nn import GCNConv, SAGEConv
@@ -52,14 +52,14 @@ def dense_gat(conv, x, edges, data):
     heads, width = conv.heads, conv.out_channels
     values = (x @ conv.lin.weight.t()).view(-1, heads, width)
     out = []
-    for head in range(heads):
-        value = values[:, head]
-        to_target = value @ conv.att_dst[0, head]
-        from_source = value @ conv.att_src[0, head]
+    for h in range(heads):
+        value = values[:, h]
+        to_target = value @ conv.att_dst[0, h]
+        from_source = value @ conv.att_src[0, h]
         score = to_target[:, None] + from_source[None, :]
         if edges is not None:
-            edge_value = (edges @ conv.lin_edge.weight.t()).view(-1, heads, width)[:, head]
-            edge_score = edge_value @ conv.att_edge[0, head]
+            edge_value = (edges @ conv.lin_edge.weight.t()).view(-1, heads, width)[:, h]
+            edge_score = edge_value @ conv.att_edge[0, h]
             extra = torch.zeros_like(score)
             for number, (source, target) in enumerate(data.edge_index.t().tolist()):
                 extra[target, source] = edge_score[number]
@@ -68,8 +68,8 @@ def dense_gat(conv, x, edges, data):
             for node in range(len(x)):
                 mine = data.edge_index[1] == node
                 incoming[node] = edges[mine].sum(0) / mine.sum().clamp(min=1)
-            loop_value = (incoming @ conv.lin_edge.weight.t()).view(-1, heads, width)[:, head]
-            score = score + extra + torch.diag(loop_value @ conv.att_edge[0, head])
+            loop_value = (incoming @ conv.lin_edge.weight.t()).view(-1, heads, width)[:, h]
+            score = score + extra + torch.diag(loop_value @ conv.att_edge[0, h])
         out.append(attention(torch.nn.functional.leaky_relu(score, 0.2), matrix) @ value)
     return torch.cat(out, dim=1) + conv.bias, edges
 
@@ -173,11 +173,7 @@ def dense_stack(model, data, dense_conv):
             x = x + affine(part.lin2, torch.relu(affine(part.lin1, x)))
             x = dense_norm(part.norm2, x)
         states.append(x)
-    x = sum(states) if model.jumping else x
-    first, last = model.head.mlp.layers[0], model.head.mlp.layers[-1]
-    if len(model.head.mlp.layers) == 1:
-        return affine(last, x)
-    return affine(last, torch.relu(affine(first, x)))
+    return head(model, sum(states) if model.jumping else x)
 
 
 CASES = [
@@ -219,30 +215,19 @@ CASES = [
 @pytest.mark.parametrize(("model_class", "dense_conv", "options"), CASES)
 def test_model_equals_its_dense_formula(model_class, dense_conv, options):
     model = make(model_class, **options)
-    edge_dim = options.get("edge_dim")
-    data = draw_graph(7, 0, edge_dim)
-    expected = dense_stack(model, data, dense_conv)
-    # not all units are dead: nodes differ
-    assert expected.std(dim=0).max() > 1e-3
-    torch.testing.assert_close(call(model, data), expected, rtol=1e-9, atol=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("model_class", "dense_conv", "options"),
-    [
-        (GCN, dense_gcn, {}),
-        (ARMA, dense_arma, {}),
-        (TunedGCN, dense_gcn_with_edges, {}),
-        (TunedGCN, dense_gcn_with_edges, {"edge_dim": EDGE_DIM}),
-    ],
-)
-def test_edge_weights_enter_the_dense_formula(model_class, dense_conv, options):
-    model = make(model_class, **options)
     data = draw_symmetric_graph(edge_dim=options.get("edge_dim"))
-    out = model(data.x, data.edge_index, data.edge_weight, data.edge_attr)
-    expected = dense_stack(model, data, dense_conv)
-    torch.testing.assert_close(out, expected, rtol=1e-9, atol=1e-10)
-    assert not torch.allclose(out, model(data.x, data.edge_index, None, data.edge_attr))
+    weight = data.edge_weight
+    del data.edge_weight
+    plain = dense_stack(model, data, dense_conv)
+    # not all units are dead: nodes differ
+    assert plain.std(dim=0).max() > 1e-3
+    torch.testing.assert_close(call(model, data), plain, rtol=1e-9, atol=1e-10)
+    if model_class in (GCN, ARMA, TunedGCN):
+        data.edge_weight = weight
+        out = model(data.x, data.edge_index, weight, data.edge_attr)
+        weighted = dense_stack(model, data, dense_conv)
+        torch.testing.assert_close(out, weighted, rtol=1e-9, atol=1e-10)
+        assert not torch.allclose(out, plain)
 
 
 def test_a_batch_norm_of_one_node_uses_its_running_statistics():
@@ -310,20 +295,6 @@ def test_a_plain_convolution_gets_nothing_more_and_edge_states_pass_by():
     assert after is edges
 
 
-def test_identity_residual_comes_after_the_activation():
-    data = draw_graph(5, 0)
-    out, _ = ConvLayer(Plain(), 5, 5, residual="identity")(data.x, read(data), None)
-    torch.testing.assert_close(out, data.x + (-data.x).relu())
-
-
-def test_linear_residual_comes_before_the_norm():
-    data = draw_graph(5, 0)
-    layer = ConvLayer(Plain(), 5, 5, norm="layer_norm", residual="linear").double()
-    out, _ = layer(data.x, read(data), None)
-    inner = torch.nn.functional.layer_norm(layer.skip_lin(data.x) - data.x, (5,))
-    torch.testing.assert_close(out, inner.relu())
-
-
 def test_a_norm_inside_the_convolution_leaves_one_to_the_feed_forward_part():
     layer = ConvLayer(Plain(), 5, 5, norm="batch_norm", feed_forward=True, conv_normalizes=True)
     assert layer.norm is None
@@ -340,22 +311,16 @@ def test_reset_reaches_every_part():
 
 
 @pytest.mark.parametrize("conv", [GCNConv, SAGEConv], ids=lambda conv: conv.__name__)
-def test_a_linear_convolution_runs_as_its_map_with_the_values_and_gradients_of_pyg(conv):
+def test_a_linear_convolution_runs_as_its_map(conv):
     data = draw_graph(5, 0)
     edge_index = torch.cat([data.edge_index, torch.tensor([[0, 2], [0, 2]])], 1)  # with two loops
     layer = ConvLayer(conv(5, 3), 5, 3, act=None).double()
-    weight = torch.rand(edge_index.size(1), dtype=torch.double, requires_grad=True)
-    x = data.x.double().requires_grad_()
+    weight = torch.rand(edge_index.size(1), dtype=torch.double)
+    x = data.x
     graph = read_graph_input(data.num_nodes, edge_index, weight if layer.call.edge_weight else None)
     out, _ = layer(x, graph, None)
     expected = layer.conv(x, edge_index, *([weight] if layer.call.edge_weight else []))
     torch.testing.assert_close(out, expected)
-    inputs = [x, *layer.parameters(), *([weight] if layer.call.edge_weight else [])]
-    picks = torch.randn_like(out)
-    torch.testing.assert_close(
-        torch.autograd.grad((out * picks).sum(), inputs),
-        torch.autograd.grad((expected * picks).sum(), inputs),
-    )
     assert len(graph.adjacencies) == 1  # PyG's own normalisation did not run
 
     seen = []

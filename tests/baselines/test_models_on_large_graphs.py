@@ -13,7 +13,6 @@ from dense_formulas import (
     prepare,
     softmax_rows,
 )
-from torch_geometric.data import Batch
 
 from torch_grama.baselines import GOAT, NAGphormer, large_graphs
 from torch_grama.baselines.large_graphs import Codebook
@@ -80,15 +79,6 @@ def test_training_moves_the_centres_and_evaluation_does_not():
     assert torch.equal(book.centroids, start)
     call(model.train(), graph)
     assert not torch.equal(book.centroids, start)
-
-
-def test_centres_of_other_graphs_are_not_read():
-    graphs = [draw_graph(6, 0), draw_graph(7, 1)]
-    model = prepare(GOAT(5, 4, 3, 2, num_centroids=8))
-    batch = Batch.from_data_list(graphs)
-    batch.x.requires_grad_()
-    (grad,) = torch.autograd.grad(call(model, batch)[:6].sum(), batch.x)
-    assert grad[6:].abs().max() == 0
 
 
 def test_assigns_the_nearest_centre_in_normalised_space():

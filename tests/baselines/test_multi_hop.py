@@ -1,6 +1,7 @@
 import pytest
 import torch
 from baseline_checks import call, draw_graph, randomize
+from dense_formulas import head
 from dense_graphs import dense, distances, draw_weighted_graph, drop_loops, fill_loops, symmetric
 from scipy.linalg import expm
 from torch_geometric.data import Batch, Data
@@ -22,10 +23,7 @@ def test_equals_the_dense_formula(num_layers, cached):
     for _ in range(num_layers):
         state = torch.cat([ring @ state for ring in rings], dim=1)
         states.append(state)
-    head = model.head.mlp.layers[0]
-    expected = torch.cat(states, dim=1) @ head.weight.t() + head.bias
-
-    torch.testing.assert_close(model(x, edge_index), expected)
+    torch.testing.assert_close(model(x, edge_index), head(model, torch.cat(states, dim=1)))
 
 
 def test_rings_are_found_once(monkeypatch):
@@ -39,16 +37,14 @@ def test_rings_are_found_once(monkeypatch):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("powers", [(0, 1, 2), (1, 3)])
 def test_equals_the_dense_formula_of_mixhop(powers, weighted):
-    x, edge_index, weight = draw_weighted_graph()
-    weight = weight if weighted else None
+    x, edge_index, weight = draw_weighted_graph(weighted=weighted)
     model = randomize(MixHop(5, 4, 3, 2, powers=powers).double()).eval()
     matrix = symmetric(fill_loops(dense(edge_index, weight, 9)))
     h = x
     for conv, norm in zip(model.convs, model.norms, strict=True):
         parts = [torch.linalg.matrix_power(matrix, p) @ h @ conv.lins[p].weight.t() for p in powers]
         h = norm(torch.cat(parts, dim=1) + conv.bias).clamp(min=0)
-    head = model.head.mlp.layers[0]
-    torch.testing.assert_close(model(x, edge_index, weight), h @ head.weight.t() + head.bias)
+    torch.testing.assert_close(model(x, edge_index, weight), head(model, h))
 
 
 @pytest.mark.parametrize("normalize", [True, False])
@@ -71,9 +67,7 @@ def test_equals_the_dense_formula_of_fsgnn(normalize, weighted):
     for place, (lin, feature) in enumerate(zip(model.lins, features, strict=True)):
         z = feature @ lin.weight.t() + lin.bias
         parts.append(share[place] * z / z.square().sum(dim=1, keepdim=True).sqrt())
-    head = model.head.mlp.layers[0]
-    expected = torch.cat(parts, dim=1).clamp(min=0) @ head.weight.t() + head.bias
-
+    expected = head(model, torch.cat(parts, dim=1).clamp(min=0))
     torch.testing.assert_close(model(x, edge_index, weight), expected)
 
 

@@ -4,12 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from baseline_checks import call, draw_graph, randomize
-from dense_formulas import (
-    affine,
-    head,
-    layer_norm,
-    prepare,
-)
+from dense_formulas import affine, head, layer_norm, prepare
 from dense_graphs import dense, draw_weighted_graph, drop_loops, fill_loops, symmetric
 
 from torch_grama.baselines import GT, MLP, GATSep, ResNet
@@ -29,14 +24,10 @@ def by_hand(model, z, weight=None):
     weight = model.lin.weight if weight is None else weight
     h = F.gelu(z @ weight.t() + model.lin.bias)
     for norm, first, _, _, second, _ in model.layers:
-        update = F.gelu(F.linear(F.layer_norm(h, (4,), norm.weight, norm.bias), *_pair(first)))
-        h = h + F.linear(update, *_pair(second))
+        update = F.gelu(affine(first, F.layer_norm(h, (4,), norm.weight, norm.bias)))
+        h = h + affine(second, update)
     h = F.layer_norm(h, (4,), model.norm.weight, model.norm.bias)
-    return F.linear(h, *_pair(model.head.mlp.layers[0]))
-
-
-def _pair(lin):
-    return lin.weight, lin.bias
+    return head(model, h)
 
 
 def test_equals_the_formula_of_residual_mlp():
@@ -47,8 +38,7 @@ def test_equals_the_formula_of_residual_mlp():
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_smoothed_features_stand_beside_the_nodes_own(weighted):
-    x, edge_index, weight = draw_weighted_graph()
-    weight = weight if weighted else None
+    x, edge_index, weight = draw_weighted_graph(weighted=weighted)
     model = randomize(ResNet(5, 4, 3, 2, graph_features="sgc", num_hops=3).double())
     matrix = symmetric(fill_loops(dense(edge_index, weight, 9)))
     z = torch.cat([x, matrix @ matrix @ matrix @ x], dim=1)
@@ -57,8 +47,7 @@ def test_smoothed_features_stand_beside_the_nodes_own(weighted):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_rows_of_the_adjacency_matrix_stand_beside_the_nodes_own(weighted):
-    x, edge_index, weight = draw_weighted_graph()
-    weight = weight if weighted else None
+    x, edge_index, weight = draw_weighted_graph(weighted=weighted)
     model = randomize(ResNet(5, 4, 3, 2, graph_features="adjacency", num_nodes=9).double())
     z = torch.cat([x, drop_loops(dense(edge_index, weight, 9))], dim=1)
     first = torch.cat([model.lin.weight, model.node_weight.t()], dim=1)

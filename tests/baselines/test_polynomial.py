@@ -23,8 +23,7 @@ from torch_grama.nn.graph_input import read_graph_input
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("sizes", "power"), [({}, 3), ({"depth": 1}, 1)])
 def test_equals_the_dense_formula(weighted, sizes, power):
-    x, edge_index, weight = draw_weighted_graph()
-    weight = weight if weighted else None
+    x, edge_index, weight = draw_weighted_graph(weighted=weighted)
     model = randomize(SGC(5, 4, 3, 3, **sizes).double())
     matrix = torch.linalg.matrix_power(symmetric(fill_loops(dense(edge_index, weight, 9))), power)
     expected = matrix @ x @ model.conv.lin.weight.t() + model.conv.lin.bias
@@ -33,8 +32,7 @@ def test_equals_the_dense_formula(weighted, sizes, power):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_equals_the_dense_formula_of_gpr_gnn(weighted):
-    x, edge_index, weight = draw_weighted_graph()
-    weight = weight if weighted else None
+    x, edge_index, weight = draw_weighted_graph(weighted=weighted)
     model = randomize(GPRGNN(5, 4, 3, 4).double())
     matrix = symmetric(fill_loops(dense(edge_index, weight, 9)))
     first, second = model.mlp.lins

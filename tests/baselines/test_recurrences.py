@@ -1,7 +1,7 @@
 import pytest
 import torch
 from baseline_checks import call, draw_graph, randomize
-from dense_formulas import affine, head, layer_norm, prepare
+from dense_formulas import affine, encode, head, layer_norm, prepare
 from dense_graphs import dense, draw_weighted_graph, fill_loops, symmetric
 
 from torch_grama.baselines import A3TGCN, MPSSM, SONAR, TGCN
@@ -47,11 +47,6 @@ def run(model, x, matrix, carry_state=True):
     return sequence
 
 
-def output(model, h):
-    head = model.head.mlp.layers[0]
-    return h.clamp(min=0) @ head.weight.t() + head.bias
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("num_layers", [1, 2])
 def test_tgcn_equals_the_formula_step_by_step(series, num_layers, weighted):
@@ -59,7 +54,7 @@ def test_tgcn_equals_the_formula_step_by_step(series, num_layers, weighted):
     weight = weight if weighted else None
     model = randomize(TGCN(2, 4, 3, num_layers).double())
     matrix = symmetric(fill_loops(dense(edge_index, weight, 9)))
-    expected = output(model, run(model, x, matrix)[-1])
+    expected = head(model, run(model, x, matrix)[-1].clamp(min=0))
     torch.testing.assert_close(model(x, edge_index, weight), expected)
 
 
@@ -70,7 +65,7 @@ def test_a3tgcn_equals_the_formula_step_by_step(series, carry_state):
     matrix = symmetric(fill_loops(dense(edge_index, weight, 9)))
     states = run(model, x, matrix, carry_state)
     share = model.attention.exp() / model.attention.exp().sum()
-    expected = output(model, sum(a * h for a, h in zip(share, states, strict=True)))
+    expected = head(model, sum(a * h for a, h in zip(share, states, strict=True)).clamp(min=0))
     torch.testing.assert_close(model(x, edge_index, weight), expected)
 
 
@@ -115,8 +110,7 @@ def test_sonar_is_its_formula(edge_dim, parts):
     damping, forcing = parts
     options = {"epsilon": 0.5, "damping": damping, "forcing": forcing, "edge_dim": edge_dim}
     model = prepare(SONAR(5, 8, 3, 3, num_blocks=2, **options))
-    x = affine(model.encoder.node_lin, graph.x)
-    edge = None if edge_dim is None else affine(model.encoder.edge_lin, graph.edge_attr)
+    x, edge = encode(model, graph)
     for block in model.blocks:
         R = torch.zeros(6, 6, dtype=torch.float64)
         for k, (j, i) in enumerate(graph.edge_index.t().tolist()):

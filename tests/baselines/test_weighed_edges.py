@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 from baseline_checks import CHANNELS, draw_graph, randomize
-from dense_formulas import layer_norm
+from dense_formulas import head, layer_norm
 from dense_graphs import (
     adjacency,
     affine,
@@ -20,8 +20,7 @@ from torch_grama.nn.graph_input import read_graph_input
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_equals_the_dense_formula(weighted):
-    x, edge_index, weight = draw_weighted_graph()
-    weight = weight if weighted else None
+    x, edge_index, weight = draw_weighted_graph(weighted=weighted)
     model = randomize(FAGCN(5, 4, 3, 2, eps=0.4).double())
     matrix = symmetric(dense(edge_index, weight, 9))
 
@@ -31,10 +30,7 @@ def test_equals_the_dense_formula(weighted):
         # row i, column j: the target's own part and the part of its neighbour
         score = (h @ conv.att_r.weight.t()) + (h @ conv.att_l.weight.t()).t()
         h = 0.4 * first + (score.tanh() * matrix) @ h
-    head = model.head.mlp.layers[0]
-    expected = h @ head.weight.t() + head.bias
-
-    torch.testing.assert_close(model(x, edge_index, weight), expected)
+    torch.testing.assert_close(model(x, edge_index, weight), head(model, h))
 
 
 def layer_by_hand(conv, x, edge_index, weight):

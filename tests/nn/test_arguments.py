@@ -1,13 +1,7 @@
 import pytest
 import torch
 
-from torch_grama.nn.arguments import (
-    ACTIVATIONS,
-    choose,
-    explain_old_names,
-    list_nearest_first,
-    resolve_activation,
-)
+from torch_grama.nn.arguments import ACTIVATIONS, choose, list_nearest_first, resolve_activation
 from torch_grama.nn.engine.sequence import PURE_ACTIVATIONS, identity
 
 COLOURS = {"red": 1, "green": 2, "grey": 3}
@@ -24,9 +18,6 @@ FORMULAS = {
 
 
 class TestChoose:
-    def test_a_known_word_gives_its_entry(self):
-        assert choose("colour", "green", COLOURS) == 2
-
     def test_an_unknown_word_lists_all_with_the_nearest_first(self):
         message = r"^Expected 'colour' to be one of 'grey', 'green', 'red' \(got 'gray'\)$"
         with pytest.raises(ValueError, match=message):
@@ -61,16 +52,3 @@ class TestActivation:
         out = PURE_ACTIVATIONS[act](x)
         assert out.data_ptr() == x.data_ptr()
         assert torch.equal(out, act(X))
-
-
-def test_an_old_name_is_answered_with_the_new_one():
-    class Shape:
-        @explain_old_names({"colour": "write paint=Paint(...)"})
-        def __init__(self, size, paint=None):
-            self.given = size, paint
-
-    assert Shape(3, paint="red").given == (3, "red")
-    with pytest.raises(TypeError, match=r"no argument 'colour'.*; write paint=Paint\(\.\.\.\)$"):
-        Shape(3, colour="red")
-    with pytest.raises(TypeError, match="unexpected keyword argument 'color'"):
-        Shape(3, color="red")

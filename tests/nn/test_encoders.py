@@ -21,17 +21,14 @@ def test_no_rows():
     assert CategoricalEncoder([4, 2], 3)(torch.empty(0, 2, dtype=torch.long)).size() == (0, 3)
 
 
-def test_atom_sizes_are_those_of_ogb():
-    module = AtomEncoder(8)
-    assert module.sizes == (119, 5, 12, 12, 10, 6, 6, 2, 2)
-    assert module.weight.size() == (sum(module.sizes), 8)
-    assert module(torch.tensor([module.sizes]) - 1).size() == (1, 8)
-
-
-def test_bond_sizes_are_those_of_ogb():
-    module = BondEncoder(8)
-    assert module.sizes == (5, 6, 2)
-    assert module(torch.tensor([module.sizes]) - 1).size() == (1, 8)
+@pytest.mark.parametrize(
+    ("kind", "sizes"), [(AtomEncoder, (119, 5, 12, 12, 10, 6, 6, 2, 2)), (BondEncoder, (5, 6, 2))]
+)
+def test_sizes_are_those_of_ogb(kind, sizes):
+    module = kind(8)
+    assert module.sizes == sizes
+    assert module.weight.size() == (sum(sizes), 8)
+    assert module(torch.tensor([sizes]) - 1).size() == (1, 8)
 
 
 def test_sizes_agree_with_an_installed_ogb():

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from torch_grama.nn import GRAMA, Coefficients, GatedGCNConv, GRAMABlock
+from torch_grama.nn import GRAMA, GatedGCNConv
 
 CHANNELS = 4
 
@@ -71,13 +71,6 @@ def test_without_edge_attributes_every_edge_starts_from_one_vector(x, directed):
         assert torch.equal(a, b)
 
 
-def test_no_edges(x):
-    module = conv()
-    out, edge_state = module(x, torch.empty(2, 0, dtype=torch.long))
-    assert out.size() == (5, CHANNELS)
-    assert edge_state.size() == (0, CHANNELS)
-
-
 @pytest.mark.parametrize("norm", ["batch_norm", None])
 def test_gradcheck(x, e, directed, norm):
     module = conv(has_edge_attr=True, norm=norm)
@@ -97,82 +90,21 @@ def test_without_an_edge_state_the_edges_come_back_as_they_were(x, e, directed, 
     out, edge_state = module(x, directed.edge_index, e)
     out.sum().backward()
     assert edge_state is e
+    carries = conv(has_edge_attr=True, norm=norm)
+    carries.load_state_dict(module.state_dict(), strict=False)
+    assert torch.equal(carries(x, directed.edge_index, e)[0], out)
     assert all(p.grad is not None for p in module.parameters())
-
-
-class TestInsideABlock:
-    """Naive coefficients of order one and no gain: f + d, with d the layer's output."""
-
-    @pytest.fixture
-    def block(self, seed):
-        return self.build("block")
-
-    def build(self, edge_state):
-        block = GRAMABlock(
-            CHANNELS,
-            conv(norm=None, edge_state=edge_state),
-            seq_len=1,
-            num_recurrences=3,
-            coefficients=Coefficients("naive", constraint="none"),
-            gain=None,
-            act=None,
-        ).double()
-        block.coefficients.weight.data[1] = 0
-        return block
-
-    @pytest.fixture
-    def run(self, x, directed, block):
-        states = x.unsqueeze(0)
-        return lambda block=block: block(states, 0 * states, directed.edge_index)[0]
-
-    def test_the_edge_state_is_carried_from_recurrence_to_recurrence(self, block, run, x, directed):
-        state, edge_state, expected = x, None, []
-        for _ in range(3):
-            residual, edge_state = block.backbone(state, directed.edge_index, edge_state)
-            state = state + residual
-            expected.append(state)
-        assert torch.allclose(run(), torch.stack(expected))
-
-    def test_without_an_edge_state_every_recurrence_starts_anew(self, block, run, x, directed):
-        anew = self.build("none")
-        anew.load_state_dict(block.state_dict())
-        state, expected = x, []
-        for _ in range(3):
-            state = state + block.backbone(state, directed.edge_index)[0]
-            expected.append(state)
-        assert torch.allclose(run(anew), torch.stack(expected))
-        assert not torch.allclose(run(anew), run(block))
-
-    def test_no_edge_state_survives_the_forward_pass(self, run):
-        assert torch.equal(run(), run())
-
-    def test_every_recurrence_keeps_its_own_running_statistics(self, x, directed):
-        block = GRAMABlock(CHANNELS, "gatedgcn", seq_len=2, num_recurrences=3).double()
-        states = torch.stack([x, 2 * x])
-        block(states, 0 * states, directed.edge_index)
-        mean = block.backbone.node_norm.running_mean
-        assert mean.size() == (3, CHANNELS)
-        assert (mean.abs().sum(1) > 0).all()
-        assert not torch.allclose(mean[0], mean[1])
-        assert not torch.allclose(mean[1], mean[2])
 
 
 class TestInsideAModel:
     def build(self, edge_state):
         torch.manual_seed(3)
-        return GRAMA(
-            5,
-            CHANNELS,
-            2,
-            seq_len=1,
-            num_blocks=3,
-            backbone=GatedGCNConv(CHANNELS, norm=None, edge_state=edge_state),
-            coefficients=Coefficients("fixed"),
-            gain=None,
-            num_recurrences=2,
-        ).double()
+        backbone = GatedGCNConv(CHANNELS, norm=None, edge_state=edge_state)
+        sizes = {"seq_len": 1, "num_blocks": 3, "num_recurrences": 2}
+        options = {"backbone": backbone, "coefficients": "fixed", "gain": None}
+        return GRAMA(5, CHANNELS, 2, **sizes, **options).double()
 
-    @pytest.mark.parametrize("edge_state", ["block", "model"])
+    @pytest.mark.parametrize("edge_state", ["none", "block", "model"])
     def test_edges_are_handed_on_as_far_as_asked(self, directed, edge_state):
         model = self.build(edge_state)
         out = model(directed.x, directed.edge_index)
@@ -187,9 +119,12 @@ class TestInsideAModel:
                 d.append(new)
             f, d = [part.relu() for part in f[-2:]], [part.relu() for part in d[-2:]]
         assert torch.allclose(out, model.head(f[-1]))
+        # no state survives the forward pass
+        assert torch.equal(model(directed.x, directed.edge_index), out)
 
-    def test_the_two_differ(self, directed):
-        block, whole = (
-            self.build(word)(directed.x, directed.edge_index) for word in ("block", "model")
+    def test_the_three_differ(self, directed):
+        none, block, whole = (
+            self.build(word)(directed.x, directed.edge_index) for word in ("none", "block", "model")
         )
+        assert not torch.allclose(none, block)
         assert not torch.allclose(block, whole)

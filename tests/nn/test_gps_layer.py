@@ -4,7 +4,7 @@ from torch.nn import Linear, MultiheadAttention, Sequential
 from torch_geometric.data import Batch
 from torch_geometric.nn import GCNConv, GINEConv, GPSConv
 
-from torch_grama.nn import GPSLayer, build_gin_conv
+from torch_grama.nn import GPSLayer
 from torch_grama.nn.gps_layer import reset_what_is_left_out
 
 CHANNELS = 8
@@ -41,17 +41,6 @@ def test_a_single_graph_equals_pyg(attention, graphs):
     for graph in graphs:
         got = module(graph.x, graph.edge_index)
         assert torch.allclose(got, twin(graph.x, graph.edge_index))
-
-
-@attentions
-@forms
-@pytest.mark.parametrize("conv", [True, False])
-def test_a_batch_equals_its_graphs(attention, conv, pre_norm, graphs):
-    module = layer(attention, conv, pre_norm=pre_norm)
-    batch = Batch.from_data_list(graphs)
-    together = module(batch.x, batch.edge_index, batch.batch, 3)
-    alone = torch.cat([module(graph.x, graph.edge_index) for graph in graphs])
-    assert torch.allclose(together, alone)
 
 
 @attentions
@@ -96,14 +85,6 @@ def test_pre_norm_follows_its_equation(graphs):
     first, _, _, second, _ = module.mlp
     expected = update + second(torch.relu(first(hidden)))
     assert torch.allclose(module(x, edge_index), expected)
-
-
-def test_with_pre_norm_small_states_and_large_ones_are_read_alike(graphs):
-    graph = graphs[0]
-    reads = layer(pre_norm=True)
-    reads.mlp.register_forward_hook(lambda module, args, out: torch.zeros_like(out))
-    small, large = (reads(scale * graph.x, graph.edge_index) for scale in (1.0, 100.0))
-    assert torch.allclose(small, large, rtol=1e-3, atol=1e-6)
 
 
 @attentions
@@ -151,9 +132,3 @@ class TestResetWhatIsLeftOut:
         reset_what_is_left_out(module)
         assert len(list_kept(module)) == len(list(module.parameters()))
         assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_a_layer_that_is_reset_forgets_every_parameter():
-    layer = fill(GPSLayer(8, build_gin_conv(8, True, "multi")))
-    layer.reset_parameters()
-    assert list_kept(layer) == []

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from backbone_cases import BY_NAME, CASES, CHANNELS, BackboneCase, backbones
+from backbone_cases import BY_NAME, CASES, BackboneCase, backbones
 from torch_geometric.data import Data
 
 from torch_grama.nn import Running
@@ -52,13 +52,6 @@ def test_graphs_with_next_to_nothing_in_them(case):
         model = models[readout].train(num_nodes > 1 and edge_index.size(1) > 0)
         size = (num_nodes if readout == "node" else num_graphs, 2)
         assert_finite(case, model, data, size, batch_size=num_graphs)
-
-
-def test_the_output_of_an_empty_slot_is_the_readout_of_zero(path):
-    model = GCN.model(readout="graph")
-    path.batch = torch.full((4,), 1)
-    got = GCN.run(model, path, batch_size=2)
-    assert torch.allclose(got[0], model.head(torch.zeros(CHANNELS, dtype=torch.float64)))
 
 
 @backbones([case for case in CASES if "gps" not in case.name.lower()])
@@ -142,11 +135,3 @@ def test_features_of_any_scale(scale, batch):
     model = GCN.model()
     out = model(scale * batch.x, batch.edge_index, batch=batch.batch)
     assert torch.isfinite(out).all()
-
-
-def test_repeated_edges_count_as_often_as_they_stand(path):
-    model = GCN.model()
-    twice = torch.cat([path.edge_index, path.edge_index], dim=1)
-    got = model(path.x, twice)
-    doubled = torch.full((6,), 2.0, dtype=torch.float64)
-    assert torch.allclose(got, model(path.x, path.edge_index, edge_weight=doubled))

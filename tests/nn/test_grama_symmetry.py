@@ -4,10 +4,10 @@ import re
 
 import pytest
 import torch
-from backbone_cases import BY_NAME, CASES, CHANNELS, WORDS, BackboneCase
+from backbone_cases import BY_NAME, CASES, WORDS
 from model_gradients import loss_gradients
 from torch_geometric.data import Batch, Data
-from torch_geometric.nn import GCNConv, GraphNorm, InstanceNorm, PairNorm
+from torch_geometric.nn import GraphNorm, InstanceNorm, PairNorm
 from torch_geometric.nn import LayerNorm as GraphLayerNorm
 
 from torch_grama.nn import Coefficients, Running
@@ -101,37 +101,7 @@ def test_a_batch_equals_its_graphs_and_empty_slots_each_other(
         assert a is None or torch.allclose(a, b, rtol=1e-6, atol=atol)
 
 
-@pytest.mark.parametrize("update", ["block", "step"])
-def test_coefficients_of_a_batch_are_those_of_its_graphs(update, graphs, batch):
-    model = GCN.model(coefficients=Coefficients(update=update))
-    _, together = GCN.run(model, batch, return_coefficients=True)
-    for index, graph in enumerate(graphs):
-        _, alone = GCN.run(model, graph, return_coefficients=True)
-        for a, b in zip(together, alone, strict=True):
-            assert torch.allclose(a.phi[..., index, :], b.phi[..., 0, :])
-            assert torch.allclose(a.theta[..., index, :], b.theta[..., 0, :])
-
-
 def test_the_order_of_the_graphs_does_not_matter(graphs):
     model = GCN.model(readout="graph")
     there, back = (Batch.from_data_list(part) for part in (graphs, graphs[::-1]))
     assert torch.allclose(GCN.run(model, there), GCN.run(model, back).flip(0))
-
-
-def test_batch_vector_and_batch_size_may_be_given(path, batch):
-    model = GCN.model(readout="graph")
-    path.batch = torch.zeros(4, dtype=torch.long)
-    assert torch.allclose(GCN.run(model, path), model(path.x, path.edge_index))
-    assert torch.equal(GCN.run(model, batch, batch_size=3), GCN.run(model, batch))
-
-
-def test_information_travels_as_many_hops_as_there_are_recurrences():
-    # a line of eight nodes; two blocks of three recurrences reach six hops
-    case = BackboneCase("", lambda: GCNConv(CHANNELS, CHANNELS))
-    # naive coefficients: selective ones read the mean of the graph
-    model = case.model(seq_len=3, num_blocks=2, act="tanh", coefficients="naive")
-    x = torch.randn(8, 5, dtype=torch.float64, requires_grad=True)
-    line = torch.stack([torch.arange(7), torch.arange(1, 8)])
-    edge_index = torch.cat([line, line.flip(0)], dim=1)
-    (gradient,) = torch.autograd.grad(model(x, edge_index)[0].sum(), x)
-    assert (gradient.abs().sum(1) > 0).tolist() == [True] * 7 + [False]

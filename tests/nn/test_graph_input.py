@@ -13,12 +13,12 @@ from torch_grama.nn.graph_input import (
     PaddedLayout,
     check_edge_attr,
     check_values,
-    count_nodes,
     read_graph_input,
 )
 
 EDGES = torch.tensor([[0, 1, 2, 0], [1, 2, 0, 2]])
 BATCH = torch.tensor([0, 0, 2])
+BAD = [float("nan"), float("inf"), -float("inf")]
 
 
 def entries(graph):
@@ -61,13 +61,6 @@ class TestRead:
         graph.edge_weight.sum().backward()
         assert value.grad.tolist() == [1.0] * 4
 
-    def test_matrices_are_built_once(self):
-        graph = read_graph_input(3, EDGES)
-        built = []
-        for _ in range(2):
-            graph.adjacency("key", lambda: built.append(1) or "matrix")
-        assert len(built) == 1
-
 
 class TestValues:
     x = torch.ones(3, 2)
@@ -94,43 +87,27 @@ class TestValues:
         with pytest.raises(ValueError, match="'batch' to be sorted"):
             self.check(batch=torch.tensor(batch), batch_size=2)
 
-    @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-    def test_features_that_are_not_finite(self, value):
-        x = self.x.clone()
-        x[1, 0] = x[2, 1] = value
-        with pytest.raises(ValueError, match=r"node features \(got 2 that.*first in row 1\)"):
+    @pytest.mark.parametrize(
+        ("size", "faults", "message"),
+        [
+            *(((3, 2), {(1, 0): bad, (2, 1): bad}, r"got 2 .*first in row 1") for bad in BAD),
+            # of both signs, which do not cancel
+            ((3, 2), {(0, 0): BAD[1], (2, 1): BAD[2]}, r"got 2 .*first in row 0"),
+            # a sequence, of which the node is named
+            ((3, 4, 2), {(2, 1, 0): BAD[0]}, r"got 1 .*first in row 2"),
+        ],
+    )
+    def test_features_that_are_not_finite(self, size, faults, message):
+        x = torch.ones(size)
+        for place, value in faults.items():
+            x[place] = value
+        with pytest.raises(ValueError, match=rf"finite node features \({message}\)"):
             self.check(x=x)
 
-    def test_infinities_of_both_signs_do_not_cancel(self):
-        x = self.x.clone()
-        x[0, 0], x[2, 1] = float("inf"), -float("inf")
-        with pytest.raises(ValueError, match=r"finite node features.*first in row 0"):
-            self.check(x=x)
 
-    def test_a_sequence_names_the_node(self):
-        x = torch.ones(3, 4, 2)
-        x[2, 1, 0] = float("nan")
-        with pytest.raises(ValueError, match="first in row 2"):
-            self.check(x=x)
-
-
-class TestFeatures:
-    @pytest.mark.parametrize("size", [(7, 5), (7, 4, 5)])
-    @pytest.mark.parametrize("in_channels", [5, -1])
-    def test_number_of_nodes(self, size, in_channels):
-        assert count_nodes(torch.zeros(size), in_channels, 4) == 7
-
-
-class TestEdgeAttributes:
-    good = torch.zeros(6, 3)
-
-    def test_good_ones_pass(self):
-        check_edge_attr(self.good, 3, True)
-        check_edge_attr(None, None, True)
-
-    def test_a_users_module_may_read_what_it_likes(self):
-        check_edge_attr(self.good.long(), None, False)
-        check_edge_attr(self.good.long(), 3, False)
+def test_a_users_module_may_read_the_edge_attributes_it_likes():
+    check_edge_attr(torch.zeros(6, 3).long(), None, False)
+    check_edge_attr(torch.zeros(6, 3).long(), 3, False)
 
 
 class TestLayout:

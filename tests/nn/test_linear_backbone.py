@@ -47,40 +47,27 @@ class TwiceTheNeighbours(Module):
         return LinearMap(adjacency, 2 * self.lin.weight.t(), bias=self.lin.bias)
 
 
+def layers(kind, *options):
+    """One layer of the kind for each set of options."""
+    return [kind(CHANNELS, CHANNELS, **given) for given in options]
+
+
 WEIGHTED = [
-    GCNConv(CHANNELS, CHANNELS),
-    GCNConv(CHANNELS, CHANNELS, improved=True),
-    GCNConv(CHANNELS, CHANNELS, add_self_loops=False),
-    GCNConv(CHANNELS, CHANNELS, bias=False),
-    RootedGCNConv(CHANNELS),
-    RootedGCNConv(CHANNELS, bias=False),
-    RootedGCNConv(CHANNELS, loops=False),
-    GraphConv(CHANNELS, CHANNELS),
-    GraphConv(CHANNELS, CHANNELS, aggr="mean"),
-    GraphConv(CHANNELS, CHANNELS, bias=False),
+    *layers(GCNConv, {}, {"improved": True}, {"add_self_loops": False}, {"bias": False}),
+    *(RootedGCNConv(CHANNELS, **given) for given in ({}, {"bias": False}, {"loops": False})),
+    *layers(GraphConv, {}, {"aggr": "mean"}, {"bias": False}),
 ]
 UNWEIGHTED = [
     *(module for module in WEIGHTED if not getattr(module, "improved", False)),
-    SAGEConv(CHANNELS, CHANNELS),
-    SAGEConv(CHANNELS, CHANNELS, aggr="sum"),
-    SAGEConv(CHANNELS, CHANNELS, root_weight=False),
-    SAGEConv(CHANNELS, CHANNELS, bias=False),
+    *layers(SAGEConv, {}, {"aggr": "sum"}, {"root_weight": False}, {"bias": False}),
 ]
+OTHER = [{"aggr": "max"}, {"flow": "target_to_source"}]
 NOT_LINEAR = [
-    GCNConv(CHANNELS, CHANNELS, improved=True),
-    GATv2Conv(CHANNELS, CHANNELS),
-    GCNConv(CHANNELS, CHANNELS, normalize=False),
-    GCNConv(CHANNELS, CHANNELS, flow="target_to_source"),
-    GCNConv(CHANNELS, CHANNELS, aggr="max"),
-    GraphConv(CHANNELS, CHANNELS, aggr="max"),
-    GraphConv(CHANNELS, CHANNELS, flow="target_to_source"),
-    GraphConv(CHANNELS, CHANNELS, aggr=["add", "mean"], aggr_kwargs={"mode": "sum"}),
-    SAGEConv(CHANNELS, CHANNELS, aggr="max"),
-    SAGEConv(CHANNELS, CHANNELS, normalize=True),
-    SAGEConv(CHANNELS, CHANNELS, project=True),
-    SAGEConv(CHANNELS, CHANNELS, flow="target_to_source"),
-    SAGEConv(CHANNELS, CHANNELS, aggr=["mean", "max"]),
-    Linear(CHANNELS, CHANNELS),
+    *layers(GCNConv, {"improved": True}, {"normalize": False}, *OTHER),
+    *layers(GraphConv, {"aggr": ["add", "mean"], "aggr_kwargs": {"mode": "sum"}}, *OTHER),
+    *layers(SAGEConv, {"aggr": ["mean", "max"]}, {"normalize": True}, {"project": True}, *OTHER),
+    *layers(GATv2Conv, {}),
+    *layers(Linear, {}),
 ]
 
 
@@ -92,8 +79,14 @@ NOT_LINEAR = [
 def test_map_of_a_convolution_equals_the_convolution(module, weighted, directed):
     module = module.double()
     weights = [directed.edge_weight] if weighted else []
+    leaves = [directed.x, *weights, *module.parameters()]
+    for leaf in leaves:
+        leaf.requires_grad_()
     expected = module(directed.x, directed.edge_index, *weights)
-    assert torch.allclose(read(module, directed, *weights)(directed.x), expected)
+    got = read(module, directed, *weights)(directed.x)
+    assert torch.allclose(got, expected)
+    gradients = [torch.autograd.grad(out.square().sum(), leaves) for out in (got, expected)]
+    assert all(torch.allclose(a, b) for a, b in zip(*gradients, strict=True))
 
 
 @pytest.mark.parametrize("module", NOT_LINEAR, ids=str)
@@ -101,49 +94,20 @@ def test_what_is_not_known_to_be_linear_is_called(module, directed):
     assert read(module, directed) is None
 
 
-@pytest.mark.parametrize("module", UNWEIGHTED, ids=str)
-def test_the_linear_engine_equals_the_reference(module, batch):
-    model, other = (build(e, backbone=module, readout="graph") for e in ("linear", "reference"))
-    outputs = [m(batch.x, batch.edge_index, batch=batch.batch) for m in (model, other)]
-    for out in outputs:
-        out.square().sum().backward()
-    assert torch.allclose(*outputs)
-    for a, b in zip(model.parameters(), other.parameters(), strict=True):
-        assert torch.allclose(a.grad, b.grad)
-
-
-def test_scale_multiplies_the_whole_map(path):
-    linear = read(GraphConv(CHANNELS, CHANNELS).double(), path)
-    gain = torch.tensor(0.3, dtype=torch.float64)
-    assert torch.allclose(linear.scale(gain)(path.x), 0.3 * linear(path.x))
-    assert linear.scale(None) is linear
-
-
-def test_blocks_share_one_adjacency(path):
-    graph = GraphInput(path.num_nodes, path.edge_index)
-    maps = [find_linear_map(GCNConv(CHANNELS, CHANNELS), graph) for _ in range(2)]
-    assert maps[0].adjacency is maps[1].adjacency
-
-
-def test_settings_that_differ_do_not_share(path):
+@pytest.mark.parametrize(
+    ("one", "other", "share"),
+    [
+        (GCNConv(CHANNELS, CHANNELS), GCNConv(CHANNELS, CHANNELS), True),
+        (GCNConv(CHANNELS, CHANNELS), GCNConv(CHANNELS, CHANNELS, improved=True), False),
+        # the one reads the weights, the other does not
+        (GraphConv(CHANNELS, CHANNELS, aggr="mean"), SAGEConv(CHANNELS, CHANNELS), False),
+    ],
+)
+def test_layers_with_equal_settings_share_one_adjacency(one, other, share, path):
     graph = GraphInput(path.num_nodes, path.edge_index, path.edge_weight)
-    plain, improved = (
-        find_linear_map(GCNConv(CHANNELS, CHANNELS, improved=improved), graph)
-        for improved in (False, True)
-    )
-    assert plain.adjacency is not improved.adjacency
-
-
-def test_weighted_and_plain_graphs_do_not_share(path):
-    weighted = GraphInput(path.num_nodes, path.edge_index, path.edge_weight)
-    convolution, plain = (
-        find_linear_map(module, weighted)
-        for module in (
-            GraphConv(CHANNELS, CHANNELS, aggr="mean"),
-            SAGEConv(CHANNELS, CHANNELS, aggr="mean"),
-        )
-    )
-    assert not torch.allclose(convolution.adjacency.value, plain.adjacency.value)
+    first, second = (find_linear_map(module, graph).adjacency for module in (one, other))
+    assert (first is second) is share
+    assert torch.equal(first.value, second.value) is share
 
 
 def test_half_precision_weights_get_float32_values(path):

@@ -38,15 +38,6 @@ def test_no_nodes_at_all():
     assert pool_graphs(torch.zeros(0, 4), pooling="max").tolist() == [[0.0] * 4]
 
 
-@pytest.mark.parametrize("pooling", POOLINGS)
-def test_model_pools_as_asked(pooling):
-    edge_index = torch.tensor([[0, 1, 3, 4], [1, 2, 4, 3]])
-    model = GRAMA(3, 8, 2, readout=Readout("graph", pooling))
-    out = model(torch.randn(5, 3), edge_index, batch=BATCH, batch_size=3)
-    assert out.size() == (3, 2)
-    out.sum().backward()
-
-
 class TestSettings:
     def test_a_word_is_a_level(self):
         assert Readout.of("graph") == Readout(level="graph")
@@ -60,16 +51,15 @@ class TestSettings:
 
 
 class TestMLP:
-    def test_layers_by_hand(self):
-        module = ReadoutMLP(4, 2, 3, F.relu, 0.0)
-        x = torch.randn(5, 4)
-        first, second, last = module.layers
-        assert torch.equal(module(x), last(second(first(x).relu()).relu()))
-
-    def test_one_layer_is_linear(self):
-        module = ReadoutMLP(4, 2, 1, F.relu, 0.5)
-        x = torch.randn(5, 4)
-        assert torch.equal(module(x), module.layers[0](x))
+    # before the last layer alone, so that one layer has no dropout
+    @pytest.mark.parametrize(("num_layers", "dropout"), [(1, 0.5), (3, 0.0)])
+    def test_layers_by_hand(self, num_layers, dropout):
+        module, x = ReadoutMLP(4, 2, num_layers, F.relu, dropout), torch.randn(5, 4)
+        out = module(x)
+        for layer in module.layers[:-1]:
+            x = layer(x).relu()
+        assert len(module.layers) == num_layers
+        assert torch.equal(out, module.layers[-1](x))
 
     def test_dropout_only_while_training(self):
         module = ReadoutMLP(16, 2, 2, F.relu, 0.5)

@@ -37,6 +37,12 @@ def run(function, x, weight, bias, onto=None):
     return [out.detach(), *torch.autograd.grad((out * factors).sum(), given)]
 
 
+def normed(mean, var, count):
+    """The norm with these statistics, as a function of what is differentiated."""
+    count = None if count is None else torch.tensor(count)
+    return lambda x, w, b, onto=None: batch_norm(x, mean, var, w, b, 0.3, 1e-3, count, onto)
+
+
 def judged(x, weight, bias, mean, var, count, onto=None):
     """The same by torch's own function in float64, on the real rows alone."""
     real = torch.arange(x.size(0)) < count
@@ -74,15 +80,7 @@ class TestRealRows:
         if count is not None:
             x[count:] = HUGE
         expected, running = judged(x, weight, bias, mean, var, real, onto)
-        ours = run(
-            lambda x, w, b, onto=None: batch_norm(
-                x, mean, var, w, b, 0.3, 1e-3, None if count is None else torch.tensor(count), onto
-            ),
-            x,
-            weight,
-            bias,
-            onto,
-        )
+        ours = run(normed(mean, var, count), x, weight, bias, onto)
         assert ours[0].dtype == way
         assert_close(ours[0][:real], expected[0])
         assert_close(ours[1][:real], expected[1])
@@ -100,12 +98,7 @@ class TestRealRows:
         x, weight, bias, mean, var = make(500, 3, way, offset=1000)
         x[0] += 1000
         expected, running = judged(x, weight, bias, mean, var, 500)
-        ours = run(
-            lambda x, w, b: batch_norm(x, mean, var, w, b, 0.3, 1e-3, torch.tensor(500)),
-            x,
-            weight,
-            bias,
-        )
+        ours = run(normed(mean, var, 500), x, weight, bias)
         for a, b in zip(ours, expected, strict=True):
             scale = float(b.abs().max())
             torch.testing.assert_close(a.double(), b, rtol=1e-3, atol=1e-4 * scale)

@@ -11,13 +11,7 @@ from torch_grama.nn.coefficients import PACE
 from torch_grama.nn.engine import closed_form, kernels
 
 # p, q, L, R: orders as long as the sequence and shorter, one element, more steps than elements
-SIZES = [
-    (1, 1, 1, 1),
-    (3, 3, 3, 3),
-    (2, 4, 5, 3),
-    (4, 1, 4, 7),
-    (17, 17, 17, 2),
-]
+SIZES = [(1, 1, 1, 1), (3, 3, 3, 3), (2, 4, 5, 3), (4, 1, 4, 7), (17, 17, 17, 2)]
 folds = pytest.mark.parametrize("folds", [False, True], ids=["residuals", "differences"])
 
 

@@ -5,6 +5,8 @@ Twins are judged themselves by the tests of the layers, which write the equation
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -76,10 +78,7 @@ class TestKernels:
         num_rows = edge_index.size(1) if rows == "each" else 1
         given = draw(num_nodes, 4 * channels), draw(num_rows, channels)
         assert edge_kernels(*given) is not None
-
-        def run(nodes, projected):
-            return gated_sum(nodes, projected, edge_index, normalizes=normalizes)
-
+        run = partial(gated_sum, edge_index=edge_index, normalizes=normalizes)
         assert_equal(results(run, *given), results(run, *in_double(*given)))
 
     @graphs_and_channels
@@ -88,10 +87,7 @@ class TestKernels:
         num_nodes, edge_index = GRAPHS[graph]
         projected = draw(edge_index.size(1), channels) if has_edges else None
         given = draw(num_nodes, channels), projected
-
-        def run(sent, projected):
-            return neighbor_sum(sent, projected, edge_index)
-
+        run = partial(neighbor_sum, edge_index=edge_index)
         assert_equal(results(run, *given), results(run, *in_double(*given)))
 
     @pytest.mark.parametrize("used", [0, 1])
@@ -127,10 +123,7 @@ class TestKernels:
     def test_half_precision(self, dtype):
         given = draw(7, 12), draw(12, 3)
         halved = [t.detach().to(dtype).requires_grad_() for t in given]
-
-        def run(nodes, projected):
-            return gated_sum(nodes, projected, EDGES)
-
+        run = partial(gated_sum, edge_index=EDGES)
         ours, judge = results(run, *halved), results(run, *in_double(*halved))
         assert all(t.dtype == dtype for t in ours)
         for a, b in zip(ours, judge, strict=True):

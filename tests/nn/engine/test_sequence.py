@@ -7,9 +7,7 @@ from torch_grama.nn.engine.sequence import (
     PURE_ACTIVATIONS,
     Groups,
     NodeSequence,
-    apply,
     count_graphs,
-    handwritten_backward,
     handwritten_gradients_work,
 )
 from torch_grama.nn.functional import forward_differences, graph_mean
@@ -138,36 +136,16 @@ class TestNodeSequence:
             assert torch.equal(kept, given)
 
 
-class TestHandwritten:
-    class Square(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * x
+def test_handwritten_gradients_are_not_used_under_transforms():
+    seen = []
 
-        @staticmethod
-        @handwritten_backward
-        def backward(ctx, gradient):
-            (x,) = ctx.saved_tensors
-            return (2 * x * gradient,)
+    def look(x):
+        seen.append(handwritten_gradients_work())
+        return x.sum()
 
-    def test_a_second_differentiation_names_the_engine_that_allows_it(self):
-        x = torch.tensor([3.0], requires_grad=True)
-        (gradient,) = torch.autograd.grad(apply(self.Square, x), x, create_graph=True)
-        assert gradient.item() == 6
-        with pytest.raises(RuntimeError, match="engine='reference'"):
-            torch.autograd.grad(gradient, x)
-
-    def test_are_not_used_under_transforms(self):
-        seen = []
-
-        def look(x):
-            seen.append(handwritten_gradients_work())
-            return x.sum()
-
+    look(torch.ones(2))
+    torch.func.grad(look)(torch.ones(2))
+    torch.func.vmap(look)(torch.ones(2, 2))
+    with torch.autograd.forward_ad.dual_level():
         look(torch.ones(2))
-        torch.func.grad(look)(torch.ones(2))
-        torch.func.vmap(look)(torch.ones(2, 2))
-        with torch.autograd.forward_ad.dual_level():
-            look(torch.ones(2))
-        assert seen == [True, False, False, False]
+    assert seen == [True, False, False, False]
