@@ -9,7 +9,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -185,9 +185,12 @@ class _Race:
         # what the training of the winner leaves of the time: the best are trained to their end
         times = {one: speeds[one.model] * length for one, length in lengths.items()}
         spare = (1 - 2 * _HEAT) * self.budget - times[winner]
-        totals = accumulate(times[one] for one in ranked)
-        final = [one for one, total in zip(ranked, totals, strict=True) if total <= spare]
-        if share < 1 and len(final) > 1:
+        final: list[Entrant] = []
+        for one in ranked:
+            if times[one] <= spare:
+                final.append(one)
+                spare -= times[one]
+        if share < 1 and winner in final and len(final) > 1:
             self.report(f"race, final: {', '.join(map(str, final))}")
             scores = {one: self._score(one, lengths[one]) for one in final}
             winner, *others = self._rank(scores) or final
