@@ -262,6 +262,12 @@ class TestBound:
             backbone(batch.x)
         assert [[call["step"] for call in module.calls] for module in modules] == [[0], [1], [2]]
 
+    def test_another_width_gets_one_sentence(self, path):
+        graph = GraphInput(path.num_nodes, path.edge_index)
+        module = GINConv(Linear(5, 1)).double()
+        with pytest.raises(ValueError, match=r"GINConv.*shape \[4, 5\] \(got \[4, 1\]\)"):
+            bound(module, graph)(path.x)
+
     @pytest.mark.parametrize("module", [GCNConv(5, 8), SAGEConv(5, 8), GCNConv(8, 8)], ids=str)
     def test_another_width_of_a_linear_map_gets_one_sentence(self, path, module):
         graph = GraphInput(path.num_nodes, path.edge_index)

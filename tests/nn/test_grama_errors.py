@@ -39,44 +39,52 @@ WRONG_VALUES = [
     # orders outside 1..L, or of the next block
     (
         {"coefficients": Coefficients(ar_order=9)},
-        r"between 1 and 'seq_len' \(got ar_order=9, seq_len=4",
+        r"'ar_order'.*between 1 and 'seq_len'.*ar_order=9, seq_len=4",
     ),
     (
         {"coefficients": Coefficients(ma_order=0)},
-        r"between 1 and 'seq_len' \(got ma_order=0, seq_len=4",
+        r"'ma_order'.*between 1 and 'seq_len'.*ma_order=0, seq_len=4",
     ),
-    ({"num_recurrences": 2, "coefficients": Coefficients(ar_order=3)}, r"second.*ar_order=3, num"),
+    (
+        {"num_recurrences": 2, "coefficients": Coefficients(ar_order=3)},
+        r"'ar_order' to fit.*second block.*ar_order=3, num_recurrences=2",
+    ),
     # unknown words, nearest first
     ({"backbone": "gnc"}, r"'backbone' to be one of 'gcn'.*'gps'.*\(got 'gnc'\)"),
     ({"backbone": "gated"}, r"'backbone' to be one of 'gatedgcn'"),
+    ({"backbone": "gc"}, r"'backbone' to be one of 'gcn'.*'gatedgcn'.*\(got 'gc'\)"),
+    ({"backbone": "neighbour"}, r"'backbone' to be one of 'neighbor-sum'"),
     ({"coefficients": "naiv"}, r"'coefficients.kind' to be one of 'naive'"),
     ({"readout": "graphs"}, r"'readout.level' to be one of 'graph', 'node'"),
     ({"act": "rleu"}, r"'act' to be one of 'relu'.*'tanh'.*got 'rleu'"),
-    ({"norm": "batchnorm"}, r"'norm' to be one of 'batch_norm', 'layer_norm'"),
+    ({"norm": "batchnorm"}, r"'norm' to be one of 'batch_norm', 'layer_norm'.*'batchnorm'"),
     ({"gain": "big"}, r"'gain' to be 'auto', 'wave', a finite number or None \(got 'big'\)"),
     ({"gain": NAN}, r"'gain' to be 'auto', 'wave', a finite number or None \(got nan\)"),
     # poles that cannot be
     ({"coefficients": Coefficients(poles=1.2)}, r"'poles' to be between 0.5 and 1 \(got 1.2\)"),
     (
         {"coefficients": Coefficients("naive", 1, constraint="l1", poles=0.9)},
-        r"room for 'poles'.*l1",
+        r"leaves room for 'poles'.*'l1'",
     ),
     # backbones that do not fit
-    ({"backbone": GCNConv(4, 4)}, r"width 8 \(got GCNConv\(4, 4\) with in_c"),
-    ({"backbone": lambda _: SAGEConv(4, 8)}, r"width 8 \(got SAGEC.*in_channels=4"),
+    ({"backbone": GCNConv(4, 4)}, r"width 8 \(got GCNConv\(4, 4\) with in_channels=4\)"),
+    ({"backbone": lambda _: SAGEConv(4, 8)}, r"width 8 \(got SAGEConv.*in_channels=4\)"),
     ({"edge_dim": 3}, r"uses edge attributes \(got backbone='gcn'.*'gatedgcn'"),
     (
         {"edge_dim": 3, "backbone": SAGEConv(8, 8)},
-        r"\(got SAGEConv\(8, 8, aggr=mean\) with edge_dim",
+        r"uses edge attributes \(got SAGEConv\(8, 8, aggr=mean\) with edge_dim set\)",
     ),
     (
         {"edge_dim": 3, "backbone": GATv2Conv(8, 8)},
-        r"attributes.*give the convolution its own edge_d",
+        r"uses edge attributes.*give the convolution its own edge_dim",
     ),
 ]
 # things of another kind
 WRONG_TYPES = [
-    ({"backbone": 7}, r"'backbone' to be a name, a module or a callable.*got int"),
+    (
+        {"backbone": 7},
+        r"'backbone' to be a name, a module or a callable channels -> module \(got int\)",
+    ),
     ({"backbone": lambda _: None}, r"make a torch.nn.Module \(got NoneType\)"),
     ({"act": 7}, r"'act' to be a name, a callable or None \(got int\)"),
     ({"backbone": None}, r"a name, a module or a callable.*NoneType"),

@@ -59,7 +59,10 @@ def changed(path):
         (lambda p: p.write_bytes(b""), "a file of 0 bytes"),
         (changed, "match its checksums"),
         (lambda p: p.write_bytes(pickle.dumps(Hostile(p.parent / "owned"))), "no checkpoint"),
-        (lambda p: torch.save({"a": Hostile(p.parent / "owned")}, p), "plain values alone"),
+        (
+            lambda p: torch.save({"a": Hostile(p.parent / "owned")}, p),
+            "tensors and plain values alone",
+        ),
         (lambda p: torch.save([1], p), "Expected a dictionary"),
     ],
 )

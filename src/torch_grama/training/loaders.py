@@ -168,9 +168,13 @@ class GraphBatches:
     def pack(self) -> PackedGraphs:
         r"""The graphs, read when they are first asked for."""
         if self._pack is None:
-            graphs = (self.graphs[number] for number in self.numbers.tolist())
-            counts = {"each_graph_counts": self.each_graph_counts, "targets": self.targets}
-            self._pack = self._placed(PackedGraphs(graphs, self.level, **counts))
+            pack = PackedGraphs(
+                (self.graphs[number] for number in self.numbers.tolist()),
+                self.level,
+                each_graph_counts=self.each_graph_counts,
+                targets=self.targets,
+            )
+            self._pack = self._placed(pack)
         return self._pack
 
     def _placed(self, pack: PackedGraphs) -> PackedGraphs:

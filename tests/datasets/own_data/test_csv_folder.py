@@ -103,7 +103,7 @@ def test_a_stated_split_is_used(folder: Path) -> None:
     data = load_path(folder)
     parts = [part.nonzero().flatten().tolist() for part in data.folds[0].parts]
     assert parts == [[0, 5], [1, 3], [2]]
-    assert data.feature_names == ("height",)
+    assert data.feature_names == ("age", "height")
     assert not (folder / "splits.json").exists()
 
 
@@ -216,10 +216,9 @@ def test_names_may_be_anything(folder: Path) -> None:
 
 
 def stated(*words: str) -> bytes:
-    """The nodes with a split in place of their age, the last of them in no part."""
-    rows = [line.split(",") for line in NODES.splitlines()]
-    for row, word in zip(rows, ["split", *words, *[""] * (6 - len(words))], strict=True):
-        row[1] = word
+    """The nodes with a split, the last of them in no part."""
+    column = ["split", *words, *[""] * (6 - len(words))]
+    rows = zip(NODES.splitlines(), column, strict=True)
     return "\n".join(map(",".join, rows)).encode()
 
 
