@@ -240,7 +240,9 @@ class EpochEnd(Checkpoint):
             state.stop_reason = "max_epochs"
         elif epoch >= settings.min_epochs and self._rate.is_spent:
             state.stop_reason = "min_lr"
-        elif epoch >= max(settings.min_epochs, self.best_epoch + (settings.patience or math.inf)):
+        elif settings.patience is not None and epoch >= max(
+            settings.min_epochs, self.best_epoch + settings.patience
+        ):
             state.stop_reason = "patience"
         elif received:
             state.stop_reason, state.signal = "signal", received
