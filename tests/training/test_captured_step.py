@@ -269,14 +269,21 @@ def test_evaluation_and_predictions_are_the_same_in_buckets(monkeypatch, device,
 
 
 class MeanOfAll(SmallNet):
-    """Subtracts a mean over all nodes of a batch, which padding would change."""
+    """Subtracts a mean over all nodes of a batch, which padding would change, in training or
+    outside of it.
+    """
+
+    in_training = True
 
     def forward(self, x, *rest):
-        return super().forward(x - x.mean(dim=0), *rest)
+        self.modes.append(self.training)
+        mean = x.mean(dim=0) if self.training == self.in_training else 0.0
+        return super().forward(x - mean, *rest)
 
 
 @pytest.mark.usefixtures("padded_on_cpu")
-def test_a_model_that_padding_would_change_is_trained_without(tmp_path):
+@pytest.mark.parametrize("in_training", [True, False])
+def test_a_model_that_padding_would_change_is_trained_without(tmp_path, in_training):
     reporter, notes = SilentReporter(), []
     reporter.note = notes.append
 
@@ -284,14 +291,51 @@ def test_a_model_that_padding_would_change_is_trained_without(tmp_path):
         torch.manual_seed(0)
         found = MeanOfAll(4, 2, "graph")
         found.dropout.p = 0.0
+        found.in_training, found.modes = in_training, []
         return found
 
     plain = run(tmp_path / "plain", False, graph_task(), model())
     auto = run(tmp_path / "auto", "auto", graph_task(), model(), report=reporter)
     assert_same_run(plain, auto, 1e-6)
+    modes = auto[1].model.modes
+    assert modes[-len(plain[1].model.modes) :] == plain[1].model.modes
     assert any("not recorded" in text and "without padding" in text for text in notes)
     with pytest.raises(ValueError, match="without padding"):
         run(tmp_path / "forced", True, graph_task(), model())
+
+
+class Rough(SmallNet):
+    """Makes a rounding error, which depends on the padding, large where its norm knows nothing of
+    its numbers.
+    """
+
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.last_norm = torch.nn.BatchNorm1d(2, momentum=0.1)
+
+    def forward(self, x, *rest):
+        rounding = 1e-7 * len(x)
+        return self.last_norm(1e4 * (super().forward(x, *rest) + rounding)).cos()
+
+
+@pytest.mark.usefixtures("padded_on_cpu")
+def test_rounding_of_an_untrained_model_is_no_change(tmp_path):
+    def model():
+        torch.manual_seed(0)
+        found = Rough(4, 2, "graph")
+        found.dropout.p = 0.0
+        return found
+
+    plain, recorded = (
+        run(tmp_path / name, name == "recorded", graph_task(), model())
+        for name in ("plain", "recorded")
+    )
+    # what the trial did to statistics and settings of the norm is undone
+    losses = [[float(row["train/loss"]) for row in rows] for rows, _ in (plain, recorded)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+    norms = [task.model.last_norm for _, task in (plain, recorded)]
+    assert torch.allclose(norms[0].running_mean, norms[1].running_mean, rtol=1e-3)
+    assert norms[0].momentum == norms[1].momentum == 0.1
 
 
 @pytest.mark.usefixtures("padded_on_cpu")

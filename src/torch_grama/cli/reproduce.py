@@ -226,7 +226,7 @@ def tell_outcomes(outcomes: Iterable[Outcome], count: int, quiet: bool) -> list[
     failures = []
     for number, (run, outcome) in enumerate(outcomes, start=1):
         if isinstance(outcome, Exception):
-            words = f"failed: {outcome}"
+            words = f"failed: {str(outcome) or type(outcome).__name__}"
             failures.append(f"{run.name} {words}")
         else:
             score = outcome.val if outcome.test is None else outcome.test

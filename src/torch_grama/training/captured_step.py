@@ -288,6 +288,26 @@ def _trial(task: GraphTask) -> Iterator[Callable[[GraphBatch, Padding | None], l
         task.model.zero_grad(set_to_none=True)
 
 
+@contextmanager
+def settled_norms(task: GraphTask, batch: GraphBatch) -> Iterator[None]:
+    r"""Lets a model be judged with the statistics of a batch, and leaves nothing behind: with those
+    that norms start with, the numbers of a deep model can grow until they show rounding alone.
+    """
+    norms = [m for m in task.modules() if hasattr(m, "running_mean") and hasattr(m, "momentum")]
+    momenta = [norm.momentum for norm in norms]
+    with _trial(task):
+        try:
+            for norm in norms:
+                norm.momentum = 1.0  # type: ignore[assignment]
+            with torch.no_grad(), NoChance():
+                task.measure(batch)
+        finally:
+            for norm, momentum in zip(norms, momenta, strict=True):
+                norm.momentum = momentum
+        task.eval()
+        yield
+
+
 _Batch = TypeVar("_Batch", GraphBatch, PlannedBatch)
 
 

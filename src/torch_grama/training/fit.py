@@ -23,6 +23,7 @@ from torch_grama.training.captured_step import (
     plan_forward,
     plan_training,
     records_on,
+    settled_norms,
     try_whole_graph,
 )
 from torch_grama.training.checkpoint_file import (
@@ -321,18 +322,17 @@ def _record(task: GraphTask, data_module: GraphDataModule, device: torch.device)
         task.capture(CapturedTraining(task, None, *clip_and_place))
         return "Training steps are recorded as a CUDA graph and replayed"
     planned = plan_training(task, source)
-    data_module.plan("train", planned)
-    training = CapturedTraining(task, planned, *clip_and_place)
     validation = None
     judged = data_module.source("val")
     assert isinstance(judged, GraphBatches)
     judged.place(device)
     if judged.pack.device == device:
-        task.eval()
-        validation = plan_forward(task, judged, settings.precision)
-        task.train()
+        with settled_norms(task, batch):
+            validation = plan_forward(task, judged, settings.precision)
         data_module.plan("val", validation.source)
-    task.capture(training, validation)
+    # from here on nothing is tried that could fail
+    data_module.plan("train", planned)
+    task.capture(CapturedTraining(task, planned, *clip_and_place), validation)
     sizes = ", ".join(f"{b.nodes:,} nodes and {b.edges:,} edges" for b in planned.buckets)
     return f"Steps are recorded as CUDA graphs and replayed; batches are padded to {sizes}"
 
