@@ -6,6 +6,7 @@ import torch
 from analysis_graphs import KINDS, Encoded, Stage, grama, grama_for_graphs, graph
 from coefficient_strategies import companion, dense_loop
 from torch import nn
+from torch_geometric.nn import GCN2Conv
 
 from torch_grama.analysis import analyze_blocks
 from torch_grama.analysis.block_analysis import find_grama, inner_input, trace_blocks
@@ -42,6 +43,17 @@ def test_retention_below_one_ends_the_infinite_memory_of_the_sum():
         assert sum(lost.phi[0]) == pytest.approx(2 / 3, rel=1e-3)
         assert lost.memory_length[0] is not None
         assert lost.bibo_stable == [True]
+
+
+def test_an_initial_residual_is_no_part_of_the_loop():
+    records = []
+    for alpha in (0.0, 0.4):
+        model = grama(backbone=GCN2Conv(4, alpha))
+        with torch.no_grad():
+            for block in model.blocks:
+                block.backbone.weight1 /= 1 - alpha
+        records.append(analyze_blocks(model, graph(5))[0].closed_loop)
+    assert records[1].operator_norm == pytest.approx(records[0].operator_norm)
 
 
 def test_records_equal_independent_calculations():

@@ -8,7 +8,9 @@ import torch
 from torch.nn import Linear, Module, ReLU, Sequential
 from torch_geometric.nn import (
     ChebConv,
+    FAConv,
     GATv2Conv,
+    GCN2Conv,
     GCNConv,
     GINConv,
     GINEConv,
@@ -137,6 +139,8 @@ MODULES = [
         lambda: GPSLayer(CHANNELS, GCNConv(CHANNELS, CHANNELS), attention="performer"),
     ),
     BackboneCase("GCNConv", lambda: GCNConv(CHANNELS, CHANNELS)),
+    BackboneCase("GCN2Conv", lambda: GCN2Conv(CHANNELS, 0.2, 0.5, 1, shared_weights=False)),
+    BackboneCase("FAConv", lambda: FAConv(CHANNELS)),
     BackboneCase("GATv2Conv", lambda: GATv2Conv(CHANNELS, CHANNELS // 2, heads=2)),
     BackboneCase("GATv2Conv with edges", lambda: GATv2Conv(CHANNELS, CHANNELS, edge_dim=3), 3),
     BackboneCase("SAGEConv", lambda: SAGEConv(CHANNELS, CHANNELS)),

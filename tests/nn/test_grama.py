@@ -2,6 +2,7 @@ import copy
 import inspect
 import io
 import itertools
+import math
 import pickle
 import sys
 from pathlib import Path
@@ -11,8 +12,9 @@ import torch
 import written_out
 from backbone_cases import BY_NAME, CASES, CHANNELS, WORDS, BackboneCase, SendTanh, backbones
 from model_gradients import assert_same_gradients, loss_gradients
-from torch.nn.parameter import UninitializedParameter
-from torch_geometric.nn import GCNConv
+from torch.nn.parameter import Parameter, UninitializedParameter
+from torch_geometric.nn import GCN2Conv, GCNConv
+from torch_geometric.utils import to_dense_adj
 
 from torch_grama.nn import GRAMA, Coefficients, GRAMABlock, Readout, Running
 from torch_grama.nn.functional import graph_mean
@@ -76,6 +78,54 @@ class TestEquations:
             state = torch.stack([state[batch.batch == graph].mean(0) for graph in range(3)])
         first, last = model.head.layers
         assert torch.allclose(out, last(first(state).tanh()))
+
+
+class TestInitialResidual:
+    """A backbone that adds a share of the state from which the first recurrence starts."""
+
+    @pytest.mark.parametrize("engine", ["linear", "scan", "reference"])
+    @pytest.mark.parametrize("sizes", [{"seq_len": 3}, {"seq_len": 2, "num_recurrences": 9}])
+    def test_equals_the_dense_formula(self, batch, engine, sizes):
+        case = BY_NAME["GCN2Conv"]
+        model = case.model(running=Running(engine), act="tanh", **sizes)
+        loops = torch.eye(batch.num_nodes, dtype=torch.float64)
+        # [to, from], with ones on the diagonal
+        linked = to_dense_adj(batch.edge_index)[0].t().double().maximum(loops)
+        scale = linked.sum(1).rsqrt()
+        matrix = scale[:, None] * linked * scale
+        f, d = model.embedding(batch.x)
+        first = f[-1]
+        for block in model.blocks:
+            means = (graph_mean(part, batch.batch, 3) for part in (f, d))
+            phi, theta = block.coefficients(*means)
+
+            def backbone(x, block=block):
+                damped, initial = (
+                    (1 - math.log(1.5)) * torch.eye(CHANNELS).double() + math.log(1.5) * weight
+                    for weight in (block.backbone.weight1, block.backbone.weight2)
+                )
+                return block.gain * (0.8 * matrix @ x @ damped + 0.2 * first @ initial)
+
+            given = block.retention * phi, theta, backbone, model.num_recurrences, batch.batch
+            f, d = (part.tanh() for part in written_out.recur(f, d, *given))
+        expected, out = model.head(f[-1]), case.run(model, batch)
+        assert torch.allclose(out, expected)
+        assert_same_gradients(loss_gradients(model, out), loss_gradients(model, expected))
+
+    def test_a_share_of_nothing_is_the_plain_convolution(self, batch):
+        convs = GCN2Conv(CHANNELS, alpha=0.0), GCNConv(CHANNELS, CHANNELS, bias=False)
+        first, second = (BackboneCase("", lambda conv=conv: conv).model() for conv in convs)
+        for one, other in zip(first.blocks, second.blocks, strict=True):
+            other.backbone.lin.weight = Parameter(one.backbone.weight1.detach().t())
+        second.load_state_dict(first.state_dict(), strict=False)
+        assert torch.allclose(GCN.run(first, batch), GCN.run(second, batch))
+
+    def test_reaches_as_many_hops_as_there_are_recurrences(self):
+        edge_index = torch.stack([torch.arange(11), torch.arange(1, 12)])
+        x = torch.randn(12, 5, dtype=torch.float64, requires_grad=True)
+        model = BY_NAME["GCN2Conv"].model(coefficients="naive", seq_len=2, num_recurrences=4)
+        (gradient,) = torch.autograd.grad(model(x, edge_index)[-1].sum(), x)
+        assert (gradient.abs().sum(1) > 0).tolist() == [False] * 3 + [True] * 9
 
 
 class TestCoefficients:

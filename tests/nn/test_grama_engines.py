@@ -17,7 +17,10 @@ GCN = BY_NAME["gcn"]
 # from eight recurrences on, a linear backbone is run by Horner's rule
 HORNER = {"seq_len": 2, "num_recurrences": 9}
 # linear backbones, and one that is called as often as there are recurrences
-OFTEN = [BY_NAME[name] for name in ("gcn", "RootedGCNConv", "SAGEConv", "GraphConv", "gatedgcn")]
+OFTEN = [
+    BY_NAME[name]
+    for name in ("gcn", "RootedGCNConv", "SAGEConv", "GraphConv", "gatedgcn", "GCN2Conv")
+]
 
 
 class RectifiesInput(Module):

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn import Linear, Module, Parameter
 from torch.nn.utils import parametrize, prune
-from torch_geometric.nn import GATv2Conv, GCNConv, GraphConv, SAGEConv
+from torch_geometric.nn import GATv2Conv, GCN2Conv, GCNConv, GraphConv, SAGEConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import scatter
 
@@ -66,6 +66,7 @@ NOT_LINEAR = [
     *layers(GCNConv, {"improved": True}, {"normalize": False}, *OTHER),
     *layers(GraphConv, {"aggr": ["add", "mean"], "aggr_kwargs": {"mode": "sum"}}, *OTHER),
     *layers(SAGEConv, {"aggr": ["mean", "max"]}, {"normalize": True}, {"project": True}, *OTHER),
+    *(GCN2Conv(CHANNELS, 0.1, **given) for given in ({"normalize": False}, *OTHER)),
     *layers(GATv2Conv, {}),
     *layers(Linear, {}),
 ]
@@ -84,6 +85,22 @@ def test_map_of_a_convolution_equals_the_convolution(module, weighted, directed)
         leaf.requires_grad_()
     expected = module(directed.x, directed.edge_index, *weights)
     got = read(module, directed, *weights)(directed.x)
+    assert torch.allclose(got, expected)
+    gradients = [torch.autograd.grad(out.square().sum(), leaves) for out in (got, expected)]
+    assert all(torch.allclose(a, b) for a, b in zip(*gradients, strict=True))
+
+
+@pytest.mark.parametrize("options", [{}, {"theta": 0.5, "layer": 2}, {"add_self_loops": False}])
+@pytest.mark.parametrize("shared", [True, False])
+def test_map_with_an_initial_residual_equals_the_convolution(options, shared, directed):
+    module = GCN2Conv(CHANNELS, 0.3, shared_weights=shared, **options).double()
+    x, first, weight = directed.x, directed.x.cos(), directed.edge_weight
+    leaves = [x, first, weight, *module.parameters()]
+    for leaf in leaves:
+        leaf.requires_grad_()
+    expected = module(x, first, directed.edge_index, weight)
+    graph = GraphInput(directed.num_nodes, directed.edge_index, weight, x_0=first)
+    got = find_linear_map(module, graph)(x)
     assert torch.allclose(got, expected)
     gradients = [torch.autograd.grad(out.square().sum(), leaves) for out in (got, expected)]
     assert all(torch.allclose(a, b) for a, b in zip(*gradients, strict=True))

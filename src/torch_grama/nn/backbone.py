@@ -27,7 +27,7 @@ from torch_grama.nn.neighbor_convs import NeighborSumConv, NormedConv, build_gin
 BackboneLike = str | Module | Callable[[int], Module]
 
 # Arguments of a backbone that are attributes of the graph.
-_OF_THE_GRAPH = ("edge_weight", "edge_type", "batch", "batch_size", "layout")
+_OF_THE_GRAPH = ("edge_weight", "edge_type", "batch", "batch_size", "layout", "x_0")
 _UNNAMED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -57,6 +57,7 @@ class Backbone(Protocol):
         batch: Tensor | None = None,
         batch_size: int | None = None,
         layout: object = None,
+        x_0: Tensor | None = None,
         edge_order: object = None,
         step: int = 0,
     ) -> Tensor | tuple[Tensor, Tensor]:
@@ -72,6 +73,8 @@ class Backbone(Protocol):
             batch_size (int, optional): Number of graphs.
             layout (PaddedLayout, optional): Where nodes lie in a padded batch, for attention;
                 made once for all blocks.
+            x_0 (Tensor, optional): The state from which the first recurrence of the model starts,
+                the same for all, as of an initial residual (PyG's ``GCN2Conv`` and ``FAConv``).
             edge_order (Adjacency, optional): The edges sorted by target and by source, made once
                 for all blocks; :obj:`None` where plain operations of torch will do.
             step (int, optional): Number of the recurrence within the block, from 0 on, for
@@ -206,6 +209,7 @@ class BackboneCall:
     batch: bool
     batch_size: bool
     layout: bool
+    x_0: bool
     edge_order: bool
     step: bool
     edge_state: bool
@@ -298,7 +302,10 @@ class BoundBackbone:
         given = x.clone() if call.copies_input else x
         version = _version(given)
         states = given if graph.senders is None else (graph.senders, given)
-        result = module(states, graph.edge_index, **keywords)
+        if call.x_0:  # which PyG's convolutions have before the edges
+            result = module(states, edge_index=graph.edge_index, **keywords)
+        else:
+            result = module(states, graph.edge_index, **keywords)
         if not call.copies_input and _version(given) != version:
             raise RuntimeError(
                 f"Expected the backbone {_name(module)} to leave its input as it is (it changed "

@@ -399,6 +399,7 @@ def _run_recomputed(
     r"""Runs a block that is run again when its gradient is wanted."""
     rest: list[Any] = []
     # matrices are made outside: the second run must find what the first one found
+    graph = block.keep_first(sequence, graph)
     block.prepare(graph)
 
     # tensors are named one by one, so that the checkpoint sees them

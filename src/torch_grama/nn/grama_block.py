@@ -272,6 +272,7 @@ class GRAMABlock(Module):
         Returns the new sequence (sometimes before its activation), the coefficients, and the graph
         with the edge attributes for the next block.
         """
+        graph = self.keep_first(sequence, graph)
         backbone = self._bind(graph)
         residuals: Tensor | None
         if self.update == "step":
@@ -318,8 +319,14 @@ class GRAMABlock(Module):
         """
         graph = read_graph_input(num_nodes, edge_index, edge_weight, edge_attr, batch, batch_size)
         self.check(graph)
-        # bound anew for each call: every call is a first recurrence
-        return lambda x: self._bind(graph)(x) * (1.0 if self.gain is None else self.gain)
+
+        def loop(x: Tensor) -> Tensor:
+            # bound anew for each call: every call is a first recurrence; what x_0 adds is the same
+            # in all of them, and no part of the loop
+            backbone = self._bind(dataclasses.replace(graph, x_0=torch.zeros_like(x)))
+            return backbone(x) * (1.0 if self.gain is None else self.gain)
+
+        return loop
 
     def check(self, graph: GraphInput) -> None:
         r"""Raises a :class:`ValueError` if the backbone cannot use what the graph has."""
@@ -328,6 +335,14 @@ class GRAMABlock(Module):
     def prepare(self, graph: GraphInput) -> None:
         r"""Computes the matrices of the graph that the block will need."""
         self._bind(graph)
+
+    def keep_first(self, sequence: NodeSequence, graph: GraphInput) -> GraphInput:
+        r"""Returns the graph with the newest state for this and all later blocks, if the backbone
+        takes one and no block before has kept its own.
+        """
+        if not self._call.x_0 or graph.x_0 is not None:
+            return graph
+        return dataclasses.replace(graph, x_0=sequence.act(sequence.states[-1]))
 
     def _finish(self, states: Tensor, residuals: Tensor | None, graph: GraphInput) -> NodeSequence:
         if self.norm is not None:

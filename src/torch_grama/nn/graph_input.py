@@ -69,7 +69,8 @@ class GraphInput:
 
     What is made when it is first asked for, all blocks of a forward pass share: normalised
     matrices, the layout of a padded batch, the groups. With :obj:`senders`, edges come from other
-    nodes than those of the batch; these are their states, which do not change.
+    nodes than those of the batch; these are their states, which do not change. The first block
+    adds :obj:`x_0`, its newest state, if its backbone asks for it.
     """
 
     num_nodes: int
@@ -80,6 +81,7 @@ class GraphInput:
     batch_size: int = 1
     edge_type: Tensor | None = None
     senders: Tensor | None = None
+    x_0: Tensor | None = None
     adjacencies: dict[Hashable, Adjacency] = field(default_factory=dict)
     layouts: list[PaddedLayout] = field(default_factory=list)
     all_groups: list[Groups] = field(default_factory=list)

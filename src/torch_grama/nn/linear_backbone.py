@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 from torch.nn import Linear, Module, Parameter
-from torch_geometric.nn import GCNConv, GraphConv, SAGEConv
+from torch_geometric.nn import GCN2Conv, GCNConv, GraphConv, SAGEConv
 from torch_geometric.nn import Linear as PyGLinear
 from torch_geometric.nn.aggr import Aggregation
 
@@ -38,8 +38,8 @@ class LinearBackbone(Protocol):
 def find_linear_map(module: Module, graph: GraphInput) -> LinearMap | None:
     r"""Returns the linear map of a backbone on a graph, or :obj:`None` if none is known.
 
-    Known are PyG's :class:`GCNConv`, :class:`GraphConv` and :class:`SAGEConv` in their linear
-    settings, :class:`RootedGCNConv`, and every module with the method of
+    Known are PyG's :class:`GCNConv`, :class:`GCN2Conv`, :class:`GraphConv` and :class:`SAGEConv` in
+    their linear settings, :class:`RootedGCNConv`, and every module with the method of
     :class:`LinearBackbone`. Where anything about a module is not plainly the known one (hooks,
     replaced or parametrised parts, methods of its own), it is left to the general engine, which
     calls it.
@@ -91,6 +91,18 @@ def _read_gcn(module: GCNConv, graph: GraphInput) -> LinearMap | None:
 def _read_rooted_gcn(module: RootedGCNConv, graph: GraphInput) -> LinearMap | None:
     linear = _read_gcn(module, graph)
     return None if linear is None else replace(linear, root_weight=module.root.weight.t())
+
+
+def _read_gcn2(module: GCN2Conv, graph: GraphInput) -> LinearMap | None:
+    if not module.normalize or module.aggr != "add":
+        return None
+    first, second = module.weight1, module.weight1 if module.weight2 is None else module.weight2
+    loop_weight = 1.0 if module.add_self_loops else None
+    adjacency = shared_gcn_adjacency(graph, _value_type(first), loop_weight)
+    identity = torch.eye(module.channels, dtype=first.dtype, device=first.device)
+    weight, initial = (identity.lerp(weight, module.beta) for weight in (first, second))
+    source = None if graph.x_0 is None else graph.x_0 @ (module.alpha * initial)
+    return LinearMap(adjacency, (1 - module.alpha) * weight, source=source)
 
 
 def _read_graph_conv(module: GraphConv, graph: GraphInput) -> LinearMap | None:
@@ -198,6 +210,7 @@ def sum_adjacency(
 _AGGREGATIONS = {"add": sum_adjacency, "sum": sum_adjacency, "mean": mean_adjacency}
 _READERS: dict[type[Module], Callable[..., LinearMap | None]] = {
     GCNConv: _read_gcn,
+    GCN2Conv: _read_gcn2,
     RootedGCNConv: _read_rooted_gcn,
     GraphConv: _read_graph_conv,
     SAGEConv: _read_sage,

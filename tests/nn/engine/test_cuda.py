@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch_geometric.nn import GCN2Conv
 
 from torch_grama.nn import GRAMA, Running
 
@@ -41,7 +42,7 @@ def gradient_errors(model: GRAMA, judge: GRAMA) -> list[float]:
 
 
 @pytest.mark.parametrize("batched", [False, True])
-@pytest.mark.parametrize("backbone", ["gcn", "gatedgcn", "gps"])
+@pytest.mark.parametrize("backbone", ["gcn", "gatedgcn", "gps", GCN2Conv(48, 0.2)], ids=str)
 def test_float32_is_as_near_to_float64_as_the_reference(backbone, batched) -> None:
     x, edge_index, batch = make_graphs()
     options = {"batch": batch, "batch_size": 20} if batched else {}
@@ -71,7 +72,9 @@ def test_training_with_batch_norm_is_near_float64(backbone) -> None:
         torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("backbone", ["gcn", "gatedgcn", "neighbor-sum"])
+@pytest.mark.parametrize(
+    "backbone", ["gcn", "gatedgcn", "neighbor-sum", GCN2Conv(48, 0.2)], ids=str
+)
 def test_forward_and_backward_never_wait_for_the_device(backbone) -> None:
     x, edge_index, batch = make_graphs()
     model = make_model(backbone=backbone)

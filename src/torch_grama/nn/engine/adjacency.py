@@ -89,7 +89,7 @@ class Adjacency:
 @dataclass(frozen=True, eq=False)
 class LinearMap:
     r"""The affine map :math:`\mathbf{f} \mapsto \mathbf{A} \mathbf{f} \mathbf{W} +
-    \mathbf{f} \mathbf{W}_{\mathrm{root}} + \mathbf{b}` on node states.
+    \mathbf{f} \mathbf{W}_{\mathrm{root}} + \mathbf{b} + \mathbf{S}` on node states.
 
     A callable like any backbone, and one that the fast engines can read.
 
@@ -98,17 +98,21 @@ class LinearMap:
         weight: The matrix :math:`\mathbf{W}`, :math:`(F, F)`.
         root_weight: The matrix :math:`\mathbf{W}_{\mathrm{root}}`, :math:`(F, F)`, if any.
         bias: The vector :math:`\mathbf{b}`, :math:`(F)`, if any.
+        source: What is added to each node, :math:`\mathbf{S}`, :math:`(N, F)`, if anything is.
     """
 
     adjacency: Adjacency
     weight: Tensor
     root_weight: Tensor | None = None
     bias: Tensor | None = None
+    source: Tensor | None = None
 
     def __call__(self, x: Tensor) -> Tensor:
         out = self.adjacency.propagate(x @ self.weight)
         if self.root_weight is not None:
             out = out + x @ self.root_weight
+        if self.source is not None:
+            out = out + self.source
         return out if self.bias is None else out + self.bias
 
     def scale(self, gain: Tensor | None) -> LinearMap:
@@ -120,4 +124,5 @@ class LinearMap:
             gain * self.weight,
             None if self.root_weight is None else gain * self.root_weight,
             None if self.bias is None else gain * self.bias,
+            None if self.source is None else gain * self.source,
         )

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from torch_grama.nn.engine import kernels
 from torch_grama.nn.engine.adjacency import LinearMap
@@ -111,12 +112,15 @@ class Recurrence:
             if residuals is not None and self.gain is not None:
                 residuals = self.gain * residuals
             return states, residuals
+        if linear.source is not None:
+            # it is in every residual, and each adds its response to the states that follow
+            mixed = self._add_source(mixed, response.cumsum(1), linear.source)
         weights = linear.weight, linear.root_weight, linear.bias
         rest = linear.adjacency, self.groups, self.overwrites
-        out: tuple[Tensor, Tensor] = apply(
-            LinearScan, mixed, reading.newest, response, *weights, *rest
-        )
-        return out
+        states, residuals = apply(LinearScan, mixed, reading.newest, response, *weights, *rest)
+        if linear.source is not None:
+            residuals = residuals + linear.source.to(residuals.dtype)
+        return states, residuals
 
     def _run_horner(
         self, reading: Reading, phi: Tensor, theta: Tensor, linear: LinearMap
@@ -125,12 +129,20 @@ class Recurrence:
             phi, theta, reading.seq_len, self.num_recurrences, reading.reads_differences
         )
         terms = reading.mix(state_weights, residual_weights)
+        if linear.source is not None:  # like a bias, it is not in the highest power
+            terms = self._add_source(terms, pad(bias_weights, (0, 1)), linear.source)
         offset = None
         if linear.bias is not None:
             offset = bias_weights.to(linear.bias.dtype)[..., None] * linear.bias  # [B, R, F]
         weights = linear.weight, linear.root_weight
         out: Tensor = apply(HornerScan, terms, offset, *weights, linear.adjacency, self.groups)
         return out
+
+    def _add_source(self, sums: Tensor, weights: Tensor, source: Tensor) -> Tensor:
+        # [B, R] -> [R, 1 or N, 1]
+        batch = self.groups.batch
+        weights = (weights if batch is None else weights[batch]).t().unsqueeze(-1)
+        return sums.addcmul(weights.to(sums.dtype), source.to(sums.dtype))
 
     def _run_plain(self, sequence: NodeSequence, select: Select) -> RecurrenceResult:
         batch = self.groups.batch
