@@ -114,6 +114,9 @@ def test_every_value_arrives():
         ("gcn", {"root": True}, False, lambda m: isinstance(m, RootedGCNConv)),
         ("gcn", {"root": True, "loops": False}, False, lambda m: not m.add_self_loops),
         ("gcn", {"root": False}, False, lambda m: type(m) is GCNConv),
+        ("gcn", {"initial": 0.0}, False, lambda m: type(m) is GCNConv),
+        ("gcn", {"initial": 0.2}, False, lambda m: (m.alpha, m.beta) == (0.2, 1.0)),
+        ("gcn", {"identity": 0.9, "loops": False}, False, lambda m: m.beta == pytest.approx(0.1)),
         ("gatedgcn", {"norm": None}, True, lambda m: m.norm is None and m.normalize_gates),
         ("gatedgcn", {"normalize_gates": False}, False, lambda m: not m.normalize_gates),
         ("gatedgcn", {"edge_state": "model"}, False, lambda m: m.edge_state == "model"),
@@ -152,6 +155,8 @@ def test_a_variant_gets_edges_as_a_name_does(backbone):
     [
         ("gps", {"pre_nrm": True}, "'gps' has no option 'pre_nrm'; its options are 'pre_norm', "),
         ("gcn", {"norm": None}, "its options are 'root'"),
+        ("gcn", {"initial": 1.5}, r"'backbone_options.initial' .* below 1, .* \(got 1.5\)"),
+        ("gcn", {"identity": 0.5, "root": True}, r"identity' .* 0 with 'root' \(got 0.5\)"),
         ("gps", {"pre_norm": "yes"}, r"'backbone_options.pre_norm' to be true or false \(got 'yes"),
         ("gps", {"heads": True}, r"to be a whole number or null \(got True\)"),
         ("gps", {"attention": "perform"}, "one of 'performer', 'multihead'"),

@@ -1,5 +1,6 @@
 import json
 import statistics
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -72,6 +73,11 @@ def test_both_sides_are_tried_with_the_same_settings_but_for_what_is_their_own()
     assert len({tuple(point.values()) for point in shared[0]}) == 5
     assert all("model.num_layers" in point for point in sides[0])
     assert all(point["model.seq_len"] in (2, 4, 8) for point in sides[1])
+    # a row may draw by itself, which leaves the others as they are
+    own = replace(tuning, rows={"gcnii": {"model.num_layers": (8,), "model.alpha": (0.5,)}})
+    assert draw_settings(own, 0, "gcn") == sides[0]
+    alone = draw_settings(own, 0, "gcnii")
+    assert alone == [{**p, "model.num_layers": 8, "model.alpha": 0.5} for p in sides[0]]
     # a space with fewer points than draws is tried whole
     small = Tuning(9, 1, {"optimizer.lr": (1, 2)}, ({}, {}))
     assert {point["optimizer.lr"] for point in draw_settings(small, 0)} == {1, 2}

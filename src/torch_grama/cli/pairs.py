@@ -31,7 +31,9 @@ def add_to(commands: Commands) -> None:
         epilog=_EPILOG,
     )
     add = parser.add_argument
-    names = "gcn, gcn-root, gatedgcn, gin, gps, neighbor-sum [gcn gatedgcn, gps on small graphs]"
+    names = (
+        "gcn, gcn-root, gcnii, gatedgcn, gin, gps, neighbor-sum [gcn gatedgcn, gps on small graphs]"
+    )
     add("--backbones", nargs="+", default=[], metavar="NAME", help=names)
     parser.add_count("--parameters", 1000, 50_000, "size of every model, within 5 %%")
     parser.add_count("--draws", 1, 4, "settings to try")

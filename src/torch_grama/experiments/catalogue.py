@@ -110,6 +110,14 @@ FAMILIES: dict[str, dict[str, ModelEntry]] = {
     "GRAMA": {
         "grama": _grama("gatedgcn"),
         "grama-gcn": _grama("gcn", "D^-1/2 A D^-1/2 f_(t-1) W", "N F^2 + E F", "GCNConv"),
+        "grama-gcnii": _grama(
+            "gcn",
+            "((1 - c) D^-1/2 A D^-1/2 f_(t-1) + c f_0)(b I + (1 - b) W)",
+            "N F^2 + E F",
+            "GCN2Conv",
+            initial=0.2,
+            identity=0.5,
+        ),
         "grama-gatedgcn": _grama(
             "gatedgcn",
             "(A f_i + sum_j gate_ij B f_j / sum_j gate_ij)",

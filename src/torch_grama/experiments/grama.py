@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from torch.nn import Linear, Module
-from torch_geometric.nn import GCNConv
+from torch_geometric.nn import GCN2Conv, GCNConv
 
 from torch_grama.experiments.config import describe_type, options_of, read_value
 from torch_grama.nn import (
@@ -269,11 +270,31 @@ def reads_edge_weights(backbone: str, options: Mapping[str, object], has_edge_at
 
 
 def _gcn(
-    channels: int, num_recurrences: int, has_edge_attr: bool, root: bool = False, loops: bool = True
+    channels: int,
+    num_recurrences: int,
+    has_edge_attr: bool,
+    root: bool = False,
+    loops: bool = True,
+    initial: float = 0.0,
+    identity: float = 0.0,
 ) -> Module:
+    r"""With shares :obj:`initial` :math:`\alpha` of the first state and :obj:`identity`
+    :math:`\iota` of the identity map, as in GCNII: :math:`((1 - \alpha) \hat{\mathbf{A}} \mathbf{X}
+    + \alpha \mathbf{X}_0) (\iota \mathbf{I} + (1 - \iota) \mathbf{W})`.
+    """
     del num_recurrences
     if has_edge_attr:
         raise ValueError("Expected no edge attributes with the backbone 'gcn' (got some)")
+    for name, share in (("initial", initial), ("identity", identity)):
+        if not 0 <= share < 1 or (share and root):
+            raise ValueError(
+                f"Expected 'backbone_options.{name}' of the backbone 'gcn' to be at least 0 and "
+                f"below 1, and 0 with 'root' (got {share})"
+            )
+    if initial or identity:
+        # the damping of layer 1 that leaves this share of the weight
+        theta = math.expm1(1 - identity)
+        return GCN2Conv(channels, initial, theta, 1, add_self_loops=loops)  # type: ignore[abstract]
     if root:
         return RootedGCNConv(channels, loops=loops)  # type: ignore[abstract]
     return GCNConv(channels, channels, add_self_loops=loops)  # type: ignore[abstract]

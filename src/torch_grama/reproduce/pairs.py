@@ -50,6 +50,7 @@ OWN = "own"
 PAIRS = {
     "gcn": ("gcn", "grama-gcn"),
     "gcn-root": ("tuned-gcn", "grama-gcn-root"),
+    "gcnii": ("gcnii", "grama-gcnii"),
     "gatedgcn": ("tuned-gatedgcn", "grama-gatedgcn"),
     "gin": ("gin", "grama-gin"),
     "gps": ("gps-gcn", "grama-gps"),
@@ -144,9 +145,9 @@ def check_request(folder: Path, request: Mapping[str, object], values: str) -> N
             )
 
 
-def draw_settings(tuning: Tuning, side: int) -> list[dict[str, object]]:
+def draw_settings(tuning: Tuning, side: int, row: str = "") -> list[dict[str, object]]:
     r"""Draws the settings that a side of a pair (0 the backbone, 1 GRAMA) is tried with, always the
-    same ones: what both sides have is equal on both.
+    same ones: what both sides have is equal on both, but for what a row draws by itself.
     """
     shared, own = random.Random(0), random.Random(1 + side)
     drawn: list[dict[str, object]] = []
@@ -156,7 +157,7 @@ def draw_settings(tuning: Tuning, side: int) -> list[dict[str, object]]:
             drawn.append(point)
         if len(drawn) == tuning.draws:
             break
-    sides = tuning.sides[side].items()
+    sides = {**tuning.sides[side], **tuning.rows.get(row, {})}.items()
     return [{**point, **{name: own.choice(choices) for name, choices in sides}} for point in drawn]
 
 
@@ -242,7 +243,7 @@ def match_rows(
             place = root / suite.name / budget / column.label / row
             side = int(any(row == grama for _, grama in column.pairs))
             settings = {**resolve_row(suite, column, row, limits.changes), **column.sides[side]}
-            points = draw_settings(column.tuning, side) if column.tuning else [{}]
+            points = draw_settings(column.tuning, side, row) if column.tuning else [{}]
             # what the file states for a cell is not drawn
             cell = suite.rows.get(f"{column.label}/{row}", {})
             if config_of(suite, column, row).is_file():

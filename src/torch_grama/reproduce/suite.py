@@ -93,6 +93,8 @@ class Tuning:
     space: Mapping[str, tuple[object, ...]]  # what each setting is drawn from, by dotted name
     # and what those that only a backbone, or only GRAMA, has are drawn from
     sides: tuple[Mapping[str, tuple[object, ...]], Mapping[str, tuple[object, ...]]]
+    # and what single rows draw in place of it, or besides, by their names
+    rows: Mapping[str, Mapping[str, tuple[object, ...]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -247,13 +249,17 @@ def _read_pair(entry: object) -> tuple[str, str]:
 
 
 def _read_tuning(entry: object) -> Tuning:
-    values = _mapping(entry, "tune", ("draws", "repeats", "space", "backbone", "grama"))
-    space, backbone, grama = (
-        {name: tuple(_sequence(found, name)) for name in found}
-        for found in (_settings(values, key) for key in ("space", "backbone", "grama"))
-    )
+    values = _mapping(entry, "tune", ("draws", "repeats", "space", "backbone", "grama", "rows"))
+    space, backbone, grama = (_choices(values, key) for key in ("space", "backbone", "grama"))
     draws, repeats = (_count(values, key, "tune") for key in ("draws", "repeats"))
-    return Tuning(draws, repeats, space, (backbone, grama))
+    of_rows = _mapping(values.get("rows", {}), "tune.rows")
+    rows = {row: _choices(of_rows, row) for row in of_rows}
+    return Tuning(draws, repeats, space, (backbone, grama), rows)
+
+
+def _choices(values: Mapping[str, object], key: str) -> dict[str, tuple[object, ...]]:
+    found = _settings(values, key)
+    return {name: tuple(_sequence(found, name)) for name in found}
 
 
 def _count(values: Mapping[str, object], key: str, of: str) -> int:
