@@ -5,6 +5,7 @@ import os
 import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -99,6 +100,17 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def small_transfer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process, sets of graph transfer have a tenth of their graphs."""
+    from torch_grama.datasets import graph_transfer
+
+    counts = (100, 10, 10)
+    fewer = partial(graph_transfer.generate_transfer, counts=counts)
+    monkeypatch.setattr(graph_transfer, "COUNTS", counts)
+    monkeypatch.setattr(graph_transfer, "generate_transfer", fewer)
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ SUITE = {
 
 
 @pytest.fixture
-def tiny(tmp_path, monkeypatch):
+def tiny(tmp_path, monkeypatch, small_transfer):
     folder = tmp_path / "demo"
     folder.mkdir()
     (folder / "suite.yaml").write_text(yaml.safe_dump(SUITE))

@@ -38,7 +38,7 @@ TIMES = {
 
 
 @pytest.fixture
-def places(tmp_path, monkeypatch):
+def places(tmp_path, monkeypatch, small_transfer):
     """Three experiments, one kept number, and no runs; returns the options that name them."""
     monkeypatch.delenv("GRAMA_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

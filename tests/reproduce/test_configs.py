@@ -86,6 +86,7 @@ def test_there_is_no_file_without_a_result():
     assert rows == {config_of(result) for result in KEPT}
 
 
+@pytest.mark.usefixtures("small_transfer")
 def test_a_row_is_trained_from_its_file_alone(tmp_path, capsys):
     row = "transfer/transfer-line-3-gcn"
     few = ["--trainer.max_epochs", "2", "--trainer.batch_size", "512", "--quiet"]

@@ -24,6 +24,8 @@ from torch_grama.reproduce.suite import SuiteData, SuiteError, Tuning, read_suit
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError, RunFolder
 
+pytestmark = pytest.mark.usefixtures("small_transfer")
+
 SUITE = {
     "title": "Two pairs",
     "repeat": "seed",

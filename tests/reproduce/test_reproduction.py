@@ -106,6 +106,7 @@ def test_unknown_budget_and_row(suite, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_transfer")
 def test_runs_are_done_once_and_again_when_deleted(configs, tmp_path, capsys):
     runs = tmp_path / "runs"
     command = ["reproduce", "tiny", "--configs", str(configs), "--runs", str(runs), "--quiet"]
@@ -129,6 +130,7 @@ def test_runs_are_done_once_and_again_when_deleted(configs, tmp_path, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_transfer")
 def test_a_failure_is_recorded_and_the_others_go_on(suite, tmp_path):
     (suite.folder / "transfer-ring-3-grama-gcn.yaml").write_text(
         "model: {name: grama, seq_len: 3, ar_order: 7}\n"
@@ -164,6 +166,7 @@ class InterruptedInTheLastEpoch(SilentReporter):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_transfer")
 def test_a_signal_in_the_last_epoch_of_a_run_ends_all(configs, tmp_path, monkeypatch, capsys):
     def interrupted(*arguments, **options):
         return run_experiment(*arguments, **{**options, "report": InterruptedInTheLastEpoch()})
