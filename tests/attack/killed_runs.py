@@ -40,8 +40,8 @@ class Case:
     level: Literal["node", "graph"]
     schedule: ScheduleSettings
     save_every: float = 0.0
-    max_epochs: int = 8
-    patience: int | None = 4
+    max_epochs: int = 6
+    patience: int | None = 3
     loader: Literal["auto", "subgraphs"] = "auto"
     num_workers: int = 0
     model: str = ""

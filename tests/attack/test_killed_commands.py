@@ -20,7 +20,7 @@ from torch_grama.training import read_checkpoint
 
 # dropout, shuffled batches, a schedule and early stopping are all at work
 SETTINGS = [
-    "--trainer.max_epochs", "10", "--trainer.patience", "6", "--trainer.batch_size", "8",
+    "--trainer.max_epochs", "7", "--trainer.patience", "4", "--trainer.batch_size", "8",
     "--trainer.save_every", "0", "--trainer.accelerator", "cpu", "--model.hidden_channels", "8",
     "--model.dropout", "0.3", "--model.num_layers", "2", "--optimizer.lr", "0.01",
 ]  # fmt: skip

@@ -75,6 +75,7 @@ def test_every_row_on_generated_data_makes_a_configuration(name, tmp_path):
 @pytest.mark.parametrize("name", sorted(LONG_RANGE))
 def test_models_of_long_range_suites_are_of_one_size(name):
     suite = find_suite(name, CONFIGS)
+    built = {}  # columns of one kind of data have the same models
     for column in suite.data:
         entry = CATALOGUE[column.name]
         facts = DataFacts(
@@ -88,7 +89,9 @@ def test_models_of_long_range_suites_are_of_one_size(name):
             settings = resolve_row(suite, column, row, {})
             config = RunConfig.from_settings(check_settings(("in the suite", settings)))
             with torch.device("meta"):
-                model = assemble_model(config.model, facts, 1)
+                key = str((config.model, facts))
+                model = built.get(key) or assemble_model(config.model, facts, 1)
+            built[key] = model
             asked = suite.rows[row].get("model.num_layers", suite.defaults["model.num_layers"])
             if row.startswith("grama-"):
                 blocks = [part for part in model.modules() if isinstance(part, GRAMABlock)]
