@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from torch_grama.nn import engine
 from torch_grama.nn.engine import kernels
 
 TRITON_MODULES = ("triton_sequences", "triton_coefficients", "triton_edges")
+# Modules for the interpreter, which rewrites each function when it is first called.
+_INTERPRETED: dict[str, ModuleType] = {}
 
 
 def forget_kernels() -> None:
@@ -30,12 +33,16 @@ def _interpreter(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     _patch_language_once(monkeypatch)
     forget_kernels()
+    sys.modules.update(_INTERPRETED)
     launch = kernels._load("triton_sequences")
     # tiny graphs are cut into several runs too
     monkeypatch.setattr(launch, "_MIN_NODES_PER_PROGRAM", 1)
     monkeypatch.setattr(launch, "_GRAM_PROGRAMS", 8)
     monkeypatch.setattr(launch, "_SUM_PROGRAMS", 6)
     yield
+    for name in (f"torch_grama.nn.engine.{part}" for part in TRITON_MODULES):
+        if name in sys.modules:
+            _INTERPRETED[name] = sys.modules[name]
     forget_kernels()
 
 
