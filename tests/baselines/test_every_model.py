@@ -144,8 +144,10 @@ def test_numbering_of_the_nodes_matters_where_it_is_said_to(word, edge_dim):
     assert error < 1e-9 if MODELS[word].equivariant else error > 1e-4
 
 
-@pytest.mark.parametrize("num_layers", [1, 3])
-@every_case
+@untraced(
+    ("word", "edge_dim", "num_layers"),
+    [*((*case, 3) for case in ALL_CASES), *((word, None, 1) for word in MODELS)],
+)
 def test_a_training_step_reaches_every_parameter(word, edge_dim, num_layers):
     # where every state starts from zero, what reads the state has nothing to learn from
     options = {"carry_state": True} if word == "a3t-gcn" else {}

@@ -80,7 +80,7 @@ def test_it_learns_classes_of_nodes(word):
     task, batch = build(word, data), GraphDataModule(data, 0, SETTINGS).example()
     initialize_lazily(task, batch)
     optimizer, losses = task.configure_optimizers(), []
-    for _ in range(12):
+    for _ in range(8):
         optimizer.zero_grad()
         total, weight = task.measure(batch)
         (total / weight).backward()
