@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import platform
 import shutil
+import tarfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -135,6 +137,11 @@ def load_heterophilous(entry: Entry, storage: Storage) -> GraphTaskData:
 
 def load_city(entry: Entry, storage: Storage, *, augmented: bool = True) -> GraphTaskData:
     r"""Loads a road network; ``augmented`` adds what is known of the roads to the junctions."""
+    if not hasattr(tarfile, "data_filter"):
+        raise DatasetMissingError(
+            f"Reading '{entry.name}' takes Python 3.11.4 or newer, since torch_geometric unpacks "
+            f"its archive with a filter that {platform.python_version()} lacks."
+        )
     name = entry.name.removeprefix("city-")
     folder = storage.root / "city-networks" / ("augmented" if augmented else "plain")
     graph = _read("CityNetwork", entry, storage, folder, name, augmented=augmented)
