@@ -33,6 +33,7 @@ def installed(tmp_path_factory):
 COMMANDS = [
     ["reproduce", "list"],
     ["results", "--suite", "hetero"],
+    ["train", "--config", "transfer/transfer-line-3-gcn", "--print-config"],
 ]
 ASK = """
 import contextlib, io, json, sys
@@ -61,11 +62,12 @@ def test_an_installed_wheel_has_all_that_it_needs(installed):
         ).stdout
 
     assert run("bin/grama", "demo", "--help").startswith("usage: grama demo")
-    place, suites, results = json.loads(run("-c", ASK, json.dumps(COMMANDS)))
+    place, suites, results, row = json.loads(run("-c", ASK, json.dumps(COMMANDS)))
     assert place.startswith(str(installed))
     listed = [line.split()[0] for line in suites.splitlines() if not line.startswith(" ")]
     assert listed == sorted(path.parent.name for path in CONFIGS.glob("*/suite.yaml"))
     assert len(results.splitlines()) > 5
+    assert "name: transfer-line-3\n" in row
 
 
 # What the package does not read: compiled code, and texts and pictures for readers.
