@@ -144,7 +144,18 @@ def test_a_killed_run_goes_on_bit_for_bit(tmp_path, monkeypatch, device, steps):
     for name, value in whole[1].state_dict().items():
         assert torch.equal(value, resumed[1].state_dict()[name]), name
     for row, other in zip(whole[0], resumed[0], strict=True):
-        assert all(row[name] == other[name] for name in ("train/loss", "val/loss", "lr"))
+        for name in ("train/loss", "val/loss", "lr"):
+            assert row[name] == other[name], name
+
+
+@pytest.mark.usefixtures("padded_on_cpu")
+def test_what_is_recorded_before_training_is_deterministic_too(tmp_path):
+    # the trial of a validation pass is replayed in each validation
+    model, modes = SmallNet(4, 2, "graph"), set()
+    model.register_forward_hook(lambda *_: modes.add(torch.are_deterministic_algorithms_enabled()))
+    run(tmp_path / "run", True, graph_task(), model, "cpu", deterministic=True)
+    assert modes == {True}
+    assert not torch.are_deterministic_algorithms_enabled()
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Sequence
-from contextlib import suppress
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -192,13 +193,14 @@ def fit(
             if (classes := node_classes(batch)) is not None:
                 model = cast(FitsLabels, task.to(place).model)
                 model.fit_labels(*classes, *batch.inputs, **task.positions(batch))
-        line = _capture(task, data_module, device)
-        if line is not None and report != "quiet":  # nothing to act on, and said by every run
-            reporter.note(line)
         ending = EpochEnd(
             files, settings, data_module.steps_per_epoch, task.metric, reporter, tensorboard, origin
         )
-        received = _train(task, data_module, device, source, ending, callbacks)
+        with _determinism(settings.deterministic):
+            line = _capture(task, data_module, device)
+            if line is not None and report != "quiet":  # nothing to act on, and said by every run
+                reporter.note(line)
+            received = _train(task, data_module, device, source, ending, callbacks)
     finally:
         reporter.end()
     last = read_checkpoint(files.last)
@@ -276,6 +278,19 @@ def _read_state(checkpoint: Checkpoint) -> dict[str, Any]:
     return count_from_one(state)
 
 
+@contextmanager
+def _determinism(asked_for: bool) -> Iterator[None]:
+    """As Lightning sets it, but earlier: what is recorded before training is replayed in it."""
+    before = torch.are_deterministic_algorithms_enabled()
+    try:
+        if asked_for:
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+            torch.use_deterministic_algorithms(True)
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
 def _capture(task: GraphTask, data_module: GraphDataModule, device: torch.device) -> str | None:
     r"""Has steps recorded where that was asked for, or is possible and pays; says so in a line."""
     settings = data_module.settings
@@ -350,7 +365,6 @@ def _train(
     several = settings.devices > 1
     task.last_good_checkpoint = files.describe_last
     checks = InputChecks(task.model)
-    was_deterministic = torch.are_deterministic_algorithms_enabled()
     try:
         with quiet_lightning(), SignalWatch(forward=several) as watch:
             if not several:
@@ -403,7 +417,6 @@ def _train(
     finally:
         task.capture(None)
         checks.set(True)
-        torch.use_deterministic_algorithms(was_deterministic)
     return watch.received
 
 
