@@ -32,13 +32,13 @@ if not torch.cuda.is_available() and find_spec("triton") is not None:
     del os.environ["TRITON_INTERPRET"]
 
 
-# A process that runs tests side by side with others loads the large libraries before coverage looks
-# on, which takes a third less.
+# In a process that runs tests side by side with others, pytest-cov starts to look on twice: here,
+# and again when tests are collected. The first of the two would not look away for any test.
 if "PYTEST_XDIST_WORKER" in os.environ and (measured := Coverage.current()) is not None:
     measured.stop()
+    # large libraries, loaded before anyone looks on
     for name in ("torch_geometric.nn", "torch_geometric.datasets", "pytorch_lightning", "scipy"):
         import_module(name)
-    measured.start()
 
 
 # Triton exists for Linux alone; without it the device code cannot be imported for its doctests.
