@@ -306,7 +306,7 @@ def _differs(graph: GraphInput, cached: GraphInput) -> Tensor:
         (graph.edge_index, cached.edge_index),
         (graph.edge_weight, cached.edge_weight),
     ):
-        if new is not old and new is not None and old is not None:
+        if new is not None and old is not None:
             differs = differs | (new != old).any()
     return differs
 
