@@ -21,6 +21,7 @@ from torch_grama.analysis import (
 )
 
 few = settings(quick, max_examples=15)
+NAN = math.nan
 
 
 @few
@@ -87,6 +88,29 @@ def test_regression_equals_scikit_learn(monkeypatch):
         assert distance.min() < 1e-3
     assert regression_errors(prediction, target) == found
     assert regression_errors(prediction, target, seed=1) != found
+
+
+def test_quantities_that_are_not_known_are_left_out():
+    target = torch.tensor([[1.0, NAN], [2.0, 4.0], [NAN, 3.0]])
+    found = regression_errors(torch.tensor([[1.0, 2.0], [3.0, 4.0], [0.0, 1.0]]), target)
+    assert (found.mae, found.num_examples) == ([0.5, 1.0], 3)
+    assert (found.predicted, found.true) == ([[3.0, 4.0]], [[2.0, 4.0]])
+
+
+@pytest.mark.parametrize(
+    ("kind", "target"),
+    [
+        ("classification", torch.tensor([1, -1, 0])),
+        ("multilabel", torch.tensor([[0.0, NAN], [NAN, NAN], [1.0, 0.0]])),
+        ("regression", torch.tensor([[0.0, NAN], [NAN, NAN], [1.0, -1.0]])),
+    ],
+)
+def test_nodes_without_a_target_are_at_no_distance(kind, target):
+    prediction = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, -1.0]])
+    anchors = torch.tensor([True, False, False])
+    found = summarize_errors(Predictions(kind, prediction, target, None, anchors), [graph(3)])
+    assert found.by_distance.error == [1.0, None, 0.0]
+    assert found.by_distance.num_nodes == [1, 0, 1]
 
 
 def test_constant_targets_have_no_explained_variance():

@@ -84,6 +84,14 @@ def test_a_class_that_is_missing() -> None:
     assert _verdicts(_task(graphs))["balance"] == "fault"
 
 
+def test_items_without_a_class_are_missing_labels() -> None:
+    graphs = _graphs(32)
+    for graph in graphs[30:]:
+        graph.y[:] = -1
+    found = next(finding for finding in audit(_task(graphs)) if finding.check == "labels")
+    assert (found.verdict, found.text.rpartition("; ")[2]) == ("note", "6.2% are missing")
+
+
 def test_labels_are_computed_anew() -> None:
     task = load("barbell-10")
     assert _verdicts(task)["labels"] == "ok"

@@ -52,6 +52,14 @@ def test_directed_graphs_have_no_pairs(one_graph: GraphTaskData) -> None:
     assert "undirected edges" not in _measured(replace(one_graph, graphs=[graph]), PAIRS)
 
 
+def test_homophily_is_that_of_edges_between_labelled_nodes(one_graph: GraphTaskData) -> None:
+    graph = one_graph.graphs[0].clone()
+    graph.y = torch.tensor([0, 1, -1])
+    assert _measured(replace(one_graph, graphs=[graph]))["edge homophily"] == "0.00"
+    graph.y = torch.tensor([0, -1, -1])
+    assert "edge homophily" not in _measured(replace(one_graph, graphs=[graph]))
+
+
 def test_graphs_without_edges(one_graph: GraphTaskData) -> None:
     bare = Data(x=torch.ones(2, 4), y=torch.tensor([0, 1]))
     found = _measured(replace(one_graph, graphs=[bare]), PAIRS)

@@ -48,6 +48,31 @@ def test_share_of_each_label_skips_labels_of_one_kind_and_gaps():
     assert trivial_references(data)["constant"] == pytest.approx((3 / 4 + 1 / 3) / 2)
 
 
+@pytest.mark.parametrize(
+    ("kind", "metric", "y", "expected"),
+    [
+        # the training half says 0; one of four test nodes is 1
+        ("classification", "average_precision", [0, 0, 0, 1, 0, 0, 0, 1], 1 / 4),
+        ("classification", "roc_auc", [0, 0, 0, 1, 0, 0, 0, 1], 1 / 2),
+        ("multilabel", "accuracy", [[0.0], [0.0], [0.0], [1.0], [0.0], [0.0], [0.0], [1.0]], 3 / 4),
+    ],
+)
+def test_a_constant_answer_is_judged_by_the_metric_of_the_task(kind, metric, y, expected):
+    graph = Data(x=torch.zeros(8, 1), edge_index=EDGES, y=torch.tensor(y))
+    half = torch.arange(8) < 4
+    num_outputs = 2 if kind == "classification" else 1
+    data = task([graph], Fold(half, half, ~half), kind, metric, "node", num_outputs)
+    assert trivial_references(data) == {"constant": pytest.approx(expected)}
+
+
+def test_degree_table_leaves_gaps_out():
+    nan = float("nan")
+    y = torch.tensor([[[0.0, nan], [5.0, 1.0], [nan, 2.0]], [[0.0, 2.0], [5.0, 1.0], [0.0, 2.0]]])
+    graphs = [Data(x=torch.zeros(3, 1), edge_index=EDGES, y=one) for one in y]
+    data = task(graphs, indices([0], [0], [1]), "regression", "mse", "node", 2)
+    assert trivial_references(data)["degree table"] == pytest.approx(0.0)
+
+
 def test_copy_and_degree_table_on_nodes():
     # the middle node of a path has degree two and the larger target
     graphs = [

@@ -352,6 +352,15 @@ class TestCached:
                 model(path.x, *other)
         assert torch.equal(model(path.x, *(part.clone() for part in graph)), expected)
 
+    @pytest.mark.parametrize("changed", [0, 1], ids=["edges", "weights"])
+    def test_a_graph_that_was_changed_in_place_is_refused(self, path, changed):
+        model = GCN.model(running=Running(cached=True))
+        graph = [path.edge_index.clone(), path.edge_weight.clone()]
+        model(path.x, *graph)
+        graph[changed][..., 0] = 2
+        with pytest.raises(ValueError, match=r"graph of the first forward pass.*reset_cache"):
+            model(path.x, *graph)
+
     @pytest.mark.parametrize(
         "forget",
         [GRAMA.reset_cache, GRAMA.reset_parameters, GRAMA.double, lambda model: model.to("cpu")],

@@ -195,7 +195,7 @@ def test_instability_is_said(tmp_path):
     blocks[1] = blocks[1] | {"closed_loop": {"radius": [0.9]}}
     card = summarize_run(with_analysis(tmp_path, blocks=blocks))
     assert card.verdicts[-1].startswith("States stay bounded")
-    assert "the coefficients of 1 of 4 blocks are unstable" in card.verdicts[-1]
+    assert "the coefficients of 1 of 2 blocks are unstable" in card.verdicts[-1]
 
 
 def test_the_table_of_blocks_has_the_worst_of_all_graphs(run):

@@ -87,7 +87,11 @@ def test_an_unfinished_run_has_no_verdict(tmp_path):
     ],
 )  # fmt: skip
 def test_one_sentence_on_stability(stable, radius, sentence):
-    blocks = [{"stable": stable, "closed_loop": {"radius": [radius]}}]
+    # two graphs, of which each block may be stable on one alone
+    blocks = [
+        {"block": number, "stable": [True, one], "closed_loop": {"radius": [radius]}}
+        for number, one in enumerate(stable)
+    ]
     (said,) = judge_stability(Record({"blocks": blocks}))
     assert sentence in said
     assert said.count(".") - said.count("1.") - said.count("0.") <= 1

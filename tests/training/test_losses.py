@@ -99,3 +99,15 @@ def test_balanced_weights_let_classes_count_the_same():
     assert balanced_class_weights(graph_task()).size() == (2,)
     with pytest.raises(ValueError, match="got regression with 1 outputs"):
         balanced_class_weights(node_regression_task())
+
+
+def test_balanced_weights_count_judged_nodes_alone():
+    data = node_task()
+    graph = data.graphs[0]
+    counted = data.folds[0].train & (torch.arange(40) % 2 == 0)
+    graph.label_mask = counted
+    judged = balanced_class_weights(data)
+    graph.y[~counted] = -1  # what the others hold is not read
+    assert torch.equal(balanced_class_weights(data), judged)
+    counts = torch.bincount(graph.y[counted], minlength=3)
+    assert torch.allclose(judged * counts, counted.sum() / 3)

@@ -166,17 +166,23 @@ def regression_errors(prediction: Tensor, target: Tensor, *, seed: int = 0) -> R
 
     Args:
         prediction (Tensor): Predictions ``[M, K]`` or ``[M]``.
-        target (Tensor): Targets of the same shape.
+        target (Tensor): Targets of the same shape; undefined entries are left out.
         seed (int, optional): Seed of the choice of examples to keep. (default: :obj:`0`)
     """
     _check_alike(prediction, target)
-    if len(target) == 0:
-        raise ValueError("Expected at least one example (got none)")
+    pair = [part.detach().double().unsqueeze(-1).flatten(1) for part in (prediction, target)]
+    known = ~pair[1].isnan()
+    if not bool(known.any(0).all()):
+        raise ValueError("Expected at least one example of every quantity (got none)")
     metrics = _torchmetrics()
-    pair = [part.detach().double().reshape(len(target), -1) for part in (prediction, target)]
-    columns = list(zip(*(part.unbind(1) for part in pair), strict=True))
+    columns = [
+        [values[is_known] for values in column]
+        for *column, is_known in zip(*(part.unbind(1) for part in (*pair, known)), strict=True)
+    ]
+    complete = known.all(1).nonzero().flatten().cpu()
     generator = torch.Generator().manual_seed(seed)
-    chosen = torch.randperm(len(target), generator=generator)[:_MAX_EXAMPLES].sort().values
+    order = torch.randperm(len(complete), generator=generator)[:_MAX_EXAMPLES]
+    chosen = complete[order].sort().values
     predicted, true = (plain_matrix(part[chosen.to(part.device)]) for part in pair)
     return RegressionErrors(
         mae=[plain_number(metrics.mean_absolute_error(*column)) for column in columns],
@@ -257,7 +263,9 @@ def summarize_errors(
                 f"(got {len(prediction)} for {joined.num_nodes} nodes)"
             )
         errors, edges = _error_of_rows(kind, prediction, target), joined.edge_index.cpu()
-        by_distance = errors_by_distance(errors, edges, predictions.anchors.cpu(), rows)
+        known = _known_targets(kind, target).any(1)
+        judged = known if rows is None else known & rows
+        by_distance = errors_by_distance(errors, edges, predictions.anchors.cpu(), judged)
     if kind == "classification":
         return ErrorSummary(kind, class_errors(*some), None, None, by_distance)
     if kind == "multilabel":
@@ -269,10 +277,19 @@ def summarize_errors(
 def _error_of_rows(kind: Kind, prediction: Tensor, target: Tensor) -> Tensor:
     if kind == "classification":
         return (_guess_classes(prediction) != target.flatten()).double()
+    known = _known_targets(kind, target)
     if kind == "multilabel":
-        wrong = ((prediction > 0) != (target > 0.5)).double().masked_fill(target.isnan(), torch.nan)
-        return wrong.flatten(1).nanmean(1).nan_to_num()  # 0 where no label is known
-    return (prediction - target).double().abs().flatten(1).mean(1)
+        errors = ((prediction > 0) != (target > 0.5)).double()
+    else:
+        errors = (prediction - target).double().abs()
+    # undefined where nothing is known
+    return errors.flatten(1).where(known, 0.0).sum(1) / known.sum(1)
+
+
+def _known_targets(kind: Kind, target: Tensor) -> Tensor:
+    r"""Which targets ``[M, K]`` a data set states."""
+    known = target >= 0 if kind == "classification" else ~target.isnan()
+    return known.unsqueeze(-1).flatten(1)
 
 
 def _guess_classes(prediction: Tensor) -> Tensor:

@@ -292,13 +292,16 @@ def _count_pairs(task: GraphTaskData) -> int | None:
 
 
 def _homophily(task: GraphTaskData) -> float | None:
-    """The share of edges between nodes of one class, for node classification on one graph."""
+    """Of the edges between labelled nodes the share within one class, for node classification on
+    one graph.
+    """
     if (task.level, task.kind, len(task.graphs)) != ("node", "classification", 1):
         return None
     graph = task.graphs[0]
     if not isinstance(graph.y, Tensor) or not graph.num_edges:
         return None
-    return float(homophily(graph["edge_index"], graph.y, method="edge"))
+    edge_index = graph["edge_index"][:, (graph.y[graph["edge_index"]] >= 0).all(dim=0)]
+    return float(homophily(edge_index, graph.y, method="edge")) if edge_index.numel() else None
 
 
 def _whole(name: str, measured: int | None, published: int | None = None) -> Comparison:

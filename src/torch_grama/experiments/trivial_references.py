@@ -22,36 +22,31 @@ def trivial_references(data: GraphTaskData, fold: int = 0) -> dict[str, float]:
     nothing is selected) and scored on the test part, by the data set's own metric. As for models,
     every graph of several counts the same in a regression of nodes:
 
-    - ``constant``: the most frequent class, the mean (the median for an absolute error), or the
-      share of each label;
+    - ``constant``: the most frequent class, the more frequent answer of each label, or the mean
+      (the median for an absolute error);
     - ``copy``: the input feature, where it has the width of the target (regression of nodes);
     - ``degree table``: the mean target of training nodes of the same degree (regression of nodes);
     - ``zero``, ``last value`` and ``AR(n)``: for forecasts; the last is one ridge regression on the
       :math:`n` lags, shared by all nodes.
     """
     train, test = _split(data, data.folds[fold])
-    metric = data.metric.name
-    if data.kind in ("classification", "multilabel") and metric == "roc_auc":
-        return {"constant": 0.5}
-    if data.kind == "classification":
-        most_frequent = torch.bincount(train.y.long(), minlength=data.num_outputs).argmax()
-        return {"constant": float((test.y == most_frequent).double().mean())}
-    if data.kind == "multilabel":
-        positive = (test.y == 1).double().sum(0) / (~test.y.isnan()).sum(0)
-        return {"constant": float(positive[(positive > 0) & (positive < 1)].mean())}
+    if data.kind in ("classification", "multilabel"):
+        votes = _count_votes(train.y, data)
+        return {"constant": _score(data, votes.expand(len(test.y), -1), test)}
     if data.kind == "forecast":
         lags = test.x.size(1)
         return {
-            "zero": _score(metric, torch.zeros_like(test.y), test),
-            "last value": _score(metric, test.x[:, -1], test),
-            f"AR({lags})": _score(metric, _autoregress(train, test), test),
+            "zero": _score(data, torch.zeros_like(test.y), test),
+            "last value": _score(data, test.x[:, -1], test),
+            f"AR({lags})": _score(data, _autoregress(train, test), test),
         }
-    center = train.y.nanmedian(0).values if metric == "mae" else train.y.nanmean(0)
-    scores = {"constant": _score(metric, center.expand_as(test.y), test)}
+    is_mae = data.metric.name == "mae"
+    center = train.y.nanmedian(0).values if is_mae else train.y.nanmean(0)
+    scores = {"constant": _score(data, center.expand_as(test.y), test)}
     if data.level == "node":
         if test.x.dim() == 2 and test.x.size(1) == test.y.size(1):
-            scores["copy"] = _score(metric, test.x, test)
-        scores["degree table"] = _score(metric, _look_up_degree(train, test), test)
+            scores["copy"] = _score(data, test.x, test)
+        scores["degree table"] = _score(data, _look_up_degree(train, test), test)
     return scores
 
 
@@ -91,6 +86,13 @@ def _rows(graph: Data, mask: Tensor | None, data: GraphTaskData) -> _Part:
     return _Part(x[chosen].double(), y[chosen], degrees[chosen], weight)
 
 
+def _count_votes(y: Tensor, data: GraphTaskData) -> Tensor:
+    """Scores of a constant answer: how often each class is seen, or a label more often than not."""
+    if data.kind == "classification" and data.num_outputs > 1:
+        return torch.bincount(y.long(), minlength=data.num_outputs).double()
+    return ((y == 1).double() - (y == 0).double()).reshape(len(y), -1).sum(0)
+
+
 def _autoregress(train: _Part, test: _Part) -> Tensor:
     def design(x: Tensor) -> Tensor:
         flat = x.flatten(1)
@@ -104,13 +106,17 @@ def _autoregress(train: _Part, test: _Part) -> Tensor:
 
 def _look_up_degree(train: _Part, test: _Part) -> Tensor:
     size = int(max(train.degrees.max(), test.degrees.max())) + 1
-    total = train.y.new_zeros(size, train.y.size(1)).index_add_(0, train.degrees, train.y)
-    count = torch.bincount(train.degrees, minlength=size).unsqueeze(1)
-    table = torch.where(count > 0, total / count.clamp(min=1), train.y.mean(0))
+    known = train.y.isfinite()
+    total, count = (
+        train.y.new_zeros(size, train.y.size(1)).index_add_(0, train.degrees, part)
+        for part in (train.y.where(known, 0.0), known.double())
+    )
+    table = torch.where(count > 0, total / count.clamp(min=1), train.y.nanmean(0))
     return table[test.degrees]
 
 
-def _score(metric: str, prediction: Tensor, test: _Part) -> float:
-    measured = build_metric(metric, "regression", test.y.size(1))
-    measured.update(prediction, test.y, test.weight)
+def _score(data: GraphTaskData, prediction: Tensor, test: _Part) -> float:
+    measured = build_metric(data.metric.name, data.kind, data.num_outputs)
+    weight = test.weight if data.kind in ("regression", "forecast") else None
+    measured.update(prediction, test.y, weight)
     return float(measured.compute())

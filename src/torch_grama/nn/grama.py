@@ -368,8 +368,13 @@ class GRAMA(Module):
         if self.running.check_input and not is_traced(x):
             check_values(x, graph, cached)
         if self.running.cached and cached is None:
-            self._cached_graph = dataclasses.replace(
-                graph, edge_attr=None, edge_type=None, batch=None, layouts=[], all_groups=[]
+            # copies, which are still the first graph when somebody writes over the given tensors
+            weight = graph.edge_weight
+            self._cached_graph = GraphInput(
+                num_nodes,
+                graph.edge_index.clone(),
+                None if weight is None else weight.detach().clone(),
+                adjacencies=graph.adjacencies,
             )
         if edge_attr is not None and self.edge_lin is not None:
             graph = dataclasses.replace(graph, edge_attr=self.edge_lin(edge_attr))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -42,7 +43,9 @@ class PaddedLayout:
             max_size = fixed.max_graph_size
             place = place.clamp(max=max_size - 1)
         else:
-            max_size = int(sizes.max()) if batch_size > 0 else 0
+            # an exporter follows item(), and rows of which it knows that they are no single nodes
+            max_size = cast(int, sizes.max().clamp(min=2).item()) if batch_size > 0 else 0
+            torch._check(batch_size == 0 or max_size >= 2)
         return cls.of_places(batch, place, sizes, max_size)
 
     @classmethod
@@ -303,7 +306,7 @@ def _differs(graph: GraphInput, cached: GraphInput) -> Tensor:
         (graph.edge_index, cached.edge_index),
         (graph.edge_weight, cached.edge_weight),
     ):
-        if new is not old and new is not None and old is not None:
+        if new is not None and old is not None:
             differs = differs | (new != old).any()
     return differs
 

@@ -26,7 +26,7 @@ _TRIVIAL = {
 }
 _CONSTANT = {
     "classification": "the most frequent class",
-    "multilabel": "the share of each label",
+    "multilabel": "the same answer for all",
     "regression": "the same value for all",
 }
 
@@ -54,7 +54,11 @@ def judge_stability(analysis: Record) -> list[str]:
     blocks = analysis.parts("blocks")
     if not blocks:
         return []
-    flags = [bool(value) for block in blocks for value in block.items("stable")]
+    stable: dict[float | None, bool] = {}  # by the number of the block, on all graphs and steps
+    for block in blocks:
+        number = block.number("block")
+        stable[number] = stable.get(number, True) and all(block.items("stable"))
+    flags = list(stable.values())
     loops = [v for block in blocks for v in known(block.part("closed_loop").row("radius"))]
     alone = "the coefficients of all blocks are stable"
     if not all(flags):

@@ -354,12 +354,20 @@ def _spread(table: Tensor, total: int) -> tuple[Tensor, Tensor]:
 
 
 def training_values(data: GraphTaskData, fold: int, name: str) -> Tensor:
-    r"""The values of an attribute in the training part of a fold, one after another."""
+    r"""The features ``x`` in the training part of a fold, one after another, or the targets ``y``
+    that count.
+    """
     part = data.folds[fold].train
-    if part.dtype == torch.bool:
-        values: Tensor = data.graphs[0][name]
-        return values[part]
-    return torch.cat([torch.atleast_1d(data.graphs[int(number)][name]) for number in part])
+    one_graph = part.dtype == torch.bool
+    values = []
+    for number in [0] if one_graph else part.tolist():
+        graph = data.graphs[number]
+        rows = torch.atleast_1d(graph[name])
+        kept = part if one_graph else torch.ones(len(rows), dtype=torch.bool)
+        if name == "y" and data.level == "node" and "label_mask" in graph:
+            kept = kept & graph["label_mask"]
+        values.append(rows[kept])
+    return torch.cat(values)
 
 
 def target_rows(y: Tensor, level: Level) -> Tensor:
