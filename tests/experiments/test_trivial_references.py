@@ -48,6 +48,21 @@ def test_share_of_each_label_skips_labels_of_one_kind_and_gaps():
     assert trivial_references(data)["constant"] == pytest.approx((3 / 4 + 1 / 3) / 2)
 
 
+@pytest.mark.parametrize(
+    ("metric", "classes", "labels"),
+    [("accuracy", 0.75, 5 / 8), ("average_precision", 0.25, 3 / 8), ("roc_auc", 0.5, 0.5)],
+)
+def test_classes_and_labels_are_scored_by_the_metric_of_the_data(metric, classes, labels):
+    rows = torch.tensor([[0.0, 0.0], [0.0, 1.0], [0.0, 0.0], [1.0, 1.0]])
+    for kind, y, expected, outputs in (
+        ("classification", rows[:, :1].long(), classes, 2),
+        ("multilabel", rows.unsqueeze(1), labels, 2),
+    ):
+        graphs = [Data(x=torch.zeros(3, 1), edge_index=EDGES, y=row) for row in y]
+        data = task(graphs, indices([0, 1, 2], [0], [0, 1, 2, 3]), kind, metric, "graph", outputs)
+        assert trivial_references(data) == {"constant": pytest.approx(expected)}
+
+
 def test_copy_and_degree_table_on_nodes():
     # the middle node of a path has degree two and the larger target
     graphs = [
@@ -57,6 +72,15 @@ def test_copy_and_degree_table_on_nodes():
     scores = trivial_references(task(graphs, indices([0], [0], [1]), "regression", "mse", "node"))
     assert scores["degree table"] == pytest.approx(0.0)
     assert scores["copy"] == pytest.approx((0 + 9 + 4) / 3)
+
+
+def test_a_degree_table_leaves_out_targets_that_are_not_known():
+    nan = float("nan")
+    y = torch.tensor([[0.0, nan], [5.0, nan], [2.0, 1.0]])
+    graph = Data(x=torch.zeros(3, 1), edge_index=EDGES, y=y)
+    fold = indices([0], [0], [0])
+    scores = trivial_references(task([graph], fold, "regression", "mse", "node", 2))
+    assert scores["degree table"] == pytest.approx((1 + 0 + 1 + 0) / 4)
 
 
 def test_label_mask_is_honoured():

@@ -33,25 +33,22 @@ def trivial_references(data: GraphTaskData, fold: int = 0) -> dict[str, float]:
     metric = data.metric.name
     if data.kind in ("classification", "multilabel") and metric == "roc_auc":
         return {"constant": 0.5}
-    if data.kind == "classification":
-        most_frequent = torch.bincount(train.y.long(), minlength=data.num_outputs).argmax()
-        return {"constant": float((test.y == most_frequent).double().mean())}
-    if data.kind == "multilabel":
-        positive = (test.y == 1).double().sum(0) / (~test.y.isnan()).sum(0)
-        return {"constant": float(positive[(positive > 0) & (positive < 1)].mean())}
+    if data.kind in ("classification", "multilabel"):
+        shares = _shares(train.y, data)
+        return {"constant": _score(data, shares.expand(len(test.y), -1), test)}
     if data.kind == "forecast":
         lags = test.x.size(1)
         return {
-            "zero": _score(metric, torch.zeros_like(test.y), test),
-            "last value": _score(metric, test.x[:, -1], test),
-            f"AR({lags})": _score(metric, _autoregress(train, test), test),
+            "zero": _score(data, torch.zeros_like(test.y), test),
+            "last value": _score(data, test.x[:, -1], test),
+            f"AR({lags})": _score(data, _autoregress(train, test), test),
         }
     center = train.y.nanmedian(0).values if metric == "mae" else train.y.nanmean(0)
-    scores = {"constant": _score(metric, center.expand_as(test.y), test)}
+    scores = {"constant": _score(data, center.expand_as(test.y), test)}
     if data.level == "node":
         if test.x.dim() == 2 and test.x.size(1) == test.y.size(1):
-            scores["copy"] = _score(metric, test.x, test)
-        scores["degree table"] = _score(metric, _look_up_degree(train, test), test)
+            scores["copy"] = _score(data, test.x, test)
+        scores["degree table"] = _score(data, _look_up_degree(train, test), test)
     return scores
 
 
@@ -91,6 +88,14 @@ def _rows(graph: Data, mask: Tensor | None, data: GraphTaskData) -> _Part:
     return _Part(x[chosen].double(), y[chosen], degrees[chosen], weight)
 
 
+def _shares(y: Tensor, data: GraphTaskData) -> Tensor:
+    """How often each class occurs, or by how much a label holds more often than not."""
+    if data.kind == "classification" and data.num_outputs > 1:
+        return torch.bincount(y.long(), minlength=data.num_outputs).double()
+    y = y.reshape(len(y), -1)
+    return (y == 1).double().sum(0) / (~y.isnan()).sum(0).clamp(min=1) - 0.5
+
+
 def _autoregress(train: _Part, test: _Part) -> Tensor:
     def design(x: Tensor) -> Tensor:
         flat = x.flatten(1)
@@ -104,13 +109,15 @@ def _autoregress(train: _Part, test: _Part) -> Tensor:
 
 def _look_up_degree(train: _Part, test: _Part) -> Tensor:
     size = int(max(train.degrees.max(), test.degrees.max())) + 1
-    total = train.y.new_zeros(size, train.y.size(1)).index_add_(0, train.degrees, train.y)
-    count = torch.bincount(train.degrees, minlength=size).unsqueeze(1)
-    table = torch.where(count > 0, total / count.clamp(min=1), train.y.mean(0))
+    empty, known = train.y.new_zeros(size, train.y.size(1)), ~train.y.isnan()
+    total = empty.index_add(0, train.degrees, train.y.where(known, 0.0))
+    count = empty.index_add(0, train.degrees, known.double())
+    table = torch.where(count > 0, total / count.clamp(min=1), train.y.nanmean(0))
     return table[test.degrees]
 
 
-def _score(metric: str, prediction: Tensor, test: _Part) -> float:
-    measured = build_metric(metric, "regression", test.y.size(1))
-    measured.update(prediction, test.y, test.weight)
+def _score(data: GraphTaskData, prediction: Tensor, test: _Part) -> float:
+    measured = build_metric(data.metric.name, data.kind, data.num_outputs)
+    is_discrete = data.kind in ("classification", "multilabel")
+    measured.update(prediction, test.y, None if is_discrete else test.weight)
     return float(measured.compute())
