@@ -204,12 +204,15 @@ def _load(
     config, facts = run.config.data, run.facts
     if name is None or str(name) == config.name:
         try:
-            return load_data(
+            own = load_data(
                 dataclasses.replace(config, options=config.options | dict(options)), report
             )
         except DatasetError as error:
             hint = "" if name is not None else "; name other data with `--data`"
             raise type(error)(f"{str(error).rstrip('.')}{hint}.") from error
+        if DataFacts.of(own) == facts or not is_path(config.name):
+            return own
+        name = config.name  # changed since training: its words, means and classes are others
     if not is_path(name):
         named = {} if is_path(config.name) else config.options
         other = dataclasses.replace(config, name=str(name), fold=0, options=named | dict(options))
