@@ -84,6 +84,17 @@ def test_options_form_and_classes_that_pandas_made_decimal() -> None:
     assert again.graphs[0].x[:, 0].tolist() == [pytest.approx(data.form.nodes[0].fill)] * 12
 
 
+def test_numbers_of_a_frame_have_no_marks_of_thousands(tmp_path: Path) -> None:
+    nodes, edges = frames()
+    nodes = nodes.drop(columns=["split", "joined", "job", "member"])
+    nodes = nodes.assign(size=1.234, price=["0,5", "1,5"] * 6, label=2.345)
+    data = from_frames(nodes, edges)
+    assert data.graphs[0].x[0, -2:].tolist() == pytest.approx([1.234, 0.5])
+    assert data.graphs[0].y[0].item() == pytest.approx(2.345)
+    again = from_frames(nodes.assign(price=1.234), edges, form=data.form, targets=False)
+    assert again.graphs[0].x[0, -1].item() == pytest.approx(1.234)
+
+
 def test_the_index_names_the_nodes_where_no_column_does(tmp_path: Path) -> None:
     nodes, edges = frames()
     same(from_frames(nodes.set_index("ID"), edges), from_frames(nodes, edges))
