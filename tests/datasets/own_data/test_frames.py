@@ -73,11 +73,14 @@ def test_a_split_is_made_and_nothing_is_written(tmp_path: Path, monkeypatch) -> 
     assert any("one was made by class (seed 3)." in note for note in data.notes)
 
 
-def test_options_form_and_classes_that_pandas_made_decimal() -> None:
+def test_options_form_and_classes_that_pandas_made_decimal(tmp_path: Path) -> None:
     nodes, edges = frames()
     nodes["label"] = [0, 1, None] * 4
     data = from_frames(nodes.drop(columns="split"), edges, ignore=["joined", "job", "member"])
     assert (data.kind, data.class_names) == ("classification", ("0", "1"))
+    nodes.drop(columns="split").to_csv(tmp_path / "nodes.csv", index=False)  # as 0.0 and 1.0
+    edges.to_csv(tmp_path / "edges.csv", index=False)
+    same(load_path(tmp_path, ignore=["joined", "job", "member"]), data)
     assert data.feature_names == ("age", "age=(missing)", "size")
     new = nodes.assign(age=None, job="x")
     again = from_frames(new, edges, form=data.form, targets=False)

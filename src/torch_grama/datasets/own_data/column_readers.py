@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ GAP = "(missing)"
 """The word of a cell without one; ``age=(missing)`` is 1 where the number is missing."""
 Values = NDArray[np.float32]
 _LISTED = 8
+_WHOLE = re.compile(r"[+-]?[0-9]+\.0")
 
 
 @dataclass
@@ -136,9 +138,13 @@ class ColumnReader:
     def read_labels(self, name: str) -> list[str]:
         r"""Returns labels with a decimal point, and nothing where one is missing."""
         cells = ["" if cell in self._missing else cell for cell in self._table.text(name)]
+        present = set(cells) - {""}
+        if len(present) < len(set(cells)) and all(map(_WHOLE.fullmatch, present)):
+            # pandas writes whole numbers as decimal ones as soon as one is missing
+            return [cell.removesuffix(".0") for cell in cells]
         # a frame keeps numbers apart from texts, and writes them with a point
         marks = set(",." if self._decimal == "," and not self._table.is_typed else ",")
-        has_marks = any(not marks.isdisjoint(cell) for cell in set(cells))
+        has_marks = any(not marks.isdisjoint(cell) for cell in present)
         read = self._as_number(name, cells) if has_marks else None
         if read is None:
             return cells
