@@ -84,6 +84,14 @@ def test_a_class_that_is_missing() -> None:
     assert _verdicts(_task(graphs))["balance"] == "fault"
 
 
+def test_classes_that_are_not_known_are_counted() -> None:
+    graphs = _graphs()
+    graphs.append(graphs[0].clone())
+    graphs[30].y[:] = -1
+    found = next(finding for finding in audit(_task(graphs)) if finding.check == "labels")
+    assert (found.verdict, found.text[-16:]) == ("note", "3.2% are missing")
+
+
 def test_labels_are_computed_anew() -> None:
     task = load("barbell-10")
     assert _verdicts(task)["labels"] == "ok"

@@ -35,6 +35,14 @@ def test_one_graph(one_graph: GraphTaskData) -> None:
     assert "train" not in _measured(replace(one_graph, folds=[]))
 
 
+def test_nodes_without_label_are_no_class_of_their_own() -> None:
+    edges = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
+    graph = Data(x=torch.ones(5, 2), edge_index=edges, y=torch.tensor([0, 0, 1, -1, -1]))
+    assert _measured(made_task(graph))["edge homophily"] == "0.50"
+    graph.y[:] = -1
+    assert "edge homophily" not in _measured(made_task(graph))
+
+
 @pytest.mark.parametrize("published", [None, PAIRS])
 def test_compact_graphs_count_like_expanded_ones(
     one_graph: GraphTaskData, published: Published | None

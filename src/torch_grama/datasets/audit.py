@@ -134,7 +134,8 @@ def _look_at_labels(task: GraphTaskData, parts: _Parts) -> Iterator[Finding]:
     for note in task.notes:
         if "recomputed" in note or "Labels" in note or "equal the test" in note:
             yield Finding("labels", "note", note.removesuffix("."))
-    missing = float(np.isnan(parts.y.astype(np.float64)).mean())
+    y = parts.y.astype(np.float64)
+    missing = float((np.isnan(y) | ((task.kind == "classification") & (y < 0))).mean())
     if found is None:
         text = f"their definition is not known here; {missing:.1%} are missing"
         yield Finding("labels", "ok" if missing == 0 else "note", text)
