@@ -175,6 +175,8 @@ def test_the_means_and_words_of_training_are_used_everywhere(messy, tmp_path):
     (lone / "nodes.csv").write_text("id,age,joined,job\nq,,,x\n")
     (lone / "edges.csv").write_text("from,to,len,weight\nq,q,,\n")
     assert all(value == value for value in predict_run(messy / "run", lone).rows[0])
+    (lone / "edges.csv").write_text("from,to,len,weight\n")  # and without an edge
+    assert all(value == value for value in predict_run(messy / "run", lone).rows[0])
 
 
 def test_files_that_were_changed_since_are_read_as_training_read_them(tmp_path):
