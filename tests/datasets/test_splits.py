@@ -78,7 +78,7 @@ def test_the_order_is_that_of_the_documented_hash(seed: int) -> None:
 
 def test_a_class_that_is_too_small_is_named() -> None:
     classes = np.array([0, 0, 0, 1, 1])
-    with pytest.raises(DatasetError, match=r"got 2 of class 'rare'.*not stratified"):
+    with pytest.raises(DatasetError, match=r"got 2 of class 'rare'.*`-o stratify=false`"):
         make_split(np.arange(5), classes, class_names=("common", "rare"))
     with pytest.raises(DatasetError, match="got 2 of class 1"):
         make_split(np.arange(5), classes)

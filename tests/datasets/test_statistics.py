@@ -35,6 +35,14 @@ def test_one_graph(one_graph: GraphTaskData) -> None:
     assert "train" not in _measured(replace(one_graph, folds=[]))
 
 
+def test_nodes_without_label_are_no_class_of_their_own() -> None:
+    edges = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
+    graph = Data(x=torch.ones(5, 2), edge_index=edges, y=torch.tensor([0, 0, 1, -1, -1]))
+    assert _measured(made_task(graph))["edge homophily"] == "0.50"
+    graph.y[:] = -1
+    assert "edge homophily" not in _measured(made_task(graph))
+
+
 @pytest.mark.parametrize("published", [None, PAIRS])
 def test_compact_graphs_count_like_expanded_ones(
     one_graph: GraphTaskData, published: Published | None
@@ -50,14 +58,6 @@ def test_directed_graphs_have_no_pairs(one_graph: GraphTaskData) -> None:
     graph = one_graph.graphs[0].clone()
     graph.edge_index = torch.tensor([[0, 1], [1, 2]])
     assert "undirected edges" not in _measured(replace(one_graph, graphs=[graph]), PAIRS)
-
-
-def test_homophily_is_that_of_edges_between_labelled_nodes(one_graph: GraphTaskData) -> None:
-    graph = one_graph.graphs[0].clone()
-    graph.y = torch.tensor([0, 1, -1])
-    assert _measured(replace(one_graph, graphs=[graph]))["edge homophily"] == "0.00"
-    graph.y = torch.tensor([0, -1, -1])
-    assert "edge homophily" not in _measured(replace(one_graph, graphs=[graph]))
 
 
 def test_graphs_without_edges(one_graph: GraphTaskData) -> None:

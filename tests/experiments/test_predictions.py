@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import shutil
 import warnings
 from pathlib import Path
 
@@ -174,6 +175,27 @@ def test_the_means_and_words_of_training_are_used_everywhere(messy, tmp_path):
     (lone / "nodes.csv").write_text("id,age,joined,job\nq,,,x\n")
     (lone / "edges.csv").write_text("from,to,len,weight\nq,q,,\n")
     assert all(value == value for value in predict_run(messy / "run", lone).rows[0])
+    (lone / "edges.csv").write_text("from,to,len,weight\n")  # and without an edge
+    assert all(value == value for value in predict_run(messy / "run", lone).rows[0])
+
+
+def test_files_that_were_changed_since_are_read_as_training_read_them(tmp_path):
+    data, changed = tmp_path / "data", tmp_path / "changed"
+    write_messy(data)
+    config = make_config({"data": str(data), "model": "gcn", **TINY})
+    run_experiment(config, tmp_path / "run", report="json")
+    before = predict_run(tmp_path / "run", with_labels=True)
+    text = (data / "nodes.csv").read_text()
+    (data / "nodes.csv").write_text(text.replace(";x;", ";z;"))
+    shutil.copytree(data, changed)
+    with pytest.warns(UserWarning, match=r"never saw: 'job' \('z' 10\)"):
+        now = predict_run(tmp_path / "run", with_labels=True)
+    with pytest.warns(UserWarning, match="never saw"):
+        assert now == predict_run(tmp_path / "run", changed, with_labels=True)
+    assert [row[:3] for row in now.rows] == [row[:3] for row in before.rows]
+    (data / "nodes.csv").write_text(text.replace(";a;", ";c;"))
+    with pytest.raises(DatasetError, match="the label 'c', which is outside the classes 'a', 'b'"):
+        predict_run(tmp_path / "run", with_labels=True)
 
 
 def test_frames_are_predicted(messy):

@@ -101,6 +101,10 @@ def test_a_finished_run_is_not_run_again(trained, capsys):
     assert (trained / "run" / "result.json").stat().st_mtime_ns == before
     assert main(["train", "--resume", str(trained / "run"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["epochs"] == 3
+    longer = ["train", "--resume", str(trained / "run"), "--trainer.max_epochs"]
+    assert main([*longer, "3"]) == 0
+    assert main([*longer, "9"]) == 2
+    assert "'trainer.max_epochs' cannot be changed: start a new run" in capsys.readouterr().err
 
 
 def test_an_unfinished_run_is_finished(trained, unfinished, capsys):

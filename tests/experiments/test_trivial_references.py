@@ -84,6 +84,15 @@ def test_copy_and_degree_table_on_nodes():
     assert scores["copy"] == pytest.approx((0 + 9 + 4) / 3)
 
 
+def test_a_degree_table_leaves_out_targets_that_are_not_known():
+    nan = float("nan")
+    y = torch.tensor([[0.0, nan], [5.0, nan], [2.0, 1.0]])
+    graph = Data(x=torch.zeros(3, 1), edge_index=EDGES, y=y)
+    fold = indices([0], [0], [0])
+    scores = trivial_references(task([graph], fold, "regression", "mse", "node", 2))
+    assert scores["degree table"] == pytest.approx((1 + 0 + 1 + 0) / 4)
+
+
 def test_label_mask_is_honoured():
     y = torch.tensor([[0.0], [5.0], [2.0]])
     graph = Data(x=y, edge_index=EDGES, y=y, label_mask=torch.tensor([True, False, False]))

@@ -249,6 +249,8 @@ def test_the_command_on_one_data_set(tmp_path, capsys):
     assert "GRAMA: " in out
     assert "of 1 pair." in out
     assert (tmp_path / "transfer-ring-3.png").is_file()
+    assert main([*command, "-o", "colour=red"]) == 2
+    assert "option 'colour'" in capsys.readouterr().err
     assert main(["pairs", "--runs", str(tmp_path)]) == 2
     assert "--data" in capsys.readouterr().err
     # nothing else is mixed with what is there: other sizes, settings, values

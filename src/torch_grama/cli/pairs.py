@@ -42,6 +42,7 @@ def add_to(commands: Commands) -> None:
     parser.add_runs(RUNS)
     add("--picture", type=Path, metavar="FILE", help="the picture [DIR/DATA.png]")
     parser.add_quiet()
+    parser.add_options()
     # what `grama reproduce` can be asked for beside these
     parser.set_defaults(budget="own", format="text", models=[], data=[], seeds=[])
     parser.set_defaults(plan=False, ray=False, ray_address=None, out=None, keep_unknown=True)
@@ -49,10 +50,15 @@ def add_to(commands: Commands) -> None:
 
 
 def _pairs(arguments: argparse.Namespace) -> int:
+    from torch_grama.datasets.options import parse_options
     from torch_grama.experiments.settings import check_settings, read_arguments
     from torch_grama.reproduce.pairs import check_request, suite_of
 
-    settings = check_settings(("on the command line", read_arguments(arguments.settings)))
+    given: dict[str, object] = {
+        f"data.options.{name}": value for name, value in parse_options(arguments.option).items()
+    }
+    given |= read_arguments(arguments.settings)
+    settings = check_settings(("on the command line", given))
     if "data.name" not in settings:
         raise ValueError("Expected a data set or a path (got none); name it with `--data`")
     suite, facts, num_folds, request, values = suite_of(

@@ -229,12 +229,17 @@ def _resume(arguments: argparse.Namespace, given: Mapping[str, object]) -> int:
         return 0
     run = RunFolder(folder)
     run.check()
+    config = load_config(folder, given)
     if run.is_finished:
+        if config != load_config(folder):
+            raise ConfigError(
+                f"The run '{folder}' is finished, and its '{next(iter(given))}' cannot be changed: "
+                f"start a new run with `grama train --config {run.config}` and the setting"
+            )
         if not arguments.json:
             print(f"The run '{folder}' is finished: there is nothing to do.", file=sys.stderr)
         _print_result(arguments, Result.load(run.result), folder)
         return 0
-    config = load_config(folder, given)
     with LoadingProgress(silent=arguments.silent) as progress:
         result = run_experiment(
             config, folder, resume=True, report=_report(arguments), data_report=progress.report

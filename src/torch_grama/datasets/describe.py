@@ -23,6 +23,7 @@ from torch_grama.runs.words import format_count
 _WIDTH = 100
 _SHOWN = 8
 _ONE_WAY = "one way only: the graph is directed, and no message flows back."
+_NEGATIVE = "a weight below 0: sums of weights, by which gcn and others divide, can be near 0."
 # Averages are published rounded; those of another draw of random graphs differ by a few percent.
 _DRAW_TOLERANCE = 0.06
 
@@ -138,6 +139,7 @@ def _warnings(data: GraphTaskData, facts: _Survey) -> list[str]:
         (facts.loops, "edge leads", "edges lead", "from a node to itself."),
         (facts.duplicates, "edge repeats", "edges repeat", "another one; each counts again."),
         (facts.isolated, "node has", "nodes have", "no neighbours."),
+        (facts.negative, "edge has", "edges have", _NEGATIVE),
     )
     found = [
         f"{format_count(number, one, many)} {rest}" for number, one, many, rest in odd if number
@@ -162,6 +164,9 @@ def _label_warnings(data: GraphTaskData, facts: _Survey) -> list[str]:
         found.append(
             f"{format_count(partly, 'label is', 'labels are')} not known, in items with others."
         )
+    known = y[~missing]
+    if len(known) > 1 and bool((known == known[0]).all()):
+        found.append("All labels are the same: there is nothing to learn.")
     if data.kind != "classification" or y.is_floating_point() or not data.folds:
         return found
     for name, part in zip(PARTS, data.folds[0].parts, strict=True):
@@ -190,6 +195,7 @@ class _Survey:
         self.isolated = 0  # nodes without an edge to or from another node
         self.entries = 0  # entries of ``edge_index``
         self.weighted = False
+        self.negative = 0  # entries whose weight is below zero
         nodes: list[int] = []
         degrees: list[NDArray[np.int64]] = []
         targets: list[Tensor] = []
@@ -209,7 +215,9 @@ class _Survey:
             degrees.append(np.bincount(target[other], minlength=count))
             outgoing = np.bincount(source[other], minlength=count)
             self.isolated += int((degrees[-1] + outgoing == 0).sum())
-            self.weighted |= graph.get("edge_weight") is not None
+            weight = graph.get("edge_weight")
+            self.weighted |= weight is not None
+            self.negative += 0 if weight is None else int((weight < 0).sum())
             if isinstance(graph.y, Tensor):
                 targets.append(graph.y)
             if graph.x is not None and graph.x.numel():
@@ -300,8 +308,9 @@ def _homophily(task: GraphTaskData) -> float | None:
     graph = task.graphs[0]
     if not isinstance(graph.y, Tensor) or not graph.num_edges:
         return None
-    edge_index = graph["edge_index"][:, (graph.y[graph["edge_index"]] >= 0).all(dim=0)]
-    return float(homophily(edge_index, graph.y, method="edge")) if edge_index.numel() else None
+    edges = edges_of(graph)
+    known = edges[:, (graph.y.flatten() >= 0)[edges].all(dim=0)]
+    return float(homophily(known, graph.y, method="edge")) if known.numel() else None
 
 
 def _whole(name: str, measured: int | None, published: int | None = None) -> Comparison:

@@ -55,7 +55,7 @@ def make_split(
         raise DatasetError(
             f"Expected at least 3 {what} of each class to split by class (got "
             f"{counts[smallest]} of class {name}): add some, merge the class with another, state "
-            f"the split in the data, or ask for a split that is not stratified."
+            f"the split in the data, or ask for one that is not stratified (`-o stratify=false`)."
         )
     ends = first + counts
     place = np.arange(len(items))

@@ -142,6 +142,7 @@ def predict_run(
     run = load_run(folder)
     if not isinstance(data, GraphTaskData):
         data = _load(run, data, options or {}, report, with_labels)
+    data = _widen_empty(data, run.facts)
     _check_fit(data, run)
     for sentence in data.warnings:
         warnings.warn(sentence, stacklevel=2)
@@ -204,12 +205,15 @@ def _load(
     config, facts = run.config.data, run.facts
     if name is None or str(name) == config.name:
         try:
-            return load_data(
+            own = load_data(
                 dataclasses.replace(config, options=config.options | dict(options)), report
             )
         except DatasetError as error:
             hint = "" if name is not None else "; name other data with `--data`"
             raise type(error)(f"{str(error).rstrip('.')}{hint}.") from error
+        if DataFacts.of(own) == facts or not is_path(config.name):
+            return own
+        name = config.name  # changed since training: its words, means and classes are others
     if not is_path(name):
         named = {} if is_path(config.name) else config.options
         other = dataclasses.replace(config, name=str(name), fold=0, options=named | dict(options))
@@ -225,6 +229,21 @@ def _load(
         kept["classes"] = list(facts.class_names)
     other = dataclasses.replace(config, name=str(name), options=kept | dict(options))
     return load_data(other, report, form=facts.form or TableForm())
+
+
+def _widen_empty(data: GraphTaskData, facts: DataFacts) -> GraphTaskData:
+    """Graphs without any edge cannot show what edges carry: they follow those of training."""
+    if any(graph.num_edges for graph in data.graphs):
+        return data
+    graphs = [graph.clone() for graph in data.graphs]
+    encoding = facts.edge_encoding
+    for graph in graphs:
+        if facts.has_edge_weight:
+            graph.edge_weight = torch.zeros(0)
+        if encoding.kind != "none":
+            dtype = torch.float if encoding.kind == "float" else torch.long
+            graph.edge_attr = torch.zeros(0, encoding.num_columns, dtype=dtype)
+    return dataclasses.replace(data, graphs=graphs, edge_encoding=encoding)
 
 
 def _check_fit(data: GraphTaskData, run: LoadedRun) -> None:

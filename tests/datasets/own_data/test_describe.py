@@ -58,6 +58,14 @@ def test_directed_and_unlabelled(folder: Path) -> None:
     assert "1 item has no label, of 8." in text
 
 
+def test_weights_below_zero_and_labels_that_are_all_the_same(folder: Path) -> None:
+    (folder / "nodes.csv").write_text(NODES.replace(",b\n", ",a\n"))
+    edges = folder / "edges.csv"
+    assert "All labels are the same: there is nothing to learn." in unwrapped(load_path(folder))
+    edges.write_text(edges.read_text().replace("n1,n2,0.5", "n1,n2,-0.5"))
+    assert "2 edges have a weight below 0: sums of weights" in unwrapped(load_path(folder))
+
+
 def test_a_class_that_is_missing_from_a_part(folder: Path) -> None:
     words = ["split", "train", "val", "train", "val", "test", "test", "test", "test"]
     rows = zip(NODES.splitlines(), words, strict=True)

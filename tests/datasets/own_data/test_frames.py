@@ -73,15 +73,29 @@ def test_a_split_is_made_and_nothing_is_written(tmp_path: Path, monkeypatch) -> 
     assert any("one was made by class (seed 3)." in note for note in data.notes)
 
 
-def test_options_form_and_classes_that_pandas_made_decimal() -> None:
+def test_options_form_and_classes_that_pandas_made_decimal(tmp_path: Path) -> None:
     nodes, edges = frames()
     nodes["label"] = [0, 1, None] * 4
     data = from_frames(nodes.drop(columns="split"), edges, ignore=["joined", "job", "member"])
     assert (data.kind, data.class_names) == ("classification", ("0", "1"))
+    nodes.drop(columns="split").to_csv(tmp_path / "nodes.csv", index=False)  # as 0.0 and 1.0
+    edges.to_csv(tmp_path / "edges.csv", index=False)
+    same(load_path(tmp_path, ignore=["joined", "job", "member"]), data)
     assert data.feature_names == ("age", "age=(missing)", "size")
     new = nodes.assign(age=None, job="x")
     again = from_frames(new, edges, form=data.form, targets=False)
     assert again.graphs[0].x[:, 0].tolist() == [pytest.approx(data.form.nodes[0].fill)] * 12
+
+
+def test_numbers_of_a_frame_have_no_marks_of_thousands(tmp_path: Path) -> None:
+    nodes, edges = frames()
+    nodes = nodes.drop(columns=["split", "joined", "job", "member"])
+    nodes = nodes.assign(size=1.234, price=["0,5", "1,5"] * 6, label=2.345)
+    data = from_frames(nodes, edges)
+    assert data.graphs[0].x[0, -2:].tolist() == pytest.approx([1.234, 0.5])
+    assert data.graphs[0].y[0].item() == pytest.approx(2.345)
+    again = from_frames(nodes.assign(price=1.234), edges, form=data.form, targets=False)
+    assert again.graphs[0].x[0, -1].item() == pytest.approx(1.234)
 
 
 def test_the_index_names_the_nodes_where_no_column_does(tmp_path: Path) -> None:

@@ -136,6 +136,27 @@ def test_labels_with_a_decimal_comma(tmp_path: Path) -> None:
     assert bool(data.graphs[0].y[11].isnan())
 
 
+def test_labels_and_weights_have_the_decimal_mark_of_their_table(
+    tmp_path: Path, refuses: Callable
+) -> None:
+    sums: list[object] = ["950", "1,250", "12,500"] * 4
+    folder = write(tmp_path / "own", {"x": list(range(12)), "label": sums}, mark=";")
+    refuses(folder, r"line 3: the comma in '1,250', in the column 'label', may be a decimal comma")
+    found = {mark: load_path(folder, decimal=mark).graphs[0].y[:3, 0] for mark in ".,"}
+    assert found["."].tolist() == [950, 1250, 12500]
+    assert found[","].tolist() == [950, 1.25, 12.5]
+    points: list[object] = ["950", "1.250", "12.500"] * 4
+    edges = "source;target;tall;weight\nn0;n1;0,5;1.250\nn1;n2;1,5;2.500\n"
+    write(folder, {"x": ["0,5", "1"] * 6, "label": points}, edges, mark=";")
+    data = load_path(folder, seed=1)
+    assert data.graphs[0].y[:3, 0].tolist() == [950, 1250, 12500]
+    assert data.graphs[0].edge_weight[:2].tolist() == [1250, 2500]
+    # alone, they are read as those of training were
+    (folder / "edges.csv").write_text("source;target;tall;weight\nn0;n1;1;1.250\n")
+    again = load_path(folder, form=data.form, targets=False)
+    assert again.graphs[0].edge_weight.tolist() == [1250, 1250]
+
+
 def test_columns_are_found_by_their_meaning(tmp_path: Path) -> None:
     plain = load_path(write(tmp_path / "plain", {"x": list(range(12))}))
     folder = write(tmp_path / "own", {"x": list(range(12))}, "SRC,Dst,Weight\nn0,n1,2\nn1,n2,3\n")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ GAP = "(missing)"
 """The word of a cell without one; ``age=(missing)`` is 1 where the number is missing."""
 Values = NDArray[np.float32]
 _LISTED = 8
+_WHOLE = re.compile(r"[+-]?[0-9]+\.0")
 
 
 @dataclass
@@ -79,21 +81,22 @@ class ColumnReader:
     r"""Reads the columns of a table; gathers faults, and what is to be said."""
 
     def __init__(
-        self, table: Table, options: Options, faults: Faults, decisions: Decisions
+        self,
+        table: Table,
+        names: Collection[str],
+        options: Options,
+        faults: Faults,
+        decisions: Decisions,
     ) -> None:
-        self._table, self._options = table, options
+        self._table, self._names, self._options = table, names, options
         self._faults, self._decisions = faults, decisions
         self._missing = MISSING | set(options.missing_words)
-        self._decimal: str | None = options.decimal
 
     def learn(self, names: Collection[str]) -> TableFeatures:
         r"""Reads columns as numbers, else as dates, else as words; every decision is a note."""
         found = TableFeatures()
-        columns = {name: self._table.columns[name] for name in names}
-        self._decimal = self._options.decimal or self._find_decimal(columns.values())
-        if self._decimal == "," and self._table.num_rows:  # 1.234 may be a thousand here
-            columns |= self._table.texts(names)
-        for name, cells in columns.items() if self._table.num_rows else ():
+        columns = self._cells(names) if self._table.num_rows else {}
+        for name, cells in columns.items():
             with self._faults:
                 self._learn(found, name, cells)
         return found
@@ -132,9 +135,27 @@ class ColumnReader:
                 self._decisions.add("Columns that training did not use were left out", name)
         return found
 
-    def read_weights(self, name: str) -> tuple[Column, Values]:
-        r"""Reads a column that must hold numbers."""
-        read = self._as_number(name, self._table.columns[name])
+    def read_labels(self, name: str) -> list[str]:
+        r"""Returns labels with a decimal point, and nothing where one is missing."""
+        cells = ["" if cell in self._missing else cell for cell in self._table.text(name)]
+        present = set(cells) - {""}
+        if len(present) < len(set(cells)) and all(map(_WHOLE.fullmatch, present)):
+            # pandas writes whole numbers as decimal ones as soon as one is missing
+            return [cell.removesuffix(".0") for cell in cells]
+        # a frame keeps numbers apart from texts, and writes them with a point
+        marks = set(",." if self._decimal == "," and not self._table.is_typed else ",")
+        has_marks = any(not marks.isdisjoint(cell) for cell in present)
+        read = self._as_number(name, cells) if has_marks else None
+        if read is None:
+            return cells
+        return ["" if number != number else repr(number) for number in read[1].tolist()]
+
+    def read_weights(self, name: str, known: Column | None) -> tuple[Column, Values]:
+        r"""Reads a column that must hold numbers, in the way of training where that is known."""
+        if known is None:
+            read = self._as_number(name, self._cells([name])[name])
+        else:
+            read = known, self._follow(known, name)
         if read is None:
             raise DatasetError(
                 f"{self._table.where(0)} has words in the column {shown(name)}: write numbers, or "
@@ -144,14 +165,23 @@ class ColumnReader:
         self._tell_gaps(name, read[1], "")
         return read
 
-    def _find_decimal(self, columns: Collection[Cells]) -> str | None:
-        """The comma, if the numbers of some column can be read with it alone."""
-        for cells in columns:
+    @cached_property
+    def _decimal(self) -> str | None:
+        """The mark asked for; else the comma, if some column can be read with it alone."""
+        for name in self._names if self._options.decimal is None else ():
+            cells = self._table.columns[name]
             words = [] if isinstance(cells, np.ndarray) else self._present(cells)
             with_point = all(read_number(word) is not None for word in words)
             if not with_point and all(read_number(word, ",") is not None for word in words):
                 return ","
-        return None
+        return self._options.decimal
+
+    def _cells(self, names: Collection[str]) -> dict[str, Cells]:
+        """Columns, as text where a number may have been read with the wrong mark."""
+        columns = {name: self._table.columns[name] for name in names}
+        if self._decimal == "," and not self._table.is_typed:  # 1.234 may be a thousand here
+            columns |= self._table.texts(names)
+        return columns
 
     def _learn(self, found: TableFeatures, name: str, cells: Cells) -> None:
         if name.casefold() in map(str.casefold, self._options.words):
@@ -274,7 +304,8 @@ class ColumnReader:
 
     def _follow(self, column: Column, name: str) -> Values:
         cells = self._table.columns[name]
-        if isinstance(cells, np.ndarray) and (column.kind, column.decimal) == ("number", "."):
+        is_plain = "," not in (column.decimal, self._options.decimal) or self._table.is_typed
+        if isinstance(cells, np.ndarray) and column.kind == "number" and is_plain:
             return self._numbers(name, cells)
         cells = self._table.text(name)
         words = self._present(cells)

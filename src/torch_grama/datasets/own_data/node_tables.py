@@ -35,7 +35,6 @@ from torch_grama.datasets.own_data.table_files import (
     ChooseText,
     FrameTable,
     Table,
-    read_number,
     read_table,
 )
 from torch_grama.datasets.raw_arrays import fingerprint
@@ -147,12 +146,15 @@ class _GraphReader:
             names = _read_ids(nodes, str(taken[0]))
         with self._faults:
             target = self._find_labels(nodes)
-            if options.targets and nodes.num_rows:
-                labels = self._labels(nodes, target)
         split = self._find(nodes, "split")
+        columns = self._columns(nodes, [*taken, *target, split])
+        reader = self._reader(nodes, [*columns, *target])
+        with self._faults:
+            if options.targets and nodes.num_rows and target:
+                labels = self._labels(nodes, reader, target)
         splits = self._splits(nodes, split, labels)
         form = None if self._form is None else self._form.nodes
-        features = self._features(nodes, [*taken, *target, split], form)
+        features = reader.learn(columns) if form is None else reader.follow(form, columns)
         data = Data()
         edge_features, weight, note = self._edges(edges, names, data)
         notes = [*self._found_by_name(), *self._decisions.sentences(), *note]
@@ -223,8 +225,8 @@ class _GraphReader:
         ways = ", ".join(f"`-o {role}=NAME`" for role in changeable)
         return [f"Columns were found by what they are called: {found} ({ways} names another)."]
 
-    def _labels(self, table: Table, target: Sequence[str]) -> Labels:
-        cells = [self._plain_labels(table.text(name)) for name in target]
+    def _labels(self, table: Table, reader: ColumnReader, target: Sequence[str]) -> Labels:
+        cells = list(map(reader.read_labels, target))
         if len(cells) == 1:
             return labels_from_text(cells[0], table.where, self._options)
         values = np.full((table.num_rows, len(cells)), np.nan)
@@ -235,16 +237,6 @@ class _GraphReader:
         whole = all("." not in text for texts in cells for text in texts)
         return labels_from_numbers(values, table.where, self._options, flags=whole, names=target)
 
-    def _plain_labels(self, cells: Sequence[str]) -> list[str]:
-        """Labels with a decimal point, and nothing where one is missing."""
-        words = set(cells) - MISSING - set(self._options.missing_words)
-        plain = {word: word for word in words}
-        if any("," in word for word in words) and self._options.decimal != ".":
-            numbers = {word: read_number(word, ",") for word in words}
-            if None not in numbers.values():
-                plain = {word: repr(number) for word, number in numbers.items()}
-        return [plain.get(cell, "") for cell in cells]
-
     def _splits(self, table: Table, column: str | None, labels: Labels | None) -> list[Fold]:
         if column is None or labels is None:
             return []
@@ -254,12 +246,12 @@ class _GraphReader:
             return [split_from_words(words, labels, table.where, source)]
         return []
 
-    def _features(
-        self, table: Table, taken: Sequence[str | None], form: Sequence[Column] | None
-    ) -> TableFeatures:
-        names = [n for n in table.columns if n not in taken and n.casefold() not in self._ignored]
-        reader = ColumnReader(table, self._options, self._faults, self._decisions)
-        return reader.learn(names) if form is None else reader.follow(form, names)
+    def _columns(self, table: Table, taken: Sequence[str | None]) -> list[str]:
+        """The columns that are features."""
+        return [n for n in table.columns if n not in taken and n.casefold() not in self._ignored]
+
+    def _reader(self, table: Table, names: Sequence[str]) -> ColumnReader:
+        return ColumnReader(table, names, self._options, self._faults, self._decisions)
 
     def _tensor(self, table: Table, features: TableFeatures) -> torch.Tensor:
         matrix = features.matrix(table.num_rows)
@@ -280,12 +272,14 @@ class _GraphReader:
                 ends.append(_positions(number, table, str(taken[-1])) if names else [])
         weight = self._find(table, "weight")
         weights: tuple[Column, NDArray[np.float32]] | None = None
-        if weight and table.num_rows and weight.casefold() not in self._ignored:
-            reader = ColumnReader(table, self._options, self._faults, self._decisions)
+        if weight and weight.casefold() in self._ignored:
+            weight = None
+        columns, form = self._columns(table, [*taken, weight]), self._form
+        reader = self._reader(table, [*columns, weight] if weight else columns)
+        if weight and table.num_rows:
             with self._faults:
-                weights = reader.read_weights(weight)
-        form = None if self._form is None else self._form.edges
-        features = self._features(table, [*taken, weight], form)
+                weights = reader.read_weights(weight, None if form is None else form.weight)
+        features = reader.learn(columns) if form is None else reader.follow(form.edges, columns)
         if len(ends) < 2:
             return features, None, []
         listed = np.array(ends, dtype=np.int64).reshape(2, -1)

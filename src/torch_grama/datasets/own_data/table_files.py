@@ -55,6 +55,8 @@ _NAMED_MONTHS = ("%d %b %Y", "%d-%b-%Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "
 class Table:
     r"""Columns by name; in a sentence, ``place`` is the table and ``header`` its line of names."""
 
+    is_typed = False  # whether numbers are kept as such, not as texts that may mean another one
+
     def __init__(self, place: str, header: str, names: Sequence[str]) -> None:
         self.place, self.header = place, header
         self.columns: dict[str, Cells] = {}
@@ -262,6 +264,8 @@ def _convert(cells: Sequence[str]) -> NDArray[np.float32] | None:
 
 class FrameTable(Table):
     r"""A frame of pandas, read as if it had been written to a CSV file."""
+
+    is_typed = True
 
     def __init__(self, frame: DataFrame, place: str, choose_text: ChooseText) -> None:
         names = [str(name).strip() for name in frame.columns]
