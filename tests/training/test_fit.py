@@ -197,6 +197,15 @@ def test_deterministic_is_set_for_the_run_alone(tmp_path):
     assert not torch.are_deterministic_algorithms_enabled()
 
 
+def test_a_caller_who_is_only_warned_stays_so(tmp_path):
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        run(tmp_path, max_epochs=1)
+        assert torch.is_deterministic_algorithms_warn_only_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
 def test_lazy_parameters_get_their_size_first(tmp_path):
     model = SmallNet(4, 3)
     model.lin = LazyLinear(8)

@@ -284,13 +284,14 @@ def _read_state(checkpoint: Checkpoint) -> dict[str, Any]:
 def _determinism(asked_for: bool) -> Iterator[None]:
     """As Lightning sets it, but earlier: what is recorded before training is replayed in it."""
     before = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     try:
         if asked_for:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
             torch.use_deterministic_algorithms(True)
         yield
     finally:
-        torch.use_deterministic_algorithms(before)
+        torch.use_deterministic_algorithms(before, warn_only=warn_only)
 
 
 def _capture(task: GraphTask, data_module: GraphDataModule, device: torch.device) -> str | None:
