@@ -3,6 +3,7 @@ import torch
 from analysis_graphs import Stage, grama, graph
 from coefficient_strategies import companion
 from torch import nn
+from torch_geometric.nn import RGCNConv
 
 from torch_grama.analysis import CoefficientLog, read_input, summarize_coefficients
 from torch_grama.nn import ARMACoefficients, Coefficients
@@ -62,6 +63,16 @@ def test_the_log_changes_no_output_and_costs_no_pass(wrapped):
     assert [s.phi for s in summarize_coefficients(used)] == [s.phi for s in found]
     assert not inner._forward_hooks
     assert not inner._forward_pre_hooks
+
+
+def test_types_of_edges_that_come_last_are_handed_on():
+    model, inputs = grama(backbone=RGCNConv(4, 4, num_relations=2)), graph(4)
+    given = (inputs.x, inputs.edge_index, None, None, None, None, False)
+    kinds = torch.arange(inputs.edge_index.size(1)) % 2
+    expected = model(*given, kinds)
+    with CoefficientLog(model) as log:
+        assert torch.equal(model(*given, kinds), expected)
+    assert len(log.summary()) == len(model.blocks)
 
 
 def test_a_caller_who_asks_still_gets_the_coefficients():

@@ -36,6 +36,16 @@ def _lonely() -> Data:
 
 
 class TestRWSE:
+    def test_the_default_type_of_the_caller_is_not_kept_on_disk(self) -> None:
+        expected = RWSE(3)(_lonely()).rwse
+        torch.set_default_dtype(torch.float64)
+        try:
+            result = RWSE(3)(_lonely()).rwse
+        finally:
+            torch.set_default_dtype(torch.float32)
+        assert result.dtype == torch.float32
+        assert torch.equal(result, expected)
+
     def test_equals_the_diagonal_of_the_powers(self) -> None:
         graph = nx.gnp_random_graph(12, 0.3, seed=1)
         result = RWSE(7)(_data(graph)).rwse

@@ -60,6 +60,12 @@ def test_safetensors_give_the_same_numbers(run, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_run_is_loaded_without_seeding_the_caller(run):
+    before = torch.get_rng_state()
+    load_run(run)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_a_program_gives_the_same_numbers_without_the_model(run):
     path, _, card = export_run(run, "pt2")
     inputs = inputs_of(run)

@@ -361,6 +361,15 @@ class TestCached:
         with pytest.raises(ValueError, match=r"graph of the first forward pass.*reset_cache"):
             model(path.x, *graph)
 
+    def test_learned_weights_are_refused(self, path):
+        model = GCN.model(running=Running(cached=True))
+        weight = path.edge_weight.clone().requires_grad_()
+        with torch.no_grad(), pytest.raises(ValueError, match=r"without a gradient.*detach"):
+            model(path.x, path.edge_index, weight)
+        model(path.x, path.edge_index, weight.detach())
+        with pytest.raises(ValueError, match=r"without a gradient.*detach"):
+            model(path.x, path.edge_index, weight)
+
     @pytest.mark.parametrize(
         "forget",
         [GRAMA.reset_cache, GRAMA.reset_parameters, GRAMA.double, lambda model: model.to("cpu")],

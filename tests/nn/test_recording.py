@@ -1,5 +1,6 @@
 """A captured model answers as the model does."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -50,6 +51,29 @@ def test_another_graph_of_the_same_size_is_read(device):
     with torch.no_grad():
         assert torch.allclose(fast(x, other), model(x, other), atol=1e-6)
         assert torch.allclose(fast(x, edges), model(x, edges), atol=1e-6)
+
+
+def test_a_buffer_of_numpy_is_read_again():
+    model, edges = GRAMA(5, 16, 3).eval(), ring("cpu")
+    x = torch.from_numpy(np.ones((12, 5), dtype=np.float32))
+    fast = capture(model, x, edges)
+    x.numpy()[:, 0] = 3
+    with torch.no_grad():
+        assert torch.allclose(fast(x, edges), model(x, edges), atol=1e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_tensors_of_inference_mode(device):
+    model, edges = GRAMA(5, 16, 3).eval().to(device), ring(device)
+    with torch.inference_mode():
+        x = torch.randn(12, 5, device=device)
+        fast = capture(model, x, edges)
+        for _ in range(2):
+            x.mul_(2)
+            assert torch.allclose(fast(x, edges), model(x, edges), atol=1e-6)
+    with torch.no_grad():
+        other = torch.randn(12, 5, device=device)
+        assert torch.allclose(fast(other, edges), model(other, edges), atol=1e-6)
 
 
 def test_it_says_what_it_cannot_take():

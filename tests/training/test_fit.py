@@ -3,11 +3,13 @@
 import errno
 import logging
 import os
+import random
 import shutil
 import signal
 import threading
 import warnings
 
+import numpy as np
 import pytest
 import pytorch_lightning as pl
 import torch
@@ -26,6 +28,7 @@ import torch_grama
 from torch_grama import GRAMA, Coefficients
 from torch_grama.training import (
     CheckpointError,
+    GraphDataModule,
     GraphTask,
     NonFiniteLossError,
     OptimizerSettings,
@@ -194,6 +197,15 @@ def test_deterministic_is_set_for_the_run_alone(tmp_path):
     assert not torch.are_deterministic_algorithms_enabled()
 
 
+def test_a_caller_who_is_only_warned_stays_so(tmp_path):
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        run(tmp_path, max_epochs=1)
+        assert torch.is_deterministic_algorithms_warn_only_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
 def test_lazy_parameters_get_their_size_first(tmp_path):
     model = SmallNet(4, 3)
     model.lin = LazyLinear(8)
@@ -210,6 +222,20 @@ def test_the_seed_decides_and_how_often_the_state_is_saved_does_not(tmp_path):
 
 
 # resuming
+
+
+def test_the_random_numbers_of_the_caller_go_on(tmp_path):
+    data, settings = node_task(), TrainerSettings(max_epochs=1, accelerator="cpu")
+    drawn = []
+    for name in ("first", "second"):
+        # models that are made one after another start from weights of their own
+        task = GraphTask.for_data(SmallNet(4, data.num_outputs), data)
+        drawn.append((task.model.lin.weight.detach().clone(), random.random(), np.random.rand()))
+        before = torch.get_rng_state()
+        fit(task, GraphDataModule(data, 0, settings), tmp_path / name, report="quiet")
+        assert torch.equal(torch.get_rng_state(), before)
+    for first, second in zip(*drawn, strict=True):
+        assert not np.array_equal(first, second)
 
 
 def test_a_finished_run_is_neither_overwritten_nor_run_again(finished):

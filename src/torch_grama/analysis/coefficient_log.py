@@ -127,9 +127,10 @@ class CoefficientLog:
     def _ask(
         self, _: Module, arguments: tuple[Any, ...], keywords: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        # a caller who asks for the coefficients gets them: they come in the last place
-        asked = keywords.get("return_coefficients", False) or any(arguments[6:])
-        self._asked.append(bool(asked))
+        # a caller who asks for the coefficients gets them
+        rest = zip(("return_coefficients", "edge_type"), arguments[6:], strict=False)
+        keywords = {**dict(rest), **keywords}
+        self._asked.append(bool(keywords.get("return_coefficients", False)))
         return arguments[:6], {**keywords, "return_coefficients": True}
 
     def _keep(

@@ -76,16 +76,16 @@ class RWSE:
         num_nodes = data.num_nodes or 0
         edge_index = edges_of(data)
         row = edge_index[0]
-        weight = 1.0 / degree(row, num_nodes).clamp(min=1.0)[row]
+        weight = 1.0 / degree(row, num_nodes, torch.float).clamp(min=1.0)[row]
         walk = torch.sparse_coo_tensor(
             edge_index, weight, (num_nodes, num_nodes), check_invariants=False
         ).coalesce()
-        result = torch.zeros(num_nodes, self.walk_length)
+        result = torch.zeros(num_nodes, self.walk_length, dtype=torch.float)
         block = max(1, _BLOCK_NUMBERS // max(num_nodes, 1))
         for start in range(0, num_nodes, block):
             width = min(block, num_nodes - start)
             # [N, B]: column b is P^k e_(start + b); its own row is the probability of return.
-            state = torch.zeros(num_nodes, width)
+            state = torch.zeros(num_nodes, width, dtype=torch.float)
             state.diagonal(offset=-start).fill_(1.0)
             for step in range(self.walk_length):
                 state = torch.sparse.mm(walk, state)

@@ -34,6 +34,7 @@ from torch_grama.training.graph_batch import (
     collect_positions,
     target_rows,
 )
+from torch_grama.training.process_state import keep_random_state
 
 Split = Literal["train", "val", "test"]
 
@@ -45,6 +46,7 @@ _MAX_PREDICTED = 2000
 _BATCH = 64
 
 
+@keep_random_state()
 def analyze_run(
     folder: str | Path,
     *,

@@ -31,6 +31,7 @@ from torch_grama.training import GraphTask, evaluate, evaluation_loader, load_we
 from torch_grama.training.checkpoint_file import ORIGIN, Origin, hash_data
 from torch_grama.training.evaluate import choose_device
 from torch_grama.training.fit import read_best
+from torch_grama.training.process_state import keep_random_state
 
 WEIGHTS = "model.safetensors"
 """What exported weights are called."""
@@ -47,6 +48,7 @@ class LoadedRun:
     values: str = ""  # A hash of the data it was trained on; empty if that is not known
 
 
+@keep_random_state()
 def load_run(folder: str | Path) -> LoadedRun:
     r"""Rebuilds the model of a run with its best weights; the data is not needed.
 

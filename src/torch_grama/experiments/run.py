@@ -46,6 +46,7 @@ from torch_grama.training import (
 )
 from torch_grama.training.checkpoint_file import Origin, compare_settings, hash_data
 from torch_grama.training.evaluate import choose_device
+from torch_grama.training.process_state import keep_random_state
 from torch_grama.training.progress import ReportName
 
 # Numbers in the output of a layer up to which a second thread wins next to nothing, and loses much
@@ -76,6 +77,7 @@ class RunInterrupted(Exception):
         return type(self), (self.folder, self.exit_code), {"args": self.args}
 
 
+@keep_random_state()
 def run_experiment(
     config: RunConfig,
     folder: str | Path,

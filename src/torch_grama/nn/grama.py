@@ -359,6 +359,12 @@ class GRAMA(Module):
         graph = read_graph_input(
             num_nodes, edge_index, edge_weight, edge_attr, batch, batch_size, edge_type
         )
+        weight = graph.edge_weight
+        if self.running.cached and weight is not None and weight.requires_grad:
+            raise ValueError(
+                "Expected 'edge_weight' without a gradient, since its matrix is cached (got one "
+                "that requires it); build the model without cached=True, or detach the weights"
+            )
         cached = self._cached_graph
         if cached is not None:
             check_cached_size(graph, cached)
@@ -369,11 +375,10 @@ class GRAMA(Module):
             check_values(x, graph, cached)
         if self.running.cached and cached is None:
             # copies, which are still the first graph when somebody writes over the given tensors
-            weight = graph.edge_weight
             self._cached_graph = GraphInput(
                 num_nodes,
                 graph.edge_index.clone(),
-                None if weight is None else weight.detach().clone(),
+                None if weight is None else weight.clone(),
                 adjacencies=graph.adjacencies,
             )
         if edge_attr is not None and self.edge_lin is not None:

@@ -126,8 +126,10 @@ class _CapturedModel:
         )
         self._example = dict(example)
         tensors = {name: value for name, value in example.items() if isinstance(value, Tensor)}
-        self._inputs = {name: value.detach().clone() for name, value in tensors.items()}
-        self._seen = {name: (value, value._version) for name, value in tensors.items()}
+        # written to by every call, also by those outside of inference mode
+        with torch.inference_mode(False):
+            self._inputs = {name: value.detach().clone() for name, value in tensors.items()}
+        self._seen = {name: (value, _count_writes(value)) for name, value in tensors.items()}
         device = next(iter(tensors.values())).device
 
         @torch.no_grad()
@@ -156,8 +158,12 @@ class _CapturedModel:
             if kept is not None or value != self._example[name]:
                 raise ValueError(f"Expected '{name}' of the example (got another value)")
             return
-        # a tensor that nobody wrote to since the last call need not be copied again
-        if self._seen[name][0] is value and self._seen[name][1] == value._version:
+        # A tensor that nobody wrote to since the last call need not be copied again. Not all writes
+        # are counted: NumPy's are not, nor those to tensors of inference mode.
+        stays = self._edges_stay and name in ("edge_index", "edge_weight")
+        all_counted = value.is_cuda and not value.is_inference()
+        seen, writes = self._seen[name]
+        if (stays or all_counted) and value is seen and writes == _count_writes(value):
             return
         if (value.size(), value.dtype, value.device) != (kept.size(), kept.dtype, kept.device):
             raise ValueError(
@@ -165,10 +171,14 @@ class _CapturedModel:
                 f"{kept.device} (got {value.dtype} {list(value.size())} on {value.device}); "
                 f"capture the model again"
             )
-        if self._edges_stay and name in ("edge_index", "edge_weight"):
+        if stays:
             raise ValueError(
                 f"Expected the very '{name}' of the example, whose matrix is cached (got another "
                 f"tensor); build the model without cached=True for graphs that change"
             )
-        kept.copy_(value)
-        self._seen[name] = value, value._version
+        kept.copy_(value.detach())
+        self._seen[name] = value, _count_writes(value)
+
+
+def _count_writes(tensor: Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version

@@ -54,6 +54,7 @@ from torch_grama.training.process_state import (
     QuietDDPStrategy,
     SignalWatch,
     TrainingInterruptedError,
+    keep_random_state,
     quiet_lightning,
 )
 from torch_grama.training.progress import FitStart, Reporter, ReportName, build_reporter
@@ -118,7 +119,8 @@ def fit(
     The folder receives ``checkpoints/last.ckpt`` (and the one before), ``checkpoints/best.ckpt``,
     ``metrics.csv`` and ``tensorboard/``. On a CPU, a run that was killed at any moment and resumed
     ends with the numbers, weights and predictions of one that was not, bit for bit. SIGTERM and
-    Ctrl-C end it after the current step, saved. In the end the task has the best weights.
+    Ctrl-C end it after the current step, saved. In the end the task has the best weights, and
+    random numbers of the caller go on where they were, whatever training seeded.
 
     Args:
         task (GraphTask): Model, loss and metric.
@@ -196,7 +198,7 @@ def fit(
         ending = EpochEnd(
             files, settings, data_module.steps_per_epoch, task.metric, reporter, tensorboard, origin
         )
-        with _determinism(settings.deterministic):
+        with _determinism(settings.deterministic), keep_random_state():
             line = _capture(task, data_module, device)
             if line is not None and report != "quiet":  # nothing to act on, and said by every run
                 reporter.note(line)
@@ -282,13 +284,14 @@ def _read_state(checkpoint: Checkpoint) -> dict[str, Any]:
 def _determinism(asked_for: bool) -> Iterator[None]:
     """As Lightning sets it, but earlier: what is recorded before training is replayed in it."""
     before = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     try:
         if asked_for:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
             torch.use_deterministic_algorithms(True)
         yield
     finally:
-        torch.use_deterministic_algorithms(before)
+        torch.use_deterministic_algorithms(before, warn_only=warn_only)
 
 
 def _capture(task: GraphTask, data_module: GraphDataModule, device: torch.device) -> str | None:

@@ -158,3 +158,13 @@ def restore_random_state(state: Mapping[str, object]) -> None:
     cuda = cast(list[Tensor], state["cuda"])
     if cuda and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(cuda[: torch.cuda.device_count()])
+
+
+@contextmanager
+def keep_random_state() -> Iterator[None]:
+    r"""Whatever is seeded and drawn inside, the caller's random numbers go on where they were."""
+    before = random_state()
+    try:
+        yield
+    finally:
+        restore_random_state(before)
