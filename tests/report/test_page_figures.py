@@ -236,6 +236,18 @@ def test_own_data_is_not_compared_with_the_paper(tmp_path):
     assert "read its test part" in table.sentence
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "means"),
+    [("seed: 3", "seed: 4", 1), ("fold: 0", "fold: 1", 1), ("max_epochs: 20", "max_epochs: 2", 0)],
+)
+def test_a_mean_is_over_runs_that_differ_in_seed_and_fold_alone(tmp_path, before, after, means):
+    folders = [write_run(tmp_path / name) for name in "ab"]
+    text = (folders[1] / "config.yaml").read_text()
+    (folders[1] / "config.yaml").write_text(text.replace(before, after))
+    (table,) = compare_runs([read_run_files(folder) for folder in folders])
+    assert sum(row.source.startswith("mean of") for row in table.rows) == means
+
+
 def test_settings_that_differ_come_first(tmp_path):
     folders = [write_run(tmp_path / name) for name in "ab"]
     text = (folders[1] / "config.yaml").read_text()

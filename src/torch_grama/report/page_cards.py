@@ -34,6 +34,7 @@ MEANINGS = {
 """What the columns of the table of blocks mean."""
 # Tables about one model's settings or its speed; the first of the others wins where two agree.
 _OTHER_QUESTIONS = ("ablation", "runtime")
+_REPEAT = ("seed", "data.fold")
 
 
 @dataclass(frozen=True)
@@ -205,14 +206,15 @@ def _row(run: RunFiles, scale: MetricScale) -> PageRow:
 
 
 def _means(runs: Sequence[RunFiles], scale: MetricScale) -> list[PageRow]:
-    r"""The mean over runs of one model, where there are several."""
-    groups: dict[str, list[float]] = {}
+    r"""The mean over runs that differ in seed and fold alone, where there are several."""
+    groups: dict[tuple[str, frozenset[tuple[str, str]]], list[float]] = {}
     for run in runs:
         test = run.number("test")
         if test is not None:
-            groups.setdefault(run.model, []).append(scale.factor * test)
+            shared = frozenset(item for item in run.settings.items() if item[0] not in _REPEAT)
+            groups.setdefault((run.model, shared), []).append(scale.factor * test)
     rows = []
-    for model, values in groups.items():
+    for (model, _), values in groups.items():
         if len(values) > 1:
             source, mean = f"mean of {len(values)} runs here", statistics.fmean(values)
             spread = _spread(scale, mean, deviation(values))
