@@ -210,7 +210,9 @@ def test_the_table_of_blocks_has_the_worst_of_all_graphs(run):
 
 def test_runs_stand_among_the_numbers_of_the_paper(tmp_path):
     runs = [
-        read_run_files(write_run(tmp_path / f"run{i}", test=0.9 + i / 100, seed=i))
+        read_run_files(
+            write_run(tmp_path / f"run{i}", test=0.9 + i / 100, val=0.9 - i / 100, seed=i)
+        )
         for i in range(2)
     ]
     (table,) = compare_runs(runs)
@@ -220,7 +222,8 @@ def test_runs_stand_among_the_numbers_of_the_paper(tmp_path):
     assert printed <= {row.model for row in table.rows if not row.is_ours}
     (mean,) = [row for row in table.rows if row.source == "mean of 2 runs here"]
     assert (mean.value, mean.text) == (pytest.approx(90.5), "90.50")
-    better = sum(cell.value < 91 for cell in table.rows if not cell.is_ours and cell.value)
+    # the test value of the run that is best on validation, not the best test value
+    better = sum(cell.value < 90 for cell in table.rows if not cell.is_ours and cell.value)
     assert f"ahead of {better} of the" in table.sentence
 
 

@@ -149,7 +149,7 @@ class PageTable:
     data: str  #: the data set
     scale: MetricScale  #: how its metric is printed
     rows: Sequence[PageRow]  #: the rows, best first
-    sentence: str  #: how the best run stands beside the paper; empty if that has no number
+    sentence: str  #: how the best run on validation stands beside the paper, if that has numbers
     origin: str  #: the tables of the paper that its numbers come from
 
 
@@ -183,7 +183,7 @@ def _table(data: str, metric: str, runs: Sequence[RunFiles]) -> PageTable:
     paper, origin = _paper(data, metric)
     sign = -1 if scale.higher_is_better else 1
     rows = sorted([*ours, *paper], key=lambda row: (row.value is None, sign * (row.value or 0)))
-    return PageTable(data, scale, rows, _sentence(ours, paper, scale), "; ".join(origin))
+    return PageTable(data, scale, rows, _sentence(runs, paper, scale), "; ".join(origin))
 
 
 def _row(run: RunFiles, scale: MetricScale) -> PageRow:
@@ -246,16 +246,22 @@ def _spread(scale: MetricScale, mean: float, deviation: float | None) -> str:
     return "" if deviation is None else f"± {scale.text_of_deviation(deviation, mean)}"
 
 
-def _sentence(ours: Sequence[PageRow], paper: Sequence[PageRow], scale: MetricScale) -> str:
+def _sentence(runs: Sequence[RunFiles], paper: Sequence[PageRow], scale: MetricScale) -> str:
     theirs = [row.value for row in paper if row.value is not None]
-    best = scale.best(row.value for row in ours if row.value is not None)
     if not theirs:
         return ""
+    read = [
+        (val, scale.factor * test)
+        for run in runs
+        if (val := run.number("val")) is not None and (test := run.number("test")) is not None
+    ]
+    chosen = scale.best(val for val, _ in read)
+    best = next((test for val, test in read if val == chosen), None)
     if best is None:
         return "No run here has read its test part yet."
     beaten = sum((best > value) == scale.higher_is_better for value in theirs if value != best)
     return (
-        f"The best run here is ahead of {beaten} of the {len(theirs)} numbers that the paper "
-        f"prints. Those are means over several seeds or folds, with the paper's budget; a single "
-        f"run is one draw."
+        f"The best run here on validation is ahead of {beaten} of the {len(theirs)} numbers that "
+        f"the paper prints. Those are means over several seeds or folds, with the paper's budget; "
+        f"a single run is one draw."
     )
