@@ -227,6 +227,18 @@ def test_runs_stand_among_the_numbers_of_the_paper(tmp_path):
     assert f"ahead of {better} of the" in table.sentence
 
 
+def test_data_with_options_is_compared_neither_with_the_paper_nor_with_data_without(tmp_path):
+    runs = [write_run(tmp_path / name) for name in "abc"]
+    for folder in runs[1:]:
+        text = (folder / "config.yaml").read_text()
+        changed = text.replace("  fold: 0", "  fold: 0\n  options: {variant: carry}")
+        (folder / "config.yaml").write_text(changed)
+    plain, other = compare_runs([read_run_files(folder) for folder in runs])
+    assert (plain.data, other.data) == ("minesweeper", "minesweeper (variant carry)")
+    assert [row.source for row in plain.rows if row.is_ours] == ["a"]
+    assert {row.source for row in other.rows} == {"b", "c", "mean of 2 runs here"}
+
+
 def test_own_data_is_not_compared_with_the_paper(tmp_path):
     runs = [read_run_files(write_run(tmp_path / name, data="mine")) for name in ("a", "b")]
     assert compare_runs(runs[:1]) == []  # nothing to compare with

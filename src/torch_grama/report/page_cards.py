@@ -158,9 +158,21 @@ def compare_runs(runs: Sequence[RunFiles]) -> list[PageTable]:
     groups: dict[tuple[str, str], list[RunFiles]] = {}
     for run in runs:
         if run.is_finished:
-            groups.setdefault((run.word("data"), run.word("metric")), []).append(run)
+            groups.setdefault((_name_data(run), run.word("metric")), []).append(run)
     tables = [_table(data, metric, found) for (data, metric), found in groups.items()]
     return [table for table in tables if len(table.rows) > 1]
+
+
+def _name_data(run: RunFiles) -> str:
+    """With its options, which make a data set another one; those of own files say how to read."""
+    prefix, name = "data.options.", run.word("data")
+    options = {
+        option.removeprefix(prefix): value
+        for option, value in run.settings.items()
+        if option.startswith(prefix) and not run.facts.part("form")
+    }
+    words = ", ".join(f"{option} {value}" for option, value in sorted(options.items()))
+    return f"{name} ({words})" if words else name
 
 
 def setting_rows(
