@@ -2,11 +2,13 @@
 
 import argparse
 import errno
+import warnings
 from pathlib import Path
 
 import pytest
 import torch
 
+import torch_grama
 from torch_grama.cli.errors import guarded
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.experiments import ConfigError, RunError, RunInterrupted
@@ -49,3 +51,15 @@ def test_errors_of_our_own_making_are_not_hidden(error):
 
     with pytest.raises(type(error)):
         guarded(command)(argparse.Namespace())
+
+
+def test_a_warning_of_this_package_is_a_plain_line_and_one_of_others_stays_as_it_is(capsys):
+    def command(arguments):
+        warnings.warn_explicit("It is odd", UserWarning, torch_grama.__file__, 7)
+        warnings.warn_explicit("It is strange", UserWarning, "elsewhere.py", 7)
+        return 0
+
+    with pytest.warns(UserWarning, match="strange") as caught:
+        assert guarded(command)(argparse.Namespace()) == 0
+    assert len(caught) == 1
+    assert capsys.readouterr().err == "grama: warning: It is odd.\n"

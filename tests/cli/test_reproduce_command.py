@@ -104,6 +104,17 @@ def test_too_few_runs_and_rows_of_the_paper_are_shown(places, capsys):
     assert "not run" in capsys.readouterr().out
 
 
+def test_a_run_shows_the_numbers_of_the_budget_that_ran(places, tmp_path, capsys):
+    kept = {"data": "transfer-ring-3", "model": "gcn", "metric": "mse"}
+    write_result(tmp_path / "kept", "tiny", "full", **kept, test=0.25)
+    command = ["reproduce", "tiny", *places, "--models", "gcn", "--quiet"]
+    assert main(command) == 0
+    own = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("GCN "))
+    assert "(2 runs, smoke)" in own
+    assert main([*command, "--show"]) == 0
+    assert "0.2500 (1 run, full)" in capsys.readouterr().out
+
+
 def test_a_summary_has_its_own_rows_only(places, capsys):
     assert main(["reproduce", "summary", *places, "--show", "--format", "csv"]) == 0
     head, *lines = capsys.readouterr().out.splitlines()

@@ -42,6 +42,26 @@ def test_a_run_in_two_folders_counts_once(tmp_path):
     assert numbers[0].tests == pytest.approx([70, 90])
 
 
+@pytest.mark.parametrize(
+    ("config", "version", "count"),
+    [
+        ("{data: {fold: 1}, optimizer: {lr: 0.1}, seed: 5}", "0.2.0", 2),
+        ("{data: {fold: 1}, optimizer: {lr: 0.2}, seed: 5}", "0.2.0", 1),
+        ("{data: {fold: 1}, optimizer: {lr: 0.1}, seed: 5}", "0.1.0", 1),
+    ],
+)
+def test_runs_of_two_folders_are_averaged_only_if_they_are_alike(tmp_path, config, version, count):
+    for name, fold, own, made_by in (
+        ("a", 0, "{data: {fold: 0}, optimizer: {lr: 0.1}}", "0.2.0"),
+        ("b", 1, config, version),
+    ):
+        versions = {"torch_grama": made_by}
+        path = write_result(tmp_path / name, model="grama-gcn", fold=fold, versions=versions)
+        path.with_name("config.yaml").write_text(own)
+    (number,), _ = gather([tmp_path / "a", tmp_path / "b"])
+    assert [run.fold for run in number.runs] == [0, 1][:count]
+
+
 def test_committed_files_lie_flat(tmp_path):
     path = write_result(tmp_path)
     flat = tmp_path / "hetero" / "full" / "minesweeper" / "gcn" / "fold4-seed0.json"

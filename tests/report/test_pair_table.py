@@ -60,4 +60,12 @@ def test_what_was_not_run_says_so():
         assert "+15.00 ± 5.00" in text
         assert "0.5 / 0.5" in text  # seconds per epoch
     rows = list(csv.DictReader(io.StringIO(to_csv(lines))))
-    assert [float(row["gain"]) for row in rows] == pytest.approx([10.0, 20.0])
+    assert [float(row["gain"]) for row in rows] == pytest.approx([0.1, 0.2])
+
+
+@pytest.mark.parametrize(("metric", "sign"), [("accuracy", 1), ("mae", -1)])
+def test_a_gain_in_csv_has_the_unit_of_the_scores_beside_it(metric, sign):
+    rows = csv.DictReader(io.StringIO(to_csv([_line([0.5, 0.5], [0.6, 0.7], metric)])))
+    for row in rows:
+        difference = float(row["with_grama"]) - float(row["alone"])
+        assert float(row["gain"]) == pytest.approx(sign * difference)

@@ -41,6 +41,10 @@ def test_three_lines(tmp_path):
         ({"trivial": {"constant": 0.2, "copy": 0.8}}, "(repeating the input) by 10.0 points"),
         ({"metric": "mae", "test": 1.0, "trivial": {"constant": 4.0}}, "by 75 % of the error"),
         ({"metric": "mae", "test": 5.0, "trivial": {"constant": 4.0}}, "No better than"),
+        (
+            {"metric": "log10_mse", "test": -0.5, "trivial": {"constant": 0.5}},
+            "by 90 % of the error",
+        ),
         ({"stop_reason": "patience"}, "Stopped early after epoch 10: validation AUC had not"),
         ({"stop_reason": "min_lr"}, "the learning rate had reached its minimum"),
         ({"stop_reason": "max_epochs"}, "Still improving at the end: epoch 10 of 10"),

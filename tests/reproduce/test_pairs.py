@@ -167,6 +167,14 @@ def test_a_candidate_that_failed_is_not_chosen_and_without_any_nothing_is(tmp_pa
     assert yaml.safe_load(choose_best(row).read_text())["optimizer.lr"] == 0.2
 
 
+def test_candidates_are_judged_by_the_same_runs_whatever_an_earlier_search_left(tmp_path):
+    row = _row(tmp_path)
+    for number, values in enumerate([(0.2, 0.2, 0.9), (0.3, 0.3)]):
+        for seed, val in enumerate(values):
+            _write(row, number, (0, seed), val, None)
+    assert yaml.safe_load(choose_best(row).read_text())["optimizer.lr"] == 0.1
+
+
 def test_what_is_wrong_in_a_suite_of_pairs_is_named(configs):
     path = configs / "two" / "suite.yaml"
     for change, message in (

@@ -54,6 +54,13 @@ def test_the_longest_run_decides_the_steps_and_a_path_is_a_full_one(data, monkey
     assert checked.values == ""  # encodings make other data
 
 
+def test_options_of_the_data_are_searched_only_if_they_leave_the_targets_alone(data):
+    check_space(space(data, {"data.options.directed": {"grid": [False, True]}}))
+    for option, values in (("label", ["label", "height"]), ("seed", [0, 1])):
+        with pytest.raises(ConfigError, match=f"'data.options.{option}' .* cannot be compared"):
+            check_space(space(data, {f"data.options.{option}": {"grid": values}}))
+
+
 def test_a_value_may_need_others_beside_it(data):
     base = {"data": str(data), "model": {"hidden_channels": 4, "num_blocks": 1}}
     axes = {"model.seq_len": {"grid": [2, 4]}, "model.ar_order": {"grid": [1, 4]}}

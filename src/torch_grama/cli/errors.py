@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 import errno
 import sys
+import warnings
 from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO
 
+import torch_grama
 from torch_grama.runs.memory import is_out_of_memory
 
 Run = Callable[[argparse.Namespace], int]
@@ -22,6 +26,7 @@ _EXTRAS = {
     "report": ("jinja2",),
     "molecules": ("rdkit", "ogb"),
 }
+_PACKAGE = Path(torch_grama.__file__).parent
 # By name: a command has loaded the rooms whose errors it can meet, and no others.
 _STATUS = {
     **dict.fromkeys(("DatasetError", "ConfigError", "RunError"), 2),
@@ -38,7 +43,9 @@ def guarded(run: Run, *mistakes: type[Exception]) -> Run:
 
     def wrapped(arguments: argparse.Namespace) -> int:
         try:
-            return run(arguments)
+            with warnings.catch_warnings():
+                warnings.showwarning = _tell
+                return run(arguments)
         except KeyboardInterrupt as stop:
             return say("interrupted", getattr(stop, "exit_code", 130))
         except ModuleNotFoundError as error:
@@ -63,6 +70,24 @@ def say(text: object, status: int = 2) -> int:
     sentence = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(text)).rstrip(".")
     print(f"grama: {sentence}{'' if sentence.endswith('?') else '.'}", file=sys.stderr)
     return status
+
+
+_show = warnings.showwarning
+
+
+def _tell(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Says what this package warns of; a warning of others is shown as ever."""
+    if Path(filename).is_relative_to(_PACKAGE):
+        say(f"warning: {message}")
+    else:
+        _show(message, category, filename, lineno, file, line)
 
 
 def _explain(error: Exception, mistakes: tuple[type[Exception], ...]) -> int:

@@ -98,9 +98,10 @@ def _reproduce(arguments: argparse.Namespace) -> int:
     if arguments.results:
         # a wrong name is told before hours of runs, not after them
         find_results(arguments.results)
-    # a run of a budget shows the columns of that budget; --show alone shows all
-    budget = arguments.budget or (None if arguments.show else "smoke")
-    columns = suite.columns(arguments.data, budget)
+    # a run of a budget shows the columns and numbers of that budget; --show alone shows all
+    if suite.budgets and not arguments.show:
+        arguments.budget = arguments.budget or "smoke"
+    columns = suite.columns(arguments.data, arguments.budget)
     if suite.has_pairs and arguments.show:
         return show_pairs(suite, arguments)
     may_fetch = bool(suite.budgets) and not arguments.show
@@ -161,7 +162,7 @@ def _run(suite: Suite, arguments: argparse.Namespace, facts: Mapping[str, Column
     folds = {label: known.num_folds for label, known in facts.items() if not known.absent}
     if suite.has_pairs:
         return run_pairs(suite, arguments, absent, folds)
-    chosen = (suite, arguments.budget or "smoke", arguments.runs, arguments.models, arguments.data)
+    chosen = (suite, arguments.budget, arguments.runs, arguments.models, arguments.data)
     runs = plan_runs(*chosen, arguments.seeds, absent, folds)
     if arguments.sweep and not arguments.plan:
         _tune(suite, runs, arguments)
@@ -181,8 +182,7 @@ def run_pairs(
     from torch_grama.reproduce.reproduction import plan_runs
     from torch_grama.runs.run_folder import RunError
 
-    budget = arguments.budget or "smoke"
-    chosen = (suite, budget, arguments.runs, arguments.models, arguments.data)
+    chosen = (suite, arguments.budget, arguments.runs, arguments.models, arguments.data)
     rows = match_rows(*chosen, absent, folds, known)
     searches = [run for row in rows for run in plan_search(row)]
     status = _run_missing(f"{suite.title}, tuning", searches, arguments) if searches else 0

@@ -14,7 +14,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from torch_grama.runs.result import Result, deviation
-from torch_grama.runs.run_folder import RESULT, RunError
+from torch_grama.runs.run_files import flatten
+from torch_grama.runs.run_folder import CONFIG, RESULT, RunError
+from torch_grama.runs.safe_files import read_mapping
 from torch_grama.runs.words import name_budget
 
 CHANGED = {"grama": "0.2.0"}
@@ -22,6 +24,10 @@ CHANGED = {"grama": "0.2.0"}
 OLD_MARK = "†"
 _FAILURE = ".failure.json"
 _NUMBERS = ("val", "test", "seed", "fold", "best_epoch", "epochs", "parameters", "seconds")
+_DECISIVE = (
+    *("data.", "task.", "model.", "optimizer.", "schedule."),
+    *("trainer.max_epochs", "trainer.batch_size"),
+)
 # The width of the paper's runtime table, what the benchmark calls a model, and the paper's row.
 _WIDTH = 256
 _ROWS = {
@@ -141,7 +147,8 @@ def gather(folders: Iterable[Path]) -> tuple[list[HeldNumber], list[str]]:
     r"""Gathers result files that lie as ``<suite>/<budget>/<data>/<model>/<run>/result.json``, or,
     to be kept, as ``<suite>/<budget>/<data>/<model>/<run>.json``.
 
-    A run found in several folders is counted once: the first folder wins.
+    A run found in several folders is counted once: the first folder wins. Runs of a later folder
+    join those of an earlier one if both were made with the same settings by the same model.
     """
     groups: dict[tuple[str, str, str, str, str], dict[tuple[int, int], RunResult]] = {}
     faults: list[str] = []
@@ -156,12 +163,36 @@ def gather(folders: Iterable[Path]) -> tuple[list[HeldNumber], list[str]]:
                 faults.append(str(error))
                 continue
             key = (suite, name_budget(budget), data, model, result.metric)
-            groups.setdefault(key, {}).setdefault((run.fold, run.seed), run)
+            cell = groups.setdefault(key, {})
+            first, index = next(iter(cell.values()), run), (run.fold, run.seed)
+            is_here = first.path.is_relative_to(folder)
+            if index not in cell and (is_here or _are_alike(model, first, run)):
+                cell[index] = run
     numbers = [
         HeldNumber(*key, runs=tuple(runs[index] for index in sorted(runs)))
         for key, runs in sorted(groups.items())
     ]
     return numbers, faults
+
+
+def _are_alike(model: str, *runs: RunResult) -> bool:
+    """Whether runs may stand in one mean, as far as their files tell."""
+    one, other = (_read_settings(run.path.parent) for run in runs)
+    is_same = all(other.get(name, value) == value for name, value in one.items())
+    return is_same and len({is_old(model, run.version) for run in runs}) == 1
+
+
+def _read_settings(folder: Path) -> dict[str, str]:
+    """What decides a score, but for seed and fold; empty where no settings are kept."""
+    try:
+        settings = flatten(read_mapping(folder, CONFIG))
+    except (FileNotFoundError, RunError):
+        return {}
+    return {
+        name: value
+        for name, value in settings.items()
+        if name.startswith(_DECISIVE) and name not in ("data.fold", "data.root")
+    }
 
 
 def read_runtime(path: Path) -> list[HeldNumber]:

@@ -34,6 +34,7 @@ MEANINGS = {
 """What the columns of the table of blocks mean."""
 # Tables about one model's settings or its speed; the first of the others wins where two agree.
 _OTHER_QUESTIONS = ("ablation", "runtime")
+_REPEAT = ("seed", "data.fold")
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ class PageTable:
     data: str  #: the data set
     scale: MetricScale  #: how its metric is printed
     rows: Sequence[PageRow]  #: the rows, best first
-    sentence: str  #: how the best run stands beside the paper; empty if that has no number
+    sentence: str  #: how the best run on validation stands beside the paper, if that has numbers
     origin: str  #: the tables of the paper that its numbers come from
 
 
@@ -157,9 +158,21 @@ def compare_runs(runs: Sequence[RunFiles]) -> list[PageTable]:
     groups: dict[tuple[str, str], list[RunFiles]] = {}
     for run in runs:
         if run.is_finished:
-            groups.setdefault((run.word("data"), run.word("metric")), []).append(run)
+            groups.setdefault((_name_data(run), run.word("metric")), []).append(run)
     tables = [_table(data, metric, found) for (data, metric), found in groups.items()]
     return [table for table in tables if len(table.rows) > 1]
+
+
+def _name_data(run: RunFiles) -> str:
+    """With its options, which make a data set another one; those of own files say how to read."""
+    prefix, name = "data.options.", run.word("data")
+    options = {
+        option.removeprefix(prefix): value
+        for option, value in run.settings.items()
+        if option.startswith(prefix) and not run.facts.part("form")
+    }
+    words = ", ".join(f"{option} {value}" for option, value in sorted(options.items()))
+    return f"{name} ({words})" if words else name
 
 
 def setting_rows(
@@ -182,7 +195,7 @@ def _table(data: str, metric: str, runs: Sequence[RunFiles]) -> PageTable:
     paper, origin = _paper(data, metric)
     sign = -1 if scale.higher_is_better else 1
     rows = sorted([*ours, *paper], key=lambda row: (row.value is None, sign * (row.value or 0)))
-    return PageTable(data, scale, rows, _sentence(ours, paper, scale), "; ".join(origin))
+    return PageTable(data, scale, rows, _sentence(runs, paper, scale), "; ".join(origin))
 
 
 def _row(run: RunFiles, scale: MetricScale) -> PageRow:
@@ -205,14 +218,15 @@ def _row(run: RunFiles, scale: MetricScale) -> PageRow:
 
 
 def _means(runs: Sequence[RunFiles], scale: MetricScale) -> list[PageRow]:
-    r"""The mean over runs of one model, where there are several."""
-    groups: dict[str, list[float]] = {}
+    r"""The mean over runs that differ in seed and fold alone, where there are several."""
+    groups: dict[tuple[str, frozenset[tuple[str, str]]], list[float]] = {}
     for run in runs:
         test = run.number("test")
         if test is not None:
-            groups.setdefault(run.model, []).append(scale.factor * test)
+            shared = frozenset(item for item in run.settings.items() if item[0] not in _REPEAT)
+            groups.setdefault((run.model, shared), []).append(scale.factor * test)
     rows = []
-    for model, values in groups.items():
+    for (model, _), values in groups.items():
         if len(values) > 1:
             source, mean = f"mean of {len(values)} runs here", statistics.fmean(values)
             spread = _spread(scale, mean, deviation(values))
@@ -244,16 +258,22 @@ def _spread(scale: MetricScale, mean: float, deviation: float | None) -> str:
     return "" if deviation is None else f"± {scale.text_of_deviation(deviation, mean)}"
 
 
-def _sentence(ours: Sequence[PageRow], paper: Sequence[PageRow], scale: MetricScale) -> str:
+def _sentence(runs: Sequence[RunFiles], paper: Sequence[PageRow], scale: MetricScale) -> str:
     theirs = [row.value for row in paper if row.value is not None]
-    best = scale.best(row.value for row in ours if row.value is not None)
     if not theirs:
         return ""
+    read = [
+        (val, scale.factor * test)
+        for run in runs
+        if (val := run.number("val")) is not None and (test := run.number("test")) is not None
+    ]
+    chosen = scale.best(val for val, _ in read)
+    best = next((test for val, test in read if val == chosen), None)
     if best is None:
         return "No run here has read its test part yet."
     beaten = sum((best > value) == scale.higher_is_better for value in theirs if value != best)
     return (
-        f"The best run here is ahead of {beaten} of the {len(theirs)} numbers that the paper "
-        f"prints. Those are means over several seeds or folds, with the paper's budget; a single "
-        f"run is one draw."
+        f"The best run here on validation is ahead of {beaten} of the {len(theirs)} numbers that "
+        f"the paper prints. Those are means over several seeds or folds, with the paper's budget; "
+        f"a single run is one draw."
     )

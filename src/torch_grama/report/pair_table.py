@@ -159,14 +159,15 @@ def to_markdown(lines: Sequence[PairLine]) -> str:
 
 
 def to_csv(lines: Sequence[PairLine]) -> str:
-    r"""One line per pair and run, with both test values as they were measured."""
+    r"""One line per pair and run, with both test values and the gain as they were measured."""
     buffer = io.StringIO()
     write = partial(csv.writer(buffer, lineterminator="\n").writerow)
     write(["data", "metric", "backbone", "grama", "fold", "seed", "alone", "with_grama", "gain"])
     for line in lines:
         for (alone, with_it), gain in zip(line.runs, line.gains, strict=True):
             names = (line.data, line.metric, line.backbone, line.grama)
-            write([*names, alone.fold, alone.seed, alone.test, with_it.test, gain])
+            tests = (alone.test, with_it.test)
+            write([*names, alone.fold, alone.seed, *tests, gain / line.scale.factor])
     return buffer.getvalue()
 
 

@@ -88,6 +88,8 @@ def _usefulness(run: RunFiles, scale: MetricScale) -> list[str]:
     texts = [scale.text(scale.factor * value) for value in (own, rival)]
     if scale.factor == 100:
         amount = f"{100 * gain:.1f} points"
+    elif run.word("metric") == "log10_mse":
+        amount = f"{100 * (1 - 10**-gain):.0f} % of the error"
     elif rival > 0 and not scale.higher_is_better:
         amount = f"{100 * gain / rival:.0f} % of the error"
     else:

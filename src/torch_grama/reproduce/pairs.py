@@ -289,9 +289,12 @@ def choose_best(row: PairedRow) -> Path:
         return path
     scores: dict[int, float] = {}
     for number, _ in enumerate(row.candidates):
-        folders = map(RunFolder, (row.place / SEARCH / str(number)).glob("fold*/"))
-        found = [Result.load(run.result) for run in folders if run.is_finished]
-        if len(found) >= row.num_tries:
+        found = [
+            Result.load(RunFolder(run.folder).result)
+            for run in plan_search(row)
+            if run.folder.parent.name == str(number) and run.is_finished
+        ]
+        if len(found) == row.num_tries:
             sign = 1.0 if not found or found[0].higher_is_better else -1.0
             scores[number] = sign * statistics.fmean([run.val for run in found] or [0.0])
     if not scores:

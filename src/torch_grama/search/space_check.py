@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import torch
+
 from torch_grama.datasets import GraphTaskData
 from torch_grama.datasets.catalogue import is_path
 from torch_grama.datasets.storage import Report
@@ -49,6 +51,7 @@ def check_space(space: Space, report: Report | None = None) -> CheckedSpace:
         space = replace(space, base={**space.base, "data.name": place})
     data = load_data(config.data, report)
     _check_against(space, data)
+    _check_targets(space, first, data)
     facts = DataFacts.of(data)
     span = 0
     data_varies = any(name.startswith("data.") for name in space.domains)
@@ -69,6 +72,28 @@ def check_space(space: Space, report: Report | None = None) -> CheckedSpace:
                 raise error from None
     values = "" if data_varies else hash_data(data, config.data.fold)
     return CheckedSpace(space, data.metric.name, data.metric.higher_is_better, span, values)
+
+
+def _check_targets(space: Space, first: Point, data: GraphTaskData) -> None:
+    """Options of the data may change its features and edges, but not what is scored."""
+    options = {name: d for name, d in space.domains.items() if name.startswith("data.options.")}
+    for name, value in ((n, value) for n, domain in options.items() for value in domain.samples):
+        other = load_data(RunConfig.from_settings(_settings(space, first | {name: value})).data)
+        if not _are_comparable(data, other):
+            raise ConfigError(
+                f"Expected the same targets and split with all values of '{name}' (not so with "
+                f"{value!r}): values on different data cannot be compared; set it under 'base'"
+            )
+
+
+def _are_comparable(data: GraphTaskData, other: GraphTaskData) -> bool:
+    if (data.metric, len(data.folds)) != (other.metric, len(other.folds)):
+        return False
+    one, two = (torch.cat([graph["y"] for graph in each.graphs]) for each in (data, other))
+    return torch.equal(one.double().nan_to_num(), two.double().nan_to_num()) and all(
+        torch.equal(here.val, there.val)
+        for here, there in zip(data.folds, other.folds, strict=True)
+    )
 
 
 def _settings(space: Space, point: Point) -> Mapping[str, object]:
