@@ -136,6 +136,12 @@ def test_labels_with_a_decimal_comma(tmp_path: Path) -> None:
     assert bool(data.graphs[0].y[11].isnan())
 
 
+def test_classes_with_a_decimal_comma_keep_their_names(tmp_path: Path) -> None:
+    cells: list[object] = ["0,1", "0,2"] * 6
+    folder = write(tmp_path, {"x": list(range(12)), "label": cells}, mark=";")
+    assert load_path(folder, kind="classification").class_names == ("0.1", "0.2")
+
+
 def test_labels_and_weights_have_the_decimal_mark_of_their_table(
     tmp_path: Path, refuses: Callable
 ) -> None:

@@ -148,7 +148,9 @@ class ColumnReader:
         read = self._as_number(name, cells) if has_marks else None
         if read is None:
             return cells
-        return ["" if number != number else repr(number) for number in read[1].tolist()]
+        # not as features have them, in single precision: a number may be the name of a class
+        numbers = {cell: read_number(cell, read[0].decimal) for cell in present}
+        return ["" if numbers.get(cell) is None else repr(numbers[cell]) for cell in cells]
 
     def read_weights(self, name: str, known: Column | None) -> tuple[Column, Values]:
         r"""Reads a column that must hold numbers, in the way of training where that is known."""
