@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from torch_grama.cli.parser import Commands
+from torch_grama.cli.parser import Commands, given_settings
 from torch_grama.cli.reproduce import run_pairs, show_pairs
 
 RUNS = Path("runs/pairs")
@@ -50,15 +50,10 @@ def add_to(commands: Commands) -> None:
 
 
 def _pairs(arguments: argparse.Namespace) -> int:
-    from torch_grama.datasets.options import parse_options
-    from torch_grama.experiments.settings import check_settings, read_arguments
+    from torch_grama.experiments.settings import check_settings
     from torch_grama.reproduce.pairs import check_request, suite_of
 
-    given: dict[str, object] = {
-        f"data.options.{name}": value for name, value in parse_options(arguments.option).items()
-    }
-    given |= read_arguments(arguments.settings)
-    settings = check_settings(("on the command line", given))
+    settings = check_settings(("on the command line", given_settings(arguments)))
     if "data.name" not in settings:
         raise ValueError("Expected a data set or a path (got none); name it with `--data`")
     suite, facts, num_folds, request, values = suite_of(

@@ -115,6 +115,16 @@ def duration(text: str) -> float:
     return seconds
 
 
+def given_settings(arguments: argparse.Namespace) -> dict[str, object]:
+    r"""The settings of a command line under their dotted names, options of the data among them."""
+    from torch_grama.datasets.options import parse_options
+    from torch_grama.experiments.settings import read_arguments
+
+    options = parse_options(arguments.option).items()
+    given: dict[str, object] = {f"data.options.{name}": value for name, value in options}
+    return given | read_arguments(arguments.settings)
+
+
 def output_width() -> int:
     r"""How many columns the output has; 120 where it is no terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 120

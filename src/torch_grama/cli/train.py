@@ -9,7 +9,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from torch_grama.cli.parser import Commands, LoadingProgress, duration, print_json, print_table
+from torch_grama.cli.parser import (
+    Commands,
+    LoadingProgress,
+    duration,
+    given_settings,
+    print_json,
+    print_table,
+)
 from torch_grama.runs.words import format_metric
 
 if TYPE_CHECKING:
@@ -87,15 +94,11 @@ def add_to(commands: Commands) -> None:
 
 def _train(arguments: argparse.Namespace) -> int:
     _refuse_missing(arguments)
-    from torch_grama.datasets.options import parse_options
-    from torch_grama.experiments.settings import check_settings, option_parser, read_arguments
+    from torch_grama.experiments.settings import check_settings, option_parser
     from torch_grama.experiments.settings import read_file as read
     from torch_grama.reproduce.suite import find_config
 
-    given: dict[str, object] = {
-        f"data.options.{name}": value for name, value in parse_options(arguments.option).items()
-    }
-    given |= read_arguments(arguments.settings)
+    given = given_settings(arguments)
     if arguments.no_test:
         given["test"] = "false"
     arguments.silent = arguments.quiet or arguments.json

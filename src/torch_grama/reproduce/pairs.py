@@ -288,11 +288,12 @@ def choose_best(row: PairedRow) -> Path:
     if path.is_file():
         return path
     scores: dict[int, float] = {}
+    planned = [run for run in plan_search(row) if run.is_finished]
     for number, _ in enumerate(row.candidates):
         found = [
             Result.load(RunFolder(run.folder).result)
-            for run in plan_search(row)
-            if run.folder.parent.name == str(number) and run.is_finished
+            for run in planned
+            if run.folder.parent.name == str(number)
         ]
         if len(found) == row.num_tries:
             sign = 1.0 if not found or found[0].higher_is_better else -1.0
