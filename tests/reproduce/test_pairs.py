@@ -157,14 +157,40 @@ def test_the_best_mean_at_validation_is_chosen_whatever_the_test_says(tmp_path, 
     assert yaml.safe_load(choose_best(row).read_text()) == chosen
 
 
-def test_a_candidate_that_failed_is_not_chosen_and_without_any_nothing_is(tmp_path):
+def _fail(row, number, seed, error):
+    failure = row.place / "search" / str(number) / f"fold0-seed{seed}.failure.json"
+    failure.parent.mkdir(parents=True, exist_ok=True)
+    failure.write_text(json.dumps({"error": error}))
+
+
+def test_settings_that_diverge_are_not_chosen_and_without_any_nothing_is(tmp_path):
     row = _row(tmp_path)
-    with pytest.raises(RunError, match="No candidate"):
+    for seed in (0, 1):
+        _fail(row, 0, seed, "NonFiniteLossError: Expected a finite loss (got nan at step 2)")
+        _fail(row, 1, seed, "NonFiniteLossError: Expected a finite loss (got nan at step 2)")
+    with pytest.raises(RunError, match="no setting"):
         choose_best(row)
-    _write(row, 0, (0, 0), 0.001, None)  # its second run failed
+    _write(row, 0, (0, 0), 0.001, None)  # its second run diverges
     _write(row, 1, (0, 0), 0.3, None)
     _write(row, 1, (0, 1), 0.3, None)
     assert yaml.safe_load(choose_best(row).read_text())["optimizer.lr"] == 0.2
+
+
+@pytest.mark.parametrize("error", ["RuntimeError: CUDA error: device busy", "OSError: disk", None])
+def test_nothing_is_chosen_while_settings_wait_for_a_better_machine(tmp_path, error):
+    # else one side of a pair is tuned with fewer settings than the other, and nobody sees it
+    row = _row(tmp_path)
+    _write(row, 1, (0, 0), 0.3, None)
+    _write(row, 1, (0, 1), 0.3, None)
+    _write(row, 0, (0, 0), 0.2, None)
+    if error:
+        _fail(row, 0, 1, error)
+    with pytest.raises(RunError, match=r"1 of 2 settings .*the same command"):
+        choose_best(row)
+    assert not (tmp_path / "best.yaml").exists()
+    (tmp_path / "search" / "0" / "fold0-seed1.failure.json").unlink(missing_ok=True)
+    _write(row, 0, (0, 1), 0.2, None)
+    assert yaml.safe_load(choose_best(row).read_text())["optimizer.lr"] == 0.1
 
 
 def test_candidates_are_judged_by_the_same_runs_whatever_an_earlier_search_left(tmp_path):
@@ -232,7 +258,7 @@ def test_a_row_of_which_all_tuning_failed_is_not_run(configs, tmp_path, capsys, 
     command = ["reproduce", "two", "--configs", str(configs), "--runs", str(tmp_path / "runs")]
     assert main([*command, "--models", "gcn", "grama-gcn", "--results", str(tmp_path)]) == 1
     assert tried == 4 * [False]
-    assert "No candidate in" in capsys.readouterr().err
+    assert "2 of 2 settings have not come to their end" in capsys.readouterr().err
 
 
 def test_pairs_of_one_data_set_leave_alone_what_is_set():

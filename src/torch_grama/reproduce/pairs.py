@@ -30,6 +30,7 @@ from torch_grama.experiments.settings import (
 from torch_grama.nn.arguments import choose
 from torch_grama.reproduce.reproduction import (
     BEST,
+    FAILURE,
     PlannedRun,
     config_of,
     repeats_of,
@@ -281,27 +282,33 @@ def plan_search(row: PairedRow) -> list[PlannedRun]:
 
 def choose_best(row: PairedRow) -> Path:
     r"""Writes the settings of the best candidate, by the mean of its validation scores, as
-    ``best.yaml``, from where all runs of the row take them; raises where no candidate has all of
-    its runs.
+    ``best.yaml``, from where all runs of the row take them. Settings that diverge are out. Raises
+    where others have not come to their end, so that both sides choose among as many.
     """
     path = row.place / BEST
     if path.is_file():
         return path
     scores: dict[int, float] = {}
-    planned = [run for run in plan_search(row) if run.is_finished]
+    planned = plan_search(row)
+    unfinished = 0
     for number, _ in enumerate(row.candidates):
-        found = [
-            Result.load(RunFolder(run.folder).result)
-            for run in planned
-            if run.folder.parent.name == str(number)
-        ]
-        if len(found) == row.num_tries:
+        own = [run for run in planned if run.folder.parent.name == str(number)]
+        found = [Result.load(RunFolder(run.folder).result) for run in own if run.is_finished]
+        if len(found) == len(own):
             sign = 1.0 if not found or found[0].higher_is_better else -1.0
             scores[number] = sign * statistics.fmean([run.val for run in found] or [0.0])
-    if not scores:
+        elif not any(run.diverged for run in own):
+            unfinished += 1
+    if unfinished or not scores:
+        what = (
+            f"{unfinished} of {len(row.candidates)} settings have not come to their end; the same "
+            "command goes on"
+            if unfinished
+            else "no setting came to its end, as each diverged"
+        )
         raise RunError(
-            f"No candidate in '{row.place / SEARCH}' finished: what failed says why in its "
-            f"'failure.json'"
+            f"Expected all of '{row.place / SEARCH}' to have been tried before the best is chosen: "
+            f"{what} (a '{FAILURE}' says why a run failed)"
         )
     settings = row.candidates[max(scores, key=lambda number: scores[number])]
     row.place.mkdir(parents=True, exist_ok=True)

@@ -26,6 +26,7 @@ from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunFolder
 from torch_grama.runs.words import name_nearest
 from torch_grama.training.progress import ReportName
+from torch_grama.training.task import NonFiniteLossError
 
 FAILURE = "failure.json"
 BEST = "best.yaml"
@@ -73,6 +74,18 @@ class PlannedRun:
     @property
     def is_finished(self) -> bool:
         return RunFolder(self.folder).is_finished
+
+    @property
+    def failure(self) -> Path:
+        r"""The file that says why its last attempt failed; there is none before one did."""
+        return self.folder.with_name(f"{self.folder.name}.{FAILURE}")
+
+    @property
+    def diverged(self) -> bool:
+        r"""Whether its loss ceased to be finite: its settings are to blame, not the machine."""
+        if self.is_finished or not self.failure.is_file():
+            return False
+        return NonFiniteLossError.__name__ in json.loads(self.failure.read_text())["error"]
 
     @property
     def name(self) -> str:
@@ -159,7 +172,6 @@ def run_planned(run: PlannedRun, report: ReportName = "quiet") -> Result:
     that was asked to stop leaves none.
     """
     folder = RunFolder(run.folder)
-    failure = run.folder.with_name(f"{run.folder.name}.{FAILURE}")
     try:
         config = make_config(run.settings)
         result = run_experiment(config, run.folder, resume=folder.is_run, report=report)
@@ -167,9 +179,9 @@ def run_planned(run: PlannedRun, report: ReportName = "quiet") -> Result:
         raise
     except Exception as error:
         run.folder.parent.mkdir(parents=True, exist_ok=True)
-        failure.write_text(json.dumps({"error": f"{type(error).__name__}: {error}"}) + "\n")
+        run.failure.write_text(json.dumps({"error": f"{type(error).__name__}: {error}"}) + "\n")
         raise
-    failure.unlink(missing_ok=True)
+    run.failure.unlink(missing_ok=True)
     return result
 
 
