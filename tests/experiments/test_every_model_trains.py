@@ -17,16 +17,10 @@ from torch_grama.experiments.models import assemble_model, reads_series_alone
 from torch_grama.experiments.run import run_experiment
 from torch_grama.runs import RunError, RunFolder
 from torch_grama.runs.metrics_file import read_metrics
-from torch_grama.training import (
-    GraphDataModule,
-    GraphTask,
-    OptimizerSettings,
-    TrainerSettings,
-    fit,
-)
+from torch_grama.training import GraphDataModule, GraphTask, OptimizerSettings, TrainerSettings, fit
 from torch_grama.training.evaluate import initialize_lazily
 
-ACCURACY = Metric("accuracy", True)
+CLASSES = "classification", Metric("accuracy", True), 2, FeatureEncoding("float", 5)
 SETTINGS = TrainerSettings(
     max_epochs=12, patience=None, accelerator="cpu", batch_size=8, check_val_every=12
 )
@@ -42,8 +36,7 @@ def node_task(series: bool) -> GraphTaskData:
         graph.x = graph.x.unsqueeze(1).repeat(1, 4, 1)
     order = torch.arange(16)
     fold = Fold(order % 4 < 2, order % 4 == 2, order % 4 == 3)
-    encoding = FeatureEncoding("float", 5)
-    return GraphTaskData("nodes", [graph], [fold], "node", "classification", ACCURACY, 2, encoding)
+    return GraphTaskData("nodes", [graph], [fold], "node", *CLASSES)
 
 
 def graph_task(series: bool) -> GraphTaskData:
@@ -58,8 +51,7 @@ def graph_task(series: bool) -> GraphTaskData:
         graphs.append(graph)
     order = torch.arange(12)
     fold = Fold(order[:8], order[8:10], order[10:])
-    encoding = FeatureEncoding("float", 5)
-    return GraphTaskData("graphs", graphs, [fold], "graph", "classification", ACCURACY, 2, encoding)
+    return GraphTaskData("graphs", graphs, [fold], "graph", *CLASSES)
 
 
 def build(word: str, data: GraphTaskData) -> GraphTask:

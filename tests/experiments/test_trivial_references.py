@@ -65,14 +65,6 @@ def test_a_constant_answer_is_judged_by_the_metric_of_the_task(kind, metric, y, 
     assert trivial_references(data) == {"constant": pytest.approx(expected)}
 
 
-def test_degree_table_leaves_gaps_out():
-    nan = float("nan")
-    y = torch.tensor([[[0.0, nan], [5.0, 1.0], [nan, 2.0]], [[0.0, 2.0], [5.0, 1.0], [0.0, 2.0]]])
-    graphs = [Data(x=torch.zeros(3, 1), edge_index=EDGES, y=one) for one in y]
-    data = task(graphs, indices([0], [0], [1]), "regression", "mse", "node", 2)
-    assert trivial_references(data)["degree table"] == pytest.approx(0.0)
-
-
 def test_copy_and_degree_table_on_nodes():
     # the middle node of a path has degree two and the larger target
     graphs = [

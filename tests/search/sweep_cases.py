@@ -8,25 +8,6 @@ from pathlib import Path
 import yaml
 
 
-def write_communities(folder: Path, num_nodes: int = 60) -> Path:
-    """A folder with nodes.csv and edges.csv: two communities, told by neighbours and a feature."""
-    folder.mkdir(parents=True, exist_ok=True)
-    draw = random.Random(0)
-    sides = [draw.random() < 0.5 for _ in range(num_nodes)]
-    with (folder / "nodes.csv").open("w") as file:
-        file.write("id,label,height\n")
-        for number, side in enumerate(sides):
-            word = ("left", "right")[side]
-            file.write(f"n{number},{word},{draw.gauss(1.0 if side else -1.0, 1.5):.4f}\n")
-    with (folder / "edges.csv").open("w") as file:
-        file.write("source,target\n")
-        for _ in range(3 * num_nodes):
-            one, other = draw.sample(range(num_nodes), 2)
-            if sides[one] == sides[other] or draw.random() < 0.2:
-                file.write(f"n{one},n{other}\n")
-    return folder
-
-
 def write_heights(folder: Path, num_nodes: int = 40) -> Path:
     """A folder with a number to predict, which a model learns in a few steps."""
     folder.mkdir(parents=True, exist_ok=True)

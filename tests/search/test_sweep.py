@@ -14,7 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
-from sweep_cases import small_base, stamps, write_communities, write_heights, write_space
+from sample_data import write_node_folder
+from sweep_cases import small_base, stamps, write_heights, write_space
 
 from torch_grama.cli import main
 from torch_grama.experiments.run import run_experiment
@@ -44,7 +45,7 @@ def ray():
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
-    return write_communities(tmp_path_factory.mktemp("data") / "communities")
+    return write_node_folder(tmp_path_factory.mktemp("data") / "communities")
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +57,8 @@ def grid_space(data: Path) -> Space:
     # an order above the length of the sequence cannot be: that trial fails
     return Space.from_dict(
         {
-            "base": {
-                "data": str(data),
-                "model": {"hidden_channels": 4, "num_blocks": 1},
-                "trainer": {"max_epochs": 3, "accelerator": "cpu"},
-            },
-            "space": {
-                "model.seq_len": {"grid": [2, 3]},
-                "model.ar_order": {"grid": [2, 3]},
-            },
+            "base": small_base(data) | {"model": {"hidden_channels": 4, "num_blocks": 1}},
+            "space": {"model.seq_len": {"grid": [2, 3]}, "model.ar_order": {"grid": [2, 3]}},
             "repeat": {"seeds": [0, 5]},
         }
     )
@@ -111,9 +105,8 @@ def test_a_trial_equals_a_run_outside_the_sweep(swept, tmp_path):
     alone = make_config(yaml.safe_load((run / "config.yaml").read_text()))
     result = run_experiment(alone, tmp_path / "run", report="quiet")
     stored = Result.load(run / "result.json")
-    assert (stored.val, stored.best_epoch, stored.parameters) == (
-        *(result.val, result.best_epoch, result.parameters),
-    )
+    for name in ("val", "best_epoch", "parameters"):
+        assert getattr(stored, name) == getattr(result, name), name
 
 
 def test_the_best_settings_are_ready_to_train(swept):
@@ -162,11 +155,9 @@ def test_resuming_runs_what_is_missing_alone(swept, data, monkeypatch):
 
 
 def test_optuna_goes_on_where_it_was(tmp_path, numbers):
-    base = small_base(numbers)
-    base["model"] = {"hidden_channels": 4}
     space = Space.from_dict(
         {
-            "base": base,
+            "base": small_base(numbers) | {"model": {"hidden_channels": 4}},
             "space": {
                 "optimizer.lr": {"log_uniform": [1e-4, 0.1]},
                 "model.act": {"choice": ["relu", "gelu"]},

@@ -55,20 +55,14 @@ def call(session, event, trial, **more):
     getattr(callback, event)(iteration=1, trials=[], trial=trial, **more)
 
 
-def test_a_trial_without_its_last_word_was_stopped(session):
+@pytest.mark.parametrize("last", [{"step": 7, "val": 0.25}, {}])
+def test_a_trial_without_its_last_word_was_stopped(session, last):
     session.trial(NAME).begin({"lr": 1})
-    call(session, "on_trial_complete", ray_trial(step=7, val=0.25))
+    call(session, "on_trial_complete", ray_trial(**last))
     outcome = session.trial(NAME).read()
-    assert (outcome.state, outcome.value, outcome.epochs) == ("stopped", 0.25, 7)
+    assert (outcome.state, outcome.epochs) == ("stopped", last.get("step", 0))
+    assert outcome.value == pytest.approx(last.get("val", math.nan), nan_ok=True)
     assert session.settled == [(NAME, "stopped")]
-
-
-def test_a_trial_that_was_stopped_before_it_had_a_value(session):
-    session.trial(NAME).begin({"lr": 1})
-    call(session, "on_trial_complete", ray_trial())
-    outcome = session.trial(NAME).read()
-    assert outcome.state == "stopped"
-    assert math.isnan(outcome.value)
 
 
 def test_a_failure_that_was_noted_stays(session):

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from sweep_cases import small_base, write_communities
+from sample_data import write_node_folder
+from sweep_cases import small_base
 
 from torch_grama.experiments.config import ConfigError
 from torch_grama.runs.safe_files import to_yaml
@@ -15,7 +16,7 @@ from torch_grama.search.trial import name_trial
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
-    return write_communities(tmp_path_factory.mktemp("data") / "communities")
+    return write_node_folder(tmp_path_factory.mktemp("data") / "communities")
 
 
 def space(data: Path, axes: dict[str, object], **base: object) -> Space:

@@ -107,12 +107,8 @@ def test_optuna_repeats_no_point_and_finishes_what_was_begun():
         proposed.append(found["point"])
         points.on_trial_complete(str(len(proposed) - 1), {"val": 1.0})
     assert proposed[0] == {"a": 3, "b": 1}
-    assert sorted((point["a"], point["b"]) for point in proposed) == [
-        (1, 1),
-        (2, 1),
-        (3, 0),
-        (3, 1),
-    ]
+    pairs = sorted((point["a"], point["b"]) for point in proposed)
+    assert pairs == [(1, 1), (2, 1), (3, 0), (3, 1)]
 
 
 def found(folder, *rows, higher_is_better=True):

@@ -35,14 +35,12 @@ def test_everything_that_a_file_may_say(tmp_path):
     space = Space.from_dict(FULL)
     assert space.base == {"data.name": "cora", "trainer.max_epochs": 7}
     assert space.domains["optimizer.lr"] == Domain("log_uniform", (1e-4, 0.1))
-    assert set(space.domains) == {
-        *("optimizer.lr", "model.num_layers", "model.dropout", "model.backbone")
-    }
+    names = {"optimizer.lr", "model.num_layers", "model.dropout", "model.backbone"}
+    assert set(space.domains) == names
     assert space.repeat.runs() == {
-        "fold-0-seed-1": {"data.fold": 0, "seed": 1},
-        "fold-0-seed-2": {"data.fold": 0, "seed": 2},
-        "fold-3-seed-1": {"data.fold": 3, "seed": 1},
-        "fold-3-seed-2": {"data.fold": 3, "seed": 2},
+        f"fold-{fold}-seed-{seed}": {"data.fold": fold, "seed": seed}
+        for fold in (0, 3)
+        for seed in (1, 2)
     }
     assert (space.size, space.num_trials, space.searcher_name) == (math.inf, 5, "random")
     path = tmp_path / "space.yaml"
@@ -105,12 +103,8 @@ def test_files_that_are_no_space(tmp_path):
 
 def test_a_grid_is_the_product():
     space = Space.from_dict({"space": {"a": {"grid": [1, 2]}, "b": {"choice": ["x", None]}}})
-    assert list(space.grid()) == [
-        {"a": 1, "b": "x"},
-        {"a": 1, "b": None},
-        {"a": 2, "b": "x"},
-        {"a": 2, "b": None},
-    ]
+    product = [(1, "x"), (1, None), (2, "x"), (2, None)]
+    assert list(space.grid()) == [{"a": a, "b": b} for a, b in product]
     assert (space.size, space.searcher_name) == (4, "random")
     with pytest.raises(ConfigError, match="a range, 'int'"):
         list(Space.from_dict({"space": {"a": {"int": [1, 2]}}}).grid())

@@ -5,14 +5,7 @@ import sys
 
 import pytest
 import torch
-from training_cases import (
-    SmallNet,
-    graph_task,
-    node_regression_task,
-    node_task,
-    read_rows,
-    train,
-)
+from training_cases import SmallNet, graph_task, node_regression_task, node_task, read_rows, train
 
 from torch_grama import GRAMA, Running
 from torch_grama.training import (
@@ -45,11 +38,17 @@ def padded_on_cpu(monkeypatch):
         monkeypatch.setattr(sys.modules[f"torch_grama.training.{name}"], "pays", lambda *_: True)
 
 
-def run(folder, capture, data, model=None, device="cpu", **changes):
+def without_chance(model_class, *sizes):
+    """A model of seed 0 without dropout."""
     torch.manual_seed(0)
+    model = model_class(*sizes)
+    model.dropout.p = 0.0
+    return model
+
+
+def run(folder, capture, data, model=None, device="cpu", **changes):
     if model is None:
-        model = SmallNet(4, data.num_outputs, data.level)
-        model.dropout.p = 0.0
+        model = without_chance(SmallNet, 4, data.num_outputs, data.level)
     changes = {"optimizer": OptimizerSettings(lr=0.01), "max_epochs": 8, **changes}
     changes |= {"schedule": ScheduleSettings("cosine", warmup_epochs=2), "patience": None}
     # a CPU by name could not be asked to record
@@ -299,9 +298,7 @@ def test_a_model_that_padding_would_change_is_trained_without(tmp_path, in_train
     reporter.note = notes.append
 
     def model():
-        torch.manual_seed(0)
-        found = MeanOfAll(4, 2, "graph")
-        found.dropout.p = 0.0
+        found = without_chance(MeanOfAll, 4, 2, "graph")
         found.in_training, found.modes = in_training, []
         return found
 
@@ -331,14 +328,8 @@ class Rough(SmallNet):
 
 @pytest.mark.usefixtures("padded_on_cpu")
 def test_rounding_of_an_untrained_model_is_no_change(tmp_path):
-    def model():
-        torch.manual_seed(0)
-        found = Rough(4, 2, "graph")
-        found.dropout.p = 0.0
-        return found
-
     plain, recorded = (
-        run(tmp_path / name, name == "recorded", graph_task(), model())
+        run(tmp_path / name, name == "recorded", graph_task(), without_chance(Rough, 4, 2, "graph"))
         for name in ("plain", "recorded")
     )
     # what the trial did to statistics and settings of the norm is undone

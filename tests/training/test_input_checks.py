@@ -27,24 +27,13 @@ def train(tmp_path, model, **options):
     training_cases.train(tmp_path, graph_task(), model, max_epochs=4, batch_size=6, **options)
 
 
-def checks(noted, num_last):
-    """Of the last calls; those before are of the estimate of memory."""
-    return noted[-num_last:]
-
-
-def test_each_batch_is_checked_in_the_first_epoch_alone(tmp_path):
+@pytest.mark.parametrize("check_val_every", [1, 2])
+def test_each_batch_is_checked_the_first_time_alone(tmp_path, check_val_every):
     model = Checking()
-    train(tmp_path, model)
-    assert checks(model.noted[True], 12) == [True] * 3 + [False] * 9
-    assert checks(model.noted[False], 4) == [True] + [False] * 3
+    train(tmp_path, model, check_val_every=check_val_every)
+    assert model.noted[True] == [True] * 3 + [False] * 9
+    assert model.noted[False] == [True] + [False] * (4 // check_val_every - 1)
     assert model.running.check_input is True
-
-
-def test_validation_is_checked_when_it_comes_first(tmp_path):
-    model = Checking()
-    train(tmp_path, model, check_val_every=2)
-    assert checks(model.noted[True], 12) == [True] * 3 + [False] * 9
-    assert checks(model.noted[False], 2) == [True, False]
 
 
 def test_what_was_off_stays_off(tmp_path):

@@ -23,7 +23,7 @@ from torch_grama.training import (
 )
 
 ACCURACY = Metric("accuracy", True)
-MAE = Metric("mae", False)
+FEATURES = FeatureEncoding("float", 4)
 
 
 class SmallNet(Module):
@@ -102,9 +102,8 @@ def node_task(num_nodes: int = 40, classes: int = 3, metric: Metric = ACCURACY) 
     graph["y"] = (graph["x"][:, :classes] + graph["x"][:, :1]).argmax(dim=1)
     order = torch.arange(num_nodes)
     fold = Fold(order % 4 < 2, order % 4 == 2, order % 4 == 3)
-    encoding = FeatureEncoding("float", 4)
     return GraphTaskData(
-        "nodes", [graph], [fold], "node", "classification", metric, classes, encoding
+        "nodes", [graph], [fold], "node", "classification", metric, classes, FEATURES
     )
 
 
@@ -118,8 +117,7 @@ def graph_task(num_graphs: int = 30) -> GraphTaskData:
         graphs.append(graph)
     order = torch.arange(num_graphs)
     fold = Fold(order[order % 5 < 3], order[order % 5 == 3], order[order % 5 == 4])
-    encoding = FeatureEncoding("float", 4)
-    return GraphTaskData("graphs", graphs, [fold], "graph", "classification", ACCURACY, 2, encoding)
+    return GraphTaskData("graphs", graphs, [fold], "graph", "classification", ACCURACY, 2, FEATURES)
 
 
 def node_regression_task(num_graphs: int = 12) -> GraphTaskData:
@@ -135,9 +133,8 @@ def node_regression_task(num_graphs: int = 12) -> GraphTaskData:
         graphs.append(graph)
     order = torch.arange(num_graphs)
     fold = Fold(order[:8], order[8:10], order[10:])
-    encoding = FeatureEncoding("float", 4)
     return GraphTaskData(
-        "quantities", graphs, [fold], "node", "regression", Metric("log10_mse", False), 1, encoding
+        "quantities", graphs, [fold], "node", "regression", Metric("log10_mse", False), 1, FEATURES
     )
 
 
@@ -157,7 +154,5 @@ def forecast_task(steps: int = 12) -> GraphTaskData:
     ]
     order = torch.arange(steps)
     fold = Fold(order[:8], order[8:10], order[10:])
-    encoding = FeatureEncoding("float", 1)
-    return GraphTaskData(
-        "series", graphs, [fold], "node", "forecast", Metric("mse", False), 1, encoding
-    )
+    task = "node", "forecast", Metric("mse", False), 1, FeatureEncoding("float", 1)
+    return GraphTaskData("series", graphs, [fold], *task)

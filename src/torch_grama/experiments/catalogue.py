@@ -11,7 +11,7 @@ from torch.nn import Module
 from torch_grama import baselines as models
 from torch_grama.baselines.graph_model import Card, GraphModel
 from torch_grama.experiments.grama import build_grama, explain_old
-from torch_grama.nn.arguments import list_nearest_first
+from torch_grama.runs.words import name_nearest
 
 DEFAULT_MODEL = "grama"
 """The word of the model that is taken when none is named."""
@@ -294,8 +294,7 @@ def find_model(name: str) -> ModelEntry:
     word = canonical_name(name)
     if word in MODELS:
         return MODELS[word]
-    nearest = list_nearest_first(word, MODELS).split(", ")[:_SHOWN]
     raise ValueError(
         f"Expected 'model' to be one of the {len(MODELS)} names that `grama models` prints, such "
-        f"as {', '.join(nearest)} (got {name!r})"
+        f"as {name_nearest(word, MODELS, _SHOWN)} (got {name!r})"
     )

@@ -14,12 +14,7 @@ from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.runs.safe_files import seal_data, to_yaml
 from torch_grama.runs.words import format_count
-from torch_grama.search.ray_session import (
-    check_address,
-    count_cores,
-    ray_session,
-    set_environment,
-)
+from torch_grama.search.ray_session import check_address, count_cores, ray_session, set_environment
 from torch_grama.search.space import Repeat, Space, read_space
 from torch_grama.search.space_check import check_space
 from torch_grama.search.sweep_result import BEST, SweepReport, SweepReporter, SweepResult

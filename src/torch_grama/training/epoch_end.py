@@ -78,7 +78,7 @@ class EpochEnd(Checkpoint):
         self.best_value, self.best_epoch = math.nan, 0  # NaN and 0 before the first
         self.history = History(self.metric.name)
         self.watch = SignalWatch()
-        self._learning_rate: LearningRate | None = None
+        self._rate: LearningRate  # from the start of the fit on
         self._best_weights: dict[str, Tensor] = {}
         self._best_is_written = True
         self._loaded: Mapping[str, Any] | None = None
@@ -92,7 +92,7 @@ class EpochEnd(Checkpoint):
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         task = cast(GraphTask, pl_module)
         # before the optimiser's state is loaded, so that the schedule sees the rate it starts from
-        self._learning_rate = LearningRate(
+        self._rate = LearningRate(
             task.schedule_settings,
             trainer.optimizers[0],
             self.settings.max_epochs,
@@ -270,11 +270,6 @@ class EpochEnd(Checkpoint):
 
     def _is_due(self) -> bool:
         return time.monotonic() - self._saved_at >= self.settings.save_every
-
-    @property
-    def _rate(self) -> LearningRate:
-        assert self._learning_rate is not None
-        return self._learning_rate
 
 
 class History:
