@@ -96,8 +96,9 @@ def test_changed_values_of_the_data_are_noticed(cut_run, capsys):
     Path("graphs.jsonl").write_text("\n".join(map(json.dumps, graphs)))
     assert main(["train", "--resume", "run"]) == 2
     assert "The data is not what 'run' was started with" in capsys.readouterr().err
-    assert main(["evaluate", "run"]) == 2
-    assert "is not what the run 'run' was trained on" in capsys.readouterr().err
+    for command in ("evaluate", "analyze"):
+        assert main([command, "run"]) == 2
+        assert "is not what the run 'run' was trained on" in capsys.readouterr().err
     assert main(["predict", "run"]) == 0  # which asks for no labels
 
 

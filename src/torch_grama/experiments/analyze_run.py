@@ -21,8 +21,7 @@ from torch_grama.analysis import (
 from torch_grama.datasets import GraphTaskData
 from torch_grama.datasets.audit import known_influence
 from torch_grama.datasets.storage import Report
-from torch_grama.experiments.data_facts import DataFacts, load_data
-from torch_grama.experiments.finished_run import LoadedRun, load_run
+from torch_grama.experiments.finished_run import LoadedRun, load_own_data, load_run
 from torch_grama.experiments.run import build_task
 from torch_grama.runs.run_files import name_model
 from torch_grama.runs.run_folder import ANALYSIS, RunError
@@ -67,12 +66,7 @@ def analyze_run(
     """
     run = load_run(folder)
     others = _load_others(run, compare)
-    data = load_data(run.config.data, data_report)
-    if DataFacts.of(data) != run.facts:
-        raise RunError(
-            f"The data '{data.name}' is not what the run '{run.folder.path}' was trained on: "
-            f"restore it, and analyse the run again"
-        )
+    data = load_own_data(run, data_report)
     if report is not None:
         report("predictions")
     numbers = _graphs_of(data, run.config.data.fold, split)

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from torch_grama.datasets.storage import Report
-from torch_grama.datasets.task_data import FeatureEncoding
+from torch_grama.datasets.task_data import FeatureEncoding, GraphTaskData
 from torch_grama.experiments.catalogue import find_model
 from torch_grama.experiments.config import RunConfig
 from torch_grama.experiments.data_facts import DataFacts, load_data
@@ -121,6 +121,13 @@ def evaluate_run(
         DatasetError: The data is gone.
     """
     run = load_run(folder)
+    data = load_own_data(run, report)
+    loader = evaluation_loader(data, run.config.data.fold, split, run.config.trainer)
+    return evaluate(run.task, loader, device=choose_device(run.config.trainer))
+
+
+def load_own_data(run: LoadedRun, report: Report | None = None) -> GraphTaskData:
+    r"""Loads the data that a run was trained on; raises a :class:`RunError` if it has changed."""
     data = load_data(run.config.data, report)
     values = run.values and hash_data(data, run.config.data.fold)
     if DataFacts.of(data) != run.facts or values != run.values:
@@ -128,8 +135,7 @@ def evaluate_run(
             f"The data '{data.name}' is not what the run '{run.folder.path}' was trained on: "
             f"restore it, or use `grama predict` for other data"
         )
-    loader = evaluation_loader(data, run.config.data.fold, split, run.config.trainer)
-    return evaluate(run.task, loader, device=choose_device(run.config.trainer))
+    return data
 
 
 PROGRAM = "model.pt2"
