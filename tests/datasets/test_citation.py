@@ -1,6 +1,5 @@
 import pickle
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ TEST_INDEX = [513, 510, 512]
 NUM_NODES = 514
 
 
-def _write(root: Path) -> Path:
+def _write(root):
     random = np.random.RandomState(0)
     folder = root / "planetoid/CiteSeer/raw"
     folder.mkdir(parents=True)
@@ -46,7 +45,7 @@ def _write(root: Path) -> Path:
     return folder
 
 
-def test_reads_what_pyg_reads(tmp_path: Path) -> None:
+def test_reads_what_pyg_reads(tmp_path):
     folder = _write(tmp_path)
     task = load("CiteSeer", tmp_path, normalize=False)
     (graph,) = task.graphs
@@ -63,7 +62,7 @@ def test_reads_what_pyg_reads(tmp_path: Path) -> None:
         assert torch.equal(torch.stack(masks, dim=1), expected[f"{part}_mask"])
 
 
-def test_public_split(tmp_path: Path) -> None:
+def test_public_split(tmp_path):
     _write(tmp_path)
     task = load("citeseer", tmp_path, split="public")
     (fold,) = task.folds
@@ -74,7 +73,7 @@ def test_public_split(tmp_path: Path) -> None:
     assert fold.test.nonzero().flatten().tolist() == [510, 512, 513]
 
 
-def test_a_hostile_pickle_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hostile_pickle_is_refused(tmp_path, capsys):
     folder = _write(tmp_path)
     (folder / "ind.citeseer.ty").write_bytes(pickle.dumps(Boom()))
     with pytest.raises(UnsafePickleError, match="print"):
@@ -96,13 +95,13 @@ def test_a_hostile_pickle_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
         ("citeseer_split_0.6_0.2_3.npz", b"PK"),
     ],
 )
-def test_damaged_files(tmp_path: Path, name: str, content: bytes) -> None:
+def test_damaged_files(tmp_path, name, content):
     folder = _write(tmp_path)
     (folder / name).write_bytes(content)
     assert_refused("citeseer", tmp_path, str(folder))
 
 
-def test_every_file_is_listed_with_an_address() -> None:
+def test_every_file_is_listed_with_an_address():
     entries = [find(name) for name in ("cora", "citeseer", "pubmed")]
     for entry in entries:
         (source,) = entry.sources

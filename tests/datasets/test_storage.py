@@ -1,36 +1,34 @@
 import os
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
-from scripted_server import CONTENT, MD5, Server
+from scripted_server import CONTENT, MD5
 from torch_geometric.data import Data
 
 from torch_grama.datasets.catalogue import find
 from torch_grama.datasets.compact import CompactFile, CompactGraphs
-from torch_grama.datasets.entry import DataFile, Entry, Source
+from torch_grama.datasets.entry import DataFile, Source
 from torch_grama.datasets.errors import DatasetMissingError
 from torch_grama.datasets.storage import Storage
 
 
 @pytest.fixture(autouse=True)
-def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_folders(tmp_path, monkeypatch):
     monkeypatch.delenv("GRAMA_DATA", raising=False)
     monkeypatch.setenv("GRAMA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.setenv("GRAMA_OFFLINE", "1")
 
 
-def _entry(*sources: Source) -> Entry:
+def _entry(*sources):
     return replace(find("transfer-line-3"), name="made-up", sources=sources)
 
 
-def _builder(calls: list[str]) -> Callable[[Source, list[Path]], CompactFile]:
+def _builder(calls):
     """Makes a graph whose one number is the size of a file, and notes that it was asked to."""
 
-    def build(source: Source, paths: list[Path]) -> CompactFile:
+    def build(source, paths):
         calls.append(source.name)
         graph = Data(x=torch.full((1, 1), float(len(paths[0].read_bytes()))))
         return CompactFile(CompactGraphs.from_data([graph]))
@@ -38,7 +36,7 @@ def _builder(calls: list[str]) -> Callable[[Source, list[Path]], CompactFile]:
     return build
 
 
-def _put(folder: Path, name: str, text: str = "content") -> Path:
+def _put(folder, name, text="content"):
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -51,15 +49,13 @@ ODD = Source("odd", (DataFile("set/d.txt"),), modules=("a_module_nobody_has",))
 
 
 class TestFolders:
-    def test_root_or_the_named_cache(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_root_or_the_named_cache(self, tmp_path, monkeypatch):
         assert Storage(tmp_path / "mine").root == tmp_path / "mine"
         assert Storage().root == tmp_path / "cache"
         monkeypatch.delenv("GRAMA_CACHE")
         assert Storage().root == tmp_path / "xdg" / "torch_grama"
 
-    def test_never_to_the_shared_folder(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_never_to_the_shared_folder(self, tmp_path, monkeypatch):
         monkeypatch.setenv("GRAMA_DATA", str(tmp_path / "shared"))
         storage = Storage(tmp_path / "shared")
         assert storage.root == tmp_path / "cache"
@@ -68,7 +64,7 @@ class TestFolders:
 
 
 class TestSources:
-    def test_a_source_needs_all_its_files(self, tmp_path: Path) -> None:
+    def test_a_source_needs_all_its_files(self, tmp_path):
         storage = Storage(tmp_path)
         _put(tmp_path, "set/b.txt")
         assert storage.find_source([TWO]) is None
@@ -77,7 +73,7 @@ class TestSources:
         assert found is not None
         assert found[0] is TWO
 
-    def test_what_is_missing_is_said(self, tmp_path: Path) -> None:
+    def test_what_is_missing_is_said(self, tmp_path):
         _put(tmp_path, "set/d.txt")
         for sources, sentence in (
             ([ONE, TWO], rf"GRAMA_OFFLINE.* put the file at '{tmp_path / 'set/raw/a.txt'}'"),
@@ -88,12 +84,10 @@ class TestSources:
                 Storage(tmp_path).obtain(_entry(*sources))
 
 
-def test_fetched_once_prepared_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Server
-) -> None:
+def test_fetched_once_prepared_once(tmp_path, monkeypatch, server):
     monkeypatch.delenv("GRAMA_OFFLINE")
-    seen: list[tuple[str, int, int | None]] = []
-    built: list[str] = []
+    seen = []
+    built = []
     for md5 in (MD5, None):
         root = tmp_path / str(md5)
         file = DataFile("set/raw/a.txt", (server.url(),), md5)
@@ -107,10 +101,10 @@ def test_fetched_once_prepared_once(
     assert {step[0] for step in seen} == {"a.txt", "a.txt (no checksum is documented)"}
 
 
-def test_prepared_once_until_the_file_changes_and_kept_without_it(tmp_path: Path) -> None:
-    calls: list[str] = []
+def test_prepared_once_until_the_file_changes_and_kept_without_it(tmp_path):
+    calls = []
 
-    def prepared(version: int = 1) -> float:
+    def prepared(version=1):
         made = Storage(tmp_path).prepared(_entry(ONE, TWO), version, _builder(calls))
         return float(made.graphs[0].x)
 
