@@ -301,6 +301,15 @@ def test_faults_in_edges(folder, content, sentence, refuses):
     assert "edges.csv" in message
 
 
+@pytest.mark.parametrize(("one", "other"), [("{:03}", "{}"), ("{}", "{:03}"), ("{}", "{}.0")])
+def test_ids_that_a_program_took_for_numbers(folder, one, other, refuses):
+    rows = [f"{one.format(n)},{n % 2}" for n in range(6)]
+    (folder / "nodes.csv").write_text("\n".join(["id,label", *rows]))
+    (folder / "edges.csv").write_text(f"source,target\n{one.format(1)},{other.format(2)}\n")
+    twin = one.format(2)
+    refuses(folder, f"'{other.format(2)}', .*: write the ids .* alike, since '{twin}' is among")
+
+
 def test_a_column_that_changes_its_mind(folder, refuses):
     for first, second, line in (("1", "word", 22), ("word", "1", 2)):
         rows = ["id,x,label"]

@@ -70,6 +70,7 @@ def test_a_split_is_made_and_nothing_is_written(tmp_path, monkeypatch):
     assert [int(part.sum()) for part in data.folds[0].parts] == [7, 3, 2]
     assert not list(tmp_path.iterdir())
     assert any("one was made by class (seed 3)." in note for note in data.notes)
+    assert any(note.startswith("The edges of the frame of edges were") for note in data.notes)
 
 
 def test_options_form_and_classes_that_pandas_made_decimal(tmp_path):
@@ -116,6 +117,8 @@ def test_faults_of_frames_name_the_row():
         from_frames(nodes, edges.assign(to=[102, 7]))
     with pytest.raises(DatasetError, match=r"frame of nodes, row 2: the cell 'inf' .* 'size'"):
         from_frames(nodes.assign(size=[1, 2, float("inf"), *range(9)]), edges)
+    with pytest.raises(DatasetError, match="column 'split' of the frame of nodes leaves 'test'"):
+        from_frames(nodes.assign(split=["train"] * 6 + ["val"] * 6), edges)
     for column in ("job", "ID", "size"):  # as a CSV file with it
         with pytest.raises(DatasetError, match="frame of nodes, row 1 has a NUL character"):
             from_frames(nodes.assign(**{column: ["1", "1\0", *["2"] * 10]}), edges)
