@@ -22,7 +22,7 @@ from torch_grama.datasets.ising import SIGMAS, couplings, local_fields
 from torch_grama.datasets.range_tasks import reach_weights, task_influence
 from torch_grama.datasets.raw_arrays import Array
 from torch_grama.datasets.splits import PARTS, scatter_bits
-from torch_grama.datasets.task_data import Fold, GraphTaskData
+from torch_grama.datasets.task_data import Fold, GraphTaskData, is_known
 
 Verdict = Literal["ok", "note", "fault"]
 Floats = NDArray[np.float64]
@@ -134,9 +134,8 @@ def _look_at_labels(task: GraphTaskData, parts: _Parts) -> Iterator[Finding]:
     for note in task.notes:
         if "recomputed" in note or "Labels" in note or "equal the test" in note:
             yield Finding("labels", "note", note.removesuffix("."))
-    is_missing = parts.y < 0 if task.kind == "classification" else np.isnan(parts.y)
-    missing = float(is_missing.mean())
     if found is None:
+        missing = 1 - float(is_known(torch.from_numpy(parts.y)).double().mean())
         text = f"their definition is not known here; {missing:.1%} are missing"
         yield Finding("labels", "ok" if missing == 0 else "note", text)
 

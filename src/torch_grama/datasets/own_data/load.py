@@ -257,7 +257,7 @@ def _make_split(
         kept,
         f"{what} by {', '.join(parsed.target)}, seed {options.seed}, {parts}, {how}",
         make,
-        num_items=len(labels.labelled) if single else len(parsed.graphs),
+        num_items=len(labels.y) if single else len(parsed.graphs),
         items=parsed.identity,
         targets=fingerprint([items] if classes is None else [items, _renumbered(classes)]),
     )
