@@ -8,7 +8,7 @@ from scripted_server import Server
 _REAL = os.environ.get("GRAMA_DATA")
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def own_folders(request, monkeypatch, tmp_path_factory):
     """No test reads or writes the user's folders, except the shared one where it asks for it."""
     if "real_data" not in request.fixturenames:
@@ -27,7 +27,7 @@ def real_data():
 
 
 @pytest.fixture
-def server():
+def server(plain_network):
     """A server that is running; its scripts say how it answers."""
     with Server() as running:
         thread = threading.Thread(target=running.serve_forever, args=(0.01,))
@@ -39,10 +39,7 @@ def server():
 
 
 @pytest.fixture
-def plain_network(monkeypatch, tmp_path):
-    """No proxy, no data folder, and a cache of its own."""
-    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+def plain_network(monkeypatch):
+    """A network without proxy, which may be asked."""
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "GRAMA_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.delenv("GRAMA_DATA", raising=False)
-    monkeypatch.delenv("GRAMA_OFFLINE", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))

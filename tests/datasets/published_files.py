@@ -16,6 +16,20 @@ def assert_refused(name, root, sentence, **options):
     return str(caught.value)
 
 
+def assert_same(found, expected, *names):
+    """Two graphs have the same tensors of these names."""
+    for name in names:
+        assert found[name].dtype == expected[name].dtype
+        assert torch.equal(found[name], expected[name]), name
+
+
+def assert_same_masks(task, expected):
+    """The splits of a task are the masks ``[N, K]`` of a graph."""
+    for part in ("train", "val", "test"):
+        masks = [getattr(fold, part) for fold in task.folds]
+        assert torch.equal(torch.stack(masks, dim=1), expected[f"{part}_mask"])
+
+
 class Boom:
     """Pickles as a call that would be heard."""
 

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 
-import pytest
 import torch
 from made_task import made_task
 from torch_geometric.data import Data
@@ -13,8 +12,6 @@ from torch_grama.datasets import load
 from torch_grama.datasets.audit import audit, compare_labels
 from torch_grama.datasets.range_tasks import generate_barbell
 from torch_grama.datasets.splits import consecutive_fold, index_fold
-
-pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 def _graphs(count=30):

@@ -9,8 +9,6 @@ from torch_grama.datasets.catalogue import ALIASES, CATALOGUE, find, resolve
 from torch_grama.datasets.range_tasks import REACHES, TOPOLOGIES
 from torch_grama.datasets.transforms import RWSE
 
-pytestmark = pytest.mark.usefixtures("own_folders")
-
 PAPER = {
     *(f"transfer-{t}-{d}" for t in ("line", "ring", "crossed-ring") for d in (3, 5, 10, 50)),
     *("property-diameter", "property-sssp", "property-eccentricity"),
@@ -81,13 +79,13 @@ def test_words(word, name):
     [
         ("minesweper", "'minesweeper'"),
         ("peptides", "'peptides-func'"),
-        ("transfer-line", "transfer-ring-10"),
-        ("transfer-star-5", "transfer-ring-10"),
-        ("transfer-line-1", "transfer-ring-10"),
-        ("transfer-line-x", "transfer-ring-10"),
-        ("transfer-line-3-mail", "transfer-ring-10"),
-        ("property-girth", "property-diameter"),
-        ("property-sssp-false", "property-diameter"),
+        *((f"transfer-{rest}", "transfer-ring-10") for rest in ("line", "star-5", "line-1")),
+        *((f"transfer-line-{rest}", "transfer-ring-10") for rest in ("x", "3-mail")),
+        *((f"property-{rest}", "property-diameter") for rest in ("girth", "sssp-false")),
+        *((f"barbell-{rest}", "barbell-50") for rest in ("1", "x")),
+        *((f"range-{rest}", "range-shell-grid-10") for rest in ("line-power-3", "shell-grid-3-x")),
+        ("range-power-line-11", "1 to 10"),
+        ("ising-17-easy", "'ising-16-easy'"),
         ("xyzzy", "grama data list"),
         ("", "grama data list"),
     ],
@@ -136,10 +134,9 @@ def _own_file(folder):
 
 
 def test_a_name(tmp_path):
-    first, second = (load("transfer-ring-4", tmp_path, variant="carry") for _ in range(2))
-    assert first.graphs.fingerprint() == second.graphs.fingerprint()
-    assert first.name == "transfer-ring-4-carry"
-    assert first.graphs.fingerprint() == load("transfer-ring-4-carry").graphs.fingerprint()
+    task = load("transfer-ring-4", tmp_path, variant="carry")
+    assert task.name == "transfer-ring-4-carry"
+    assert task.graphs.fingerprint() == load("transfer-ring-4-carry").graphs.fingerprint()
 
 
 def test_a_path(tmp_path):

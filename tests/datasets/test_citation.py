@@ -5,13 +5,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from published_files import Boom, assert_refused
+from published_files import Boom, assert_refused, assert_same, assert_same_masks
 from torch_geometric.datasets import Planetoid
 
 from torch_grama.datasets import UnsafePickleError, load
 from torch_grama.datasets.catalogue import find
-
-pytestmark = pytest.mark.usefixtures("own_folders")
 
 # Known nodes, three test nodes out of order, and one node missing from the index.
 KNOWN = 510
@@ -48,18 +46,14 @@ def _write(root):
 def test_reads_what_pyg_reads(tmp_path):
     folder = _write(tmp_path)
     task = load("CiteSeer", tmp_path, normalize=False)
-    (graph,) = task.graphs
     # PyG's own reader on a copy of the same files.
     other = tmp_path / "pyg" / "CiteSeer" / "geom-gcn" / "raw"
     other.mkdir(parents=True)
     for path in folder.iterdir():
         (other / path.name).write_bytes(path.read_bytes())
     expected = Planetoid(str(tmp_path / "pyg"), "CiteSeer", split="geom-gcn")[0]
-    for name in ("x", "y", "edge_index"):
-        assert torch.equal(graph[name], expected[name])
-    for part in ("train", "val", "test"):
-        masks = [getattr(fold, part) for fold in task.folds]
-        assert torch.equal(torch.stack(masks, dim=1), expected[f"{part}_mask"])
+    assert_same(task.graphs[0], expected, "x", "y", "edge_index")
+    assert_same_masks(task, expected)
 
 
 def test_public_split(tmp_path):

@@ -6,7 +6,7 @@ import shutil
 import socket
 import ssl
 import subprocess
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -37,8 +37,6 @@ from grama_process import ForkedProcess
 from torch_grama.datasets import DatasetError, DatasetMissingError, DownloadError
 from torch_grama.datasets.entry import DataFile
 from torch_grama.datasets.storage import Storage, cache_folder, fetch
-
-pytestmark = pytest.mark.usefixtures("plain_network")
 
 
 @pytest.mark.parametrize("published", [{"md5": MD5}, {"size": len(CONTENT)}])
@@ -201,6 +199,7 @@ def test_every_mirror_is_named_when_all_fail(server, tmp_path):
         assert part in str(caught.value)
 
 
+@pytest.mark.usefixtures("plain_network")
 def test_nobody_listens(tmp_path):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -220,15 +219,8 @@ def test_a_folder_that_cannot_be_made(server, tmp_path):
 
 def test_many_threads_fetch_once(server, tmp_path):
     file = remote(server.url())
-    found = []
-    threads = [
-        threading.Thread(target=lambda: found.append(fetch(file, tmp_path, sleep=never)))
-        for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: fetch(file, tmp_path, sleep=never), range(8)))
     assert found == [tmp_path / "file.bin"] * 8
     assert len(server.requests) == 1
     assert only_file(tmp_path) == CONTENT

@@ -1,12 +1,9 @@
 import numpy as np
 import pytest
-import torch
-from published_files import assert_refused, place
+from published_files import assert_refused, assert_same, assert_same_masks, place
 from torch_geometric.datasets import HeterophilousGraphDataset
 
 from torch_grama.datasets import load
-
-pytestmark = pytest.mark.usefixtures("own_folders")
 
 FILE = "heterophilous/minesweeper/raw/minesweeper.npz"
 
@@ -42,12 +39,9 @@ def test_reads_what_pyg_reads(tmp_path):
     expected = HeterophilousGraphDataset(str(tmp_path / "heterophilous"), "Minesweeper")[0]
     (graph,) = task.graphs
     assert set(graph.keys()) == {"x", "edge_index", "y"}
-    for name in ("x", "edge_index", "y"):
-        assert torch.equal(graph[name], expected[name])
+    assert_same(graph, expected, "x", "edge_index", "y")
     assert graph.num_edges == 22
-    for part in ("train", "val", "test"):
-        masks = [getattr(fold, part) for fold in task.folds]
-        assert torch.equal(torch.stack(masks, dim=1), expected[f"{part}_mask"])
+    assert_same_masks(task, expected)
     assert (task.class_names, task.metric.name) == (("free", "mine"), "roc_auc")
 
 

@@ -71,5 +71,3 @@ def test_the_set_is_kept_and_says_what_an_oracle_reaches(tmp_path, monkeypatch):
     assert [len(part) for part in data.folds[0].parts] == [8, 4, 4]
     assert "oracle" in data.notes[1]
     assert len(list((tmp_path / "compact").iterdir())) == 1
-    with pytest.raises(ValueError, match="'ising-16-easy'"):
-        load("ising-17-easy")

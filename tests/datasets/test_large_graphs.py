@@ -8,7 +8,6 @@ from published_files import place, saved, write_tar, write_zip
 
 from torch_grama.datasets import DatasetError, DatasetMissingError, load
 
-pytestmark = pytest.mark.usefixtures("own_folders")
 needs_filter = pytest.mark.skipif(
     not hasattr(tarfile, "data_filter"), reason="PyG unpacks cities with Python 3.11.4 or newer"
 )

@@ -1,12 +1,10 @@
 import pytest
 import torch
-from published_files import assert_refused, place, write_tar, write_zip
+from published_files import assert_refused, assert_same, place, write_tar, write_zip
 from torch_geometric.datasets import MalNetTiny
 from torch_geometric.transforms import LocalDegreeProfile
 
 from torch_grama.datasets import load
-
-pytestmark = pytest.mark.usefixtures("own_folders")
 
 HEADER = "# Directed graph\n# a\n# b\n# c\n# FromNodeId ToNodeId\n"
 # Types appear in this order, which is not that of their numbers.
@@ -74,7 +72,7 @@ def test_graphs_equal_those_of_pyg(tmp_path):
     task = load("malnet-tiny", tmp_path)
     theirs = MalNetTiny(str(tmp_path / "malnet-tiny"))
     for graph, expected in zip(task.graphs, theirs, strict=True):
-        assert torch.equal(graph.edge_index, expected.edge_index)
+        assert_same(graph, expected, "edge_index")
         assert graph.num_nodes == expected.num_nodes
 
 

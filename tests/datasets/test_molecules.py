@@ -6,8 +6,6 @@ from published_files import assert_refused, place, write_zip
 
 from torch_grama.datasets import load
 
-pytestmark = pytest.mark.usefixtures("own_folders")
-
 # Two molecules: three atoms in a row, and a lone atom.
 TABLES = {
     "raw/node-feat.csv.gz": ["5,0,4,5,3,0,2,0,0"] * 3 + ["7,0,2,5,2,0,2,0,0"],

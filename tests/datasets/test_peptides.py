@@ -10,13 +10,11 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
-from published_files import assert_refused, place, saved, write_zip
+from published_files import assert_refused, assert_same, place, saved, write_zip
 
 from torch_grama.datasets import DatasetError, DatasetMissingError, load
 from torch_grama.datasets import storage as storage_module
 from torch_grama.datasets.molecules import FUNCTIONS, STRUCTURES, featurise
-
-pytestmark = pytest.mark.usefixtures("own_folders")
 
 SMILES = ["CC(C)C[C@H](N)C(=O)O", "N[C@@H](CO)C(=O)NCC(=O)O", "C", "NCC(=O)O"]
 HAS_RDKIT = importlib.util.find_spec("rdkit") is not None
@@ -161,7 +159,6 @@ def test_a_wrong_smiles_names_its_row(tmp_path):
 @pytest.mark.usefixtures("_no_rdkit")
 def test_smiles_without_rdkit_say_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("GRAMA_OFFLINE", "1")
-    monkeypatch.delenv("GRAMA_DATA", raising=False)
     _write_func_csv(tmp_path)
     with pytest.raises(DatasetMissingError, match=r"peptidesfunc\.zip") as caught:
         load("peptides-func", tmp_path)
@@ -197,8 +194,8 @@ def test_archive_for_pyg(tmp_path, name, file, targets):
     task = load(name, tmp_path)
     assert task.folds[0].test.tolist() == [6, 7, 8]
     for stored, graph in zip(graphs, task.graphs, strict=True):
-        for name, value in zip(("x", "edge_attr", "edge_index", "y"), stored, strict=True):
-            assert torch.equal(graph[name], value)
+        names = ("x", "edge_attr", "edge_index", "y")
+        assert_same(graph, dict(zip(names, stored, strict=True)), *names)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,6 @@ from torch_geometric.data import Data
 from torch_grama.datasets import DatasetError, FeatureEncoding, load
 from torch_grama.datasets.picture import _cut, _layout, save_picture
 
-pytestmark = pytest.mark.usefixtures("own_folders")
-
 
 def _size(path):
     content = path.read_bytes()

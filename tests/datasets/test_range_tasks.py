@@ -100,16 +100,6 @@ def test_statistics_and_seeds(name, tmp_path):
     assert first.metric.name == "mse"
 
 
-@pytest.mark.parametrize(
-    ("word", "hint"),
-    [("barbell-1", "barbell-50"), ("barbell-x", "barbell-50"), ("range-power-line-11", "1 to 10")]
-    + [(word, "range-shell-grid-10") for word in ("range-line-power-3", "range-shell-grid-3-x")],
-)
-def test_unknown_words_say_what_is_expected(word, hint):
-    with pytest.raises(ValueError, match=hint):
-        find(word)
-
-
 def test_known_influence_says_how_far_a_task_asks():
     graph = generate_range("shell", "line", 4, "copy", counts=(1, 0, 0))[0]
     found = known_influence("range-shell-line-4-copy")(graph.x, graph.edge_index)

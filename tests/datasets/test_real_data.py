@@ -6,14 +6,13 @@ import importlib.util
 import numpy as np
 import pytest
 import torch
+from published_files import assert_same
 
 from torch_grama.datasets import load
 from torch_grama.datasets.catalogue import CATALOGUE
 from torch_grama.datasets.describe import compare
 from torch_grama.datasets.storage import Storage
 from torch_grama.datasets.transforms import RWSE
-
-pytestmark = pytest.mark.usefixtures("own_folders")
 
 FROM_FILES = [name for name, entry in CATALOGUE.items() if entry.sources]
 
@@ -90,9 +89,7 @@ def test_peptide_arrays_equal_the_featurised_smiles(real_data):
     chosen = range(0, len(smiles), 400)
     made = featurise([smiles[k] for k in chosen], y[list(chosen)], str(csv))
     for ours, number in zip(made, chosen, strict=True):
-        stored = graphs[number]
-        for name in ("x", "edge_index", "edge_attr", "y"):
-            assert torch.equal(ours[name], stored[name]), (number, name)
+        assert_same(ours, graphs[number], "x", "edge_index", "edge_attr", "y")
 
 
 def test_positives_of_molhiv(root, real_data):

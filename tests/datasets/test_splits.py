@@ -1,5 +1,5 @@
 import json
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -90,6 +90,11 @@ def test_fractions_are_checked(fractions):
         make_split(np.arange(9), fractions=fractions)
 
 
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "splits.json"
+
+
 def ask(path, items="data", seed=0, targets="labels", num_items=20):
     split, trouble = stored_split(
         path,
@@ -103,10 +108,9 @@ def ask(path, items="data", seed=0, targets="labels", num_items=20):
     return split
 
 
-def test_a_division_is_kept_and_found_again(tmp_path):
-    path = tmp_path / "splits.json"
+def test_a_division_is_kept_and_found_again(path):
     train, val, test = listed(ask(path))
-    assert [file.name for file in tmp_path.iterdir()] == ["splits.json"]
+    assert [file.name for file in path.parent.iterdir()] == ["splits.json"]
     table = json.loads(path.read_text())
     [division] = table["divisions"].values()
     division["train"], division["val"] = division["val"], division["train"]
@@ -115,19 +119,14 @@ def test_a_division_is_kept_and_found_again(tmp_path):
     assert listed(ask(path)) == [val, train, test]
 
 
-def test_processes_do_not_forget_each_others_divisions(tmp_path):
-    path = tmp_path / "splits.json"
-    threads = [threading.Thread(target=ask, args=(path, "data", seed)) for seed in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+def test_processes_do_not_forget_each_others_divisions(path):
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(lambda seed: ask(path, seed=seed), range(12)))
     assert len(json.loads(path.read_text())["divisions"]) == 12
     assert ask(path, seed=3).train.tolist() == make_split(np.arange(20), seed=3).train.tolist()
 
 
-def test_other_data_is_refused(tmp_path):
-    path = tmp_path / "splits.json"
+def test_other_data_is_refused(path):
     ask(path)
     before = path.read_bytes()
     with pytest.raises(DatasetError, match=r"splits\.json' holds splits of other data.*delete"):
@@ -149,8 +148,7 @@ def test_other_data_is_refused(tmp_path):
         (b'{"format": 1, "items": "data"}', "'divisions' is missing"),
     ],
 )
-def test_a_broken_file_is_named(tmp_path, content, sentence):
-    path = tmp_path / "splits.json"
+def test_a_broken_file_is_named(path, content, sentence):
     path.write_bytes(content)
     with pytest.raises(DatasetError, match=sentence):
         ask(path)
@@ -169,8 +167,7 @@ def test_a_broken_file_is_named(tmp_path, content, sentence):
         ({"train": [1], "val": [2], "test": [1]}, "overlap"),
     ],
 )
-def test_a_division_that_cannot_be_is_refused(tmp_path, change, sentence):
-    path = tmp_path / "splits.json"
+def test_a_division_that_cannot_be_is_refused(path, change, sentence):
     ask(path)
     table = json.loads(path.read_text())
     [key] = table["divisions"]
@@ -194,7 +191,7 @@ def test_a_folder_that_cannot_be_written_to_still_gives_a_division(tmp_path):
     assert str(path) in trouble
 
 
-def test_a_folder_in_place_of_the_file(tmp_path):
-    (tmp_path / "splits.json").mkdir()
+def test_a_folder_in_place_of_the_file(path):
+    path.mkdir()
     with pytest.raises(DatasetError, match="Cannot read"):
-        ask(tmp_path / "splits.json")
+        ask(path)

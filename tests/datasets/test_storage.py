@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from published_files import place
 from scripted_server import CONTENT, MD5
 from torch_geometric.data import Data
 
@@ -15,7 +16,6 @@ from torch_grama.datasets.storage import Storage
 
 @pytest.fixture(autouse=True)
 def _own_folders(tmp_path, monkeypatch):
-    monkeypatch.delenv("GRAMA_DATA", raising=False)
     monkeypatch.setenv("GRAMA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.setenv("GRAMA_OFFLINE", "1")
@@ -36,13 +36,6 @@ def _builder(calls):
     return build
 
 
-def _put(folder, name, text="content"):
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return path
-
-
 ONE = Source("one", (DataFile("set/raw/a.txt", ("https://example.org/a.txt",)),))
 TWO = Source("two", (DataFile("set/b.txt"), DataFile("set/c.txt")))
 ODD = Source("odd", (DataFile("set/d.txt"),), modules=("a_module_nobody_has",))
@@ -59,22 +52,20 @@ class TestFolders:
         monkeypatch.setenv("GRAMA_DATA", str(tmp_path / "shared"))
         storage = Storage(tmp_path / "shared")
         assert storage.root == tmp_path / "cache"
-        _put(tmp_path / "shared", "set/raw/a.txt")
+        place(tmp_path / "shared", "set/raw/a.txt").touch()
         assert storage.obtain(_entry(ONE))[1] == [tmp_path / "shared/set/raw/a.txt"]
 
 
 class TestSources:
     def test_a_source_needs_all_its_files(self, tmp_path):
         storage = Storage(tmp_path)
-        _put(tmp_path, "set/b.txt")
+        place(tmp_path, "set/b.txt").touch()
         assert storage.find_source([TWO]) is None
-        _put(tmp_path, "set/c.txt")
-        found = storage.find_source([ONE, TWO])
-        assert found is not None
-        assert found[0] is TWO
+        place(tmp_path, "set/c.txt").touch()
+        assert storage.find_source([ONE, TWO])[0] is TWO
 
     def test_what_is_missing_is_said(self, tmp_path):
-        _put(tmp_path, "set/d.txt")
+        place(tmp_path, "set/d.txt").touch()
         for sources, sentence in (
             ([ONE, TWO], rf"GRAMA_OFFLINE.* put the file at '{tmp_path / 'set/raw/a.txt'}'"),
             ([TWO], "put 'set/b.txt' and 'set/c.txt' into"),
@@ -84,8 +75,7 @@ class TestSources:
                 Storage(tmp_path).obtain(_entry(*sources))
 
 
-def test_fetched_once_prepared_once(tmp_path, monkeypatch, server):
-    monkeypatch.delenv("GRAMA_OFFLINE")
+def test_fetched_once_prepared_once(tmp_path, server):
     seen = []
     built = []
     for md5 in (MD5, None):
@@ -108,7 +98,8 @@ def test_prepared_once_until_the_file_changes_and_kept_without_it(tmp_path):
         made = Storage(tmp_path).prepared(_entry(ONE, TWO), version, _builder(calls))
         return float(made.graphs[0].x)
 
-    raw = _put(tmp_path, "set/raw/a.txt", "xxx")
+    raw = place(tmp_path, "set/raw/a.txt")
+    raw.write_text("xxx")
     assert prepared() == prepared() == 3
     assert calls == ["one"]
     raw.write_text("xxxxx")

@@ -7,8 +7,6 @@ from torch_geometric.datasets import GNNBenchmarkDataset
 
 from torch_grama.datasets import load
 
-pytestmark = pytest.mark.usefixtures("own_folders")
-
 
 def _graphs(count, seed):
     generator = torch.Generator().manual_seed(seed)

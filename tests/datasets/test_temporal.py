@@ -7,8 +7,6 @@ from published_files import assert_refused, place
 
 from torch_grama.datasets import load
 
-pytestmark = pytest.mark.usefixtures("own_folders")
-
 EDGES = [[0, 1], [1, 0], [1, 2], [2, 2]]
 
 

@@ -4,12 +4,10 @@ import zipfile
 import numpy as np
 import pytest
 import torch
-from published_files import Boom, assert_refused, place, write_zip
+from published_files import Boom, assert_refused, assert_same, place, write_zip
 from torch_geometric.datasets import ZINC
 
 from torch_grama.datasets import DatasetError, UnsafePickleError, load
-
-pytestmark = pytest.mark.usefixtures("own_folders")
 
 PARTS = ("train", "val", "test")
 
@@ -60,8 +58,7 @@ def test_official_archive_equals_what_pyg_reads(tmp_path):
         expected = ZINC(str(tmp_path / "pyg"), subset=True, split=part)
         for number, theirs in zip(numbers.tolist(), expected, strict=True):
             ours = task.graphs[number]
-            assert torch.equal(ours.x, theirs.x)
-            assert torch.equal(ours.edge_index, theirs.edge_index)
+            assert_same(ours, theirs, "x", "edge_index")
             assert torch.equal(ours.edge_attr.flatten(), theirs.edge_attr)
             assert torch.equal(ours.y.flatten(), theirs.y)
     assert task.node_encoding.sizes == (28,)

@@ -172,7 +172,7 @@ def _label_warnings(data: GraphTaskData, facts: _Survey) -> list[str]:
     for name, part in zip(PARTS, data.folds[0].parts, strict=True):
         if len(y) != (len(part) if part.dtype == torch.bool else len(data.graphs)):
             continue
-        counts = torch.bincount(y[part].flatten().clamp(min=0), minlength=data.num_outputs)
+        counts = torch.bincount(y[part][is_known(y[part])], minlength=data.num_outputs)
         absent = torch.nonzero(counts[: data.num_outputs] == 0).flatten().tolist()
         if absent:
             names = [data.class_names[c] if data.class_names else str(c) for c in absent]

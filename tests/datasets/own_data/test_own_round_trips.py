@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from torch_grama.datasets.own_data import load_path, write_csv_folder, write_json_lines
+from torch_grama.datasets.splits import PARTS
 
 # what makes the examples is traced too otherwise, and takes twice as long
 pytestmark = pytest.mark.no_cover
 
 KINDS = ("classification", "regression", "multilabel")
-PARTS = ("train", "val", "test")
 floats = st.floats(allow_nan=False, allow_infinity=False, width=32)
 # Any printable name, not only plain ones; a table strips the spaces around a cell.
 names = st.text(
