@@ -7,7 +7,7 @@ from made_task import made_task
 from torch_geometric.data import Data
 
 from torch_grama.datasets import DatasetError, FeatureEncoding, load
-from torch_grama.datasets.picture import _cut, _layout, save_picture
+from torch_grama.datasets.picture import _colours, _cut, _layout, save_picture
 
 
 def _size(path):
@@ -69,6 +69,13 @@ def _many_categories():
 )
 def test_every_kind_of_colour_and_odd_graphs(graph, changes, tmp_path):
     _size(save_picture(made_task(graph, **changes), tmp_path / "picture.png"))
+
+
+def test_nodes_without_label_are_no_class():
+    graph = _ring(3)
+    graph.y[2] = -1
+    names = _colours(made_task(graph, class_names=("cat",)), graph)[2]
+    assert names == {-1: "no label", 0: "cat", 1: "class 1"}
 
 
 def test_large_graphs_are_cut_to_a_neighbourhood():
