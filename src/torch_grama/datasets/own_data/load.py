@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -238,17 +239,15 @@ def _make_split(
     what = "nodes" if single else "graphs"
     parts = "/".join(str(fraction) for fraction in options.fractions)
     how = "at random" if classes is None else "by class"
-
-    def make() -> Fold:
-        return make_split(
-            items,
-            classes,
-            fractions=options.fractions,
-            seed=options.seed,
-            class_names=labels.class_names,
-            what=what if path is None else f"{what} of '{path}'",
-        )
-
+    make = partial(
+        make_split,
+        items,
+        classes,
+        fractions=options.fractions,
+        seed=options.seed,
+        class_names=labels.class_names,
+        what=what if path is None else f"{what} of '{path}'",
+    )
     made = f"The data states no split: one was made {how} (seed {options.seed}"
     if path is None:
         return make(), f"{made})."
