@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -97,7 +98,7 @@ class _Parts:
 def _look_at_splits(task: GraphTaskData, parts: _Parts) -> Iterator[Finding]:
     numbers = [set(np.flatnonzero(m) if parts.single else m.tolist()) for m in parts.members]
     items = "nodes" if parts.single else "graphs"
-    shared = sum(len(numbers[a] & numbers[b]) for a, b in ((0, 1), (0, 2), (1, 2)))
+    shared = sum(len(one & other) for one, other in combinations(numbers, 2))
     sizes = ", ".join(f"{len(n):,} {part}" for n, part in zip(numbers, PARTS, strict=True))
     bad = shared or not all(numbers)
     words = f"{shared:,} {items} are in two parts" if shared else "a part is empty" if bad else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,12 @@ from torch_grama.datasets.task_data import Column, FeatureEncoding, Fold, GraphT
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+_FILE_READERS: dict[str, Callable[[Path, Options], ParsedGraphs]] = {
+    ".npz": read_npz_file,
+    **dict.fromkeys((".pt", ".pth"), read_torch_file),
+    **dict.fromkeys((*LINE_SUFFIXES, ".json"), read_json_lines),
+}
 
 
 def load_path(
@@ -209,18 +215,13 @@ def _read(path: Path, options: Options, form: TableForm | None) -> ParsedGraphs:
             return read_table_folder(path, options, form)
         if lines:
             return read_json_lines(path, options)
-    else:
-        if path.suffix == ".npz":
-            return read_npz_file(path, options)
-        if path.suffix in (".pt", ".pth"):
-            return read_torch_file(path, options)
-        if path.suffix in (*LINE_SUFFIXES, ".json"):
-            return read_json_lines(path, options)
-        if path.suffix in TABLE_SUFFIXES:
-            raise DatasetError(
-                f"'{path}' is one table of a graph: give the folder that has nodes.csv and "
-                f"edges.csv in it."
-            )
+    elif path.suffix in _FILE_READERS:
+        return _FILE_READERS[path.suffix](path, options)
+    elif path.suffix in TABLE_SUFFIXES:
+        raise DatasetError(
+            f"'{path}' is one table of a graph: give the folder that has nodes.csv and edges.csv "
+            f"in it."
+        )
     raise DatasetError(f"'{path}' is in none of the known forms: give {FORMS}.")
 
 
