@@ -1,6 +1,5 @@
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,12 +8,8 @@ from scripted_server import Server
 _REAL = os.environ.get("GRAMA_DATA")
 
 
-@pytest.fixture
-def own_folders(
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+@pytest.fixture(autouse=True)
+def own_folders(request, monkeypatch, tmp_path_factory):
     """No test reads or writes the user's folders, except the shared one where it asks for it."""
     if "real_data" not in request.fixturenames:
         monkeypatch.delenv("GRAMA_DATA", raising=False)
@@ -24,7 +19,7 @@ def own_folders(
 
 
 @pytest.fixture(scope="session")
-def real_data() -> Path:
+def real_data():
     """The folder with the published files."""
     if not _REAL:
         pytest.skip("GRAMA_DATA names no folder with the published files")
@@ -32,7 +27,7 @@ def real_data() -> Path:
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server(plain_network):
     """A server that is running; its scripts say how it answers."""
     with Server() as running:
         thread = threading.Thread(target=running.serve_forever, args=(0.01,))
@@ -44,10 +39,7 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def plain_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No proxy, no data folder, and a cache of its own."""
-    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+def plain_network(monkeypatch):
+    """A network without proxy, which may be asked."""
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "GRAMA_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.delenv("GRAMA_DATA", raising=False)
-    monkeypatch.delenv("GRAMA_OFFLINE", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))

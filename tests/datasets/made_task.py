@@ -1,13 +1,11 @@
 """A data set out of graphs that a test writes out."""
 
-from torch_geometric.data import Data
-
 from torch_grama.datasets import FeatureEncoding, GraphTaskData, Metric
 
 
-def made_task(*graphs: Data, **changes: object) -> GraphTaskData:
+def made_task(*graphs, **changes):
     """Two classes of nodes with two features, unless the changes say otherwise."""
-    facts: dict[str, object] = {
+    facts = {
         "name": "made/up",
         "graphs": list(graphs),
         "folds": [],
@@ -17,4 +15,4 @@ def made_task(*graphs: Data, **changes: object) -> GraphTaskData:
         "num_outputs": 2,
         "node_encoding": FeatureEncoding("float", 2),
     }
-    return GraphTaskData(**{**facts, **changes})  # type: ignore[arg-type]
+    return GraphTaskData(**{**facts, **changes})

@@ -3,8 +3,6 @@
 import io
 import tarfile
 import zipfile
-from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,31 +10,45 @@ import torch
 from torch_grama.datasets import DatasetError, load
 
 
-def assert_refused(name: str, root: Path, sentence: str, **options: object) -> str:
+def assert_refused(name, root, sentence, **options):
     with pytest.raises(DatasetError, match=sentence) as caught:
         load(name, root, **options)
     return str(caught.value)
 
 
+def assert_same(found, expected, *names):
+    """Two graphs have the same tensors of these names."""
+    for name in names:
+        assert found[name].dtype == expected[name].dtype
+        assert torch.equal(found[name], expected[name]), name
+
+
+def assert_same_masks(task, expected):
+    """The splits of a task are the masks ``[N, K]`` of a graph."""
+    for part in ("train", "val", "test"):
+        masks = [getattr(fold, part) for fold in task.folds]
+        assert torch.equal(torch.stack(masks, dim=1), expected[f"{part}_mask"])
+
+
 class Boom:
     """Pickles as a call that would be heard."""
 
-    def __reduce__(self) -> tuple[object, tuple[str]]:
+    def __reduce__(self):
         return (print, ("boom",))
 
 
-def place(root: Path, name: str) -> Path:
+def place(root, name):
     """Where a file lies below a folder, which is made."""
     (root / name).parent.mkdir(parents=True, exist_ok=True)
     return root / name
 
 
-def saved(value: object) -> bytes:
+def saved(value):
     torch.save(value, stream := io.BytesIO())
     return stream.getvalue()
 
 
-def write_zip(path: Path, members: Mapping[str, bytes | str]) -> Path:
+def write_zip(path, members):
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
@@ -44,7 +56,7 @@ def write_zip(path: Path, members: Mapping[str, bytes | str]) -> Path:
     return path
 
 
-def write_tar(path: Path, members: Mapping[str, bytes]) -> None:
+def write_tar(path, members):
     path.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(path, "w:gz") as archive:
         for name, content in members.items():

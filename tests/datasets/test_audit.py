@@ -2,23 +2,19 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
-import pytest
 import torch
 from made_task import made_task
 from torch_geometric.data import Data
 
 from torch_grama.cli import main
-from torch_grama.datasets import GraphTaskData, load
+from torch_grama.datasets import load
 from torch_grama.datasets.audit import audit, compare_labels
 from torch_grama.datasets.range_tasks import generate_barbell
 from torch_grama.datasets.splits import consecutive_fold, index_fold
 
-pytestmark = pytest.mark.usefixtures("own_folders")
 
-
-def _graphs(count: int = 30) -> list[Data]:
+def _graphs(count=30):
     generator = torch.Generator().manual_seed(0)
     graphs = []
     for number in range(count):
@@ -28,30 +24,30 @@ def _graphs(count: int = 30) -> list[Data]:
     return graphs
 
 
-def _task(graphs: list[Data], **changes: object) -> GraphTaskData:
+def _task(graphs, **changes):
     folds = [consecutive_fold((20, 5, 5))]
     return made_task(*graphs, **{"level": "graph", "folds": folds, **changes})
 
 
-def _verdicts(task: GraphTaskData) -> dict[str, str]:
-    worst: dict[str, str] = {}
+def _verdicts(task):
+    worst = {}
     for finding in audit(task):
         order = ("ok", "note", "fault")
         worst[finding.check] = max(worst.get(finding.check, "ok"), finding.verdict, key=order.index)
     return worst
 
 
-def test_a_clean_set_has_no_fault() -> None:
+def test_a_clean_set_has_no_fault():
     assert set(_verdicts(_task(_graphs())).values()) == {"ok"}
 
 
-def test_parts_that_overlap_or_are_empty() -> None:
+def test_parts_that_overlap_or_are_empty():
     folds = [index_fold(*(torch.tensor(p).numpy() for p in ([0, 1, 2], [3], [2, 4])))]
     assert _verdicts(_task(_graphs(), folds=folds))["splits"] == "fault"
     assert _verdicts(_task(_graphs(), folds=[consecutive_fold((25, 0, 5))]))["splits"] == "fault"
 
 
-def test_a_graph_with_its_nodes_in_another_order_is_a_twin() -> None:
+def test_a_graph_with_its_nodes_in_another_order_is_a_twin():
     graphs = _graphs()
     order = torch.randperm(8)
     twin = Data(
@@ -66,7 +62,7 @@ def test_a_graph_with_its_nodes_in_another_order_is_a_twin() -> None:
     assert [finding.verdict for finding in found] == ["ok", "note"]  # the edges alone
 
 
-def test_a_column_that_gives_the_class_away() -> None:
+def test_a_column_that_gives_the_class_away():
     graphs = _graphs()
     for graph in graphs:
         graph.x[:, 1] = graph.y.float()
@@ -77,14 +73,14 @@ def test_a_column_that_gives_the_class_away() -> None:
     assert any(finding.text.startswith("answer alone") for finding in audit(named))
 
 
-def test_a_class_that_is_missing() -> None:
+def test_a_class_that_is_missing():
     graphs = _graphs()
     for graph in graphs[:20]:
         graph.y[:] = 0
     assert _verdicts(_task(graphs))["balance"] == "fault"
 
 
-def test_items_without_a_class_are_missing_labels() -> None:
+def test_items_without_a_class_are_missing_labels():
     graphs = _graphs(32)
     for graph in graphs[30:]:
         graph.y[:] = -1
@@ -92,7 +88,7 @@ def test_items_without_a_class_are_missing_labels() -> None:
     assert (found.verdict, found.text.rpartition("; ")[2]) == ("note", "6.2% are missing")
 
 
-def test_labels_are_computed_anew() -> None:
+def test_labels_are_computed_anew():
     task = load("barbell-10")
     assert _verdicts(task)["labels"] == "ok"
     wrong = generate_barbell(10)
@@ -102,9 +98,7 @@ def test_labels_are_computed_anew() -> None:
         assert compare_labels(load(name)) == (1.0, "the sum over nodes at the stated distance")
 
 
-def test_the_command_prints_a_screen_and_says_by_its_code_what_it_found(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_a_screen_and_says_by_its_code_what_it_found(tmp_path, capsys):
     assert main(["data", "audit", "barbell-10", "--root", str(tmp_path)]) == 0
     assert "no overlap (50 train, 50 val, 50 test)" in capsys.readouterr().out
     graphs = _graphs()
@@ -120,7 +114,7 @@ def test_the_command_prints_a_screen_and_says_by_its_code_what_it_found(
     assert "Expected a fold below 1" in capsys.readouterr().err
 
 
-def test_the_mislabelled_columns_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mislabelled_columns_are_reported(monkeypatch):
     sizes = ((25, 12), (26, 6), (27, 6))
     monkeypatch.setattr("torch_grama.datasets.graph_property.SIZES", sizes)
     monkeypatch.setattr("torch_grama.datasets.graph_property.COUNTS", (12, 6, 6))

@@ -1,18 +1,15 @@
 import pickle
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from published_files import Boom, assert_refused
+from published_files import Boom, assert_refused, assert_same, assert_same_masks
 from torch_geometric.datasets import Planetoid
 
 from torch_grama.datasets import UnsafePickleError, load
 from torch_grama.datasets.catalogue import find
-
-pytestmark = pytest.mark.usefixtures("own_folders")
 
 # Known nodes, three test nodes out of order, and one node missing from the index.
 KNOWN = 510
@@ -20,7 +17,7 @@ TEST_INDEX = [513, 510, 512]
 NUM_NODES = 514
 
 
-def _write(root: Path) -> Path:
+def _write(root):
     random = np.random.RandomState(0)
     folder = root / "planetoid/CiteSeer/raw"
     folder.mkdir(parents=True)
@@ -46,24 +43,20 @@ def _write(root: Path) -> Path:
     return folder
 
 
-def test_reads_what_pyg_reads(tmp_path: Path) -> None:
+def test_reads_what_pyg_reads(tmp_path):
     folder = _write(tmp_path)
     task = load("CiteSeer", tmp_path, normalize=False)
-    (graph,) = task.graphs
     # PyG's own reader on a copy of the same files.
     other = tmp_path / "pyg" / "CiteSeer" / "geom-gcn" / "raw"
     other.mkdir(parents=True)
     for path in folder.iterdir():
         (other / path.name).write_bytes(path.read_bytes())
     expected = Planetoid(str(tmp_path / "pyg"), "CiteSeer", split="geom-gcn")[0]
-    for name in ("x", "y", "edge_index"):
-        assert torch.equal(graph[name], expected[name])
-    for part in ("train", "val", "test"):
-        masks = [getattr(fold, part) for fold in task.folds]
-        assert torch.equal(torch.stack(masks, dim=1), expected[f"{part}_mask"])
+    assert_same(task.graphs[0], expected, "x", "y", "edge_index")
+    assert_same_masks(task, expected)
 
 
-def test_public_split(tmp_path: Path) -> None:
+def test_public_split(tmp_path):
     _write(tmp_path)
     task = load("citeseer", tmp_path, split="public")
     (fold,) = task.folds
@@ -74,7 +67,7 @@ def test_public_split(tmp_path: Path) -> None:
     assert fold.test.nonzero().flatten().tolist() == [510, 512, 513]
 
 
-def test_a_hostile_pickle_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hostile_pickle_is_refused(tmp_path, capsys):
     folder = _write(tmp_path)
     (folder / "ind.citeseer.ty").write_bytes(pickle.dumps(Boom()))
     with pytest.raises(UnsafePickleError, match="print"):
@@ -96,13 +89,13 @@ def test_a_hostile_pickle_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
         ("citeseer_split_0.6_0.2_3.npz", b"PK"),
     ],
 )
-def test_damaged_files(tmp_path: Path, name: str, content: bytes) -> None:
+def test_damaged_files(tmp_path, name, content):
     folder = _write(tmp_path)
     (folder / name).write_bytes(content)
     assert_refused("citeseer", tmp_path, str(folder))
 
 
-def test_every_file_is_listed_with_an_address() -> None:
+def test_every_file_is_listed_with_an_address():
     entries = [find(name) for name in ("cora", "citeseer", "pubmed")]
     for entry in entries:
         (source,) = entry.sources

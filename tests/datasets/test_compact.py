@@ -1,11 +1,11 @@
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from published_files import assert_same
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 
@@ -23,18 +23,13 @@ from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.splits import consecutive_fold
 
 
-def _same(first: Data, second: Data) -> None:
+def _same(first, second):
     assert set(first.keys()) == set(second.keys())
-    for name in first.keys():  # noqa: SIM118
-        left, right = first[name], second[name]
-        if isinstance(left, torch.Tensor):
-            assert left.dtype == right.dtype
-            assert torch.equal(left, right), name
-        else:
-            assert left == right
+    assert first.num_nodes == second.num_nodes
+    assert_same(first, second, *set(first.keys()) - {"num_nodes"})
 
 
-def _molecule(num_nodes: int, bonds: list[tuple[int, int]], seed: int) -> Data:
+def _molecule(num_nodes, bonds, seed):
     generator = torch.Generator().manual_seed(seed)
     pairs = torch.tensor(bonds, dtype=torch.long).reshape(-1, 2)
     both = torch.stack([pairs, pairs.flip(1)], dim=1).reshape(-1, 2)
@@ -49,7 +44,7 @@ def _molecule(num_nodes: int, bonds: list[tuple[int, int]], seed: int) -> Data:
 
 
 @st.composite
-def _graphs(draw: st.DrawFn) -> list[Data]:
+def _graphs(draw):
     graphs = []
     for _ in range(draw(st.integers(1, 4))):
         n = draw(st.integers(1, 6))
@@ -72,7 +67,7 @@ def _graphs(draw: st.DrawFn) -> list[Data]:
 
 
 class TestCompactGraphs:
-    def test_molecules_take_little_and_come_back_as_they_were(self) -> None:
+    def test_molecules_take_little_and_come_back_as_they_were(self):
         graphs = [_molecule(3, [(0, 1), (2, 1)], 0), _molecule(1, [], 1), _molecule(2, [(1, 0)], 2)]
         packed = CompactGraphs.from_data(graphs)
         assert str(packed) == "CompactGraphs(3)"
@@ -90,20 +85,20 @@ class TestCompactGraphs:
 
     @settings(max_examples=60, deadline=None)
     @given(_graphs())
-    def test_round_trip_of_any_graphs(self, graphs: list[Data]) -> None:
+    def test_round_trip_of_any_graphs(self, graphs):
         packed = CompactGraphs.from_data(graphs)
         assert len(packed) == len(graphs)
         for before, after in zip(graphs, packed, strict=True):
             _same(before, after)
 
-    def test_indexing_like_a_list(self) -> None:
+    def test_indexing_like_a_list(self):
         packed = CompactGraphs.from_data([_molecule(n, [(0, n - 1)], n) for n in range(2, 7)])
         _same(packed[-1], packed[4])
         assert [g.num_nodes for g in packed[1:4:2]] == [3, 5]
         with pytest.raises(IndexError, match="below 5"):
             packed[5]
 
-    def test_fingerprint_follows_the_content(self) -> None:
+    def test_fingerprint_follows_the_content(self):
         graphs = [_molecule(3, [(0, 1)], 0)]
         words = {CompactGraphs.from_data(graphs).fingerprint() for _ in range(2)}
         graphs[0].x[0, 0] += 1
@@ -111,7 +106,7 @@ class TestCompactGraphs:
         words.add(CompactGraphs.from_data([Data(x=graphs[0].x)]).fingerprint())
         assert len(words) == 3
 
-    def test_refuses_what_does_not_fit_together(self) -> None:
+    def test_refuses_what_does_not_fit_together(self):
         x = torch.ones(1, 1)
         for graphs, message in (
             ([], "at least one graph"),
@@ -150,7 +145,7 @@ class TestCompactGraphs:
         (np.array([True]), np.bool_),
     ],
 )
-def test_narrow(values: np.ndarray, expected: type) -> None:
+def test_narrow(values, expected):
     result = narrow(values)
     assert result.dtype == expected
     assert np.array_equal(result.astype(values.dtype), values, equal_nan=values.dtype.kind == "f")
@@ -158,12 +153,17 @@ def test_narrow(values: np.ndarray, expected: type) -> None:
 
 class TestCompactFile:
     @pytest.fixture
-    def content(self) -> CompactFile:
+    def content(self):
         graphs = [_molecule(n, [(0, n - 1), (0, 1)], n) for n in range(2, 9)]
         fold = consecutive_fold((3, 0, 4))
         return CompactFile(CompactGraphs.from_data(graphs), (fold,), "made by hand")
 
-    def test_round_trip(self, content: CompactFile, tmp_path: Path) -> None:
+    @pytest.fixture
+    def path(self, content, tmp_path):
+        write_compact(tmp_path / "set.npz", content)
+        return tmp_path / "set.npz"
+
+    def test_round_trip(self, content, tmp_path):
         path = tmp_path / "deep" / "set.npz"
         write_compact(path, content)
         found = read_compact(path)
@@ -174,9 +174,7 @@ class TestCompactFile:
         write_compact(tmp_path / "twin", content)
         assert (tmp_path / "twin").read_bytes() == path.read_bytes()
 
-    def test_truncated_at_any_length(self, content: CompactFile, tmp_path: Path) -> None:
-        path = tmp_path / "set.npz"
-        write_compact(path, content)
+    def test_truncated_at_any_length(self, path):
         whole = path.read_bytes()
         for length in [0, 1, 10, *range(50, len(whole), 97), len(whole) - 1]:
             path.write_bytes(whole[:length])
@@ -185,9 +183,7 @@ class TestCompactFile:
 
     @settings(max_examples=80, deadline=None)
     @given(data=st.data())
-    def test_flipped_bits_give_the_same_graphs_or_our_error(
-        self, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-    ) -> None:
+    def test_flipped_bits_give_the_same_graphs_or_our_error(self, data, tmp_path_factory):
         graphs = CompactGraphs.from_data([_molecule(4, [(0, 1), (2, 3)], 1)])
         path = tmp_path_factory.mktemp("flip") / "set.npz"
         write_compact(path, CompactFile(graphs))
@@ -200,19 +196,13 @@ class TestCompactFile:
             return
         assert found.graphs.fingerprint() == graphs.fingerprint()
 
-    def test_another_version_is_refused(
-        self, content: CompactFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        path = tmp_path / "set.npz"
-        write_compact(path, content)
+    def test_another_version_is_refused(self, path, monkeypatch):
         monkeypatch.setattr("torch_grama.datasets.compact.VERSION", 3)
         with pytest.raises(DatasetError, match="version 2"):
             read_compact(path)
 
-    def test_a_failed_write_leaves_nothing(
-        self, content: CompactFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def broken(*_: object, **__: object) -> None:
+    def test_a_failed_write_leaves_nothing(self, content, tmp_path, monkeypatch):
+        def broken(*_, **__):
             raise OSError("disk full")
 
         monkeypatch.setattr(np, "savez_compressed", broken)
@@ -220,13 +210,11 @@ class TestCompactFile:
             write_compact(tmp_path / "set.npz", content)
         assert list(tmp_path.iterdir()) == []
 
-    def test_cached_builds_once_and_again_when_stale_or_damaged(
-        self, content: CompactFile, tmp_path: Path
-    ) -> None:
+    def test_cached_builds_once_and_again_when_stale_or_damaged(self, content, tmp_path):
         path = tmp_path / "set.npz"
         calls = []
 
-        def build() -> CompactFile:
+        def build():
             calls.append(1)
             return content
 
@@ -237,7 +225,7 @@ class TestCompactFile:
         cached(path, "two", build)
         assert len(calls) == 3
 
-    def test_cached_warns_where_it_cannot_write(self, content: CompactFile, tmp_path: Path) -> None:
+    def test_cached_warns_where_it_cannot_write(self, content, tmp_path):
         blocker = tmp_path / "file"
         blocker.write_text("not a folder")
         with pytest.warns(UserWarning, match="GRAMA_CACHE"):

@@ -6,7 +6,7 @@ import shutil
 import socket
 import ssl
 import subprocess
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,9 +14,6 @@ from scripted_server import (
     CONTENT,
     MD5,
     PAGE,
-    Behaviour,
-    Handler,
-    Server,
     another_range,
     babble,
     corrupt,
@@ -41,14 +38,10 @@ from torch_grama.datasets import DatasetError, DatasetMissingError, DownloadErro
 from torch_grama.datasets.entry import DataFile
 from torch_grama.datasets.storage import Storage, cache_folder, fetch
 
-pytestmark = pytest.mark.usefixtures("plain_network")
-
 
 @pytest.mark.parametrize("published", [{"md5": MD5}, {"size": len(CONTENT)}])
-def test_a_file_arrives_whole_and_once(
-    server: Server, tmp_path: Path, published: dict[str, object]
-) -> None:
-    seen: list[tuple[int, int | None]] = []
+def test_a_file_arrives_whole_and_once(server, tmp_path, published):
+    seen = []
     file = remote(server.url(), **published)
     for _ in range(2):
         path = fetch(file, tmp_path / "new", progress=lambda *step: seen.append(step), sleep=never)
@@ -62,15 +55,15 @@ def test_a_file_arrives_whole_and_once(
     assert path.stat().st_mode & 0o777 == 0o666 & ~mask
 
 
-def test_an_answer_without_length(server: Server, tmp_path: Path) -> None:
-    totals: list[int | None] = []
+def test_an_answer_without_length(server, tmp_path):
+    totals = []
     url = server.url("/file", without_length)
     fetch(remote(url), tmp_path, progress=lambda _, total: totals.append(total), sleep=never)
     assert only_file(tmp_path) == CONTENT
     assert set(totals) == {None}
 
 
-def test_a_damaged_file_stays_until_a_better_one_is_there(server: Server, tmp_path: Path) -> None:
+def test_a_damaged_file_stays_until_a_better_one_is_there(server, tmp_path):
     (tmp_path / "file.bin").write_bytes(b"old")
     with pytest.raises(DownloadError, match="404"):
         fetch(remote(server.url("/file", status(404))), tmp_path, sleep=never)
@@ -80,8 +73,8 @@ def test_a_damaged_file_stays_until_a_better_one_is_there(server: Server, tmp_pa
 
 
 @pytest.mark.parametrize("fault", [truncate(100_000), reset(100_000), stall(100_000)])
-def test_a_broken_transfer_is_continued(server: Server, tmp_path: Path, fault: Behaviour) -> None:
-    waits: list[float] = []
+def test_a_broken_transfer_is_continued(server, tmp_path, fault):
+    waits = []
     file = remote(server.url("/file", fault, ok))
     fetch(file, tmp_path, timeout=0.3, sleep=waits.append)
     assert only_file(tmp_path) == CONTENT
@@ -114,13 +107,8 @@ WHOLE = {"md5": MD5, "size": len(CONTENT)}
     ],
 )
 def test_parts_and_answers_that_end_in_the_whole_file(
-    server: Server,
-    tmp_path: Path,
-    part: bytes,
-    published: dict[str, object],
-    script: list[Behaviour],
-    ranges: list[str | None] | None,
-) -> None:
+    server, tmp_path, part, published, script, ranges
+):
     if part:
         (tmp_path / ".file.bin.part").write_bytes(part)
     fetch(remote(server.url("/file", *script), **published), tmp_path, sleep=lambda _: None)
@@ -128,7 +116,7 @@ def test_parts_and_answers_that_end_in_the_whole_file(
     assert ranges is None or [wanted for _, wanted in server.requests] == ranges
 
 
-def test_a_web_page_may_be_what_is_wanted(server: Server, tmp_path: Path) -> None:
+def test_a_web_page_may_be_what_is_wanted(server, tmp_path):
     fetch(DataFile("notes.html", (server.url("/file", page),)), tmp_path, sleep=never)
     assert (tmp_path / "notes.html").read_bytes() == PAGE
 
@@ -146,9 +134,7 @@ def test_a_web_page_may_be_what_is_wanted(server: Server, tmp_path: Path) -> Non
         (lambda handler: handler.send(b"short"), "offers 5 bytes where 768000 are published"),
     ],
 )
-def test_what_cannot_get_better_is_tried_once(
-    server: Server, tmp_path: Path, answer: Behaviour, sentence: str
-) -> None:
+def test_what_cannot_get_better_is_tried_once(server, tmp_path, answer, sentence):
     file = remote(server.url("/file", answer), md5=MD5, size=len(CONTENT))
     with pytest.raises(DownloadError, match=sentence) as caught:
         fetch(file, tmp_path, sleep=never)
@@ -168,10 +154,8 @@ def test_what_cannot_get_better_is_tried_once(
         ([status(503, Retry_After="7"), status(503, Retry_After="9999")], [7.0, 60.0]),
     ],
 )
-def test_what_may_get_better_is_tried_again(
-    server: Server, tmp_path: Path, script: list[Behaviour], waits: list[float]
-) -> None:
-    waited: list[float] = []
+def test_what_may_get_better_is_tried_again(server, tmp_path, script, waits):
+    waited = []
     fetch(remote(server.url("/file", *script, ok)), tmp_path, sleep=waited.append)
     assert only_file(tmp_path) == CONTENT
     assert waited == waits
@@ -188,15 +172,8 @@ def test_what_may_get_better_is_tried_again(
         (truncate(100), {"size": len(CONTENT)}, "ended after 100 of 768000 bytes", 3),
     ],
 )
-def test_attempts_end_and_leave_nothing(
-    server: Server,
-    tmp_path: Path,
-    answer: Behaviour,
-    published: dict[str, object],
-    sentence: str,
-    requests: int,
-) -> None:
-    waits: list[float] = []
+def test_attempts_end_and_leave_nothing(server, tmp_path, answer, published, sentence, requests):
+    waits = []
     file = remote(server.url("/file", answer), **published)
     with pytest.raises(DownloadError, match=sentence):
         fetch(file, tmp_path, attempts=3, sleep=waits.append)
@@ -205,7 +182,7 @@ def test_attempts_end_and_leave_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_mirrors_are_tried_in_order(server: Server, tmp_path: Path) -> None:
+def test_mirrors_are_tried_in_order(server, tmp_path):
     moved = redirect(server.url("/new"))
     answers = {"/a": status(404), "/b": page, "/c": truncate(5000), "/d": moved}
     fetch(remote(*(server.url(*item) for item in answers.items())), tmp_path, sleep=never)
@@ -214,7 +191,7 @@ def test_mirrors_are_tried_in_order(server: Server, tmp_path: Path) -> None:
     assert only_file(tmp_path) == CONTENT
 
 
-def test_every_mirror_is_named_when_all_fail(server: Server, tmp_path: Path) -> None:
+def test_every_mirror_is_named_when_all_fail(server, tmp_path):
     urls = server.url("/a", status(404)), server.url("/b", status(500))
     with pytest.raises(DownloadError) as caught:
         fetch(remote(*urls), tmp_path, attempts=1, sleep=never)
@@ -222,7 +199,8 @@ def test_every_mirror_is_named_when_all_fail(server: Server, tmp_path: Path) -> 
         assert part in str(caught.value)
 
 
-def test_nobody_listens(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("plain_network")
+def test_nobody_listens(tmp_path):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/file"
@@ -230,7 +208,7 @@ def test_nobody_listens(tmp_path: Path) -> None:
             fetch(remote(url), tmp_path, attempts=2, sleep=lambda _: None)
 
 
-def test_a_folder_that_cannot_be_made(server: Server, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made(server, tmp_path):
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(DatasetError, match="Cannot write into"):
         fetch(remote(server.url()), tmp_path / "taken" / "folder", sleep=never)
@@ -239,29 +217,22 @@ def test_a_folder_that_cannot_be_made(server: Server, tmp_path: Path) -> None:
         fetch(remote(server.url(), size=9), tmp_path, sleep=never)
 
 
-def test_many_threads_fetch_once(server: Server, tmp_path: Path) -> None:
+def test_many_threads_fetch_once(server, tmp_path):
     file = remote(server.url())
-    found: list[Path] = []
-    threads = [
-        threading.Thread(target=lambda: found.append(fetch(file, tmp_path, sleep=never)))
-        for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: fetch(file, tmp_path, sleep=never), range(8)))
     assert found == [tmp_path / "file.bin"] * 8
     assert len(server.requests) == 1
     assert only_file(tmp_path) == CONTENT
 
 
-def _say_and_fetch(file: DataFile, folder: Path) -> None:
+def _say_and_fetch(file, folder):
     print("ready", flush=True)
     print(fetch(file, folder))
 
 
-def test_two_processes_fetch_once(server: Server, tmp_path: Path) -> None:
-    def held(handler: Handler) -> None:
+def test_two_processes_fetch_once(server, tmp_path):
+    def held(handler):
         handler.server.released.wait(60)
         ok(handler)
 
@@ -278,7 +249,7 @@ def test_two_processes_fetch_once(server: Server, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def secure(server: Server, tmp_path: Path) -> tuple[str, Path]:
+def secure(server, tmp_path):
     """The server's encrypted address, and the certificate that it signed itself."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not there to make a certificate")
@@ -296,17 +267,15 @@ def secure(server: Server, tmp_path: Path) -> tuple[str, Path]:
     return f"https://localhost:{server.server_port}/file", certificate
 
 
-def test_a_certificate_nobody_signed_is_refused(
-    server: Server, secure: tuple[str, Path], tmp_path: Path
-) -> None:
+def test_a_certificate_nobody_signed_is_refused(server, secure, tmp_path):
     with pytest.raises(DownloadError, match="certificate of the server was not accepted"):
         fetch(remote(secure[0]), tmp_path / "data", sleep=never)
     assert server.requests == []
 
 
 def test_a_trusted_certificate_is_accepted_and_encryption_not_given_up_on_the_way(
-    server: Server, secure: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    server, secure, tmp_path, monkeypatch
+):
     monkeypatch.setenv("SSL_CERT_FILE", str(secure[1]))
     fetch(remote(secure[0]), tmp_path / "data", sleep=never)
     assert only_file(tmp_path / "data") == CONTENT
@@ -329,16 +298,14 @@ def test_a_trusted_certificate_is_accepted_and_encryption_not_given_up_on_the_wa
         ({"urls": ("file:///etc/hosts",), "md5": MD5}, "'https' address"),
     ],
 )
-def test_a_remote_file_is_checked(arguments: dict[str, object], sentence: str) -> None:
-    sound: dict[str, object] = {"path": "a", "urls": ("https://example.org/a",)}
-    DataFile(**sound)  # type: ignore[arg-type]
+def test_a_remote_file_is_checked(arguments, sentence):
+    sound = {"path": "a", "urls": ("https://example.org/a",)}
+    DataFile(**sound)
     with pytest.raises(ValueError, match=sentence):
-        DataFile(**{**sound, **arguments})  # type: ignore[arg-type]
+        DataFile(**{**sound, **arguments})
 
 
-def test_root_wins_over_grama_data_and_both_over_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_root_wins_over_grama_data_and_both_over_the_cache(tmp_path, monkeypatch):
     root, named, cache = tmp_path / "root", tmp_path / "named", cache_folder()
     monkeypatch.setenv("GRAMA_DATA", str(named))
     storage, file = Storage(root), DataFile("set/file.bin")
@@ -352,9 +319,7 @@ def test_root_wins_over_grama_data_and_both_over_the_cache(
     assert cache_folder() == Path.home() / ".cache" / "torch_grama"
 
 
-def test_a_local_file_needs_no_network(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_local_file_needs_no_network(server, tmp_path, monkeypatch):
     monkeypatch.setenv("GRAMA_DATA", str(tmp_path))
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "file.bin").write_bytes(b"my own")
@@ -368,9 +333,7 @@ def test_a_local_file_needs_no_network(
     assert not (tmp_path / "named").exists()
 
 
-def test_offline_says_what_to_put_where(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_offline_says_what_to_put_where(server, tmp_path, monkeypatch):
     monkeypatch.setenv("GRAMA_OFFLINE", "1")
     target = tmp_path / "set" / "file.bin"
     file = remote(server.url(), path="set/file.bin", md5=MD5)
@@ -386,7 +349,7 @@ def test_offline_says_what_to_put_where(
     assert target.read_bytes() == CONTENT
 
 
-def test_a_failed_fetch_says_what_to_put_where(server: Server, tmp_path: Path) -> None:
+def test_a_failed_fetch_says_what_to_put_where(server, tmp_path):
     for url, reason in (((server.url("/file", status(404)),), "404"), ((), "no address")):
         with pytest.raises(DatasetMissingError, match=reason) as caught:
             Storage(tmp_path).get(DataFile("set/file.bin", url, MD5), "cora")

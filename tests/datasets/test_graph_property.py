@@ -5,7 +5,7 @@ import torch
 from torch_geometric.utils import to_networkx
 
 from torch_grama.datasets.catalogue import find
-from torch_grama.datasets.compact import CompactFile, CompactGraphs
+from torch_grama.datasets.compact import CompactFile
 from torch_grama.datasets.graph_property import COUNTS, SIZES, generate_property, shortest_paths
 from torch_grama.datasets.storage import Storage
 
@@ -13,16 +13,16 @@ SMALL = ((25, 40), (29, 40), (34, 20))
 
 
 @pytest.fixture(scope="module")
-def whole() -> CompactGraphs:
+def whole():
     return generate_property()
 
 
 @pytest.fixture(scope="module")
-def small() -> CompactGraphs:
+def small():
     return generate_property(seed=7, sizes=SMALL)
 
 
-def test_targets_equal_those_of_networkx(small: CompactGraphs) -> None:
+def test_targets_equal_those_of_networkx(small):
     for graph in small:
         drawn = to_networkx(graph, to_undirected=True)
         source = int(graph.x[:, 0].argmax())
@@ -37,7 +37,7 @@ def test_targets_equal_those_of_networkx(small: CompactGraphs) -> None:
         assert np.allclose(graph.laplacian.flatten().numpy(), laplacian, atol=1e-5)
 
 
-def test_every_part_has_its_sizes(whole: CompactGraphs) -> None:
+def test_every_part_has_its_sizes(whole):
     train, val, test = np.split(whole.num_nodes, np.cumsum(COUNTS)[:2])
     assert [len(train), len(val), len(test)] == [5120, 640, 1280]
     assert np.bincount(train)[25:].tolist() == [512] * 10
@@ -46,7 +46,7 @@ def test_every_part_has_its_sizes(whole: CompactGraphs) -> None:
     assert sum(count for _, count in SIZES) == 7040
 
 
-def test_no_node_is_isolated_and_values_are_uniform(whole: CompactGraphs) -> None:
+def test_no_node_is_isolated_and_values_are_uniform(whole):
     start = np.repeat(np.cumsum(whole.num_nodes) - whole.num_nodes, whole.num_edges)
     touched = np.unique(whole.edges.astype(np.int64) + start)
     assert len(touched) == whole.num_nodes.sum()
@@ -56,7 +56,7 @@ def test_no_node_is_isolated_and_values_are_uniform(whole: CompactGraphs) -> Non
     assert values.mean() == pytest.approx(0.5, abs=0.005)
 
 
-def test_best_constants_score_as_measured_in_the_protocol(whole: CompactGraphs) -> None:
+def test_best_constants_score_as_measured_in_the_protocol(whole):
     # Measured on data of the original generator; the metric averages batches of 512, so that the
     # last 256 graphs count twice. Another seed moves a score by about 0.02, SSSP by 0.03.
     published = {"sssp": 1.112, "eccentricity": 1.542, "laplacian": 0.9503, "diameter": 1.750}
@@ -73,14 +73,14 @@ def test_best_constants_score_as_measured_in_the_protocol(whole: CompactGraphs) 
         assert np.log10(score) == pytest.approx(expected, abs=0.05), name
 
 
-def test_share_of_disconnected_graphs(whole: CompactGraphs) -> None:
+def test_share_of_disconnected_graphs(whole):
     # a node that no path reaches has the distance 0, as the source has
     graph = np.repeat(np.arange(len(whole)), whole.num_nodes)
     zeros = np.bincount(graph[whole.columns["sssp"].values.flatten() == 0])
     assert np.mean(zeros > 1) == pytest.approx(0.136, abs=0.03)
 
 
-def test_shortest_paths_of_separate_parts() -> None:
+def test_shortest_paths_of_separate_parts():
     adjacency = np.zeros((1, 5, 5), dtype=bool)
     for u, v in [(0, 1), (1, 2), (3, 4)]:
         adjacency[0, u, v] = adjacency[0, v, u] = True
@@ -91,15 +91,15 @@ def test_shortest_paths_of_separate_parts() -> None:
 
 
 @pytest.fixture(scope="module")
-def storage(whole: CompactGraphs, tmp_path_factory: pytest.TempPathFactory) -> Storage:
+def storage(whole, tmp_path_factory):
     made = Storage(tmp_path_factory.mktemp("property"))
     made.generated("property-seed1234-v1", lambda: CompactFile(whole))
     return made
 
 
 class TestLoading:
-    def test_label_sets(self, storage: Storage) -> None:
-        def targets(name: str, labels: str) -> torch.Tensor:
+    def test_label_sets(self, storage):
+        def targets(name, labels):
             task = find(f"{name}-{labels}").load(storage)
             assert task.metric.name == "log10_mse"
             assert not task.metric.higher_is_better
@@ -115,10 +115,10 @@ class TestLoading:
         assert torch.equal(diameter, targets("property-diameter", "published"))
         assert diameter.shape == (50, 1)
 
-    def test_generated_once(self, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_generated_once(self, storage, monkeypatch):
         first = find("property-sssp").load(storage)
 
-        def never(*_: object, **__: object) -> None:
+        def never(*_, **__):
             raise AssertionError("generated again")
 
         monkeypatch.setattr("torch_grama.datasets.graph_property.generate_property", never)
@@ -127,6 +127,6 @@ class TestLoading:
         with pytest.raises(AssertionError, match="generated again"):
             find("property-diameter").load(storage, seed=5)
 
-    def test_notes_say_what_is_behind_the_name(self, storage: Storage) -> None:
+    def test_notes_say_what_is_behind_the_name(self, storage):
         for name, said in (("property-sssp", True), ("property-sssp-true", False)):
             assert ("Laplacian" in " ".join(find(name).load(storage).notes)) is said

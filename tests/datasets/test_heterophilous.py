@@ -1,19 +1,14 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
-import torch
-from published_files import assert_refused, place
+from published_files import assert_refused, assert_same, assert_same_masks, place
 from torch_geometric.datasets import HeterophilousGraphDataset
 
 from torch_grama.datasets import load
 
-pytestmark = pytest.mark.usefixtures("own_folders")
-
 FILE = "heterophilous/minesweeper/raw/minesweeper.npz"
 
 
-def _arrays(num_nodes: int = 12) -> dict[str, np.ndarray]:
+def _arrays(num_nodes=12):
     random = np.random.RandomState(0)
     masks = np.zeros((3, 10, num_nodes), dtype=bool)
     for fold in range(10):
@@ -30,26 +25,23 @@ def _arrays(num_nodes: int = 12) -> dict[str, np.ndarray]:
     }
 
 
-def _write(root: Path, **changes: np.ndarray | None) -> Path:
+def _write(root, **changes):
     arrays = {**_arrays(), **changes}
     path = place(root, FILE)
     np.savez(path, **{name: value for name, value in arrays.items() if value is not None})
     return path
 
 
-def test_reads_what_pyg_reads(tmp_path: Path) -> None:
+def test_reads_what_pyg_reads(tmp_path):
     path = _write(tmp_path)
     task = load("Minesweeper", tmp_path)
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == [path]
     expected = HeterophilousGraphDataset(str(tmp_path / "heterophilous"), "Minesweeper")[0]
     (graph,) = task.graphs
     assert set(graph.keys()) == {"x", "edge_index", "y"}
-    for name in ("x", "edge_index", "y"):
-        assert torch.equal(graph[name], expected[name])
+    assert_same(graph, expected, "x", "edge_index", "y")
     assert graph.num_edges == 22
-    for part in ("train", "val", "test"):
-        masks = [getattr(fold, part) for fold in task.folds]
-        assert torch.equal(torch.stack(masks, dim=1), expected[f"{part}_mask"])
+    assert_same_masks(task, expected)
     assert (task.class_names, task.metric.name) == (("free", "mine"), "roc_auc")
 
 
@@ -66,13 +58,13 @@ def test_reads_what_pyg_reads(tmp_path: Path) -> None:
         ({"edges": np.array([[0, 12]])}, "an edge to node 12 of 12"),
     ],
 )
-def test_wrong_content(tmp_path: Path, changes: dict[str, np.ndarray], message: str) -> None:
+def test_wrong_content(tmp_path, changes, message):
     path = _write(tmp_path, **changes)
     assert str(path) in assert_refused("minesweeper", tmp_path, message)
 
 
 @pytest.mark.parametrize("length", [0, 10, 500])
-def test_truncated_file(tmp_path: Path, length: int) -> None:
+def test_truncated_file(tmp_path, length):
     path = _write(tmp_path)
     path.write_bytes(path.read_bytes()[:length])
     assert_refused("minesweeper", tmp_path, "fetch it again")

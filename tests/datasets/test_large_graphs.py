@@ -1,7 +1,6 @@
 """City-Networks and GraphLand: archives written by the test, read by the classes of PyG."""
 
 import tarfile
-from pathlib import Path
 
 import pytest
 import torch
@@ -9,13 +8,12 @@ from published_files import place, saved, write_tar, write_zip
 
 from torch_grama.datasets import DatasetError, DatasetMissingError, load
 
-pytestmark = pytest.mark.usefixtures("own_folders")
 needs_filter = pytest.mark.skipif(
     not hasattr(tarfile, "data_filter"), reason="PyG unpacks cities with Python 3.11.4 or newer"
 )
 
 
-def _write_city(root: Path) -> None:
+def _write_city(root):
     masks = torch.arange(6)
     content = {
         "node_features_augmented": torch.rand(6, 4),
@@ -31,7 +29,7 @@ def _write_city(root: Path) -> None:
 
 
 @needs_filter
-def test_a_city_is_read_from_its_archive(tmp_path: Path) -> None:
+def test_a_city_is_read_from_its_archive(tmp_path):
     _write_city(tmp_path)
     for augmented, width in ((True, 4), (False, 2)):
         data = load("city-paris", tmp_path, augmented=augmented)
@@ -41,7 +39,7 @@ def test_a_city_is_read_from_its_archive(tmp_path: Path) -> None:
     assert load("city-paris", tmp_path).graphs[0].x.size(1) == 4  # again, from what is prepared
 
 
-def test_a_graph_of_graphland_is_read_from_its_archive(tmp_path: Path) -> None:
+def test_a_graph_of_graphland_is_read_from_its_archive(tmp_path):
     pytest.importorskip("pandas")
     pytest.importorskip("sklearn")
     rows = range(8)
@@ -67,7 +65,7 @@ def test_a_graph_of_graphland_is_read_from_its_archive(tmp_path: Path) -> None:
 
 
 @needs_filter
-def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+def test_a_damaged_archive_is_named(tmp_path):
     place(tmp_path, "city-networks/paris.tar.gz").write_bytes(b"no archive")
     with pytest.raises(DatasetError, match="'city-paris' as CityNetwork reads"):
         load("city-paris", tmp_path)
@@ -75,17 +73,13 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
     assert load("city-paris", tmp_path).graphs[0].num_nodes == 6
 
 
-def test_an_older_pyg_is_told_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_pyg_is_told_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr("torch_geometric.datasets.GraphLandDataset", None)
     with pytest.raises(DatasetMissingError, match=r"torch_geometric>=2\.8"):
         load("tolokers-2", tmp_path)
 
 
-def test_an_older_python_is_told_what_a_city_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_python_is_told_what_a_city_needs(tmp_path, monkeypatch):
     monkeypatch.delattr(tarfile, "data_filter", raising=False)
     with pytest.raises(DatasetMissingError, match=r"'city-la' takes Python 3\.11\.4 or newer"):
         load("city-la", tmp_path)

@@ -1,14 +1,10 @@
-from pathlib import Path
-
 import pytest
 import torch
-from published_files import assert_refused, place, write_tar, write_zip
+from published_files import assert_refused, assert_same, place, write_tar, write_zip
 from torch_geometric.datasets import MalNetTiny
 from torch_geometric.transforms import LocalDegreeProfile
 
 from torch_grama.datasets import load
-
-pytestmark = pytest.mark.usefixtures("own_folders")
 
 HEADER = "# Directed graph\n# a\n# b\n# c\n# FromNodeId ToNodeId\n"
 # Types appear in this order, which is not that of their numbers.
@@ -26,21 +22,19 @@ SPLIT = {
 }
 
 
-def _text(pairs: list[tuple[int, int]]) -> str:
+def _text(pairs):
     return HEADER + "".join(f"{u} {v}\n" for u, v in pairs)
 
 
 TEXTS = {name: _text(pairs) for name, pairs in GRAPHS.items()}
 
 
-def _lists(**changes: list[str]) -> dict[str, str]:
+def _lists(**changes):
     names = {**SPLIT, **changes}
     return {f"split_info_tiny/type/{part}.txt": "\n".join(names[part]) + "\n" for part in names}
 
 
-def _write_archives(
-    root: Path, texts: dict[str, str] = TEXTS, split: dict[str, str] | None = None
-) -> Path:
+def _write_archives(root, texts=TEXTS, split=None):
     folder = root / "malnet-tiny/raw"
     graphs = {f"malnet-graphs-tiny/{name}.edgelist": texts[name].encode() for name in texts}
     write_tar(folder / "malnet-graphs-tiny.tar.gz", graphs)
@@ -49,14 +43,14 @@ def _write_archives(
     return folder
 
 
-def _write_folders(root: Path) -> None:
+def _write_folders(root):
     graphs = {f"malnet-graphs-tiny/{name}.edgelist": text for name, text in TEXTS.items()}
     for name, text in {**graphs, **_lists()}.items():
         place(root / "malnet-tiny/raw", name).write_text(text)
 
 
 @pytest.mark.parametrize("write", [_write_archives, _write_folders])
-def test_reads_and_profiles(tmp_path: Path, write) -> None:
+def test_reads_and_profiles(tmp_path, write):
     write(tmp_path)
     task = load("malnet-tiny", tmp_path)
     assert [graph.y.tolist() for graph in task.graphs] == [[4], [2], [1], [3], [0]]
@@ -73,12 +67,12 @@ def test_reads_and_profiles(tmp_path: Path, write) -> None:
         assert torch.equal(graph.x, LocalDegreeProfile()(plain).x)
 
 
-def test_graphs_equal_those_of_pyg(tmp_path: Path) -> None:
+def test_graphs_equal_those_of_pyg(tmp_path):
     _write_folders(tmp_path)
     task = load("malnet-tiny", tmp_path)
     theirs = MalNetTiny(str(tmp_path / "malnet-tiny"))
     for graph, expected in zip(task.graphs, theirs, strict=True):
-        assert torch.equal(graph.edge_index, expected.edge_index)
+        assert_same(graph, expected, "edge_index")
         assert graph.num_nodes == expected.num_nodes
 
 
@@ -92,12 +86,12 @@ def test_graphs_equal_those_of_pyg(tmp_path: Path) -> None:
         (HEADER + "0 -1\n", "numbers -1"),
     ],
 )
-def test_wrong_edge_lists(tmp_path: Path, text: str, message: str) -> None:
+def test_wrong_edge_lists(tmp_path, text, message):
     _write_archives(tmp_path, {**TEXTS, "benign/x/bb": text})
     assert_refused("malnet-tiny", tmp_path, message)
 
 
-def test_missing_graphs_and_unknown_types(tmp_path: Path) -> None:
+def test_missing_graphs_and_unknown_types(tmp_path):
     _write_archives(tmp_path, {"trojan/x/aa": _text([(0, 1)])})
     assert_refused("malnet-tiny", tmp_path, r"5 graphs named .* \(got: 1 graphs\)")
     for name, message in (("virus/x/ff", "virus"), ("trojan/x/aa", "disjoint")):
@@ -105,7 +99,7 @@ def test_missing_graphs_and_unknown_types(tmp_path: Path) -> None:
         assert_refused("malnet-tiny", tmp_path, message)
 
 
-def test_damaged_archives(tmp_path: Path) -> None:
+def test_damaged_archives(tmp_path):
     folder = _write_archives(tmp_path)
     for name in ("malnet-graphs-tiny.tar.gz", "split_info_tiny.zip"):
         whole = (folder / name).read_bytes()

@@ -1,13 +1,10 @@
 import gzip
-from pathlib import Path
 
 import pytest
 import torch
 from published_files import assert_refused, place, write_zip
 
 from torch_grama.datasets import load
-
-pytestmark = pytest.mark.usefixtures("own_folders")
 
 # Two molecules: three atoms in a row, and a lone atom.
 TABLES = {
@@ -23,17 +20,17 @@ TABLES = {
 }
 
 
-def _bytes(lines: list[str]) -> bytes:
+def _bytes(lines):
     return gzip.compress("".join(f"{line}\n" for line in lines).encode())
 
 
-def _write(root: Path, **changes: list[str]) -> Path:
+def _write(root, **changes):
     for name, lines in {**TABLES, **changes}.items():
         place(root / "ogbg_molhiv", name).write_bytes(_bytes(lines))
     return root / "ogbg_molhiv"
 
 
-def _check(root: Path) -> None:
+def _check(root):
     task = load("ogbg-molhiv", root)
     assert (task.level, task.kind, task.metric.name) == ("graph", "classification", "roc_auc")
     chain, lone = task.graphs
@@ -45,12 +42,12 @@ def _check(root: Path) -> None:
     assert [part.tolist() for part in task.folds[0].parts] == [[1], [0], []]
 
 
-def test_tables(tmp_path: Path) -> None:
+def test_tables(tmp_path):
     _write(tmp_path)
     _check(tmp_path)
 
 
-def test_archive(tmp_path: Path) -> None:
+def test_archive(tmp_path):
     members = {f"hiv/{name}": _bytes(lines) for name, lines in TABLES.items()}
     path = write_zip(tmp_path / "ogbg_molhiv" / "hiv.zip", members)
     _check(tmp_path)
@@ -74,13 +71,13 @@ def test_archive(tmp_path: Path) -> None:
         ({"split/scaffold/test.csv.gz": ["7"]}, "graphs 0 to 1"),
     ],
 )
-def test_wrong_tables(tmp_path: Path, changes: dict[str, list[str]], message: str) -> None:
+def test_wrong_tables(tmp_path, changes, message):
     _write(tmp_path, **changes)
     assert_refused("molhiv", tmp_path, message)
     assert not (tmp_path / "compact").exists()
 
 
-def test_a_table_that_is_no_gzip(tmp_path: Path) -> None:
+def test_a_table_that_is_no_gzip(tmp_path):
     folder = _write(tmp_path)
     for content in (b"", b"0,1\n", _bytes(["0,1", "1,2"])[:-6]):
         (folder / "raw/edge.csv.gz").write_bytes(content)

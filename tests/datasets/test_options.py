@@ -1,9 +1,7 @@
-from pathlib import Path
-
 import pytest
 
 from torch_grama.datasets import load
-from torch_grama.datasets.options import OptionKind, read_option
+from torch_grama.datasets.options import read_option
 
 
 @pytest.mark.parametrize(
@@ -27,7 +25,7 @@ from torch_grama.datasets.options import OptionKind, read_option
         (["0.5", 0.25, "0.25"], "numbers", (0.5, 0.25, 0.25)),
     ],
 )
-def test_values(value: object, kind: OptionKind, read: object) -> None:
+def test_values(value, kind, read):
     found = read_option(value, kind, "'it'")
     assert found == read
     assert type(found) is type(read)
@@ -48,20 +46,20 @@ def test_values(value: object, kind: OptionKind, read: object) -> None:
         ("0.5", "numbers", "a list of numbers"),
     ],
 )
-def test_mistakes(value: object, kind: OptionKind, message: str) -> None:
+def test_mistakes(value, kind, message):
     with pytest.raises(ValueError, match=message):
         read_option(value, kind, "'it'")
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     rows = [f"n{row},{row / 7:.3f},{row % 2},{row % 2}" for row in range(12)]
     (tmp_path / "nodes.csv").write_text("\n".join(["id,age,2,on", *rows]))
     (tmp_path / "edges.csv").write_text("source,target\nn0,n1\nn1,n2\n")
     return tmp_path
 
 
-def test_columns_and_classes_named_by_what_yaml_reads_as_something_else(folder: Path) -> None:
+def test_columns_and_classes_named_by_what_yaml_reads_as_something_else(folder):
     assert load(folder, label="on", ignore=2).class_names == ("0", "1")
     assert load(folder, label=2, ignore="on", classes=[0, 1]).class_names == ("0", "1")
     with pytest.raises(ValueError, match=r"'label' to be a word or a list of words, in quotes"):
@@ -69,7 +67,7 @@ def test_columns_and_classes_named_by_what_yaml_reads_as_something_else(folder: 
 
 
 @pytest.mark.parametrize("word", ["false", "no", False])
-def test_no_is_no(folder: Path, word: object) -> None:
+def test_no_is_no(folder, word):
     task = load(folder, label="2", ignore="on", directed=word, categorical=word)
     assert task.graphs[0].num_edges == 4
     assert task.node_encoding.kind == "float"

@@ -5,19 +5,16 @@ import io
 import pickle
 import socket
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
-from published_files import assert_refused, place, saved, write_zip
+from published_files import assert_refused, assert_same, place, saved, write_zip
 
 from torch_grama.datasets import DatasetError, DatasetMissingError, load
 from torch_grama.datasets import storage as storage_module
 from torch_grama.datasets.molecules import FUNCTIONS, STRUCTURES, featurise
-
-pytestmark = pytest.mark.usefixtures("own_folders")
 
 SMILES = ["CC(C)C[C@H](N)C(=O)O", "N[C@@H](CO)C(=O)NCC(=O)O", "C", "NCC(=O)O"]
 HAS_RDKIT = importlib.util.find_spec("rdkit") is not None
@@ -35,19 +32,19 @@ GLYCINE_BONDS = [[0, 1], [1, 2], [2, 3], [2, 4]]
 GLYCINE_BOND_ATTR = [[0, 0, 0], [0, 0, 0], [1, 0, 1], [0, 0, 1]]
 
 
-def _labels(count: int) -> np.ndarray:
+def _labels(count):
     return np.random.RandomState(0).randint(0, 2, size=(count, 10))
 
 
 FUNC_SPLIT = "peptides-functional/splits_random_stratified_peptide.pickle"
 
 
-def _write_split(root: Path, name: str = FUNC_SPLIT) -> None:
+def _write_split(root, name=FUNC_SPLIT):
     parts = {"train": np.array([3, 0]), "val": np.array([1]), "test": np.array([2])}
     place(root, name).write_bytes(pickle.dumps(parts))
 
 
-def _write_csv(path: Path, rows: list[dict[str, object]]) -> None:
+def _write_csv(path, rows):
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]))
     writer.writeheader()
@@ -55,7 +52,7 @@ def _write_csv(path: Path, rows: list[dict[str, object]]) -> None:
     path.write_bytes(gzip.compress(text.getvalue().encode()))
 
 
-def _write_func_csv(root: Path, smiles: list[str] = SMILES) -> Path:
+def _write_func_csv(root, smiles=SMILES):
     path = place(root, "peptides-functional/raw/peptide_multi_class_dataset.csv.gz")
     rows = [
         {"smiles": text, "peptide_seq": "X", "labels": labels.tolist(), "identifier": number}
@@ -66,7 +63,7 @@ def _write_func_csv(root: Path, smiles: list[str] = SMILES) -> Path:
     return path
 
 
-def _write_graphs(root: Path, count: int = 4, **changes: np.ndarray) -> Path:
+def _write_graphs(root, count=4, **changes):
     """Four times glycine as compact arrays."""
     arrays = {
         "x": np.tile(np.array(GLYCINE_ATOMS, np.uint8), (count, 1)),
@@ -83,11 +80,11 @@ def _write_graphs(root: Path, count: int = 4, **changes: np.ndarray) -> Path:
     return path
 
 
-def _structures(count: int = 4) -> np.ndarray:
+def _structures(count=4):
     return np.random.RandomState(1).normal(5.0, 3.0, size=(count, 11))
 
 
-def _write_struct_csv(root: Path, smiles: list[str] = SMILES) -> None:
+def _write_struct_csv(root, smiles=SMILES):
     path = place(root, "peptides-structural/raw/peptide_structure_dataset.csv.gz")
     rows = [
         {"smiles": text, **dict(zip(STRUCTURES, values, strict=True))}
@@ -97,7 +94,7 @@ def _write_struct_csv(root: Path, smiles: list[str] = SMILES) -> None:
 
 
 @pytest.fixture
-def _no_rdkit(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_rdkit(monkeypatch):
     real = importlib.util.find_spec
     monkeypatch.setattr(
         storage_module.importlib.util,
@@ -107,7 +104,7 @@ def _no_rdkit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_no_rdkit")
-def test_compact_arrays_need_no_rdkit(tmp_path: Path) -> None:
+def test_compact_arrays_need_no_rdkit(tmp_path):
     _write_graphs(tmp_path)
     task = load("Peptides-func", tmp_path)
     assert len(task.graphs) == 4
@@ -129,7 +126,7 @@ def test_compact_arrays_need_no_rdkit(tmp_path: Path) -> None:
 
 
 @needs_rdkit
-def test_smiles_are_featurised_as_by_ogb(tmp_path: Path) -> None:
+def test_smiles_are_featurised_as_by_ogb(tmp_path):
     _write_func_csv(tmp_path)
     task = load("peptides-func", tmp_path)
     glycine = task.graphs[3]
@@ -143,7 +140,7 @@ def test_smiles_are_featurised_as_by_ogb(tmp_path: Path) -> None:
 
 
 @needs_rdkit
-def test_ogb_does_not_ask_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ogb_does_not_ask_the_network(tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(socket, "getaddrinfo", lambda *a, **k: asked.append(a) or [])
     for name in [name for name in sys.modules if name.split(".")[0] == "ogb"]:
@@ -154,17 +151,14 @@ def test_ogb_does_not_ask_the_network(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @needs_rdkit
-def test_a_wrong_smiles_names_its_row(tmp_path: Path) -> None:
+def test_a_wrong_smiles_names_its_row(tmp_path):
     _write_func_csv(tmp_path, ["C", "CC", "C(C", "CCC"])
     assert_refused("peptides-func", tmp_path, "row 2")
 
 
 @pytest.mark.usefixtures("_no_rdkit")
-def test_smiles_without_rdkit_say_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_smiles_without_rdkit_say_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("GRAMA_OFFLINE", "1")
-    monkeypatch.delenv("GRAMA_DATA", raising=False)
     _write_func_csv(tmp_path)
     with pytest.raises(DatasetMissingError, match=r"peptidesfunc\.zip") as caught:
         load("peptides-func", tmp_path)
@@ -172,7 +166,7 @@ def test_smiles_without_rdkit_say_what_to_install(
     assert "torch-grama[molecules]" in str(caught.value)
 
 
-def _molecules(targets: int) -> list[tuple[torch.Tensor, ...]]:
+def _molecules(targets):
     edges = torch.tensor(GLYCINE_BONDS)
     both = torch.stack([edges, edges.flip(1)], dim=1).reshape(-1, 2).t().contiguous()
     attr = torch.tensor(GLYCINE_BOND_ATTR).repeat_interleave(2, dim=0)
@@ -182,7 +176,7 @@ def _molecules(targets: int) -> list[tuple[torch.Tensor, ...]]:
     ]
 
 
-def _write_archive(path: Path, *contents: object) -> None:
+def _write_archive(path, *contents):
     parts = zip(("train", "val", "test"), contents, strict=True)
     write_zip(path, {f"{path.stem}/{part}.pt": saved(content) for part, content in parts})
 
@@ -194,14 +188,14 @@ def _write_archive(path: Path, *contents: object) -> None:
         ("peptides-struct", "peptides-structural/raw/peptidesstruct.zip", 11),
     ],
 )
-def test_archive_for_pyg(tmp_path: Path, name: str, file: str, targets: int) -> None:
+def test_archive_for_pyg(tmp_path, name, file, targets):
     graphs = _molecules(targets)
     _write_archive(tmp_path / file, graphs[:3], graphs[3:6], graphs[6:])
     task = load(name, tmp_path)
     assert task.folds[0].test.tolist() == [6, 7, 8]
     for stored, graph in zip(graphs, task.graphs, strict=True):
-        for name, value in zip(("x", "edge_attr", "edge_index", "y"), stored, strict=True):
-            assert torch.equal(graph[name], value)
+        names = ("x", "edge_attr", "edge_index", "y")
+        assert_same(graph, dict(zip(names, stored, strict=True)), *names)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +207,7 @@ def test_archive_for_pyg(tmp_path: Path, name: str, file: str, targets: int) -> 
         (lambda graphs: [(x, a.roll(1, 0), e, y) for x, a, e, y in graphs], "differ"),
     ],
 )
-def test_archive_with_other_content(tmp_path: Path, change, message: str) -> None:
+def test_archive_with_other_content(tmp_path, change, message):
     path = tmp_path / "peptides-functional/raw/peptidesfunc.zip"
     _write_archive(path, *[change(_molecules(10))] * 3)
     if message:
@@ -224,13 +218,13 @@ def test_archive_with_other_content(tmp_path: Path, change, message: str) -> Non
 
 @pytest.mark.parametrize("labels", ["[0, 1]", "nothing", "[0, 1, 0, 1, 0, 1, 0, 1, 0, NaN]"])
 @needs_rdkit
-def test_wrong_labels(tmp_path: Path, labels: str) -> None:
+def test_wrong_labels(tmp_path, labels):
     path = _write_func_csv(tmp_path)
     _write_csv(path, [{"smiles": "C", "labels": labels}])
     assert_refused("peptides-func", tmp_path, path.name)
 
 
-def test_smiles_take_ogb(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_smiles_take_ogb(monkeypatch):
     known = ModuleType("outdated")
     monkeypatch.setitem(sys.modules, "outdated", known)
     monkeypatch.setitem(sys.modules, "ogb.utils.mol", None)
@@ -240,7 +234,7 @@ def test_smiles_take_ogb(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_no_rdkit")
-def test_structures_on_the_graphs_of_func(tmp_path: Path) -> None:
+def test_structures_on_the_graphs_of_func(tmp_path):
     _write_func_csv(tmp_path)
     _write_graphs(tmp_path)
     _write_struct_csv(tmp_path)
@@ -258,9 +252,7 @@ def test_structures_on_the_graphs_of_func(tmp_path: Path) -> None:
     ("count", "smiles", "message"),
     [(4, SMILES[::-1], "same molecules in the same"), (3, SMILES, r"4 rows .* \(got: 3 graphs\)")],
 )
-def test_structures_of_other_molecules_are_not_mixed(
-    tmp_path: Path, count: int, smiles: list[str], message: str
-) -> None:
+def test_structures_of_other_molecules_are_not_mixed(tmp_path, count, smiles, message):
     _write_func_csv(tmp_path)
     _write_graphs(tmp_path, count)
     _write_struct_csv(tmp_path, smiles)
@@ -268,7 +260,7 @@ def test_structures_of_other_molecules_are_not_mixed(
 
 
 @needs_rdkit
-def test_structures_from_smiles(tmp_path: Path) -> None:
+def test_structures_from_smiles(tmp_path):
     _write_struct_csv(tmp_path)
     name = "peptides-structural/splits_random_stratified_peptide_structure.pickle"
     _write_split(tmp_path, name)
@@ -290,9 +282,7 @@ def test_structures_from_smiles(tmp_path: Path) -> None:
         ({"y": np.zeros((4, 9), np.uint8)}, "10 labels"),
     ],
 )
-def test_arrays_that_do_not_fit(
-    tmp_path: Path, changes: dict[str, np.ndarray], message: str
-) -> None:
+def test_arrays_that_do_not_fit(tmp_path, changes, message):
     path = _write_graphs(tmp_path, **changes)
     assert str(path) in assert_refused("peptides-func", tmp_path, message)
     assert not (tmp_path / "compact").exists()
@@ -307,7 +297,7 @@ def test_arrays_that_do_not_fit(
         ([1, 2], "splits_random"),
     ],
 )
-def test_split_that_does_not_fit(tmp_path: Path, parts: object, message: str) -> None:
+def test_split_that_does_not_fit(tmp_path, parts, message):
     _write_graphs(tmp_path)
     (tmp_path / FUNC_SPLIT).write_bytes(pickle.dumps(parts))
     assert_refused("peptides-func", tmp_path, message)

@@ -1,6 +1,5 @@
 import struct
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -8,18 +7,16 @@ from made_task import made_task
 from torch_geometric.data import Data
 
 from torch_grama.datasets import DatasetError, FeatureEncoding, load
-from torch_grama.datasets.picture import _cut, _layout, save_picture
-
-pytestmark = pytest.mark.usefixtures("own_folders")
+from torch_grama.datasets.picture import _colours, _cut, _layout, save_picture
 
 
-def _size(path: Path) -> tuple[int, ...]:
+def _size(path):
     content = path.read_bytes()
     assert content[:8] == b"\x89PNG\r\n\x1a\n"
     return struct.unpack(">II", content[16:24])
 
 
-def _ring(n: int) -> Data:
+def _ring(n):
     nodes = torch.arange(n)
     edges = torch.stack([nodes, (nodes + 1) % n])
     edge_index = torch.cat([edges, edges.flip(0)], dim=1)
@@ -27,7 +24,7 @@ def _ring(n: int) -> Data:
 
 
 @pytest.mark.parametrize("name", ["transfer-crossed-ring-5", "transfer-line-3-carry"])
-def test_draws_a_small_png(name: str, tmp_path: Path) -> None:
+def test_draws_a_small_png(name, tmp_path):
     path = save_picture(load(name), tmp_path / "deep" / "picture.png")
     width, height = _size(path)
     assert 300 < width < 900
@@ -35,7 +32,7 @@ def test_draws_a_small_png(name: str, tmp_path: Path) -> None:
     assert path.stat().st_size < 200_000
 
 
-def test_same_picture_twice(tmp_path: Path) -> None:
+def test_same_picture_twice(tmp_path):
     task = load("transfer-ring-5")
     first, second = (save_picture(task, tmp_path / f"{k}.png").read_bytes() for k in range(2))
     assert first == second
@@ -43,7 +40,7 @@ def test_same_picture_twice(tmp_path: Path) -> None:
     assert other != first
 
 
-def _many_categories() -> Data:
+def _many_categories():
     return Data(x=torch.arange(30).view(-1, 1), edge_index=_ring(30).edge_index)
 
 
@@ -70,13 +67,18 @@ def _many_categories() -> Data:
         (Data(num_nodes=3), {}),
     ],
 )
-def test_every_kind_of_colour_and_odd_graphs(
-    graph: Data, changes: dict[str, object], tmp_path: Path
-) -> None:
+def test_every_kind_of_colour_and_odd_graphs(graph, changes, tmp_path):
     _size(save_picture(made_task(graph, **changes), tmp_path / "picture.png"))
 
 
-def test_large_graphs_are_cut_to_a_neighbourhood() -> None:
+def test_nodes_without_label_are_no_class():
+    graph = _ring(3)
+    graph.y[2] = -1
+    names = _colours(made_task(graph, class_names=("cat",)), graph)[2]
+    assert names == {-1: "no label", 0: "cat", 1: "class 1"}
+
+
+def test_large_graphs_are_cut_to_a_neighbourhood():
     part, note = _cut(_ring(5000))
     assert 150 < part.num_nodes <= 200
     assert part.num_edges == 2 * (part.num_nodes - 1)
@@ -89,22 +91,20 @@ def test_large_graphs_are_cut_to_a_neighbourhood() -> None:
     assert 1 < part.num_nodes <= 200
 
 
-def test_a_ring_is_drawn_as_a_ring() -> None:
+def test_a_ring_is_drawn_as_a_ring():
     place = _layout(_ring(20))
     radius = ((place - place.mean(axis=0)) ** 2).sum(axis=1) ** 0.5
     assert radius.max() / radius.min() < 1.1
 
 
-def test_wrong_number(tmp_path: Path) -> None:
+def test_wrong_number(tmp_path):
     with pytest.raises(DatasetError, match="from 0 to 1199"):
         save_picture(load("transfer-ring-5"), tmp_path / "picture.png", index=1200)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("module", ["matplotlib.figure", "networkx"])
-def test_without_what_it_takes(
-    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_what_it_takes(module, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(DatasetError, match=r"torch-grama\[data\]"):
         save_picture(load("transfer-ring-5"), tmp_path / "picture.png")

@@ -5,7 +5,6 @@ import pickle
 import random
 import struct
 from collections import OrderedDict, defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from torch_grama.datasets.raw_arrays import CsrMatrix, fingerprint, load_pickle
 every_protocol = pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 
 
-def load_bytes(folder: Path, content: bytes) -> object:
+def load_bytes(folder, content):
     path = folder / "data.pickle"
     path.write_bytes(content)
     return load_pickle(path)
@@ -26,26 +25,26 @@ def load_bytes(folder: Path, content: bytes) -> object:
 class Reduced:
     """Pickles as a call of anything with anything."""
 
-    def __init__(self, *call: object) -> None:
+    def __init__(self, *call):
         self.call = call
 
-    def __reduce__(self) -> tuple[object, ...]:
+    def __reduce__(self):
         return self.call
 
 
-def same(left: object, right: object) -> bool:
+def same(left, right):
     if type(left) is not type(right):
         return False
     if isinstance(right, np.ndarray | np.generic):
-        alike = left.dtype == right.dtype and left.shape == right.shape  # type: ignore[attr-defined]
-        return alike and left.tobytes() == right.tobytes()  # type: ignore[attr-defined]
+        alike = left.dtype == right.dtype and left.shape == right.shape
+        return alike and left.tobytes() == right.tobytes()
     if isinstance(right, dict):
-        return list(left) == list(right) and all(same(left[key], right[key]) for key in right)  # type: ignore
+        return list(left) == list(right) and all(same(left[key], right[key]) for key in right)
     return left == right
 
 
 @every_protocol
-def test_plain_data_comes_back(tmp_path: Path, protocol: int) -> None:
+def test_plain_data_comes_back(tmp_path, protocol):
     plain = {
         "plain": [None, 1, -2.5, 10**40, True, "ü", b"bytes", {1, 2}, frozenset({3}), {1: {2: ()}}],
         "factory": defaultdict(list, {0: [1, 2]}),
@@ -61,14 +60,14 @@ def test_plain_data_comes_back(tmp_path: Path, protocol: int) -> None:
 
 
 @every_protocol
-def test_sparse_matrices_come_back(tmp_path: Path, protocol: int) -> None:
+def test_sparse_matrices_come_back(tmp_path, protocol):
     dense = np.array([[0, 1.5, 0], [0, 0, 0], [2, 0, -3], [0, 4, 0]], dtype=np.float32)
     loaded = load_bytes(tmp_path, pickle.dumps(scipy.sparse.csr_matrix(dense), protocol))
     assert isinstance(loaded, CsrMatrix)
     assert same(loaded.toarray(), dense)
 
 
-def test_old_names_and_the_text_of_python_2(tmp_path: Path) -> None:
+def test_old_names_and_the_text_of_python_2(tmp_path):
     """As Python 2 wrote it: protocol 2, byte strings, names that have moved since."""
     raw = struct.pack("<2i", 7, 250)
     array = (
@@ -107,22 +106,16 @@ def test_old_names_and_the_text_of_python_2(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("protocol", [0, 2, 4])
-def test_calls_are_refused_and_named(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    call: tuple[object, ...],
-    nested: bool,
-    protocol: int,
-) -> None:
+def test_calls_are_refused_and_named(tmp_path, monkeypatch, call, nested, protocol):
     monkeypatch.chdir(tmp_path)
-    hostile: object = Reduced(*call)
+    hostile = Reduced(*call)
     if nested:
         hostile = {"x": [np.arange(3), Reduced(dict, ([(1, (2, hostile))],))]}
     with pytest.raises(UnsafePickleError) as caught:
         load_bytes(tmp_path, pickle.dumps(hostile, protocol, fix_imports=False))
     assert "data.pickle' is refused because it asks for" in str(caught.value)
     if not nested:
-        assert f"{call[0].__name__}'" in str(caught.value)  # type: ignore[attr-defined]
+        assert f"{call[0].__name__}'" in str(caught.value)
     assert os.listdir(tmp_path) == ["data.pickle"]
 
 
@@ -136,7 +129,7 @@ GADGETS = {
 
 
 @pytest.mark.parametrize("content", GADGETS.values(), ids=GADGETS)
-def test_gadgets_are_refused(tmp_path: Path, content: bytes) -> None:
+def test_gadgets_are_refused(tmp_path, content):
     with pytest.raises(UnsafePickleError):
         load_bytes(tmp_path, content)
 
@@ -152,16 +145,16 @@ def test_gadgets_are_refused(tmp_path: Path, content: bytes) -> None:
         {"indices": np.array([-1, 2])},
     ],
 )
-def test_sparse_matrices_are_checked(tmp_path: Path, changed: dict[str, object]) -> None:
+def test_sparse_matrices_are_checked(tmp_path, changed):
     matrix = scipy.sparse.csr_matrix(np.array([[1.0, 0, 0], [0, 0, 2]]))
     matrix.__dict__.update(changed)
     loaded = load_bytes(tmp_path, pickle.dumps(matrix, 2))
     with pytest.raises((ValueError, AttributeError, IndexError, MemoryError)):
-        loaded.toarray()  # type: ignore[attr-defined]
+        loaded.toarray()
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_damaged_files_give_nothing_but_dataset_errors(tmp_path: Path) -> None:
+def test_damaged_files_give_nothing_but_dataset_errors(tmp_path):
     table = {"a": np.arange(5), "m": scipy.sparse.csr_matrix(np.eye(3)), "l": [1, "x", 2.5]}
     generator = random.Random(0)
     damaged = [b"", b"N", b"Pid\n.", b"<!doctype html>", b"\x80\x02\x82\x01.", b"\x80\x02t."]
@@ -185,7 +178,7 @@ def test_damaged_files_give_nothing_but_dataset_errors(tmp_path: Path) -> None:
                 load_bytes(tmp_path, content)
 
 
-def test_published_files_equal_what_pickle_reads(real_data: Path) -> None:
+def test_published_files_equal_what_pickle_reads(real_data):
     planetoid = [
         path for path in real_data.glob("planetoid/*/raw/ind.*") if path.suffix != ".index"
     ]
@@ -199,7 +192,7 @@ def test_published_files_equal_what_pickle_reads(real_data: Path) -> None:
         assert same(loaded, expected), path
 
 
-def test_fingerprints_tell_data_apart() -> None:
+def test_fingerprints_tell_data_apart():
     same = fingerprint(["nodes", np.arange(4)])
     assert same == fingerprint(["nodes", np.arange(8)[:4]])
     assert same == fingerprint(["nodes", np.arange(4).astype(">i8")])

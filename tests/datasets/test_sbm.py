@@ -1,24 +1,22 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
-from torch_grama.datasets import CATALOGUE, CompactGraphs, load, sbm
+from torch_grama.datasets import CATALOGUE, load, sbm
 from torch_grama.datasets.sbm import generate_cluster, generate_pattern
 
 
 @pytest.fixture(scope="module")
-def pattern() -> CompactGraphs:
+def pattern():
     return generate_pattern(counts=(400, 100, 100))
 
 
 @pytest.fixture(scope="module")
-def cluster() -> CompactGraphs:
+def cluster():
     return generate_cluster(counts=(300, 50, 50))
 
 
-def _density(graphs: CompactGraphs, same) -> float:
+def _density(graphs, same):
     """Share of edges among the pairs (a, b) for which ``same(y_a, y_b)`` holds."""
     edges = pairs = 0
     for graph in graphs[::4]:
@@ -33,7 +31,7 @@ def _density(graphs: CompactGraphs, same) -> float:
     return edges / pairs
 
 
-def test_cluster_has_the_stated_parameters(cluster: CompactGraphs) -> None:
+def test_cluster_has_the_stated_parameters(cluster):
     assert _density(cluster, lambda a, b: a == b) == pytest.approx(0.55, abs=0.01)
     assert _density(cluster, lambda a, b: a != b) == pytest.approx(0.25, abs=0.01)
     for graph in cluster:
@@ -46,7 +44,7 @@ def test_cluster_has_the_stated_parameters(cluster: CompactGraphs) -> None:
         assert torch.equal(graph.x[known].flatten() - 1, graph.y[known])
 
 
-def test_pattern_has_the_stated_parameters(pattern: CompactGraphs) -> None:
+def test_pattern_has_the_stated_parameters(pattern):
     assert _density(pattern, lambda a, b: (a == 1) & (b == 1)) == pytest.approx(0.5, abs=0.02)
     assert _density(pattern, lambda a, b: (a == 1) != (b == 1)) == pytest.approx(0.5, abs=0.01)
     # Communities of 5 x U{5..34}: 2178 ordered pairs inside against 7605 between.
@@ -56,8 +54,8 @@ def test_pattern_has_the_stated_parameters(pattern: CompactGraphs) -> None:
     assert pattern.columns["x"].values.max() == 2
 
 
-def test_a_pattern_is_the_same_wherever_it_appears(pattern: CompactGraphs) -> None:
-    def hidden(number: int) -> tuple[int, int, tuple[int, ...]]:
+def test_a_pattern_is_the_same_wherever_it_appears(pattern):
+    def hidden(number):
         graph = pattern[number]
         inside = graph.subgraph(graph.y == 1)
         return inside.num_nodes, inside.num_edges, tuple(sorted(inside.x.flatten().tolist()))
@@ -70,21 +68,19 @@ def test_a_pattern_is_the_same_wherever_it_appears(pattern: CompactGraphs) -> No
     assert hidden(0) != hidden(4)
 
 
-def test_sizes_agree_with_the_published_averages(
-    pattern: CompactGraphs, cluster: CompactGraphs
-) -> None:
+def test_sizes_agree_with_the_published_averages(pattern, cluster):
     for graphs, name in ((pattern, "sbm-pattern"), (cluster, "sbm-cluster")):
         published = CATALOGUE[name].published
         assert graphs.num_nodes.mean() == pytest.approx(published.mean_nodes, rel=0.05)
         assert graphs.num_edges.mean() == pytest.approx(published.mean_edges, rel=0.08)
 
 
-def test_counts_must_fit_the_patterns() -> None:
+def test_counts_must_fit_the_patterns():
     with pytest.raises(ValueError, match="multiples of 100"):
         generate_pattern(counts=(10, 0, 0))
 
 
-def test_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loading(tmp_path, monkeypatch):
     monkeypatch.setattr(sbm, "CLUSTER_COUNTS", (6, 2, 2))
     task = load("sbm-cluster", tmp_path, seed=2)
     assert (task.level, task.kind, task.num_outputs) == ("node", "classification", 6)

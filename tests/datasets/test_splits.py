@@ -1,6 +1,5 @@
 import json
-import threading
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -9,10 +8,9 @@ from hypothesis import strategies as st
 
 from torch_grama.datasets import DatasetError
 from torch_grama.datasets.splits import make_split, stored_split
-from torch_grama.datasets.task_data import Fold
 
 
-def listed(split: Fold) -> list[list[int]]:
+def listed(split):
     return [part.tolist() for part in split.parts]
 
 
@@ -21,9 +19,7 @@ def listed(split: Fold) -> list[list[int]]:
     seed=st.integers(0, 2**70),
     cut=st.tuples(st.integers(1, 8), st.integers(1, 8), st.integers(1, 8)),
 )
-def test_every_class_is_divided_alike(
-    counts: list[int], seed: int, cut: tuple[int, int, int]
-) -> None:
+def test_every_class_is_divided_alike(counts, seed, cut):
     fractions = tuple(part / sum(cut) for part in cut)
     classes = np.repeat(np.arange(len(counts)), counts)
     items = np.arange(len(classes)) * 3
@@ -39,13 +35,13 @@ def test_every_class_is_divided_alike(
             assert abs(found - fraction * count) < 2.0
 
 
-def test_sizes_follow_the_fractions_of_the_whole() -> None:
+def test_sizes_follow_the_fractions_of_the_whole():
     classes = np.arange(1000) % 7
     split = make_split(np.arange(1000), classes)
     assert [len(part) for part in split.parts] == [600, 200, 200]
 
 
-def test_the_seed_alone_decides() -> None:
+def test_the_seed_alone_decides():
     items = np.arange(200)
     first, again, other = (make_split(items, seed=seed) for seed in (1, 1, 2))
     assert listed(first) == listed(again)
@@ -54,7 +50,7 @@ def test_the_seed_alone_decides() -> None:
     assert 80 < first.train.double().mean() < 120
 
 
-def test_the_order_of_the_items_does_not_matter() -> None:
+def test_the_order_of_the_items_does_not_matter():
     items = np.arange(60)
     classes = items % 3
     shuffle = np.random.default_rng(0).permutation(60)
@@ -62,7 +58,7 @@ def test_the_order_of_the_items_does_not_matter() -> None:
     assert listed(make_split(items, classes)) == listed(shuffled)
 
 
-def hashed(item: int, seed: int) -> int:
+def hashed(item, seed):
     word = ((item + 1) * 0x9E3779B97F4A7C15 + seed * 0xD1B54A32D192ED03) % 2**64
     word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 % 2**64
     word = (word ^ word >> 27) * 0x94D049BB133111EB % 2**64
@@ -70,13 +66,13 @@ def hashed(item: int, seed: int) -> int:
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**64 + 5])
-def test_the_order_is_that_of_the_documented_hash(seed: int) -> None:
+def test_the_order_is_that_of_the_documented_hash(seed):
     order = sorted(range(10), key=lambda item: hashed(item, seed))
     expected = [sorted(part) for part in (order[:6], order[6:8], order[8:])]
     assert listed(make_split(np.arange(10), seed=seed)) == expected
 
 
-def test_a_class_that_is_too_small_is_named() -> None:
+def test_a_class_that_is_too_small_is_named():
     classes = np.array([0, 0, 0, 1, 1])
     with pytest.raises(DatasetError, match=r"got 2 of class 'rare'.*`-o stratify=false`"):
         make_split(np.arange(5), classes, class_names=("common", "rare"))
@@ -89,14 +85,17 @@ def test_a_class_that_is_too_small_is_named() -> None:
 @pytest.mark.parametrize(
     "fractions", [(0.5, 0.5), (0.5, 0.5, 0.0), (0.6, 0.3, 0.2), (2, -0.5, -0.5)]
 )
-def test_fractions_are_checked(fractions: tuple[float, ...]) -> None:
+def test_fractions_are_checked(fractions):
     with pytest.raises(ValueError, match="sum to 1"):
         make_split(np.arange(9), fractions=fractions)
 
 
-def ask(
-    path: Path, items: str = "data", seed: int = 0, targets: str = "labels", num_items: int = 20
-) -> Fold:
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "splits.json"
+
+
+def ask(path, items="data", seed=0, targets="labels", num_items=20):
     split, trouble = stored_split(
         path,
         f"seed {seed}",
@@ -109,10 +108,9 @@ def ask(
     return split
 
 
-def test_a_division_is_kept_and_found_again(tmp_path: Path) -> None:
-    path = tmp_path / "splits.json"
+def test_a_division_is_kept_and_found_again(path):
     train, val, test = listed(ask(path))
-    assert [file.name for file in tmp_path.iterdir()] == ["splits.json"]
+    assert [file.name for file in path.parent.iterdir()] == ["splits.json"]
     table = json.loads(path.read_text())
     [division] = table["divisions"].values()
     division["train"], division["val"] = division["val"], division["train"]
@@ -121,19 +119,14 @@ def test_a_division_is_kept_and_found_again(tmp_path: Path) -> None:
     assert listed(ask(path)) == [val, train, test]
 
 
-def test_processes_do_not_forget_each_others_divisions(tmp_path: Path) -> None:
-    path = tmp_path / "splits.json"
-    threads = [threading.Thread(target=ask, args=(path, "data", seed)) for seed in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+def test_processes_do_not_forget_each_others_divisions(path):
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(lambda seed: ask(path, seed=seed), range(12)))
     assert len(json.loads(path.read_text())["divisions"]) == 12
     assert ask(path, seed=3).train.tolist() == make_split(np.arange(20), seed=3).train.tolist()
 
 
-def test_other_data_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "splits.json"
+def test_other_data_is_refused(path):
     ask(path)
     before = path.read_bytes()
     with pytest.raises(DatasetError, match=r"splits\.json' holds splits of other data.*delete"):
@@ -155,8 +148,7 @@ def test_other_data_is_refused(tmp_path: Path) -> None:
         (b'{"format": 1, "items": "data"}', "'divisions' is missing"),
     ],
 )
-def test_a_broken_file_is_named(tmp_path: Path, content: bytes, sentence: str) -> None:
-    path = tmp_path / "splits.json"
+def test_a_broken_file_is_named(path, content, sentence):
     path.write_bytes(content)
     with pytest.raises(DatasetError, match=sentence):
         ask(path)
@@ -175,10 +167,7 @@ def test_a_broken_file_is_named(tmp_path: Path, content: bytes, sentence: str) -
         ({"train": [1], "val": [2], "test": [1]}, "overlap"),
     ],
 )
-def test_a_division_that_cannot_be_is_refused(
-    tmp_path: Path, change: dict[str, object], sentence: str
-) -> None:
-    path = tmp_path / "splits.json"
+def test_a_division_that_cannot_be_is_refused(path, change, sentence):
     ask(path)
     table = json.loads(path.read_text())
     [key] = table["divisions"]
@@ -192,7 +181,7 @@ def test_a_division_that_cannot_be_is_refused(
         ask(path)
 
 
-def test_a_folder_that_cannot_be_written_to_still_gives_a_division(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_to_still_gives_a_division(tmp_path):
     path = tmp_path / "missing" / "splits.json"
     split, trouble = stored_split(
         path, "key", lambda: make_split(np.arange(20)), num_items=20, items="data", targets="labels"
@@ -202,7 +191,7 @@ def test_a_folder_that_cannot_be_written_to_still_gives_a_division(tmp_path: Pat
     assert str(path) in trouble
 
 
-def test_a_folder_in_place_of_the_file(tmp_path: Path) -> None:
-    (tmp_path / "splits.json").mkdir()
+def test_a_folder_in_place_of_the_file(path):
+    path.mkdir()
     with pytest.raises(DatasetError, match="Cannot read"):
-        ask(tmp_path / "splits.json")
+        ask(path)

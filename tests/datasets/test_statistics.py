@@ -5,12 +5,12 @@ import torch
 from made_task import made_task
 from torch_geometric.data import Data
 
-from torch_grama.datasets import CompactGraphs, Fold, GraphTaskData, Published
+from torch_grama.datasets import CompactGraphs, Fold, Published
 from torch_grama.datasets.describe import compare
 
 
 @pytest.fixture
-def one_graph() -> GraphTaskData:
+def one_graph():
     # 0 - 1 - 2 and a self-loop on 2; classes 0, 0, 1.
     edge_index = torch.tensor([[0, 1, 1, 2, 2], [1, 0, 2, 1, 2]])
     graph = Data(x=torch.ones(3, 4), edge_index=edge_index, y=torch.tensor([0, 0, 1]))
@@ -22,11 +22,11 @@ def one_graph() -> GraphTaskData:
 PAIRS = Published(edges="undirected")
 
 
-def _measured(task: GraphTaskData, published: Published | None = None) -> dict[str, str]:
+def _measured(task, published=None):
     return {row.name: row.measured for row in compare(task, published)}
 
 
-def test_one_graph(one_graph: GraphTaskData) -> None:
+def test_one_graph(one_graph):
     found = _measured(one_graph)
     expected = {"graphs": "1", "nodes": "3", "directed edges": "5", "edge homophily": "0.60"}
     expected |= {"splits": "2", "train": "1", "val": "1", "test": "1", "outputs": "2"}
@@ -35,7 +35,7 @@ def test_one_graph(one_graph: GraphTaskData) -> None:
     assert "train" not in _measured(replace(one_graph, folds=[]))
 
 
-def test_nodes_without_label_are_no_class_of_their_own() -> None:
+def test_nodes_without_label_are_no_class_of_their_own():
     edges = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
     graph = Data(x=torch.ones(5, 2), edge_index=edges, y=torch.tensor([0, 0, 1, -1, -1]))
     assert _measured(made_task(graph))["edge homophily"] == "0.50"
@@ -44,9 +44,7 @@ def test_nodes_without_label_are_no_class_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("published", [None, PAIRS])
-def test_compact_graphs_count_like_expanded_ones(
-    one_graph: GraphTaskData, published: Published | None
-) -> None:
+def test_compact_graphs_count_like_expanded_ones(one_graph, published):
     graphs = [one_graph.graphs[0]] * 3
     many = replace(one_graph, graphs=graphs)
     packed = replace(one_graph, graphs=CompactGraphs.from_data(graphs))
@@ -54,20 +52,20 @@ def test_compact_graphs_count_like_expanded_ones(
     assert "edge homophily" not in _measured(many)
 
 
-def test_directed_graphs_have_no_pairs(one_graph: GraphTaskData) -> None:
+def test_directed_graphs_have_no_pairs(one_graph):
     graph = one_graph.graphs[0].clone()
     graph.edge_index = torch.tensor([[0, 1], [1, 2]])
     assert "undirected edges" not in _measured(replace(one_graph, graphs=[graph]), PAIRS)
 
 
-def test_graphs_without_edges(one_graph: GraphTaskData) -> None:
+def test_graphs_without_edges(one_graph):
     bare = Data(x=torch.ones(2, 4), y=torch.tensor([0, 1]))
     found = _measured(replace(one_graph, graphs=[bare]), PAIRS)
     assert (found["nodes"], found["undirected edges"]) == ("2", "0")
     assert "edge homophily" not in found
 
 
-def test_comparison(one_graph: GraphTaskData) -> None:
+def test_comparison(one_graph):
     numbers = {"num_nodes": 3, "num_edges": 4, "mean_degree": 1.67, "edge_homophily": 0.5}
     published = replace(PAIRS, **numbers, diameter=2, split=(1, None, 2))
     rows = {row.name: row for row in compare(one_graph, published)}
@@ -84,9 +82,7 @@ def test_comparison(one_graph: GraphTaskData) -> None:
     ("published", "exact", "agrees"),
     [(3.0, True, True), (3.1, True, False), (3.1, False, True), (3.5, False, False)],
 )
-def test_averages_are_rounded(
-    one_graph: GraphTaskData, published: float, exact: bool, agrees: bool
-) -> None:
+def test_averages_are_rounded(one_graph, published, exact, agrees):
     many = replace(one_graph, graphs=[one_graph.graphs[0]] * 2)
     rows = compare(many, Published(mean_nodes=published, exact=exact))
     (row,) = (row for row in rows if row.name == "nodes per graph")

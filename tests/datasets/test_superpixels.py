@@ -1,5 +1,4 @@
 import pickle
-from pathlib import Path
 
 import pytest
 import torch
@@ -8,10 +7,8 @@ from torch_geometric.datasets import GNNBenchmarkDataset
 
 from torch_grama.datasets import load
 
-pytestmark = pytest.mark.usefixtures("own_folders")
 
-
-def _graphs(count: int, seed: int) -> list[dict[str, torch.Tensor]]:
+def _graphs(count, seed):
     generator = torch.Generator().manual_seed(seed)
     return [
         {
@@ -28,14 +25,14 @@ def _graphs(count: int, seed: int) -> list[dict[str, torch.Tensor]]:
 CONTENT = [_graphs(3, 0), _graphs(2, 1), _graphs(1, 2)]
 
 
-def _write(root: Path, content: object = CONTENT) -> Path:
+def _write(root, content=CONTENT):
     path = place(root, "superpixels/MNIST/raw/MNIST_v2.pt")
     path.write_bytes(saved(content))
     return path
 
 
 @pytest.mark.parametrize("zipped", [False, True])
-def test_graphs_and_parts(tmp_path: Path, zipped: bool) -> None:
+def test_graphs_and_parts(tmp_path, zipped):
     if zipped:
         archive = tmp_path / "superpixels/MNIST/raw/MNIST_v2.zip"
         write_zip(archive, {"MNIST_v2.pt": saved(CONTENT)})
@@ -53,7 +50,7 @@ def test_graphs_and_parts(tmp_path: Path, zipped: bool) -> None:
     assert task.node_encoding.num_columns == 3
 
 
-def test_files_are_those_of_pyg(tmp_path: Path) -> None:
+def test_files_are_those_of_pyg(tmp_path):
     _write(tmp_path)
     theirs = GNNBenchmarkDataset(str(tmp_path / "superpixels"), "MNIST", split="val")
     ours = load("mnist", tmp_path)
@@ -71,13 +68,13 @@ def test_files_are_those_of_pyg(tmp_path: Path) -> None:
         [[{**CONTENT[0][0], "edge_index": torch.tensor([[0], [9]])}], [], []],
     ],
 )
-def test_wrong_content(tmp_path: Path, content: object) -> None:
+def test_wrong_content(tmp_path, content):
     path = _write(tmp_path, content)
     assert_refused("mnist", tmp_path, "MNIST_v2")
     assert path.exists()
 
 
-def test_nothing_in_the_file_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_in_the_file_is_run(tmp_path, capsys):
     path = _write(tmp_path)
     for content in (pickle.dumps(Boom()), saved([Boom()]), b"", path.read_bytes()[:200]):
         path.write_bytes(content)

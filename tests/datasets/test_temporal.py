@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,27 +7,25 @@ from published_files import assert_refused, place
 
 from torch_grama.datasets import load
 
-pytestmark = pytest.mark.usefixtures("own_folders")
-
 EDGES = [[0, 1], [1, 0], [1, 2], [2, 2]]
 
 
-def _series(steps: int = 35, nodes: int = 3) -> np.ndarray:
+def _series(steps=35, nodes=3):
     return np.arange(steps)[:, None] + 100.0 * np.arange(nodes)[None, :]
 
 
-def _write(root: Path, name: str, content: object) -> Path:
+def _write(root, name, content):
     path = place(root, f"temporal/{name}")
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     return path
 
 
-def _pedalme(**changes: object) -> dict[str, object]:
+def _pedalme(**changes):
     weights = [1.0, 0.5, 0.25, 2.0]
     return {"edges": EDGES, "weights": weights, "X": _series().tolist(), **changes}
 
 
-def test_windows_in_time_order(tmp_path: Path) -> None:
+def test_windows_in_time_order(tmp_path):
     _write(tmp_path, "pedalme_london.json", _pedalme())
     task = load("pedalme", tmp_path)
     assert (task.kind, task.level, len(task.graphs)) == ("forecast", "node", 31)
@@ -45,7 +42,7 @@ def test_windows_in_time_order(tmp_path: Path) -> None:
     assert torch.cat(task.folds[0].parts).tolist() == list(range(31))
 
 
-def test_options(tmp_path: Path) -> None:
+def test_options(tmp_path):
     _write(tmp_path, "pedalme_london.json", _pedalme())
     # a larger validation part is taken from the training part
     usual, larger = (load("pedalme", tmp_path, validation=share).folds[0] for share in (0.1, 0.5))
@@ -61,7 +58,7 @@ def test_options(tmp_path: Path) -> None:
         assert_refused("pedalme", tmp_path, r"lags|ratio|validation", **bad)
 
 
-def test_chickenpox_has_unit_weights(tmp_path: Path) -> None:
+def test_chickenpox_has_unit_weights(tmp_path):
     content = {"edges": EDGES, "node_ids": {"A": 0}, "FX": _series(20).tolist()}
     _write(tmp_path, "chickenpox.json", content)
     task = load("chickenpox", tmp_path)
@@ -72,10 +69,10 @@ def test_chickenpox_has_unit_weights(tmp_path: Path) -> None:
     assert float(torch.stack(errors).mean()) == pytest.approx(expected)
 
 
-def test_wikimath_is_scaled_per_node(tmp_path: Path) -> None:
+def test_wikimath_is_scaled_per_node(tmp_path):
     random = np.random.RandomState(0)
     visits = random.randint(1, 500, size=(60, 3))
-    content: dict[str, object] = {
+    content = {
         "edges": EDGES,
         "weights": [3, 1, 2, 5],
         "time_periods": 60,
@@ -112,6 +109,6 @@ def test_wikimath_is_scaled_per_node(tmp_path: Path) -> None:
         _pedalme(X=[]),
     ],
 )
-def test_damaged_files(tmp_path: Path, content: object) -> None:
+def test_damaged_files(tmp_path, content):
     path = _write(tmp_path, "pedalme_london.json", content)
     assert_refused("pedalme", tmp_path, str(path))

@@ -1,6 +1,5 @@
 import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import ClassVar
 
 import networkx as nx
@@ -16,7 +15,6 @@ from torch_grama.datasets.catalogue import find
 from torch_grama.datasets.compact import CompactGraphs
 from torch_grama.datasets.errors import DatasetError
 from torch_grama.datasets.storage import Storage
-from torch_grama.datasets.task_data import GraphTaskData
 from torch_grama.datasets.transforms import (
     RWSE,
     LapPE,
@@ -26,17 +24,17 @@ from torch_grama.datasets.transforms import (
 )
 
 
-def _data(graph: nx.Graph) -> Data:
+def _data(graph):
     data = from_networkx(graph)
     return Data(edge_index=data.edge_index, num_nodes=graph.number_of_nodes())
 
 
-def _lonely() -> Data:
+def _lonely():
     return Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=4)
 
 
 class TestRWSE:
-    def test_the_default_type_of_the_caller_is_not_kept_on_disk(self) -> None:
+    def test_the_default_type_of_the_caller_is_not_kept_on_disk(self):
         expected = RWSE(3)(_lonely()).rwse
         torch.set_default_dtype(torch.float64)
         try:
@@ -46,7 +44,7 @@ class TestRWSE:
         assert result.dtype == torch.float32
         assert torch.equal(result, expected)
 
-    def test_equals_the_diagonal_of_the_powers(self) -> None:
+    def test_equals_the_diagonal_of_the_powers(self):
         graph = nx.gnp_random_graph(12, 0.3, seed=1)
         result = RWSE(7)(_data(graph)).rwse
         adjacency = nx.to_numpy_array(graph)
@@ -54,24 +52,24 @@ class TestRWSE:
         expected = [np.diag(np.linalg.matrix_power(walk, k)) for k in range(1, 8)]
         assert np.allclose(result.numpy(), np.stack(expected, axis=1), atol=1e-6)
 
-    def test_equals_that_of_pyg(self) -> None:
+    def test_equals_that_of_pyg(self):
         data = _data(nx.barabasi_albert_graph(40, 3, seed=1))
         expected = pyg.AddRandomWalkPE(20, attr_name="pe")(data.clone()).pe
         assert torch.allclose(RWSE(20)(data).rwse, expected, atol=1e-6)
 
-    def test_blocks_of_a_large_graph(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_blocks_of_a_large_graph(self, monkeypatch):
         data = _data(nx.gnp_random_graph(50, 0.1, seed=1))
         whole = RWSE(5)(data.clone()).rwse
         monkeypatch.setattr(transforms_module, "_BLOCK_NUMBERS", 50 * 7)
         assert torch.equal(RWSE(5)(data).rwse, whole)
 
-    def test_nodes_without_edges(self) -> None:
+    def test_nodes_without_edges(self):
         result = RWSE(4)(_lonely()).rwse
         assert result.tolist() == [[0, 1, 0, 1], [0, 1, 0, 1], [0, 0, 0, 0], [0, 0, 0, 0]]
         assert RWSE(4)(Data(num_nodes=1)).rwse.tolist() == [[0, 0, 0, 0]]
 
 
-def _check_pairs(data: Data, matrix: np.ndarray) -> None:
+def _check_pairs(data, matrix):
     """The smallest eigenvalues of a Laplacian, with orthonormal eigenvectors."""
     count = data.lap_values.size(1)
     expected = np.linalg.eigvalsh(matrix)[:count]
@@ -83,7 +81,7 @@ def _check_pairs(data: Data, matrix: np.ndarray) -> None:
 
 class TestLapPE:
     @pytest.mark.parametrize("normalization", ["none", "sym"])
-    def test_equals_a_full_decomposition(self, normalization: str) -> None:
+    def test_equals_a_full_decomposition(self, normalization):
         graph = nx.gnp_random_graph(25, 0.25, seed=2)
         data = LapPE(6, normalization)(_data(graph))
         if normalization == "none":
@@ -94,9 +92,7 @@ class TestLapPE:
 
     @pytest.mark.parametrize("degree", [0, 10_000])
     @pytest.mark.parametrize("normalization", ["none", "sym"])
-    def test_sparse_equals_dense(
-        self, normalization: str, degree: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_sparse_equals_dense(self, normalization, degree, monkeypatch):
         data = _data(nx.connected_watts_strogatz_graph(120, 6, 0.3, seed=1))
         dense = LapPE(5, normalization)(data.clone())
         monkeypatch.setattr(transforms_module, "_DENSE_NODES", 20)
@@ -105,7 +101,7 @@ class TestLapPE:
         assert torch.allclose(dense.lap_values, sparse.lap_values, atol=1e-5)
         assert torch.allclose(dense.lap_vectors, sparse.lap_vectors, atol=1e-4)
 
-    def test_large_and_disconnected(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_large_and_disconnected(self, monkeypatch):
         parts = [nx.path_graph(60), nx.cycle_graph(45), nx.star_graph(7), nx.empty_graph(3)]
         graph = nx.disjoint_union_all(parts)
         order = np.random.RandomState(0).permutation(graph.number_of_nodes())
@@ -115,13 +111,13 @@ class TestLapPE:
         _check_pairs(data, np.diag(matrix.sum(axis=1)) - matrix)
         assert (data.lap_values[0, :6] < 1e-6).all()
 
-    def test_large_graphs_take_scipy(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_large_graphs_take_scipy(self, monkeypatch):
         monkeypatch.setattr(transforms_module, "_DENSE_NODES", 20)
         monkeypatch.setitem(sys.modules, "scipy.sparse.csgraph", None)
         with pytest.raises(DatasetError, match=r"take scipy.*torch-grama\[data\]"):
             LapPE(3)(_data(nx.path_graph(40)))
 
-    def test_fewer_nodes_than_frequencies(self) -> None:
+    def test_fewer_nodes_than_frequencies(self):
         data = LapPE(5)(_data(nx.path_graph(3)))
         assert torch.isnan(data.lap_values[0]).tolist() == [False] * 3 + [True] * 2
         assert torch.isnan(data.lap_vectors).all(dim=0).tolist() == [False] * 3 + [True] * 2
@@ -130,26 +126,26 @@ class TestLapPE:
         assert alone.lap_values[0, 0] == 0
         assert alone.lap_vectors[0, 0] == 1
 
-    def test_direction_and_loops_do_not_matter(self) -> None:
+    def test_direction_and_loops_do_not_matter(self):
         both = _data(nx.path_graph(5))
         one_way = Data(edge_index=torch.tensor([[0, 1, 2, 3, 2], [1, 2, 3, 4, 2]]), num_nodes=5)
         assert torch.allclose(LapPE(4)(both).lap_vectors, LapPE(4)(one_way).lap_vectors)
 
-    def test_largest_entry_is_positive(self) -> None:
+    def test_largest_entry_is_positive(self):
         vectors = LapPE(6)(_data(nx.gnp_random_graph(30, 0.2, seed=5))).lap_vectors
         largest = vectors.abs().argmax(dim=0)
         assert (vectors[largest, torch.arange(6)] > 0).all()
 
-    def test_wrong_arguments(self) -> None:
+    def test_wrong_arguments(self):
         with pytest.raises(ValueError, match="walk_length"):
             RWSE(0)
         with pytest.raises(ValueError, match="max_freqs"):
             LapPE(0)
         with pytest.raises(ValueError, match="'none' or 'sym'"):
-            LapPE(3, "rw")  # type: ignore[arg-type]
+            LapPE(3, "rw")
 
 
-def test_degree_profile_by_hand() -> None:
+def test_degree_profile_by_hand():
     # 0 - 1 - 2, 1 - 3: the centre has degree 3, the leaves 1.
     data = _data(nx.star_graph(3))
     result = LocalDegreeProfile()(data).x
@@ -165,7 +161,7 @@ class _Counting:
     name: ClassVar[str] = "counting"
     calls: ClassVar[list[int]] = []
 
-    def __call__(self, data: Data) -> Data:
+    def __call__(self, data):
         self.calls.append(self.amount)
         data["marked"] = torch.full((data.num_nodes, 1), float(self.amount))
         return data
@@ -173,12 +169,12 @@ class _Counting:
 
 class TestCache:
     @pytest.fixture
-    def task(self, tmp_path: Path) -> GraphTaskData:
+    def task(self, tmp_path):
         _Counting.calls.clear()
         task = find("transfer-line-3").load(Storage(tmp_path))
         return replace(task, graphs=CompactGraphs.from_data(task.graphs[:4]))
 
-    def test_computed_once_for_each_argument(self, task: GraphTaskData, tmp_path: Path) -> None:
+    def test_computed_once_for_each_argument(self, task, tmp_path):
         for amount in (2, 2, 2, 1, 2, 1, 3):
             result = apply_transforms(task, [_Counting(amount)], Storage(tmp_path))
             for graph in result.graphs:
@@ -188,9 +184,7 @@ class TestCache:
         assert result.folds is task.folds
         assert apply_transforms(task, [], Storage(tmp_path)) is task
 
-    def test_key_holds_all_it_depends_on(
-        self, task: GraphTaskData, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_key_holds_all_it_depends_on(self, task, monkeypatch):
         graphs = task.graphs
         assert isinstance(graphs, CompactGraphs)
         other = CompactGraphs.from_data([*graphs[:3], graphs[0]])
@@ -202,7 +196,7 @@ class TestCache:
         monkeypatch.setattr(transforms_module, "CACHE_VERSION", 99)
         assert cache_key([RWSE(20)], graphs) not in keys
 
-    def test_changed_data_under_the_same_name(self, task: GraphTaskData, tmp_path: Path) -> None:
+    def test_changed_data_under_the_same_name(self, task, tmp_path):
         storage = Storage(tmp_path)
         apply_transforms(task, [RWSE(3)], storage)
         ring = find("transfer-ring-3").load(storage)
@@ -211,7 +205,7 @@ class TestCache:
         assert result.graphs[0].rwse.shape == (6, 3)
         assert isinstance(result.graphs, list)
 
-    def test_profile_becomes_the_features(self, task: GraphTaskData, tmp_path: Path) -> None:
+    def test_profile_becomes_the_features(self, task, tmp_path):
         result = apply_transforms(task, [LocalDegreeProfile()], Storage(tmp_path))
         assert result.node_encoding.num_columns == 6
         assert result.graphs[0].x.shape == (4, 6)

@@ -13,13 +13,13 @@ SETS = (
 )
 
 
-def print_fingerprints() -> None:
+def print_fingerprints():
     names = {name: getattr(datasets, name) for name in datasets.__all__}
     for made in SETS:
         print(eval(f"{made}.fingerprint()", names))
 
 
-def test_the_same_seed_gives_the_same_bytes_in_another_process(capsys) -> None:
+def test_the_same_seed_gives_the_same_bytes_in_another_process(capsys):
     # strings have other hashes there
     there, err = ForkedProcess(print_fingerprints).communicate()
     print_fingerprints()

@@ -1,21 +1,18 @@
 import pickle
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from published_files import Boom, assert_refused, place, write_zip
+from published_files import Boom, assert_refused, assert_same, place, write_zip
 from torch_geometric.datasets import ZINC
 
 from torch_grama.datasets import DatasetError, UnsafePickleError, load
 
-pytestmark = pytest.mark.usefixtures("own_folders")
-
 PARTS = ("train", "val", "test")
 
 
-def _molecules(seed: int, count: int) -> list[dict[str, object]]:
+def _molecules(seed, count):
     random = np.random.RandomState(seed)
     molecules = []
     for _ in range(count):
@@ -35,7 +32,7 @@ def _molecules(seed: int, count: int) -> list[dict[str, object]]:
     return molecules
 
 
-def _write_archive(root: Path, contents: list[object] | None = None) -> Path:
+def _write_archive(root, contents=None):
     contents = contents or [_molecules(seed, 6) for seed in range(3)]
     pickles = {
         f"molecules/{part}.pickle": pickle.dumps(content)
@@ -46,7 +43,7 @@ def _write_archive(root: Path, contents: list[object] | None = None) -> Path:
     return write_zip(root / "zinc12k/molecules.zip", pickles)
 
 
-def test_official_archive_equals_what_pyg_reads(tmp_path: Path) -> None:
+def test_official_archive_equals_what_pyg_reads(tmp_path):
     path = _write_archive(tmp_path)
     task = load("ZINC", tmp_path)
     assert task.notes == ()
@@ -61,17 +58,14 @@ def test_official_archive_equals_what_pyg_reads(tmp_path: Path) -> None:
         expected = ZINC(str(tmp_path / "pyg"), subset=True, split=part)
         for number, theirs in zip(numbers.tolist(), expected, strict=True):
             ours = task.graphs[number]
-            assert torch.equal(ours.x, theirs.x)
-            assert torch.equal(ours.edge_index, theirs.edge_index)
+            assert_same(ours, theirs, "x", "edge_index")
             assert torch.equal(ours.edge_attr.flatten(), theirs.edge_attr)
             assert torch.equal(ours.y.flatten(), theirs.y)
     assert task.node_encoding.sizes == (28,)
     assert task.edge_encoding.sizes == (4,)
 
 
-def test_hostile_and_other_pickles_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hostile_and_other_pickles_are_refused(tmp_path, capsys):
     for content, kind, message in (
         ([Boom()], UnsafePickleError, "print"),
         ({"a": 1}, DatasetError, r"train\.pickle"),
@@ -83,7 +77,7 @@ def test_hostile_and_other_pickles_are_refused(
     assert "boom" not in capsys.readouterr().out
 
 
-def test_damaged_archive(tmp_path: Path) -> None:
+def test_damaged_archive(tmp_path):
     path = _write_archive(tmp_path)
     whole = path.read_bytes()
     for length in (0, 50, len(whole) // 2):
@@ -95,7 +89,7 @@ def test_damaged_archive(tmp_path: Path) -> None:
         assert_refused("zinc", tmp_path, sentence)
 
 
-def _arrays() -> dict[str, np.ndarray]:
+def _arrays():
     arrays = {}
     for seed, part in enumerate(PARTS):
         molecules = _molecules(seed, 2)
@@ -113,7 +107,7 @@ def _arrays() -> dict[str, np.ndarray]:
     return arrays
 
 
-def test_rebuilt_arrays(tmp_path: Path) -> None:
+def test_rebuilt_arrays(tmp_path):
     np.savez(place(tmp_path, "zinc12k/zinc12k_graphs.npz"), **_arrays())
     task = load("zinc12k", tmp_path)
     assert any("recomputed" in note for note in task.notes)
@@ -135,9 +129,7 @@ def test_rebuilt_arrays(tmp_path: Path) -> None:
         ("val_edge_attr", _arrays()["val_edge_attr"] + 40, "types up to"),
     ],
 )
-def test_arrays_that_do_not_fit(
-    tmp_path: Path, name: str, value: np.ndarray | None, message: str
-) -> None:
+def test_arrays_that_do_not_fit(tmp_path, name, value, message):
     arrays = {n: a for n, a in {**_arrays(), name: value}.items() if a is not None}
     np.savez(place(tmp_path, "zinc12k/zinc12k_graphs.npz"), **arrays)
     assert_refused("zinc", tmp_path, message)

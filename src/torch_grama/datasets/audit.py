@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -22,7 +23,7 @@ from torch_grama.datasets.ising import SIGMAS, couplings, local_fields
 from torch_grama.datasets.range_tasks import reach_weights, task_influence
 from torch_grama.datasets.raw_arrays import Array
 from torch_grama.datasets.splits import PARTS, scatter_bits
-from torch_grama.datasets.task_data import Fold, GraphTaskData
+from torch_grama.datasets.task_data import Fold, GraphTaskData, is_known
 
 Verdict = Literal["ok", "note", "fault"]
 Floats = NDArray[np.float64]
@@ -97,7 +98,7 @@ class _Parts:
 def _look_at_splits(task: GraphTaskData, parts: _Parts) -> Iterator[Finding]:
     numbers = [set(np.flatnonzero(m) if parts.single else m.tolist()) for m in parts.members]
     items = "nodes" if parts.single else "graphs"
-    shared = sum(len(numbers[a] & numbers[b]) for a, b in ((0, 1), (0, 2), (1, 2)))
+    shared = sum(len(one & other) for one, other in combinations(numbers, 2))
     sizes = ", ".join(f"{len(n):,} {part}" for n, part in zip(numbers, PARTS, strict=True))
     bad = shared or not all(numbers)
     words = f"{shared:,} {items} are in two parts" if shared else "a part is empty" if bad else ""
@@ -134,9 +135,8 @@ def _look_at_labels(task: GraphTaskData, parts: _Parts) -> Iterator[Finding]:
     for note in task.notes:
         if "recomputed" in note or "Labels" in note or "equal the test" in note:
             yield Finding("labels", "note", note.removesuffix("."))
-    is_missing = parts.y < 0 if task.kind == "classification" else np.isnan(parts.y)
-    missing = float(is_missing.mean())
     if found is None:
+        missing = 1 - float(is_known(torch.from_numpy(parts.y)).double().mean())
         text = f"their definition is not known here; {missing:.1%} are missing"
         yield Finding("labels", "ok" if missing == 0 else "note", text)
 

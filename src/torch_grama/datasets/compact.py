@@ -6,7 +6,7 @@ import contextlib
 import io
 import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, overload
@@ -153,9 +153,6 @@ class CompactGraphs(Sequence[Data]):
 
     def __len__(self) -> int:
         return len(self.num_nodes)
-
-    def __iter__(self) -> Iterator[Data]:
-        return (self[number] for number in range(len(self)))
 
     def with_columns(self, columns: Mapping[str, Column]) -> CompactGraphs:
         r"""The same graphs with these attributes only."""

@@ -17,7 +17,7 @@ from torch_grama.datasets.compact import CompactGraphs, edges_of
 from torch_grama.datasets.entry import Published
 from torch_grama.datasets.errors import escaped, shown
 from torch_grama.datasets.splits import PARTS
-from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData
+from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, is_known
 from torch_grama.runs.words import format_count
 
 _WIDTH = 100
@@ -100,20 +100,20 @@ def _features_line(encoding: FeatureEncoding, names: Sequence[str]) -> str:
 
 def _target_line(data: GraphTaskData, facts: _Survey) -> str:
     y = facts.targets
+    known = y[is_known(y)]
     if data.kind == "classification" and not y.is_floating_point():
-        known = y[y >= 0]
-        counts = torch.bincount(known.flatten(), minlength=data.num_outputs).tolist()
+        counts = torch.bincount(known, minlength=data.num_outputs).tolist()
         classes = format_count(data.num_outputs, "class", "classes")
         return f"{classes}: {_named(data, [f'{count:,}' for count in counts])}"
     if data.kind == "multilabel":
         shares = y.double().nanmean(dim=0).flatten().tolist()
         labels = format_count(data.num_outputs, "label")
         return f"{labels}: {_named(data, [f'{share:.1%}' for share in shares])}"
-    known = y.double()[torch.isfinite(y)]
     quantities = format_count(data.num_outputs, "quantity", "quantities")
     if not known.numel():
         return quantities
-    return f"{quantities}, {known.min():.4g} to {known.max():.4g}, mean {known.mean():.4g}"
+    mean = known.double().mean()
+    return f"{quantities}, {known.min():.4g} to {known.max():.4g}, mean {mean:.4g}"
 
 
 def _named(data: GraphTaskData, numbers: Sequence[str]) -> str:
@@ -154,7 +154,7 @@ def _warnings(data: GraphTaskData, facts: _Survey) -> list[str]:
 def _label_warnings(data: GraphTaskData, facts: _Survey) -> list[str]:
     found = []
     y = facts.targets
-    missing = torch.isnan(y) if y.is_floating_point() else y < 0
+    missing = ~is_known(y)
     unlabelled = missing.flatten(1).all(dim=1) if missing.dim() > 1 else missing
     if bool(unlabelled.any()):
         what = format_count(int(unlabelled.sum()), "item has", "items have")
@@ -172,7 +172,7 @@ def _label_warnings(data: GraphTaskData, facts: _Survey) -> list[str]:
     for name, part in zip(PARTS, data.folds[0].parts, strict=True):
         if len(y) != (len(part) if part.dtype == torch.bool else len(data.graphs)):
             continue
-        counts = torch.bincount(y[part].flatten().clamp(min=0), minlength=data.num_outputs)
+        counts = torch.bincount(y[part][is_known(y[part])], minlength=data.num_outputs)
         absent = torch.nonzero(counts[: data.num_outputs] == 0).flatten().tolist()
         if absent:
             names = [data.class_names[c] if data.class_names else str(c) for c in absent]
@@ -309,7 +309,7 @@ def _homophily(task: GraphTaskData) -> float | None:
     if not isinstance(graph.y, Tensor) or not graph.num_edges:
         return None
     edges = edges_of(graph)
-    known = edges[:, (graph.y.flatten() >= 0)[edges].all(dim=0)]
+    known = edges[:, is_known(graph.y.flatten())[edges].all(dim=0)]
     return float(homophily(known, graph.y, method="edge")) if known.numel() else None
 
 

@@ -26,7 +26,6 @@ Pairs = NDArray[np.int64]  # [2, E], every edge once
 Random = np.random.RandomState
 Distances = NDArray[np.int64]  # [N, N]
 
-TASKS = ("sssp", "ecc", "diam")
 DIAMETERS = range(17, 41)
 SHARES = (56, 7, 7)  # graphs of each kind and diameter in training, validation and test
 SEED = 1234

@@ -138,10 +138,9 @@ def _build_superpixels(path: Path) -> CompactFile:
     if path.suffix == ".zip":
         with reading(path, "an archive with one file of tensors"), zipfile.ZipFile(path) as z:
             (member,) = (name for name in z.namelist() if name.endswith(".pt"))
-            with z.open(member) as stream:
-                content = read_tensors(stream, f"{path}/{member}")
+            content = read_tensors(z.read(member), f"{path}/{member}")
     else:
-        content = read_tensors(path, str(path))
+        content = read_tensors(path)
     with reading(path, "three lists of graphs with x, pos, edge_index, edge_attr and y"):
         if not isinstance(content, list | tuple):
             raise TypeError(f"a {type(content).__name__}")

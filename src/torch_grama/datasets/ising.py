@@ -186,16 +186,14 @@ def load_ising(entry: Entry, storage: Storage, *, seed: int = SEED) -> GraphTask
     side, kind = entry.arguments
     content = storage.generated(
         f"{entry.name}-seed{seed}-v{_VERSION}",
-        lambda: CompactFile(
-            generate_ising(side, kind, seed, COUNTS, storage.report), (consecutive_fold(COUNTS),)
-        ),
+        lambda: CompactFile(generate_ising(side, kind, seed, COUNTS, storage.report)),
     )
     spins = content.graphs.columns["x"].values[-COUNTS[2] * side * side :].reshape(-1, side, side)
     errors = oracle_errors(spins.astype(np.int8), kind)
     row = ", ".join(f"{value:.2f} with {reach}" for reach, value in errors.items())
     return entry.task(
         content.graphs,
-        content.folds,
+        [consecutive_fold(COUNTS)],
         FeatureEncoding("float", 1),
         notes=(
             "Regenerated, not the published files.",

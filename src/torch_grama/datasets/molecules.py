@@ -261,8 +261,7 @@ def _peptides_from_archive(path: Path) -> CompactFile:
     with reading(path, "an archive with train.pt, val.pt and test.pt"), zipfile.ZipFile(path) as z:
         names = {Path(name).name: name for name in z.namelist()}
         for part in PARTS:
-            with z.open(names[f"{part}.pt"]) as stream:
-                stored = read_tensors(stream, f"{path}/{part}.pt")
+            stored = read_tensors(z.read(names[f"{part}.pt"]), f"{path}/{part}.pt")
             if not isinstance(stored, list):
                 raise TypeError(f"a {type(stored).__name__} in {part}.pt")
             graphs += [

@@ -134,7 +134,7 @@ def _colours(
     if task.level == "node" and isinstance(y, Tensor):
         values = y.reshape(len(y), -1)[:, 0].double().numpy()
         if task.kind == "classification":
-            known = dict(enumerate(task.class_names))
+            known = {-1: "no label", **dict(enumerate(task.class_names))}
             names = {int(code): known.get(int(code), f"class {code:.0f}") for code in set(values)}
             if len(names) <= _MOST_CLASSES:
                 return values, "colour: class of the node", dict(sorted(names.items()))

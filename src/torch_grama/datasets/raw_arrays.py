@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -175,11 +175,11 @@ _PICKLED_NAMES = {
 }
 
 
-def read_tensors(stream: IO[bytes] | Path, where: str) -> object:
+def read_tensors(source: Path | bytes, where: str | None = None) -> object:
     r"""Reads tensors saved with :func:`torch.save`; nothing in the file is run."""
-    with reading(where, "a file of tensors and plain containers"):
-        source = stream if isinstance(stream, Path) else io.BytesIO(stream.read())
-        return torch.load(source, map_location="cpu", weights_only=True)
+    with reading(where or str(source), "a file of tensors and plain containers"):
+        file = source if isinstance(source, Path) else io.BytesIO(source)
+        return torch.load(file, map_location="cpu", weights_only=True)
 
 
 def fingerprint(parts: Iterable[Array | str]) -> str:

@@ -24,8 +24,6 @@ _NOTES = (
     "Generated from the published description; these are not the official files.",
     "The benchmark weighs classes equally in its accuracy; here every node counts alike.",
 )
-
-
 _Graph = tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]  # adjacency, x, y
 
 

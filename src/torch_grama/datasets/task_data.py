@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 Level = Literal["node", "graph"]
 EncodingKind = Literal["none", "float", "categorical", "ogb_atom", "ogb_bond"]
 Kind = Literal["classification", "multilabel", "regression", "forecast"]
+
+
+def is_known(y: Tensor) -> Tensor:
+    r"""Which targets are known: where one is not, a class is -1, a flag or a quantity NaN."""
+    return ~y.isnan() if y.is_floating_point() else y >= 0
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,7 @@ class GraphTaskData:
     licence: str = ""  #: terms under which the source publishes it, as far as stated
     citation: str = ""  #: title, authors and year of the work to cite
     #: departures from the published form, one sentence each
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
     feature_names: tuple[str, ...] = ()  #: what the columns of ``x`` are called, where known
     #: what the nodes of a single graph are called in its source, where known; the names under which
     #: predictions are written

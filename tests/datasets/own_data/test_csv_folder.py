@@ -1,14 +1,12 @@
 import json
 import os
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from torch_grama.datasets import FeatureEncoding, GraphTaskData, Metric
+from torch_grama.datasets import FeatureEncoding, Metric
 from torch_grama.datasets.own_data import load_path
 
 NODES = """\
@@ -31,7 +29,7 @@ eve,fay
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     path = tmp_path / "graph"
     path.mkdir()
     (path / "nodes.csv").write_text(NODES)
@@ -39,12 +37,12 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
-def only(data: GraphTaskData) -> torch.Tensor:
+def only(data):
     [graph] = data.graphs
     return graph
 
 
-def test_a_graph_is_read(folder: Path) -> None:
+def test_a_graph_is_read(folder):
     data = load_path(folder)
     graph = only(data)
     assert (data.level, data.kind, data.num_outputs) == ("node", "classification", 2)
@@ -62,7 +60,7 @@ def test_a_graph_is_read(folder: Path) -> None:
     assert any("reverse of 5 of them was added" in note for note in data.notes)
 
 
-def test_a_split_is_made_stored_and_used_again(folder: Path) -> None:
+def test_a_split_is_made_stored_and_used_again(folder):
     first = load_path(folder)
     assert (folder / "splits.json").exists()
     stored = (folder / "splits.json").read_bytes()
@@ -75,7 +73,7 @@ def test_a_split_is_made_stored_and_used_again(folder: Path) -> None:
     assert (folder / "splits.json").read_bytes() == stored
 
 
-def test_a_changed_graph_does_not_get_the_old_split(folder: Path, refuses: Callable) -> None:
+def test_a_changed_graph_does_not_get_the_old_split(folder, refuses):
     load_path(folder)
     (folder / "nodes.csv").write_text(NODES.replace("fay,25,1.75,b", "fay,25,1.75,a"))
     refuses(folder, r"splits\.json' holds splits of other data .the labels")
@@ -88,7 +86,7 @@ def test_a_changed_graph_does_not_get_the_old_split(folder: Path, refuses: Calla
     load_path(folder)
 
 
-def test_other_options_are_no_other_data(folder: Path) -> None:
+def test_other_options_are_no_other_data(folder):
     first = load_path(folder)
     load_path(folder, label="height", ignore=["label"])
     load_path(folder, seed=1)
@@ -98,7 +96,7 @@ def test_other_options_are_no_other_data(folder: Path) -> None:
     assert len(json.loads((folder / "splits.json").read_text())["divisions"]) == 4
 
 
-def test_a_stated_split_is_used(folder: Path) -> None:
+def test_a_stated_split_is_used(folder):
     (folder / "nodes.csv").write_bytes(stated("train", "Val", "TEST", "valid", "", "train"))
     data = load_path(folder)
     parts = [part.nonzero().flatten().tolist() for part in data.folds[0].parts]
@@ -107,7 +105,7 @@ def test_a_stated_split_is_used(folder: Path) -> None:
     assert not (folder / "splits.json").exists()
 
 
-def test_both_directions_listed_or_no_edge_at_all(folder: Path) -> None:
+def test_both_directions_listed_or_no_edge_at_all(folder):
     (folder / "edges.csv").write_text("source,target\nann,bob\nbob,ann\ncyd,cyd\n")
     data = load_path(folder)
     assert only(data).edge_index.tolist() == [[0, 1, 2], [1, 0, 2]]
@@ -117,7 +115,7 @@ def test_both_directions_listed_or_no_edge_at_all(folder: Path) -> None:
     assert (graph.edge_index.shape, graph.edge_index.dtype) == ((2, 0), torch.long)
 
 
-def test_edge_features_and_weights_follow_their_edges(folder: Path) -> None:
+def test_edge_features_and_weights_follow_their_edges(folder):
     (folder / "edges.csv").write_text(
         "kind,source,target,weight,length\n"
         "road,ann,bob,0.5,1\nrail,bob,cyd,1.5,2\nroad,cyd,dan,2.5,3\nrail,dan,cyd,3.5,4\n"
@@ -131,7 +129,7 @@ def test_edge_features_and_weights_follow_their_edges(folder: Path) -> None:
     assert data.edge_encoding.num_columns == 3
 
 
-def test_nodes_without_features(folder: Path) -> None:
+def test_nodes_without_features(folder):
     rows = [",".join((row.split(",")[0], row.split(",")[3])) for row in NODES.splitlines()]
     (folder / "nodes.csv").write_text("\n".join(rows))
     data = load_path(folder)
@@ -139,7 +137,7 @@ def test_nodes_without_features(folder: Path) -> None:
     assert any("constant 1" in note for note in data.notes)
 
 
-def test_nodes_without_label_are_in_no_split(folder: Path) -> None:
+def test_nodes_without_label_are_in_no_split(folder):
     (folder / "nodes.csv").write_text(NODES + "gil,1,1,\nhal,2,2, \n")
     data = load_path(folder)
     [fold] = data.folds
@@ -148,7 +146,7 @@ def test_nodes_without_label_are_in_no_split(folder: Path) -> None:
     assert used.tolist() == [True] * 6 + [False] * 2
 
 
-def test_a_quantity_as_target(folder: Path) -> None:
+def test_a_quantity_as_target(folder):
     data = load_path(folder, label="height", ignore=["label"])
     assert (data.kind, data.metric) == ("regression", Metric("mae", False))
     assert (only(data).y.shape, only(data).y.dtype) == ((6, 1), torch.float32)
@@ -158,7 +156,7 @@ def test_a_quantity_as_target(folder: Path) -> None:
     assert only(data).y[0].isnan().all()
 
 
-def test_several_targets(folder: Path) -> None:
+def test_several_targets(folder):
     data = load_path(folder, label=["age", "height"], ignore=["label"])
     assert (data.kind, data.num_outputs) == ("regression", 2)
     assert only(data).y[0].tolist() == [30.0, np.float32(1.7)]
@@ -172,7 +170,7 @@ def test_several_targets(folder: Path) -> None:
     assert only(flags).y.tolist() == [[0, 0], [1, 0], [0, 0], [1, 1], [0, 1], [1, 1]]
 
 
-def test_category_numbers(folder: Path, refuses: Callable) -> None:
+def test_category_numbers(folder, refuses):
     data = load_path(folder, categorical=True, ignore=["height"])
     assert data.node_encoding.kind == "categorical"
     assert data.node_encoding.sizes == (61,)
@@ -196,7 +194,7 @@ def test_category_numbers(folder: Path, refuses: Callable) -> None:
     ],
     ids=["bom", "crlf", "cr", "semicolon", "tab", "spaces", "blank", "no-end", "late", "quotes"],
 )
-def test_other_ways_to_write_the_same(folder: Path, write: Callable[[str], bytes]) -> None:
+def test_other_ways_to_write_the_same(folder, write):
     plain = load_path(folder)
     (folder / "nodes.csv").write_bytes(write(NODES))
     (folder / "edges.csv").write_bytes(write(EDGES))
@@ -204,7 +202,7 @@ def test_other_ways_to_write_the_same(folder: Path, write: Callable[[str], bytes
     assert torch.equal(only(plain).x, only(same).x)
 
 
-def test_names_may_be_anything(folder: Path) -> None:
+def test_names_may_be_anything(folder):
     names = ['a "quoted", name', "ünï çode", "1.0", "01", "1", "two\nlines"]
     quoted = ['"' + name.replace('"', '""') + '"' for name in names]
     rows = ["id,label", *(f"{name},{n % 2}" for n, name in enumerate(quoted))]
@@ -215,7 +213,7 @@ def test_names_may_be_anything(folder: Path) -> None:
     assert only(data).edge_index.tolist() == [[0, 4], [5, 3]]
 
 
-def stated(*words: str) -> bytes:
+def stated(*words):
     """The nodes with a split, the last of them in no part."""
     column = ["split", *words, *[""] * (6 - len(words))]
     rows = zip(NODES.splitlines(), column, strict=True)
@@ -272,7 +270,7 @@ NODE_FAULTS = {
 
 
 @pytest.mark.parametrize(("content", "sentence"), NODE_FAULTS.values(), ids=NODE_FAULTS)
-def test_faults_in_nodes(folder: Path, content: bytes, sentence: str, refuses: Callable) -> None:
+def test_faults_in_nodes(folder, content, sentence, refuses):
     (folder / "nodes.csv").write_bytes(content)
     refuses(folder, sentence)
 
@@ -297,13 +295,22 @@ EDGE_FAULTS = {
 
 
 @pytest.mark.parametrize(("content", "sentence"), EDGE_FAULTS.values(), ids=EDGE_FAULTS)
-def test_faults_in_edges(folder: Path, content: bytes, sentence: str, refuses: Callable) -> None:
+def test_faults_in_edges(folder, content, sentence, refuses):
     (folder / "edges.csv").write_bytes(content)
     message = refuses(folder, sentence)
     assert "edges.csv" in message
 
 
-def test_a_column_that_changes_its_mind(folder: Path, refuses: Callable) -> None:
+@pytest.mark.parametrize(("one", "other"), [("{:03}", "{}"), ("{}", "{:03}"), ("{}", "{}.0")])
+def test_ids_that_a_program_took_for_numbers(folder, one, other, refuses):
+    rows = [f"{one.format(n)},{n % 2}" for n in range(6)]
+    (folder / "nodes.csv").write_text("\n".join(["id,label", *rows]))
+    (folder / "edges.csv").write_text(f"source,target\n{one.format(1)},{other.format(2)}\n")
+    twin = one.format(2)
+    refuses(folder, f"'{other.format(2)}', .*: write the ids .* alike, since '{twin}' is among")
+
+
+def test_a_column_that_changes_its_mind(folder, refuses):
     for first, second, line in (("1", "word", 22), ("word", "1", 2)):
         rows = ["id,x,label"]
         rows += [f"{n},{first if n < 20 else second},{n % 2}" for n in range(30)]
@@ -312,7 +319,7 @@ def test_a_column_that_changes_its_mind(folder: Path, refuses: Callable) -> None
 
 
 @pytest.mark.parametrize("quote", ["", '"'])
-def test_a_table_longer_than_a_block_of_rows(folder: Path, quote: str, refuses: Callable) -> None:
+def test_a_table_longer_than_a_block_of_rows(folder, quote, refuses):
     rows = [f"{quote}{n}{quote},{n},{n % 2}" for n in range(1300)]
     (folder / "edges.csv").write_text("source,target\n0,1299\n")
     (folder / "nodes.csv").write_text("id,x,label\n\n" + "\n".join(rows))
@@ -330,7 +337,7 @@ def test_a_table_longer_than_a_block_of_rows(folder: Path, quote: str, refuses: 
         refuses(folder, sentence)
 
 
-def test_a_file_is_missing(folder: Path, refuses: Callable) -> None:
+def test_a_file_is_missing(folder, refuses):
     (folder / "edges.csv").unlink()
     refuses(folder, r"has no file 'edges\.csv'.*source and target")
     (folder / "edges.csv").write_text(EDGES)
@@ -338,7 +345,7 @@ def test_a_file_is_missing(folder: Path, refuses: Callable) -> None:
     refuses(folder, r"has no file 'nodes\.csv'.*id and label")
 
 
-def test_options_that_do_not_fit(folder: Path, refuses: Callable) -> None:
+def test_options_that_do_not_fit(folder, refuses):
     refuses(folder, "names no column 'colour', .*: correct the option", ignore=["colour"])
     refuses(folder, r"no column 'hieght' \(is it 'height'\?\), .*: correct", ignore=["hieght"])
     refuses(folder, "names no column 'mood'", label="mood")
@@ -351,8 +358,8 @@ def test_options_that_do_not_fit(folder: Path, refuses: Callable) -> None:
             label=["label", "age"])  # fmt: skip
 
 
-def test_an_unwritable_folder_still_loads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def forbidden(path: Path, content: bytes) -> None:
+def test_an_unwritable_folder_still_loads(folder, monkeypatch):
+    def forbidden(path, content):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("torch_grama.datasets.splits.write_atomically", forbidden)
@@ -361,7 +368,7 @@ def test_an_unwritable_folder_still_loads(folder: Path, monkeypatch: pytest.Monk
     assert sorted(os.listdir(folder)) == ["edges.csv", "nodes.csv"]
 
 
-def load_large(folder: Path, nodes: int) -> float:
+def load_large(folder, nodes):
     """The processor time that a graph of ten times as many edges takes."""
     generator = np.random.default_rng(0)
     x = generator.normal(size=(nodes, 4)).round(4).astype(str)
@@ -379,6 +386,6 @@ def load_large(folder: Path, nodes: int) -> float:
     return taken
 
 
-def test_a_large_graph_loads_in_linear_time(tmp_path: Path) -> None:
+def test_a_large_graph_loads_in_linear_time(tmp_path):
     small = min(load_large(tmp_path / str(n), 1_000) for n in range(3))
     assert load_large(tmp_path / "large", 10_000) < 40 * small

@@ -1,11 +1,9 @@
-from pathlib import Path
-
 import pytest
 import torch
 from made_task import made_task
 from torch_geometric.data import Data
 
-from torch_grama.datasets import FeatureEncoding, Fold, GraphTaskData, Metric
+from torch_grama.datasets import FeatureEncoding, Fold, Metric
 from torch_grama.datasets.own_data import describe, load_path
 
 NODES = "id,age,always,colour,label\n" + "".join(
@@ -14,18 +12,18 @@ NODES = "id,age,always,colour,label\n" + "".join(
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     (tmp_path / "nodes.csv").write_text(NODES)
     rows = [f"n{n},n{n + 1},0.5" for n in range(6)] + ["n0,n0,1", "n0,n1,1"]
     (tmp_path / "edges.csv").write_text("source,target,weight\n" + "\n".join(rows))
     return tmp_path
 
 
-def unwrapped(data: GraphTaskData) -> str:
+def unwrapped(data):
     return " ".join(describe(data).split())
 
 
-def test_one_screen(folder: Path) -> None:
+def test_one_screen(folder):
     data = load_path(folder)
     lines = describe(data).splitlines()
     assert len(lines) <= 24
@@ -50,7 +48,7 @@ def test_one_screen(folder: Path) -> None:
     assert "directed, and no message" not in unwrapped(data)
 
 
-def test_directed_and_unlabelled(folder: Path) -> None:
+def test_directed_and_unlabelled(folder):
     (folder / "nodes.csv").write_text(NODES.replace("n7,7,7,red,b", "n7,7,7,red,"))
     text = unwrapped(load_path(folder, directed=True))
     assert "edges 8 directed" in text
@@ -58,7 +56,7 @@ def test_directed_and_unlabelled(folder: Path) -> None:
     assert "1 item has no label, of 8." in text
 
 
-def test_weights_below_zero_and_labels_that_are_all_the_same(folder: Path) -> None:
+def test_weights_below_zero_and_labels_that_are_all_the_same(folder):
     (folder / "nodes.csv").write_text(NODES.replace(",b\n", ",a\n"))
     edges = folder / "edges.csv"
     assert "All labels are the same: there is nothing to learn." in unwrapped(load_path(folder))
@@ -66,7 +64,7 @@ def test_weights_below_zero_and_labels_that_are_all_the_same(folder: Path) -> No
     assert "2 edges have a weight below 0: sums of weights" in unwrapped(load_path(folder))
 
 
-def test_a_class_that_is_missing_from_a_part(folder: Path) -> None:
+def test_a_class_that_is_missing_from_a_part(folder):
     words = ["split", "train", "val", "train", "val", "test", "test", "test", "test"]
     rows = zip(NODES.splitlines(), words, strict=True)
     (folder / "nodes.csv").write_text("\n".join(map(",".join, rows)))
@@ -76,7 +74,7 @@ def test_a_class_that_is_missing_from_a_part(folder: Path) -> None:
     assert "'test' of the first split" not in text
 
 
-def test_nothing_to_warn_about(tmp_path: Path) -> None:
+def test_nothing_to_warn_about(tmp_path):
     graphs = [
         Data(
             x=torch.arange(6.0).view(3, 2) + n,
@@ -98,7 +96,7 @@ def test_nothing_to_warn_about(tmp_path: Path) -> None:
         assert part in text
 
 
-def test_flags_categories_and_a_graph_without_edges() -> None:
+def test_flags_categories_and_a_graph_without_edges():
     graph = Data(x=torch.tensor([[0, 1]]), edge_index=torch.zeros(2, 0).long())
     graphs = [graph.clone(), graph.clone()]
     graphs[0].edge_weight = torch.zeros(0)
@@ -119,7 +117,7 @@ def test_flags_categories_and_a_graph_without_edges() -> None:
         assert part in text
 
 
-def test_a_forecast_and_long_lists() -> None:
+def test_a_forecast_and_long_lists():
     graphs = [
         Data(x=torch.rand(3, 4, 1), edge_index=torch.tensor([[0], [0]]), y=torch.rand(3, 1))
         for _ in range(4)
@@ -131,7 +129,7 @@ def test_a_forecast_and_long_lists() -> None:
     assert "2 splits, the first of 2 / 1 / 1" in text
 
 
-def test_graphs_without_features_or_edges_at_all() -> None:
+def test_graphs_without_features_or_edges_at_all():
     text = describe(made_task(Data(num_nodes=3), kind="regression"))
     assert "1 graph of 3 nodes" in text
     assert "2 quantities" in text

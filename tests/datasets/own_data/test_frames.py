@@ -1,17 +1,16 @@
 """Frames of pandas and Parquet files: the same data as the CSV files they could be."""
 
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 
-from torch_grama.datasets import DatasetError, GraphTaskData, from_frames, load_path
+from torch_grama.datasets import DatasetError, from_frames, load_path
 
 pandas = pytest.importorskip("pandas")
 
 
-def frames() -> tuple["pandas.DataFrame", "pandas.DataFrame"]:
+def frames():
     nodes = pandas.DataFrame(
         {
             "ID": range(100, 112),
@@ -28,7 +27,7 @@ def frames() -> tuple["pandas.DataFrame", "pandas.DataFrame"]:
     return nodes, edges
 
 
-def same(one: GraphTaskData, other: GraphTaskData) -> None:
+def same(one, other):
     assert one.feature_names == other.feature_names
     assert one.class_names == other.class_names
     assert one.node_names == other.node_names
@@ -40,7 +39,7 @@ def same(one: GraphTaskData, other: GraphTaskData) -> None:
         assert torch.equal(part, twin)
 
 
-def test_frames_are_what_their_csv_files_are(tmp_path: Path) -> None:
+def test_frames_are_what_their_csv_files_are(tmp_path):
     nodes, edges = frames()
     nodes.to_csv(tmp_path / "nodes.csv", index=False)
     edges.to_csv(tmp_path / "edges.csv", index=False)
@@ -54,7 +53,7 @@ def test_frames_are_what_their_csv_files_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stems", [("nodes", "edges"), ("nodes",), ("edges",)])
-def test_parquet_files_are_what_csv_files_are(tmp_path: Path, stems: tuple[str, ...]) -> None:
+def test_parquet_files_are_what_csv_files_are(tmp_path, stems):
     pytest.importorskip("pyarrow")
     for stem, frame in zip(("nodes", "edges"), frames(), strict=True):
         if stem in stems:
@@ -64,16 +63,17 @@ def test_parquet_files_are_what_csv_files_are(tmp_path: Path, stems: tuple[str, 
     same(from_frames(*frames()), load_path(tmp_path))
 
 
-def test_a_split_is_made_and_nothing_is_written(tmp_path: Path, monkeypatch) -> None:
+def test_a_split_is_made_and_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     nodes, edges = frames()
     data = from_frames(nodes.drop(columns="split"), edges, seed=3)
     assert [int(part.sum()) for part in data.folds[0].parts] == [7, 3, 2]
     assert not list(tmp_path.iterdir())
     assert any("one was made by class (seed 3)." in note for note in data.notes)
+    assert any(note.startswith("The edges of the frame of edges were") for note in data.notes)
 
 
-def test_options_form_and_classes_that_pandas_made_decimal(tmp_path: Path) -> None:
+def test_options_form_and_classes_that_pandas_made_decimal(tmp_path):
     nodes, edges = frames()
     nodes["label"] = [0, 1, None] * 4
     data = from_frames(nodes.drop(columns="split"), edges, ignore=["joined", "job", "member"])
@@ -87,7 +87,7 @@ def test_options_form_and_classes_that_pandas_made_decimal(tmp_path: Path) -> No
     assert again.graphs[0].x[:, 0].tolist() == [pytest.approx(data.form.nodes[0].fill)] * 12
 
 
-def test_numbers_of_a_frame_have_no_marks_of_thousands(tmp_path: Path) -> None:
+def test_numbers_of_a_frame_have_no_marks_of_thousands(tmp_path):
     nodes, edges = frames()
     nodes = nodes.drop(columns=["split", "joined", "job", "member"])
     nodes = nodes.assign(size=1.234, price=["0,5", "1,5"] * 6, label=2.345)
@@ -98,7 +98,7 @@ def test_numbers_of_a_frame_have_no_marks_of_thousands(tmp_path: Path) -> None:
     assert again.graphs[0].x[0, -1].item() == pytest.approx(1.234)
 
 
-def test_the_index_names_the_nodes_where_no_column_does(tmp_path: Path) -> None:
+def test_the_index_names_the_nodes_where_no_column_does(tmp_path):
     nodes, edges = frames()
     same(from_frames(nodes.set_index("ID"), edges), from_frames(nodes, edges))
     by_place = edges.assign(**{"from": [0, 1], "to": [2, 3]})
@@ -109,7 +109,7 @@ def test_the_index_names_the_nodes_where_no_column_does(tmp_path: Path) -> None:
         same(load_path(tmp_path), from_frames(nodes, edges))
 
 
-def test_faults_of_frames_name_the_row() -> None:
+def test_faults_of_frames_name_the_row():
     nodes, edges = frames()
     with pytest.raises(DatasetError, match="frame of edges names no column 'target', only 'from'"):
         from_frames(nodes, edges.drop(columns="to"))
@@ -117,6 +117,8 @@ def test_faults_of_frames_name_the_row() -> None:
         from_frames(nodes, edges.assign(to=[102, 7]))
     with pytest.raises(DatasetError, match=r"frame of nodes, row 2: the cell 'inf' .* 'size'"):
         from_frames(nodes.assign(size=[1, 2, float("inf"), *range(9)]), edges)
+    with pytest.raises(DatasetError, match="column 'split' of the frame of nodes leaves 'test'"):
+        from_frames(nodes.assign(split=["train"] * 6 + ["val"] * 6), edges)
     for column in ("job", "ID", "size"):  # as a CSV file with it
         with pytest.raises(DatasetError, match="frame of nodes, row 1 has a NUL character"):
             from_frames(nodes.assign(**{column: ["1", "1\0", *["2"] * 10]}), edges)
@@ -126,7 +128,7 @@ def test_faults_of_frames_name_the_row() -> None:
         from_frames(nodes, edges, lable="x")
 
 
-def test_a_damaged_or_doubled_parquet_file(tmp_path: Path, monkeypatch) -> None:
+def test_a_damaged_or_doubled_parquet_file(tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
     nodes, edges = frames()
     edges.to_csv(tmp_path / "edges.csv", index=False)

@@ -7,12 +7,12 @@ from torch_grama.datasets.own_data.graph_parts import complete_edges
 pairs = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=25)
 
 
-def as_array(edges: list[tuple[int, int]]) -> np.ndarray:
+def as_array(edges):
     return np.array(edges, dtype=np.int64).reshape(-1, 2).T
 
 
 @given(pairs)
-def test_every_edge_gets_its_reverse_once(listed: list[tuple[int, int]]) -> None:
+def test_every_edge_gets_its_reverse_once(listed):
     index, rows = complete_edges(as_array(listed), 6, directed=False)
     found = list(map(tuple, index.T.tolist()))
     assert found[: len(listed)] == listed
@@ -22,17 +22,7 @@ def test_every_edge_gets_its_reverse_once(listed: list[tuple[int, int]]) -> None
 
 
 @given(pairs)
-def test_both_lists_of_an_undirected_graph_give_the_same(listed: list[tuple[int, int]]) -> None:
-    once = {(min(pair), max(pair)) for pair in listed}
-    both = once | {(target, source) for source, target in once}
-    first, _ = complete_edges(as_array(sorted(once)), 6, directed=False)
-    second, _ = complete_edges(as_array(sorted(both)), 6, directed=False)
-    assert sorted(first.T.tolist()) == sorted(second.T.tolist())
-    assert second.T.tolist() == list(map(list, sorted(both)))
-
-
-@given(pairs)
-def test_a_directed_list_stays_as_it_is(listed: list[tuple[int, int]]) -> None:
+def test_a_directed_list_stays_as_it_is(listed):
     index, rows = complete_edges(as_array(listed), 6, directed=True)
     assert list(map(tuple, index.T.tolist())) == listed
     assert rows.tolist() == list(range(len(listed)))

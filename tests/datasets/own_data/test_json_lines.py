@@ -1,7 +1,5 @@
 import json
 import os
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,8 +8,8 @@ from torch_grama.datasets.errors import DatasetFaults
 from torch_grama.datasets.own_data import describe, load_path, write_json_lines
 
 
-def graph(**changed: object) -> dict[str, object]:
-    table: dict[str, object] = {
+def graph(**changed):
+    table = {
         "nodes": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.5]],
         "edges": [[0, 1], [1, 2]],
         "label": "a",
@@ -20,20 +18,20 @@ def graph(**changed: object) -> dict[str, object]:
     return {key: value for key, value in table.items() if value is not ...}
 
 
-def save(folder: Path, graphs: list[object], name: str = "graphs.jsonl") -> Path:
+def save(folder, graphs, name="graphs.jsonl"):
     path = folder / name
     path.write_text("".join(json.dumps(table) + "\n" for table in graphs))
     return path
 
 
-def labelled(*labels: object, **changed: object) -> list[object]:
+def labelled(*labels, **changed):
     return [graph(label=label, **changed) for label in labels]
 
 
 WORDS = labelled(*"ababab")
 
 
-def test_graphs_are_read(tmp_path: Path) -> None:
+def test_graphs_are_read(tmp_path):
     data = load_path(save(tmp_path, WORDS))
     assert (data.level, data.kind, data.num_outputs) == ("graph", "classification", 2)
     assert data.graphs[0].edge_index.tolist() == [[0, 1, 1, 2], [1, 2, 0, 1]]
@@ -42,7 +40,7 @@ def test_graphs_are_read(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["graphs.jsonl", "graphs.jsonl.splits.json"]
 
 
-def test_a_folder_of_files_in_the_order_of_their_names(tmp_path: Path) -> None:
+def test_a_folder_of_files_in_the_order_of_their_names(tmp_path):
     folder = tmp_path / "graphs"
     folder.mkdir()
     save(folder, labelled("b", "b", "b"), "2.ndjson")
@@ -54,7 +52,7 @@ def test_a_folder_of_files_in_the_order_of_their_names(tmp_path: Path) -> None:
     assert (folder / "splits.json").exists()
 
 
-def test_edge_features_follow_their_edges(tmp_path: Path) -> None:
+def test_edge_features_follow_their_edges(tmp_path):
     tables = labelled(*"ababab", edge_attr=[[1, 2], [3, 4]], edge_weight=[0.5, 0.25])
     data = load_path(save(tmp_path, tables))
     assert data.graphs[0].edge_attr.tolist() == [[1, 2], [3, 4], [1, 2], [3, 4]]
@@ -85,9 +83,7 @@ def test_edge_features_follow_their_edges(tmp_path: Path) -> None:
          ("big", "red")),
     ],
 )  # fmt: skip
-def test_targets(
-    tmp_path: Path, labels: list[object], kind: str, targets: object, names: tuple[str, ...]
-) -> None:
+def test_targets(tmp_path, labels, kind, targets, names):
     stratify = labels != [0, 1, 2, 3, 4, 5]
     for key in ("label", "y"):
         tables = [{**graph(label=...), key: label} for label in labels]
@@ -95,10 +91,10 @@ def test_targets(
         assert data.kind == kind
         assert torch.cat([item.y for item in data.graphs]).tolist() == targets
         assert data.class_names == names
-        assert data.num_outputs == (len(names) or len(targets[0]))  # type: ignore[index]
+        assert data.num_outputs == (len(names) or len(targets[0]))
 
 
-def test_graphs_without_label_are_in_no_split(tmp_path: Path) -> None:
+def test_graphs_without_label_are_in_no_split(tmp_path):
     for labels in (["a", None, "b"] * 3, [0.5, None, 1.5] * 3, [[1, 0], None, [0, 1]] * 3):
         data = load_path(save(tmp_path, labelled(*labels), f"{len(str(labels))}.jsonl"))
         [fold] = data.folds
@@ -108,7 +104,7 @@ def test_graphs_without_label_are_in_no_split(tmp_path: Path) -> None:
         assert bool(missing.isnan().all()) if missing.is_floating_point() else int(missing) == -1
 
 
-def test_a_stated_split(tmp_path: Path) -> None:
+def test_a_stated_split(tmp_path):
     words = ["train", "val", "test", None, "train", ""]
     tables = [graph(label=label, split=word) for label, word in zip("ababab", words, strict=True)]
     [fold] = load_path(save(tmp_path, tables)).folds
@@ -116,7 +112,7 @@ def test_a_stated_split(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["graphs.jsonl"]
 
 
-def test_other_ways_to_write_the_same(tmp_path: Path) -> None:
+def test_other_ways_to_write_the_same(tmp_path):
     plain = load_path(save(tmp_path, WORDS))
     text = (tmp_path / "graphs.jsonl").read_text()
     for content in (
@@ -133,7 +129,7 @@ def test_other_ways_to_write_the_same(tmp_path: Path) -> None:
         assert torch.equal(plain.folds[0].train, same.folds[0].train)
 
 
-def test_nodes_as_numbers_and_without_features(tmp_path: Path) -> None:
+def test_nodes_as_numbers_and_without_features(tmp_path):
     data = load_path(save(tmp_path, labelled(*"ababab", nodes=[7, 8.5, 9])))
     assert data.graphs[0].x.tolist() == [[7.0], [8.5], [9.0]]
     tables = labelled(*"ababab", nodes=..., num_nodes=3, colour="red")
@@ -145,19 +141,19 @@ def test_nodes_as_numbers_and_without_features(tmp_path: Path) -> None:
     assert not any("colour" in note for note in quiet.notes)
 
 
-def test_a_graph_without_edges_among_others(tmp_path: Path) -> None:
+def test_a_graph_without_edges_among_others(tmp_path):
     tables = [graph(edges=[], edge_attr=[]), *labelled(*"babab", edge_attr=[1, 2])]
     data = load_path(save(tmp_path, tables))
     assert data.graphs[0].edge_index.shape == (2, 0)
     assert data.graphs[0].edge_attr.shape == (0, 1)
 
 
-def fault(**changed: object) -> list[object]:
+def fault(**changed):
     """Five good graphs and a bad one in line 3."""
     return [*WORDS[:2], graph(**changed), *WORDS[3:]]
 
 
-FAULTS: dict[str, tuple[list[object], str]] = {
+FAULTS = {
     "no nodes key": (fault(nodes=...), "line 3 has neither 'nodes' nor a sensible 'num_nodes'"),
     "both nodes keys": (fault(x=[[1, 2]]), "line 3 has both 'nodes' and 'x'"),
     "absurd number of nodes": (fault(nodes=..., num_nodes=10**12), "line 3 has neither"),
@@ -196,7 +192,7 @@ FAULTS: dict[str, tuple[list[object], str]] = {
 
 
 @pytest.mark.parametrize(("tables", "sentence"), FAULTS.values(), ids=FAULTS)
-def test_faults(tmp_path: Path, tables: list[object], sentence: str, refuses: Callable) -> None:
+def test_faults(tmp_path, tables, sentence, refuses):
     refuses(save(tmp_path, tables), sentence)
 
 
@@ -216,13 +212,13 @@ def test_faults(tmp_path: Path, tables: list[object], sentence: str, refuses: Ca
         (b"[\n{}\n]\n", "line 1 cannot be read"),
     ],
 )
-def test_broken_files(tmp_path: Path, content: bytes, sentence: str, refuses: Callable) -> None:
+def test_broken_files(tmp_path, content, sentence, refuses):
     path = tmp_path / "graphs.jsonl"
     path.write_bytes(content)
     refuses(path, sentence)
 
 
-def test_options(tmp_path: Path, refuses: Callable) -> None:
+def test_options(tmp_path, refuses):
     path = save(tmp_path, WORDS)
     refuses(path, "ask for level 'graph'", level="node")
     refuses(path, "under one key", label=["a", "b"])
@@ -243,9 +239,9 @@ def test_options(tmp_path: Path, refuses: Callable) -> None:
     assert load_path(codes, categorical=True).node_encoding.sizes == (2, 3)
 
 
-def test_a_list_of_labels_may_have_gaps(tmp_path: Path) -> None:
+def test_a_list_of_labels_may_have_gaps(tmp_path):
     path = tmp_path / "graphs.jsonl"
-    lists: list[object] = [[1, None, 0], [None, 1, 1], [0, 0, None], None, [None] * 3, [1, 1, 0]]
+    lists = [[1, None, 0], [None, 1, 1], [0, 0, None], None, [None] * 3, [1, 1, 0]]
     lines = [{"x": [[1.0]], "edges": [], "label": label} for label in lists]
     path.write_text("\n".join(map(json.dumps, lines)))
     data = load_path(path)
@@ -266,7 +262,7 @@ def test_a_list_of_labels_may_have_gaps(tmp_path: Path) -> None:
     assert load_path(path, seed=1).kind == "regression"
 
 
-def test_all_lines_that_are_wrong_are_told(tmp_path: Path) -> None:
+def test_all_lines_that_are_wrong_are_told(tmp_path):
     path = tmp_path / "graphs.jsonl"
     good = json.dumps({"x": [[1.0]], "edges": [], "label": "a"})
     path.write_text("\n".join([good, "{", good, "[]"]))

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,12 +6,12 @@ from torch_grama.datasets import DatasetError, DatasetMissingError
 from torch_grama.datasets.own_data import load_path
 
 
-def test_nothing_there(tmp_path: Path) -> None:
+def test_nothing_there(tmp_path):
     with pytest.raises(DatasetMissingError, match=r"There is no '.*nothing': give the path of"):
         load_path(tmp_path / "nothing")
 
 
-def test_forms_that_are_not_known(tmp_path: Path, refuses: Callable) -> None:
+def test_forms_that_are_not_known(tmp_path, refuses):
     refuses(tmp_path, "none of the known forms: give a folder with nodes.csv and edges.csv")
     (tmp_path / "graph.graphml").write_text("<graphml/>")
     refuses(tmp_path / "graph.graphml", "none of the known forms")
@@ -23,9 +22,7 @@ def test_forms_that_are_not_known(tmp_path: Path, refuses: Callable) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".pt", ".pth", ".jsonl", ".ndjson", ".json"])
-def test_a_folder_or_garbage_in_place_of_a_file(
-    tmp_path: Path, suffix: str, refuses: Callable
-) -> None:
+def test_a_folder_or_garbage_in_place_of_a_file(tmp_path, suffix, refuses):
     (tmp_path / f"garbage{suffix}").write_bytes(b"\x00\x01garbage")
     refuses(tmp_path / f"garbage{suffix}", "garbage")
     (tmp_path / f"folder{suffix}").mkdir()
@@ -33,13 +30,11 @@ def test_a_folder_or_garbage_in_place_of_a_file(
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".pt", ".jsonl"])
-def test_a_file_that_cannot_be_read(
-    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_read(tmp_path, suffix, monkeypatch):
     path = tmp_path / f"graph{suffix}"
     path.write_bytes(b"x")
 
-    def forbidden(*arguments: object, **options: object) -> None:
+    def forbidden(*arguments, **options):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("builtins.open", forbidden)
@@ -61,6 +56,6 @@ def test_a_file_that_cannot_be_read(
         ({"classes": ["a"], "kind": "regression"}, "no 'classes' for a regression"),
     ],
 )
-def test_options_are_checked_first(options: dict[str, object], sentence: str) -> None:
+def test_options_are_checked_first(options, sentence):
     with pytest.raises(ValueError, match=sentence):
-        load_path("nowhere", **options)  # type: ignore[arg-type]
+        load_path("nowhere", **options)

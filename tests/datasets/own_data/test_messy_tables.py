@@ -3,14 +3,12 @@
 import resource
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from torch_grama.datasets import DatasetError, GraphTaskData, load_path
+from torch_grama.datasets import DatasetError, load_path
 from torch_grama.datasets.errors import DatasetFaults
 from torch_grama.datasets.own_data import describe
 from torch_grama.datasets.own_data.table_files import read_date, read_number, read_table
@@ -18,7 +16,7 @@ from torch_grama.datasets.own_data.table_files import read_date, read_number, re
 SPLIT = ["train"] * 6 + ["val"] * 3 + ["test"] * 3
 
 
-def write(folder: Path, columns: dict[str, list[object]], edges: str = "", mark: str = ",") -> Path:
+def write(folder, columns, edges="", mark=","):
     """A folder of twelve nodes; a split is stated, so that means are known."""
     folder.mkdir(exist_ok=True)
     table = {"id": [f"n{n}" for n in range(12)], **columns}
@@ -32,19 +30,17 @@ def write(folder: Path, columns: dict[str, list[object]], edges: str = "", mark:
     return folder
 
 
-def column(data: GraphTaskData, name: str) -> list[float]:
+def column(data, name):
     return data.graphs[0].x[:, data.feature_names.index(name)].tolist()
 
 
-def said(data: GraphTaskData, text: str) -> bool:
+def said(data, text):
     return any(text in note for note in data.notes)
 
 
 @pytest.mark.parametrize("gap", ["", "NA", "n/a", "NaN", "null", "?", "-"])
-def test_a_missing_number_gets_the_mean_of_the_training_nodes_and_a_flag(
-    tmp_path: Path, gap: str
-) -> None:
-    ages: list[object] = [1, 2, 3, gap, 5, 4, gap, 100, 100, 100, 100, gap]
+def test_a_missing_number_gets_the_mean_of_the_training_nodes_and_a_flag(tmp_path, gap):
+    ages = [1, 2, 3, gap, 5, 4, gap, 100, 100, 100, 100, gap]
     data = load_path(write(tmp_path, {"age": ages}))
     assert data.feature_names == ("age", "age=(missing)")
     assert column(data, "age") == [1, 2, 3, 3, 5, 4, 3, 100, 100, 100, 100, 3]
@@ -55,7 +51,7 @@ def test_a_missing_number_gets_the_mean_of_the_training_nodes_and_a_flag(
     assert said(data, "'age' (3 of 12); `-o missing=zero` takes 0")
 
 
-def test_what_is_done_about_gaps_is_an_option(tmp_path: Path, refuses: Callable) -> None:
+def test_what_is_done_about_gaps_is_an_option(tmp_path, refuses):
     folder = write(tmp_path / "own", {"age": ["", *range(10), -999]})
     assert column(load_path(folder, missing="zero"), "age")[0] == 0
     refuses(folder, r"line 2: a cell in the column 'age' is missing: .*`-o ignore=\[age\]`",
@@ -65,7 +61,7 @@ def test_what_is_done_about_gaps_is_an_option(tmp_path: Path, refuses: Callable)
     assert column(marked, "age")[-1] == column(marked, "age")[0] == 2.0
 
 
-def test_a_missing_word_is_a_category_of_its_own(tmp_path: Path) -> None:
+def test_a_missing_word_is_a_category_of_its_own(tmp_path):
     data = load_path(write(tmp_path, {"job": ["x", "y", "", "NA"] * 3}))
     assert data.feature_names == ("job=x", "job=y", "job=(missing)")
     assert data.graphs[0].x[:4].tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]]
@@ -74,7 +70,7 @@ def test_a_missing_word_is_a_category_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("last", ["2024-01-31", "2024-01-31T00:00:00Z", "2024/1/31", "31.01.2024",
                                   "31/01/2024", "01/31/2024", "31 Jan 2024", "Jan 31, 2024",
                                   "31-Jan-2024"])  # fmt: skip
-def test_dates_are_days(tmp_path: Path, last: str) -> None:
+def test_dates_are_days(tmp_path, last):
     first = last.replace("31", "30")
     data = load_path(write(tmp_path, {"joined": [first, last, ""] * 4}, mark=";"))
     days = (np.datetime64("2024-01-31") - np.datetime64("1970-01-01")).astype(int)
@@ -84,7 +80,7 @@ def test_dates_are_days(tmp_path: Path, last: str) -> None:
     assert said(data, "`-o words=[joined]` takes them as words, `-o ignore=[joined]` leaves")
 
 
-def test_the_order_of_day_and_month_is_told_and_can_be_turned(tmp_path: Path) -> None:
+def test_the_order_of_day_and_month_is_told_and_can_be_turned(tmp_path):
     folder = write(tmp_path, {"joined": ["01/02/2024", "03/04/2024"] * 6})
     data = load_path(folder)
     assert said(data, "read as day/month: `-o day_first=false` turns them")
@@ -92,7 +88,7 @@ def test_the_order_of_day_and_month_is_told_and_can_be_turned(tmp_path: Path) ->
     assert column(load_path(folder, day_first=False), "joined")[0] == read_date("2024-01-02")
 
 
-def test_a_column_that_is_nearly_dates(tmp_path: Path, refuses: Callable) -> None:
+def test_a_column_that_is_nearly_dates(tmp_path, refuses):
     folder = write(tmp_path / "own", {"joined": ["2024-01-31"] * 5 + ["2024-02-01"] * 6 + ["soon"]})
     refuses(folder, "line 13: the cell 'soon' in the column 'joined' is no date while others are")
 
@@ -108,15 +104,13 @@ def test_a_column_that_is_nearly_dates(tmp_path: Path, refuses: Callable) -> Non
         (["-0,5", "1e3"], [-0.5, 1000]),
     ],
 )
-def test_decimal_commas_and_marks_of_thousands(
-    tmp_path: Path, cells: list[str], values: list[float]
-) -> None:
+def test_decimal_commas_and_marks_of_thousands(tmp_path, cells, values):
     data = load_path(write(tmp_path, {"price": cells * 6}, mark=";"))
     assert column(data, "price")[:2] == pytest.approx(values)
     assert said(data, "decimal comma or with marks of thousands were recognised: 'price' ('")
 
 
-def test_a_comma_that_may_be_either_is_named(tmp_path: Path, refuses: Callable) -> None:
+def test_a_comma_that_may_be_either_is_named(tmp_path, refuses):
     folder = write(tmp_path / "own", {"price": ["1,234", "2,345"] * 6}, mark=";")
     refuses(folder, r"line 2: the comma in '1,234', .* `-o decimal=,` or `-o decimal=\.`")
     assert column(load_path(folder, decimal=","), "price")[0] == pytest.approx(1.234)
@@ -128,30 +122,28 @@ def test_a_comma_that_may_be_either_is_named(tmp_path: Path, refuses: Callable) 
     assert column(data, "sum")[0] == 1234
 
 
-def test_labels_with_a_decimal_comma(tmp_path: Path) -> None:
-    cells: list[object] = [f"{n},5" for n in range(11)]
+def test_labels_with_a_decimal_comma(tmp_path):
+    cells = [f"{n},5" for n in range(11)]
     data = load_path(write(tmp_path, {"x": list(range(12)), "label": [*cells, "NA"]}, mark=";"))
     assert data.kind == "regression"
     assert data.graphs[0].y[:3].flatten().tolist() == [0.5, 1.5, 2.5]
     assert bool(data.graphs[0].y[11].isnan())
 
 
-def test_classes_with_a_decimal_comma_keep_their_names(tmp_path: Path) -> None:
-    cells: list[object] = ["0,1", "0,2"] * 6
+def test_classes_with_a_decimal_comma_keep_their_names(tmp_path):
+    cells = ["0,1", "0,2"] * 6
     folder = write(tmp_path, {"x": list(range(12)), "label": cells}, mark=";")
     assert load_path(folder, kind="classification").class_names == ("0.1", "0.2")
 
 
-def test_labels_and_weights_have_the_decimal_mark_of_their_table(
-    tmp_path: Path, refuses: Callable
-) -> None:
-    sums: list[object] = ["950", "1,250", "12,500"] * 4
+def test_labels_and_weights_have_the_decimal_mark_of_their_table(tmp_path, refuses):
+    sums = ["950", "1,250", "12,500"] * 4
     folder = write(tmp_path / "own", {"x": list(range(12)), "label": sums}, mark=";")
     refuses(folder, r"line 3: the comma in '1,250', in the column 'label', may be a decimal comma")
     found = {mark: load_path(folder, decimal=mark).graphs[0].y[:3, 0] for mark in ".,"}
     assert found["."].tolist() == [950, 1250, 12500]
     assert found[","].tolist() == [950, 1.25, 12.5]
-    points: list[object] = ["950", "1.250", "12.500"] * 4
+    points = ["950", "1.250", "12.500"] * 4
     edges = "source;target;tall;weight\nn0;n1;0,5;1.250\nn1;n2;1,5;2.500\n"
     write(folder, {"x": ["0,5", "1"] * 6, "label": points}, edges, mark=";")
     data = load_path(folder, seed=1)
@@ -163,7 +155,7 @@ def test_labels_and_weights_have_the_decimal_mark_of_their_table(
     assert again.graphs[0].edge_weight.tolist() == [1250, 1250]
 
 
-def test_columns_are_found_by_their_meaning(tmp_path: Path) -> None:
+def test_columns_are_found_by_their_meaning(tmp_path):
     plain = load_path(write(tmp_path / "plain", {"x": list(range(12))}))
     folder = write(tmp_path / "own", {"x": list(range(12))}, "SRC,Dst,Weight\nn0,n1,2\nn1,n2,3\n")
     text = (folder / "nodes.csv").read_text()
@@ -178,7 +170,7 @@ def test_columns_are_found_by_their_meaning(tmp_path: Path) -> None:
     assert said(data, "'SRC' is the source, 'Dst' is the target")
 
 
-def test_columns_of_any_name_by_options(tmp_path: Path) -> None:
+def test_columns_of_any_name_by_options(tmp_path):
     folder = write(tmp_path, {"x": list(range(12))}, "a,b\nn0,n1\n")
     text = (folder / "nodes.csv").read_text()
     (folder / "nodes.csv").write_text(text.replace("id,", "user,").replace("label", "bought"))
@@ -190,7 +182,7 @@ def test_columns_of_any_name_by_options(tmp_path: Path) -> None:
     assert len(caught.value.faults) == 4  # id, label, source and target
 
 
-def test_words_among_numbers(tmp_path: Path, refuses: Callable) -> None:
+def test_words_among_numbers(tmp_path, refuses):
     folder = write(tmp_path / "own", {"age": [*range(10), "4o", "x"]})
     refuses(folder, r"line 12: the cell '4o' .* while others are \(and 1 more in this column\)")
     data = load_path(folder, numbers="Age")
@@ -199,12 +191,12 @@ def test_words_among_numbers(tmp_path: Path, refuses: Callable) -> None:
     assert "age=4o" in load_path(folder, words="age").feature_names
 
 
-def test_numbers_that_are_words(tmp_path: Path) -> None:
+def test_numbers_that_are_words(tmp_path):
     data = load_path(write(tmp_path, {"zip": ["01", "1", "2"] * 4}), words=["zip"])
     assert data.feature_names == ("zip=01", "zip=1", "zip=2")
 
 
-def test_names_and_empty_columns_are_left_out_with_a_note(tmp_path: Path) -> None:
+def test_names_and_empty_columns_are_left_out_with_a_note(tmp_path):
     names = [f"Person {n}" for n in range(12)]
     folder = write(tmp_path, {"name": names, "none": [""] * 12, "x": list(range(12))})
     data = load_path(folder)
@@ -214,7 +206,7 @@ def test_names_and_empty_columns_are_left_out_with_a_note(tmp_path: Path) -> Non
     assert len(load_path(folder, words="name").feature_names) == 13
 
 
-def test_edges_have_gaps_and_names_too(tmp_path: Path) -> None:
+def test_edges_have_gaps_and_names_too(tmp_path):
     # n0 to n5 are training nodes: the edge of n6 counts for no mean
     edges = "source,target,since,kind,weight\nn0,n1,1,x,2\nn1,n2,,y,\nn2,n3,3,x,4\nn3,n6,50,x,100\n"
     data = load_path(write(tmp_path, {"x": list(range(12))}, edges), directed=True)
@@ -228,14 +220,14 @@ def test_edges_have_gaps_and_names_too(tmp_path: Path) -> None:
     )
 
 
-def test_gaps_of_weights_are_told_or_refused(tmp_path: Path, refuses: Callable) -> None:
+def test_gaps_of_weights_are_told_or_refused(tmp_path, refuses):
     edges = "source,target,weight\nn0,n1,2\nn1,n2,\n"
     folder = write(tmp_path / "own", {"x": list(range(12))}, edges)
     assert said(load_path(folder), "got the mean of the training part: 'weight' (1 of 2)")
     refuses(folder, "line 3: a cell in the column 'weight' is missing", missing="refuse")
 
 
-def test_a_column_without_values_in_the_training_part_is_a_warning(tmp_path: Path) -> None:
+def test_a_column_without_values_in_the_training_part_is_a_warning(tmp_path):
     data = load_path(write(tmp_path, {"x": [""] * 6 + [7] * 6, "z": list(range(12))}))
     assert column(data, "x") == [0] * 6 + [7] * 6  # no value of the other parts
     [warning] = data.warnings
@@ -244,7 +236,7 @@ def test_a_column_without_values_in_the_training_part_is_a_warning(tmp_path: Pat
     assert warning in " ".join(describe(data).split())
 
 
-def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+def test_all_faults_are_told_at_once(tmp_path):
     folder = write(
         tmp_path,
         {"age": [*range(11), "old"], "size": ["1e99", *range(11)]},
@@ -261,7 +253,7 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     assert remedies == ["numbers=[age]", "ignore=[size]", "", "", "numbers=[len]"]
 
 
-def test_a_table_is_read_as_the_one_trained_on(tmp_path: Path) -> None:
+def test_a_table_is_read_as_the_one_trained_on(tmp_path):
     trained = load_path(
         write(tmp_path / "old", {"age": ["", *range(11)], "job": ["x", "y"] * 6, "t": [1.5] * 12})
     )
@@ -290,7 +282,7 @@ def test_a_table_is_read_as_the_one_trained_on(tmp_path: Path) -> None:
         load_path(folder, form=trained.form, targets=False)
 
 
-def test_text_of_a_cell_cannot_steer_the_terminal(tmp_path: Path, refuses: Callable) -> None:
+def test_text_of_a_cell_cannot_steer_the_terminal(tmp_path, refuses):
     folder = write(tmp_path / "own", {"age": [*range(11), "\x1b[2J" + "x" * 100_000]})
     message = refuses(folder, r"the cell '\\x1b\[2Jxxx")
     assert message.isprintable()
@@ -301,7 +293,7 @@ def test_text_of_a_cell_cannot_steer_the_terminal(tmp_path: Path, refuses: Calla
     assert "\x1b" not in describe(load_path(folder, ignore="\x1b[2Jage"))
 
 
-def test_numbers_and_dates_that_are_none() -> None:
+def test_numbers_and_dates_that_are_none():
     for text in ("", "1_2", "4o", "1,2,3", "12,34", "1.2.3", "0x10"):
         assert read_number(text) is None
     for text in ("1.5", "1,2,3", "1.23,4"):
@@ -311,8 +303,8 @@ def test_numbers_and_dates_that_are_none() -> None:
     assert read_date("2024-03-01 6:00") == read_date("2024-03-01T07:00:00+01:00")
 
 
-def test_a_wide_table_is_read_in_linear_time(tmp_path: Path) -> None:
-    def seconds(width: int) -> float:
+def test_a_wide_table_is_read_in_linear_time(tmp_path):
+    def seconds(width):
         folder = tmp_path / str(width)
         folder.mkdir()
         names = ",".join(f"g{n}" for n in range(width))
@@ -330,15 +322,13 @@ def test_a_wide_table_is_read_in_linear_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", ["id,label,a,b,c", "a,b,c,id,label", "id,a,b,c,label"])
-def test_the_fast_way_reads_what_the_slow_way_reads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str
-) -> None:
+def test_the_fast_way_reads_what_the_slow_way_reads(tmp_path, monkeypatch, order):
     """With pyarrow and without it, wherever the numbers stand and whatever their words are."""
     generator = np.random.default_rng(0)
     words = ["1e-7", "+3", "-0", ".5", "1e39", "0.1234567891234567891", "1E5", "nan", " 2 ", "(1)"]
     odd = ["", "NA", "nan(1)", "1_2", "word", "inf"]
 
-    def read(text: str) -> object:
+    def read(text):
         (tmp_path / "t.csv").write_text(text)
         try:
             table = read_table(tmp_path / "t.csv", lambda names: {"id", "label"} & {*names})
@@ -361,7 +351,7 @@ def test_the_fast_way_reads_what_the_slow_way_reads(
 
 
 @pytest.mark.long
-def test_a_table_of_genes(tmp_path: Path) -> None:
+def test_a_table_of_genes(tmp_path):
     """60,000 columns and 1,000 rows in 10 seconds, in four times the file and 1 GiB."""
     generator = np.random.default_rng(0)
     with (tmp_path / "nodes.csv").open("w") as file:

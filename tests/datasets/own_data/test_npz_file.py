@@ -1,6 +1,4 @@
 import os
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,10 +7,10 @@ import torch
 from torch_grama.datasets.own_data import load_path
 
 
-def arrays(**changed: object) -> dict[str, object]:
+def arrays(**changed):
     """A ring of six nodes, with two splits."""
     parts = np.array([[0, 0, 1, 1, 2, 2], [2, 2, 0, 0, 1, -1]])
-    table: dict[str, object] = {
+    table = {
         "node_features": np.arange(12.0).reshape(6, 2),
         "node_labels": np.array([0, 1, 0, 1, 0, 1]),
         "edges": np.array([[0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 0]]),
@@ -24,16 +22,16 @@ def arrays(**changed: object) -> dict[str, object]:
     return {name: value for name, value in table.items() if value is not None}
 
 
-def save(folder: Path, **changed: object) -> Path:
+def save(folder, **changed):
     path = folder / "graph.npz"
-    np.savez(path, **arrays(**changed))  # type: ignore[arg-type]
+    np.savez(path, **arrays(**changed))
     return path
 
 
-NO_MASKS: dict[str, object] = {"train_masks": None, "val_masks": None, "test_masks": None}
+NO_MASKS = {"train_masks": None, "val_masks": None, "test_masks": None}
 
 
-def test_edges_and_splits_are_read(tmp_path: Path) -> None:
+def test_edges_and_splits_are_read(tmp_path):
     data = load_path(save(tmp_path))
     assert data.graphs[0].edge_index.tolist() == [
         [0, 1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 0],
@@ -49,7 +47,7 @@ def test_edges_and_splits_are_read(tmp_path: Path) -> None:
     assert fold.test.tolist() == [False] * 4 + [True] * 2
 
 
-def test_a_missing_split_is_made_beside_the_file(tmp_path: Path) -> None:
+def test_a_missing_split_is_made_beside_the_file(tmp_path):
     path = save(tmp_path, **NO_MASKS)
     first = load_path(path, seed=4)
     assert sorted(os.listdir(tmp_path)) == ["graph.npz", "graph.npz.splits.json"]
@@ -57,7 +55,7 @@ def test_a_missing_split_is_made_beside_the_file(tmp_path: Path) -> None:
     assert torch.equal(first.folds[0].train, again.folds[0].train)
 
 
-def test_labels_that_are_missing_or_quantities(tmp_path: Path) -> None:
+def test_labels_that_are_missing_or_quantities(tmp_path):
     path = save(tmp_path, node_labels=np.array([0, 1, 0, 1, 0, -1]), **NO_MASKS)
     data = load_path(path, stratify=False)
     assert data.graphs[0].y.tolist() == [0, 1, 0, 1, 0, -1]
@@ -71,7 +69,7 @@ def test_labels_that_are_missing_or_quantities(tmp_path: Path) -> None:
     assert (load_path(path).kind, load_path(path).num_outputs) == ("regression", 2)
 
 
-def mask(*rows: list[int]) -> np.ndarray:
+def mask(*rows):
     return np.array(rows, dtype=bool)
 
 
@@ -112,13 +110,11 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("changed", "sentence"), FAULTS.values(), ids=FAULTS)
-def test_faults(
-    tmp_path: Path, changed: dict[str, object], sentence: str, refuses: Callable
-) -> None:
+def test_faults(tmp_path, changed, sentence, refuses):
     refuses(save(tmp_path, **changed), sentence)
 
 
-def test_broken_files(tmp_path: Path, refuses: Callable) -> None:
+def test_broken_files(tmp_path, refuses):
     path = save(tmp_path)
     whole = path.read_bytes()
     for content in (b"", b"PK\x03\x04", whole[: len(whole) // 2], whole[:-30], b"<html>"):
@@ -129,9 +125,9 @@ def test_broken_files(tmp_path: Path, refuses: Callable) -> None:
     refuses(path, "holds one array")
 
 
-def test_pickled_objects_are_not_read(tmp_path: Path, refuses: Callable) -> None:
+def test_pickled_objects_are_not_read(tmp_path, refuses):
     class Hostile:
-        def __reduce__(self) -> tuple[object, ...]:
+        def __reduce__(self):
             return os.mkdir, (str(tmp_path / "pwned"),)
 
     objects = np.array([Hostile()] * 6, dtype=object)
@@ -139,7 +135,7 @@ def test_pickled_objects_are_not_read(tmp_path: Path, refuses: Callable) -> None
     assert not (tmp_path / "pwned").exists()
 
 
-def test_options(tmp_path: Path, refuses: Callable) -> None:
+def test_options(tmp_path, refuses):
     path = save(tmp_path)
     refuses(path, "ask for level 'node'", level="graph")
     refuses(path, "node 1 has the label 1, which is outside the classes 0 to 0", classes=["only"])

@@ -8,17 +8,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 from torch_geometric.data import Data
 
-from torch_grama.datasets import GraphTaskData
 from torch_grama.datasets.own_data import load_path, write_csv_folder, write_json_lines
+from torch_grama.datasets.splits import PARTS
 
 # what makes the examples is traced too otherwise, and takes twice as long
 pytestmark = pytest.mark.no_cover
 
 KINDS = ("classification", "regression", "multilabel")
-PARTS = ("train", "val", "test")
 floats = st.floats(allow_nan=False, allow_infinity=False, width=32)
 # Any printable name, not only plain ones; a table strips the spaces around a cell.
 names = st.text(
@@ -27,14 +25,14 @@ names = st.text(
 
 
 @st.composite
-def matrices(draw: st.DrawFn, rows: int, columns: int) -> Tensor:
+def matrices(draw, rows, columns):
     size = rows * columns
     values = draw(st.lists(floats, min_size=size, max_size=size))
     return torch.tensor(values, dtype=torch.float32).view(rows, columns)
 
 
 @st.composite
-def targets(draw: st.DrawFn, rows: int, kind: str) -> Tensor:
+def targets(draw, rows, kind):
     """With every class present, so that classes keep their numbers."""
     if kind == "classification":
         count = draw(st.integers(1, min(4, rows)))
@@ -50,7 +48,7 @@ def targets(draw: st.DrawFn, rows: int, kind: str) -> Tensor:
 
 
 @st.composite
-def graphs(draw: st.DrawFn, width: int, edge_width: int, weighted: bool) -> Data:
+def graphs(draw, width, edge_width, weighted):
     count = draw(st.integers(1, 8))
     ends = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1))
     pairs = draw(st.lists(ends, max_size=12))
@@ -64,7 +62,7 @@ def graphs(draw: st.DrawFn, width: int, edge_width: int, weighted: bool) -> Data
 
 
 @st.composite
-def node_tasks(draw: st.DrawFn) -> Data:
+def node_tasks(draw):
     data = draw(graphs(draw(st.integers(1, 3)), draw(st.integers(0, 2)), draw(st.booleans())))
     count = data.num_nodes or 0
     while count < 3:  # three nodes are the least that can be split
@@ -79,7 +77,7 @@ def node_tasks(draw: st.DrawFn) -> Data:
 
 
 @st.composite
-def graph_tasks(draw: st.DrawFn) -> list[Data]:
+def graph_tasks(draw):
     shape = draw(st.integers(1, 3)), draw(st.integers(0, 2)), draw(st.booleans())
     drawn = draw(st.lists(graphs(*shape), min_size=3, max_size=6))
     y = draw(targets(len(drawn), draw(st.sampled_from(KINDS))))
@@ -91,7 +89,7 @@ def graph_tasks(draw: st.DrawFn) -> list[Data]:
     return drawn
 
 
-def assert_same_graph(found: Data, expected: Data) -> None:
+def assert_same_graph(found, expected):
     for name in ("x", "edge_index", "edge_attr", "edge_weight"):
         left, right = found.get(name), expected.get(name)
         if right is not None and right.numel():
@@ -101,14 +99,14 @@ def assert_same_graph(found: Data, expected: Data) -> None:
     assert found.edge_index.shape == expected.edge_index.shape
 
 
-def kind_of(y: Tensor) -> str:
+def kind_of(y):
     if not y.is_floating_point():
         return "classification"
     flags = y.size(-1) > 1 and bool(((y == 0) | (y == 1)).all())
     return "multilabel" if flags else "regression"
 
 
-def assert_same_node_task(found: GraphTaskData, data: Data) -> None:
+def assert_same_node_task(found, data):
     [graph] = found.graphs
     assert_same_graph(graph, data)
     assert found.kind == kind_of(data.y)
@@ -118,7 +116,7 @@ def assert_same_node_task(found: GraphTaskData, data: Data) -> None:
         assert torch.equal(getattr(fold, name), data[f"{name}_mask"])
 
 
-def assert_same_graph_task(found: GraphTaskData, graphs: list[Data]) -> None:
+def assert_same_graph_task(found, graphs):
     assert len(found.graphs) == len(graphs)
     for left, right in zip(found.graphs, graphs, strict=True):
         assert_same_graph(left, right)
@@ -131,7 +129,7 @@ def assert_same_graph_task(found: GraphTaskData, graphs: list[Data]) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(data=node_tasks(), drawn=st.data())
-def test_tables(data: Data, drawn: st.DataObject) -> None:
+def test_tables(data, drawn):
     count = data.num_nodes or 0
     named = drawn.draw(
         st.lists(names, min_size=count, max_size=count, unique=True) | st.just([]), label="names"
@@ -152,7 +150,7 @@ def test_tables(data: Data, drawn: st.DataObject) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(graph_tasks())
-def test_lines(graphs: list[Data]) -> None:
+def test_lines(graphs):
     with tempfile.TemporaryDirectory() as folder:
         path = write_json_lines(graphs, Path(folder, "graphs.jsonl"))
         assert_same_graph_task(load_path(path, directed=True), graphs)
@@ -160,7 +158,7 @@ def test_lines(graphs: list[Data]) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(node_tasks())
-def test_arrays(data: Data) -> None:
+def test_arrays(data):
     data.edge_attr = data.edge_weight = None
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "graph.npz")
@@ -176,7 +174,7 @@ def test_arrays(data: Data) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(node_tasks())
-def test_a_saved_graph(data: Data) -> None:
+def test_a_saved_graph(data):
     with tempfile.TemporaryDirectory() as folder:
         torch.save(data, Path(folder, "graph.pt"))
         assert_same_node_task(load_path(Path(folder, "graph.pt")), data)
@@ -184,7 +182,7 @@ def test_a_saved_graph(data: Data) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(graph_tasks())
-def test_saved_graphs(graphs: list[Data]) -> None:
+def test_saved_graphs(graphs):
     with tempfile.TemporaryDirectory() as folder:
         torch.save(graphs, Path(folder, "graphs.pt"))
         found = load_path(Path(folder, "graphs.pt"), level="graph")

@@ -1,10 +1,7 @@
 import os
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from torch_grama.datasets import UnsafePickleError
@@ -13,7 +10,7 @@ from torch_grama.datasets.own_data import load_path
 RING = torch.tensor([[0, 1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 0], [1, 2, 3, 4, 5, 0, 0, 1, 2, 3, 4, 5]])
 
 
-def ring(**changed: object) -> Data:
+def ring(**changed):
     data = Data(
         x=torch.arange(12.0).view(6, 2), edge_index=RING, y=torch.tensor([0, 1, 0, 1, 0, 1])
     )
@@ -25,17 +22,17 @@ def ring(**changed: object) -> Data:
     return data
 
 
-def graphs(count: int = 6, **changed: object) -> list[Data]:
+def graphs(count=6, **changed):
     return [ring(**{"y": torch.tensor([number % 2]), **changed}) for number in range(count)]
 
 
-def save(folder: Path, stored: object) -> Path:
+def save(folder, stored):
     path = folder / "graphs.pt"
     torch.save(stored, path)
     return path
 
 
-def test_one_graph(tmp_path: Path) -> None:
+def test_one_graph(tmp_path):
     weights = torch.arange(12.0)
     data = load_path(
         save(tmp_path, ring(edge_weight=weights, edge_attr=weights[:, None] * 2, pos=weights))
@@ -46,7 +43,7 @@ def test_one_graph(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["graphs.pt", "graphs.pt.splits.json"]
 
 
-def test_masks(tmp_path: Path) -> None:
+def test_masks(tmp_path):
     part = torch.tensor([0, 0, 1, 1, 2, 3])
     stated = {f"{name}_mask": part == k for k, name in enumerate(("train", "val", "test"))}
     [fold] = load_path(save(tmp_path, ring(**stated))).folds
@@ -72,9 +69,7 @@ def test_masks(tmp_path: Path) -> None:
         ([torch.tensor([0.5], dtype=torch.bfloat16)] * 6, "regression", (1, 1)),
     ],
 )
-def test_targets_of_graphs(
-    tmp_path: Path, targets: list[Tensor], kind: str, shape: tuple[int, ...]
-) -> None:
+def test_targets_of_graphs(tmp_path, targets, kind, shape):
     data = load_path(save(tmp_path, [ring(y=y) for y in targets]))
     assert (data.level, data.kind) == ("graph", kind)
     for graph, y in zip(data.graphs, targets, strict=True):
@@ -82,14 +77,14 @@ def test_targets_of_graphs(
         assert graph.y.flatten().tolist() == y.flatten().tolist()
 
 
-def test_graphs_without_label_are_in_no_split(tmp_path: Path) -> None:
+def test_graphs_without_label_are_in_no_split(tmp_path):
     stored = graphs(7)
     del stored[3].y
     [fold] = load_path(save(tmp_path, stored), stratify=False).folds
     assert sorted(torch.cat(fold.parts).tolist()) == [0, 1, 2, 4, 5, 6]
 
 
-def test_many_graphs_with_a_target_a_node(tmp_path: Path, refuses: Callable) -> None:
+def test_many_graphs_with_a_target_a_node(tmp_path, refuses):
     stored = [ring() for _ in range(5)]
     data = load_path(save(tmp_path, stored))
     assert (data.level, data.kind) == ("node", "classification")
@@ -99,7 +94,7 @@ def test_many_graphs_with_a_target_a_node(tmp_path: Path, refuses: Callable) -> 
     refuses(save(tmp_path, stored), "graph 2, node 2 has no label")
 
 
-def test_stated_splits_of_graphs(tmp_path: Path, refuses: Callable) -> None:
+def test_stated_splits_of_graphs(tmp_path, refuses):
     stored = graphs()
     for graph, word in zip(stored, ["train", "train", "val", "test", "test", ""], strict=True):
         graph.split = word
@@ -113,13 +108,13 @@ def test_stated_splits_of_graphs(tmp_path: Path, refuses: Callable) -> None:
     refuses(save(tmp_path, stored), "leaves 'val' empty")
 
 
-def test_nodes_without_features(tmp_path: Path, refuses: Callable) -> None:
+def test_nodes_without_features(tmp_path, refuses):
     data = load_path(save(tmp_path, ring(x=None, num_nodes=6)))
     assert data.graphs[0].x.tolist() == [[1.0]] * 6
     refuses(save(tmp_path, ring(x=None)), "neither 'x' nor 'num_nodes'")
 
 
-def broken_ring(name: str, value: object) -> Data:
+def broken_ring(name, value):
     data = ring()
     data._store._mapping[name] = value
     return data
@@ -127,7 +122,7 @@ def broken_ring(name: str, value: object) -> Data:
 
 MASK = torch.ones(6).bool()
 
-FAULTS: dict[str, tuple[object, str]] = {
+FAULTS = {
     "no edges": (ring(edge_index=None), "no 'edge_index' that is a dense tensor"),
     "dangling": (
         ring(edge_index=torch.tensor([[0, 1], [1, 6]])),
@@ -165,17 +160,17 @@ FAULTS: dict[str, tuple[object, str]] = {
 
 
 @pytest.mark.parametrize(("stored", "sentence"), FAULTS.values(), ids=FAULTS)
-def test_faults(tmp_path: Path, stored: object, sentence: str, refuses: Callable) -> None:
+def test_faults(tmp_path, stored, sentence, refuses):
     refuses(save(tmp_path, stored), sentence)
 
 
-def test_a_graph_of_unknown_make(tmp_path: Path, refuses: Callable) -> None:
+def test_a_graph_of_unknown_make(tmp_path, refuses):
     data = ring()
     data.__dict__["_store"] = {"x": 1}
     refuses(save(tmp_path, data), "graph of unknown make")
 
 
-def test_broken_files(tmp_path: Path, refuses: Callable) -> None:
+def test_broken_files(tmp_path, refuses):
     path = save(tmp_path, ring())
     whole = path.read_bytes()
     for content in (b"", b"\x80\x02", b"PK\x03\x04", whole[: len(whole) // 2], b"<html></html>"):
@@ -184,14 +179,14 @@ def test_broken_files(tmp_path: Path, refuses: Callable) -> None:
 
 
 class Hostile:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
 
-    def __reduce__(self) -> tuple[object, ...]:
+    def __reduce__(self):
         return os.mkdir, (str(self.folder / "pwned"),)
 
 
-def test_hostile_files_are_refused(tmp_path: Path, refuses: Callable) -> None:
+def test_hostile_files_are_refused(tmp_path, refuses):
     hostile = Hostile(tmp_path)
     for stored in (hostile, [hostile], broken_ring("x", hostile), [ring(), {"a": hostile}]):
         path = save(tmp_path, stored)
@@ -204,7 +199,7 @@ def test_hostile_files_are_refused(tmp_path: Path, refuses: Callable) -> None:
     refuses(path, "HeteroData|is refused")
 
 
-def test_options(tmp_path: Path, refuses: Callable) -> None:
+def test_options(tmp_path, refuses):
     path = save(tmp_path, graphs())
     refuses(path, "no row of 'y' for each of its 6 nodes", level="node")
     path = save(tmp_path, [ring(y=torch.tensor([n % 2] * 6)) for n in range(6)])
@@ -216,7 +211,7 @@ def test_options(tmp_path: Path, refuses: Callable) -> None:
     assert data.node_encoding.sizes == (11, 12)
 
 
-def test_reading_leaves_the_names_that_pyg_allows(tmp_path: Path) -> None:
+def test_reading_leaves_the_names_that_pyg_allows(tmp_path):
     torch.serialization.add_safe_globals([Data])
     load_path(save(tmp_path, ring()))
     assert Data in torch.serialization.get_safe_globals()

@@ -11,36 +11,26 @@ from torch_grama.datasets import load_path
 from torch_grama.datasets.errors import DatasetError
 
 
-def write_csv(folder, header, *rows):
-    folder.mkdir()
-    (folder / "nodes.csv").write_text("\n".join([header, *rows]) + "\n")
-    (folder / "edges.csv").write_text("source,target\na,b\nb,c\n")
-    return folder
-
-
 @pytest.mark.parametrize(
-    ("header", "rows"),
+    ("rows", "label"),
     [
-        ("id,size", ["a,1", "b,2", "c,3"]),
-        ("id,label,size", ["a,x,1", "b,unheard of,2", "c,,3"]),
-        ("id,label,y,split,size", ["a,x,3,train,1", "b,x,4,,2", "c,,1,nonsense,3"]),
+        (["id,size", "a,1", "b,2", "c,3"], None),
+        (["id,label,size", "a,x,1", "b,unheard of,2", "c,,3"], None),
+        (["id,label,y,split,size", "a,x,3,train,1", "b,x,4,,2", "c,,1,nonsense,3"], None),
+        (["id,kind,size", "a,x,1", "b,y,2", "c,x,3"], "kind"),
     ],
 )
-def test_csv(tmp_path, header, rows):
-    folder = write_csv(tmp_path / "own", header, *rows)
-    data = load_path(folder, targets=False, classes=["x", "z"])
+def test_csv(tmp_path, rows, label):
+    (folder := tmp_path / "own").mkdir()
+    (folder / "nodes.csv").write_text("\n".join(rows) + "\n")
+    (folder / "edges.csv").write_text("source,target\na,b\nb,c\n")
+    data = load_path(folder, targets=False, classes=["x", "z"], label=label)
     assert data.graphs[0].x.tolist() == [[1.0], [2.0], [3.0]]
     assert data.graphs[0].get("y") is None
     assert (len(data.folds), data.class_names, data.num_outputs) == (0, ("x", "z"), 2)
     assert data.node_names == ("a", "b", "c")
     assert sorted(path.name for path in folder.iterdir()) == ["edges.csv", "nodes.csv"]
     assert "Labels were not read." in data.notes
-
-
-def test_csv_with_labels_of_another_name(tmp_path):
-    folder = write_csv(tmp_path / "own", "id,kind,size", "a,x,1", "b,y,2", "c,x,3")
-    data = load_path(folder, targets=False, label="kind")
-    assert data.graphs[0].x.size() == (3, 1)
 
 
 def test_other_forms(tmp_path):

@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,7 +9,7 @@ from torch_grama.datasets.own_data import write_csv_folder, write_json_lines
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
 
-def graph(**changed: object) -> Data:
+def graph(**changed):
     data = Data(x=torch.tensor([[0.1, 2.0], [3.0, 4.0], [-1e-7, 1e20]]), edge_index=PATH)
     data.y = torch.tensor([0, 1, -1])
     for name, value in changed.items():
@@ -18,7 +17,7 @@ def graph(**changed: object) -> Data:
     return data
 
 
-def test_tables(tmp_path: Path) -> None:
+def test_tables(tmp_path):
     data = graph(edge_weight=torch.tensor([0.5, 0.5, 1.0, 1.0]), edge_attr=torch.ones(4, 1))
     for number, part in enumerate(("train", "val", "test")):
         data[f"{part}_mask"] = torch.arange(3) == number
@@ -42,7 +41,7 @@ def test_tables(tmp_path: Path) -> None:
     ]
 
 
-def test_lines(tmp_path: Path) -> None:
+def test_lines(tmp_path):
     graphs = [graph(y=torch.tensor([1]), split="train"), graph(y=torch.tensor([-1]))]
     path = write_json_lines(graphs, tmp_path / "graphs.jsonl", class_names=["no", "yes"])
     first, second = map(json.loads, path.read_text().splitlines())
@@ -54,7 +53,7 @@ def test_lines(tmp_path: Path) -> None:
     assert path.read_text() == '{"num_nodes":2,"edges":[]}\n{"num_nodes":1,"edges":[]}\n'
 
 
-def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
+def test_nothing_is_overwritten_unasked(tmp_path):
     write_csv_folder(graph(), tmp_path)
     before = (tmp_path / "nodes.csv").read_bytes()
     (tmp_path / "nodes.csv").unlink()
@@ -69,7 +68,7 @@ def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
     write_json_lines([], tmp_path / "a.jsonl", overwrite=True)
 
 
-def test_what_cannot_be_written(tmp_path: Path) -> None:
+def test_what_cannot_be_written(tmp_path):
     bad = graph(x=torch.tensor([[float("nan")]] * 3))
     with pytest.raises(ValueError, match="finite"):
         write_csv_folder(bad, tmp_path / "csv")

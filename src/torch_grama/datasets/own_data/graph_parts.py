@@ -196,7 +196,7 @@ def splits_from_masks(
     masks: Sequence[Array], labels: Labels, where: Where, source: str
 ) -> list[Fold]:
     r"""Turns three masks ``[K, M]`` into K splits."""
-    count = len(labels.labelled)
+    count = len(labels.y)
     shapes = [tuple(mask.shape) for mask in masks]
     if len(set(shapes)) != 1 or len(shapes[0]) != 2 or shapes[0][1] != count or not shapes[0][0]:
         raise DatasetError(

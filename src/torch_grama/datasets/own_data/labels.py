@@ -14,6 +14,7 @@ from torch import Tensor
 
 from torch_grama.datasets.errors import DatasetError, shown
 from torch_grama.datasets.options import Options, OwnKind
+from torch_grama.datasets.task_data import is_known
 
 Where = Callable[[int], str]
 """Says where an item lies: the file and its line or position."""
@@ -25,8 +26,12 @@ class Labels:
 
     kind: OwnKind  # the kind of target
     y: Tensor  # class numbers ``[M]`` (-1 without label), or float32 ``[M, T]`` (NaN without label)
-    labelled: NDArray[np.bool_]  # which items have a label ``[M]``
     class_names: tuple[str, ...] = ()  # what classes, flags or quantities are called, if anything
+
+    @property
+    def labelled(self) -> NDArray[np.bool_]:
+        r"""Which items have a label ``[M]``."""
+        return np.asarray(is_known(self.y.reshape(len(self.y), -1)).any(dim=1))
 
     @property
     def num_outputs(self) -> int:
@@ -56,7 +61,6 @@ def labels_from_numbers(
         values = values[:, 0]
     table = values.reshape(len(values), -1).astype(np.float64)
     integers = values.dtype.kind in "biu"
-    labelled: NDArray[np.bool_] = np.logical_not(np.isnan(table).all(axis=1))
     with np.errstate(over="ignore"):
         y = torch.from_numpy(table.astype(np.float32))
     for item in np.flatnonzero(np.isinf(y.numpy()).any(axis=1))[:1]:
@@ -75,11 +79,10 @@ def labels_from_numbers(
                 f"{where(0)} has {table.shape[1]} labels where one class was asked for: ask for "
                 f"kind 'multilabel' or 'regression', or store class numbers."
             )
-        labelled &= table[:, 0] != -1
-        return _class_numbers(table[:, 0], labelled, where, options)
-    _require_labels(bool(labelled.any()), where)
+        return _class_numbers(table[:, 0], where, options)
+    _require_labels(bool(known.any()), where)
     if kind == "regression":
-        return Labels("regression", y, labelled, tuple(names))
+        return Labels("regression", y, tuple(names))
     for item in np.flatnonzero((known & ~np.isin(table, (0.0, 1.0))).any(axis=1))[:1]:
         raise DatasetError(
             f"{where(int(item))} has the flags {values[item].tolist()}: each must be 0 or 1."
@@ -91,7 +94,7 @@ def labels_from_numbers(
             f"{count} flags): name each one."
         )
     called = options.classes or tuple(names) or tuple(map(str, range(count)))
-    return Labels("multilabel", y, labelled, called)
+    return Labels("multilabel", y, called)
 
 
 def labels_from_tags(
@@ -110,12 +113,11 @@ def labels_from_tags(
     words = [tag for item in tags for tag in item or ()]
     y = np.where(labelled[:, None], np.zeros(len(names), dtype=np.float32), np.float32(np.nan))
     y[rows, _numbered(words, names, where, rows)] = 1.0
-    return Labels("multilabel", torch.from_numpy(y), labelled, names)
+    return Labels("multilabel", torch.from_numpy(y), names)
 
 
-def _class_numbers(
-    values: NDArray[np.float64], labelled: NDArray[np.bool_], where: Where, options: Options
-) -> Labels:
+def _class_numbers(values: NDArray[np.float64], where: Where, options: Options) -> Labels:
+    labelled = ~np.isnan(values) & (values != -1)
     _require_labels(bool(labelled.any()), where)
     present = values[labelled]
     distinct = len(np.unique(present))
@@ -129,7 +131,7 @@ def _class_numbers(
         )
     y = torch.from_numpy(np.where(labelled, values, -1).astype(np.int64))
     names = options.classes or tuple(str(number) for number in range(count))
-    return Labels("classification", y, labelled, names)
+    return Labels("classification", y, names)
 
 
 def _require_labels(found: bool, where: Where) -> None:
@@ -164,29 +166,28 @@ def labels_from_text(cells: Sequence[str], where: Where, options: Options) -> La
     each on average at least twice or numbered 0, 1, 2, ...), a quantity otherwise. Numbers with a
     decimal point are a quantity.
     """
-    labelled = np.array([cell != "" for cell in cells], dtype=bool)
-    _require_labels(bool(labelled.any()), where)
+    _require_labels(any(cells), where)
     if options.kind == "multilabel":
         raise DatasetError(
             f"{where(0)} has one label where several flags were asked for: name all of their "
             f"columns with `-o label=[NAME,NAME]`."
         )
     kind: OwnKind | None = options.kind or ("classification" if options.classes else None)
-    items = np.flatnonzero(labelled).tolist()
+    items = [item for item, cell in enumerate(cells) if cell]
     present = [cells[item] for item in items]
     if kind is None:
         kind = _kind_of_text(present, cells, where)
     if kind == "regression":
         numbers = np.full((len(cells), 1), np.nan, dtype=np.float32)
         numbers[items, 0] = [parse_number(cells[item], where, item) for item in items]
-        return Labels(kind, torch.from_numpy(numbers), labelled)
+        return Labels(kind, torch.from_numpy(numbers))
     names = options.classes
     if not names:
         numeric = all(map(_INTEGER.fullmatch, present))
         names = tuple(sorted(set(present), key=int) if numeric else sorted(set(present)))
     y = np.full(len(cells), -1, dtype=np.int64)
     y[items] = _numbered(present, names, where, items)
-    return Labels("classification", torch.from_numpy(y), labelled, names)
+    return Labels("classification", torch.from_numpy(y), names)
 
 
 def parse_number(cell: str, where: Where, item: int) -> float:

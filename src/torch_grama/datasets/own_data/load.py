@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,12 @@ from torch_grama.datasets.task_data import Column, FeatureEncoding, Fold, GraphT
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+_FILE_READERS: dict[str, Callable[[Path, Options], ParsedGraphs]] = {
+    ".npz": read_npz_file,
+    **dict.fromkeys((".pt", ".pth"), read_torch_file),
+    **dict.fromkeys((*LINE_SUFFIXES, ".json"), read_json_lines),
+}
 
 
 def load_path(
@@ -208,18 +215,13 @@ def _read(path: Path, options: Options, form: TableForm | None) -> ParsedGraphs:
             return read_table_folder(path, options, form)
         if lines:
             return read_json_lines(path, options)
-    else:
-        if path.suffix == ".npz":
-            return read_npz_file(path, options)
-        if path.suffix in (".pt", ".pth"):
-            return read_torch_file(path, options)
-        if path.suffix in (*LINE_SUFFIXES, ".json"):
-            return read_json_lines(path, options)
-        if path.suffix in TABLE_SUFFIXES:
-            raise DatasetError(
-                f"'{path}' is one table of a graph: give the folder that has nodes.csv and "
-                f"edges.csv in it."
-            )
+    elif path.suffix in _FILE_READERS:
+        return _FILE_READERS[path.suffix](path, options)
+    elif path.suffix in TABLE_SUFFIXES:
+        raise DatasetError(
+            f"'{path}' is one table of a graph: give the folder that has nodes.csv and edges.csv "
+            f"in it."
+        )
     raise DatasetError(f"'{path}' is in none of the known forms: give {FORMS}.")
 
 
@@ -238,17 +240,15 @@ def _make_split(
     what = "nodes" if single else "graphs"
     parts = "/".join(str(fraction) for fraction in options.fractions)
     how = "at random" if classes is None else "by class"
-
-    def make() -> Fold:
-        return make_split(
-            items,
-            classes,
-            fractions=options.fractions,
-            seed=options.seed,
-            class_names=labels.class_names,
-            what=what if path is None else f"{what} of '{path}'",
-        )
-
+    make = partial(
+        make_split,
+        items,
+        classes,
+        fractions=options.fractions,
+        seed=options.seed,
+        class_names=labels.class_names,
+        what=what if path is None else f"{what} of '{path}'",
+    )
     made = f"The data states no split: one was made {how} (seed {options.seed}"
     if path is None:
         return make(), f"{made})."
@@ -257,7 +257,7 @@ def _make_split(
         kept,
         f"{what} by {', '.join(parsed.target)}, seed {options.seed}, {parts}, {how}",
         make,
-        num_items=len(labels.labelled) if single else len(parsed.graphs),
+        num_items=len(labels.y) if single else len(parsed.graphs),
         items=parsed.identity,
         targets=fingerprint([items] if classes is None else [items, _renumbered(classes)]),
     )

@@ -35,6 +35,7 @@ from torch_grama.datasets.own_data.table_files import (
     ChooseText,
     FrameTable,
     Table,
+    read_number,
     read_table,
 )
 from torch_grama.datasets.raw_arrays import fingerprint
@@ -242,7 +243,7 @@ class _GraphReader:
             return []
         words = ["" if word in MISSING else word for word in table.text(column)]
         with self._faults:
-            source = f"The column {shown(column)} of {table.place}"
+            source = f"The column {shown(column)} of {table.name}"
             return [split_from_words(words, labels, table.where, source)]
         return []
 
@@ -291,7 +292,7 @@ class _GraphReader:
             with self._faults:
                 data.edge_attr = self._tensor(table, features)[rows]
         added = index.shape[1] - listed.shape[1]
-        note = direction_note(table.place, added, self._options.directed)
+        note = direction_note(table.name, added, self._options.directed)
         return features, None if weights is None else weights[0], [note]
 
 
@@ -322,7 +323,15 @@ def _positions(number: dict[str, int], table: Table, column: str) -> list[int]:
     except KeyError:
         wrong = [row for row, cell in enumerate(cells) if cell not in number]
         more = f" (and {len(wrong) - 1:,} more edges name such nodes)" if len(wrong) > 1 else ""
+        cell, remedy = cells[wrong[0]], "add the node, or remove the edge"
+        value = read_number(cell)
+        twin = next((n for n in number if value is not None and read_number(n) == value), None)
+        if twin is not None:
+            remedy = (
+                f"write the ids of both tables alike, since {shown(twin)} is among them and one "
+                f"table was probably saved with its ids as numbers"
+            )
         raise DatasetError(
-            f"{table.where(wrong[0])} names the node {shown(cells[wrong[0]])}, which is not among "
-            f"the nodes{more}: add the node, or remove the edge."
+            f"{table.where(wrong[0])} names the node {shown(cell)}, which is not among the "
+            f"nodes{more}: {remedy}."
         ) from None

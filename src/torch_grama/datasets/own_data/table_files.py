@@ -73,6 +73,11 @@ class Table:
                 raise DatasetError(f"{header} has {problem}: name each column differently.")
             alike.append(name)
 
+    @property
+    def name(self) -> str:
+        r"""The table inside a sentence, which ``place`` begins."""
+        return self.place[0].lower() + self.place[1:]
+
     def where(self, row: int) -> str:
         r"""Says where a row stands."""
         raise NotImplementedError
@@ -420,10 +425,8 @@ def read_date(text: str, day_first: bool = True) -> float | None:
 
 def _named_month(text: str) -> datetime:
     for form in _NAMED_MONTHS if _MONTH.fullmatch(text) else ():
-        try:
+        with contextlib.suppress(ValueError):
             return datetime.strptime(text, form)
-        except ValueError:
-            continue
     raise ValueError(text)
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from torch_grama.datasets.splits import PARTS
+from torch_grama.datasets.task_data import is_known
 from torch_grama.runs.atomic_file import write_atomically
 
 
@@ -151,8 +152,7 @@ def write_json_lines(
         for key in ("edge_attr", "edge_weight"):
             if graph.get(key) is not None:
                 table[key] = _finite(graph[key]).tolist()
-        is_missing = y is None or bool(y.isnan().all() if y.is_floating_point() else (y < 0).any())
-        if y is not None and not is_missing:
+        if y is not None and bool(is_known(y).any()):
             table["label"] = _json_label(y, flags, class_names)
         if graph.get("split") is not None:
             table["split"] = graph.split
