@@ -136,6 +136,20 @@ def test_borders_of_the_domain(word, edge_dim):
     check_borders(build(word, one_readout(edge_dim), edge_dim), edge_dim)
 
 
+@pytest.mark.parametrize("num_nodes", [0, 1])
+@pytest.mark.parametrize(("word", "edge_dim"), inductive_cases)
+def test_a_batch_of_one_node_or_of_none_is_answered(word, edge_dim, num_nodes):
+    model = build(word, edge_dim=edge_dim)
+    x, edge_index = torch.ones(num_nodes, CHANNELS), torch.zeros(2, 0, dtype=torch.long)
+    edge_attr = None if edge_dim is None else torch.ones(0, edge_dim)
+    for batch, size in ((None, None), (torch.zeros(num_nodes, dtype=torch.long), 1)):
+        out = model(x, edge_index, None, edge_attr, batch, size)
+        assert out.size() == (num_nodes, 3)
+        assert out.isfinite().all()
+        out.sum().backward()
+    assert all(part.isfinite().all() for part in model.state_dict().values())
+
+
 @every_case
 @pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad=True")
 def test_numbering_of_the_nodes_matters_where_it_is_said_to(word, edge_dim):

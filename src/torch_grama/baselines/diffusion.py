@@ -165,8 +165,9 @@ class _EdgeAttention(Module):
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         source, target = edge_index
         # [N, F] -> [N, H, F / H]
-        key = self.key_lin(x).view(x.size(0), self.heads, -1)
-        query = self.query_lin(x).view(x.size(0), self.heads, -1)
+        key, query = (
+            lin(x).unflatten(-1, (self.heads, -1)) for lin in (self.key_lin, self.query_lin)
+        )
         score = (key[target] * query[source]).sum(dim=-1) / math.sqrt(key.size(-1))
         return softmax(score, target, num_nodes=x.size(0)).mean(dim=-1)
 
@@ -274,4 +275,5 @@ class GraphCON(EncodedModel):
         if self.skip_lin is not None:
             drive = drive + self.skip_lin(x)
         # [N, H F] -> [N, H, F] -> [N, F]
-        return self.act(drive).view(x.size(0), self.heads, -1).mean(dim=1)
+        mean: Tensor = self.act(drive).unflatten(-1, (self.heads, -1)).mean(dim=1)
+        return mean
