@@ -251,6 +251,11 @@ class BatchView:
         r"""Takes the node states :math:`(N, F)` out of a padded batch :math:`(B, n, F)`."""
         return dense[0] if self.num_graphs == 1 else self.layout.take_back(dense)
 
+    def edge_places(self) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Returns where the edges lie in matrices :math:`(B, n, n)`: graph, target, source."""
+        source, target = self.edge_index
+        return self.graph[target], self.place[target], self.place[source]
+
     def sort_nodes(self, key: Tensor) -> Tensor:
         r"""Returns the nodes :math:`(N)` in ascending order of :obj:`key` within each graph."""
         order = torch.argsort(key, stable=True)

@@ -11,12 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Linear, Module, Parameter
 from torch_geometric.nn import GATConv, GCNConv
-from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_remaining_self_loops, softmax
 
 from torch_grama.baselines.graph_model import Card, check_heads
 from torch_grama.baselines.layer_stack import ActOptions, EncodedModel
-from torch_grama.baselines.products import sum_neighbors
+from torch_grama.baselines.products import gcn_edges, sum_neighbors
 from torch_grama.nn.arguments import check_positive, choose
 from torch_grama.nn.graph_input import GraphInput
 
@@ -62,12 +61,10 @@ class DGC(EncodedModel):
         self.step = choose("method", method, METHODS)
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        edge_index, weight = gcn_norm(
-            graph.edge_index, graph.edge_weight, graph.num_nodes, dtype=x.dtype
-        )
+        edges = gcn_edges(graph, x.dtype)
 
         def flow(state: Tensor) -> Tensor:
-            return sum_neighbors(state, edge_index, weight) - state
+            return sum_neighbors(state, *edges) - state
 
         for _ in range(self.num_layers):
             x = self.step(flow, x, self.step_size)
