@@ -121,22 +121,6 @@ def gated_gcn(
     return batch_norm(conv.node_norm, own + top / bottom).clamp(min=least), new_edge
 
 
-def product_attention(
-    query: Tensor, key: Tensor, value: Tensor, edges: list[tuple[int, int, Tensor, float]]
-) -> Tensor:
-    """Sum over ``(j, i, e, factor)`` of factor exp(clamp(q_i k_j e / sqrt(d))) v_j, normalised.
-
-    All of one head.
-    """
-    top, bottom = torch.zeros_like(value), torch.full_like(value[:, :1], 1e-6)
-    for j, i, edge, factor in edges:
-        score = (query[i] * key[j] * edge).sum() / math.sqrt(query.size(-1))
-        weight = factor * score.clamp(-5, 5).exp()
-        top[i] += weight * value[j]
-        bottom[i] += weight
-    return top / bottom
-
-
 def mamba(block: MambaBlock, sequence: Tensor) -> Tensor:
     """One sequence ``[T, F]``, step by step."""
     inner = block.expansion * block.channels

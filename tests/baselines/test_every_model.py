@@ -65,6 +65,7 @@ SMALL = {
     "graph-mamba": {"state_channels": 4},
     "gps-mamba": {"state_channels": 4},
 }
+SIZES = {"in_channels": CHANNELS, "hidden_channels": 8, "out_channels": 3, "num_layers": 2}
 CLASSIC = ("message passing", "tuned", "differential equation")
 GLOBAL = ("graph transformer", "graph state-space model")
 
@@ -109,8 +110,7 @@ def build(word, readout="node", edge_dim=None, num_nodes=20, **options):
     """A model of two layers and width 8 for graphs of :func:`draw_graph`."""
     torch.manual_seed(0)
     entry = MODELS[word]
-    sizes = {"in_channels": CHANNELS, "hidden_channels": 8, "out_channels": 3, "num_layers": 2}
-    options = {**sizes, **entry.defaults, **SMALL.get(word, {}), **options}
+    options = {**SIZES, **entry.defaults, **SMALL.get(word, {}), **options}
     if edge_dim is not None:
         options["edge_dim"] = edge_dim
     if word in TRANSDUCTIVE:
@@ -387,13 +387,12 @@ WRONG_SIZES = {
 @each_word
 def test_wrong_sizes_say_what_is_expected(word):
     entry = ENTRIES[word]
-    sizes = {"in_channels": 5, "hidden_channels": 8, "out_channels": 3, "num_layers": 2}
     options = {"num_nodes": 9} if word in TRANSDUCTIVE else {}
     unread = "num_layers" if "depth" in entry.defaults else "depth"
     for name, (value, message) in WRONG_SIZES.items():
         if name != unread:
             with pytest.raises(ValueError, match=message):
-                entry.build(**{**entry.defaults, **sizes, **options, name: value})
+                entry.build(**{**entry.defaults, **SIZES, **options, name: value})
 
 
 def test_wrong_features_say_what_is_expected():
@@ -472,9 +471,8 @@ WRONG = [
 
 @pytest.mark.parametrize(("name", "options", "message"), WRONG)
 def test_wrong_options_say_what_is_expected(name, options, message):
-    sizes = {"in_channels": 5, "hidden_channels": 8, "out_channels": 3, "num_layers": 2}
     with pytest.raises(ValueError, match=message):
-        getattr(baselines, name)(**(sizes | options))
+        getattr(baselines, name)(**(SIZES | options))
 
 
 GATES = 3 * (2 * 32 * 32 + 32)
