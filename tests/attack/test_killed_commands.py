@@ -80,6 +80,18 @@ def train(start_grama):
     return start
 
 
+@pytest.fixture
+def interrupted(train, left_alone):
+    """Starts a run that is interrupted; returns its process and its folder."""
+
+    def start(name: str, *interrupt: object) -> tuple[GramaProcess, Path]:
+        data, run = left_alone / "graphs.jsonl", left_alone / name
+        words = ["--data", str(data), "--run", str(run), *SETTINGS]
+        return train(*words, interrupt=interrupt), run
+
+    return start
+
+
 def finish(process: GramaProcess) -> None:
     out, err = process.communicate()
     assert process.returncode == 0, err
@@ -110,11 +122,9 @@ def left_alone(tmp_path_factory) -> Path:
 @pytest.mark.parametrize(
     "moment", [(*WRITE, 12), pytest.param((*STEP, 33), marks=pytest.mark.long)]
 )
-def test_killed_at_any_moment(train, left_alone, moment):
-    run = left_alone / f"killed-{moment[1]}-{moment[2]}"
-    data = str(left_alone / "graphs.jsonl")
-    interrupt = (*moment, int(signal.SIGKILL))
-    process = train("--data", data, "--run", str(run), *SETTINGS, interrupt=interrupt)
+def test_killed_at_any_moment(train, interrupted, left_alone, moment):
+    name = f"killed-{moment[1]}-{moment[2]}"
+    process, run = interrupted(name, *moment, int(signal.SIGKILL))
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     assert not (run / "result.json").exists()
@@ -126,11 +136,8 @@ def test_killed_at_any_moment(train, left_alone, moment):
     ("number", "status"),
     [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.long)],
 )
-def test_asked_to_stop(train, left_alone, number, status):
-    run = left_alone / f"stopped-{status}"
-    data = str(left_alone / "graphs.jsonl")
-    interrupt = (*STEP, 20, int(number))
-    process = train("--data", data, "--run", str(run), *SETTINGS, interrupt=interrupt)
+def test_asked_to_stop(train, interrupted, left_alone, number, status):
+    process, run = interrupted(f"stopped-{status}", *STEP, 20, int(number))
     _, err = process.communicate()
     assert process.returncode == status
     assert err.rstrip().endswith(f"go on with `grama train --resume {run}`.")
@@ -166,21 +173,16 @@ def test_a_signal_while_starting_is_one_sentence(left_alone, moment, number):
     assert process.stderr == "grama: interrupted.\n"
 
 
-def test_a_second_signal_ends_a_run_at_once(train, left_alone):
-    data, run = str(left_alone / "graphs.jsonl"), left_alone / "twice"
-    interrupt = (*STEP, 20, int(signal.SIGINT), 2)
-    process = train("--data", data, "--run", str(run), *SETTINGS, interrupt=interrupt)
+def test_a_second_signal_ends_a_run_at_once(interrupted):
+    process, _ = interrupted("twice", *STEP, 20, int(signal.SIGINT), 2)
     _, err = process.communicate()
     assert process.returncode == 130
     assert err.splitlines()[-1] == "grama: interrupted."
     assert "Lightning" not in err
 
 
-def test_a_run_in_work_cannot_be_resumed_by_another(train, left_alone):
-    run = left_alone / "busy"
-    data = str(left_alone / "graphs.jsonl")
-    interrupt = (*STEP, 20, int(signal.SIGSTOP))
-    process = train("--data", data, "--run", str(run), *SETTINGS, interrupt=interrupt)
+def test_a_run_in_work_cannot_be_resumed_by_another(train, interrupted):
+    process, run = interrupted("busy", *STEP, 20, int(signal.SIGSTOP))
     process.wait_until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
     second = train("--resume", str(run))
     _, err = second.communicate()

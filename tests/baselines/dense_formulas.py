@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from baseline_checks import randomize
 from dense_graphs import affine as affine
 from torch import Tensor
-from torch.nn import LayerNorm, Module, MultiheadAttention
+from torch.nn import LayerNorm, Module, ModuleList, MultiheadAttention
 from torch_geometric.data import Data
+from torch_geometric.nn.models import MLP
 
-from torch_grama.baselines.branch_stack import BranchSum
+from torch_grama.baselines.branch_stack import BranchStack, BranchSum
 from torch_grama.baselines.mamba_block import MambaBlock
 from torch_grama.nn import GatedGCNConv
 from torch_grama.nn.norms import StepwiseBatchNorm
@@ -58,10 +60,28 @@ def frame(part: BranchSum, x: Tensor, branches: list[Tensor]) -> Tensor:
 
 
 def head(model: Module, x: Tensor) -> Tensor:
-    *hidden, last = model.head.mlp.layers
+    return rectified(model.head.mlp.layers, x)
+
+
+def mlp(module: MLP, x: Tensor) -> Tensor:
+    return rectified(module.lins, x)
+
+
+def rectified(lins: ModuleList, x: Tensor) -> Tensor:
+    """Linear layers, all but the last with a rectifier."""
+    *hidden, last = lins
     for lin in hidden:
         x = affine(lin, x).clamp(min=0)
     return affine(last, x)
+
+
+def branches(model: BranchStack, graph: Data, mix: Callable[[Module, Tensor], Tensor]) -> Tensor:
+    """The whole model, of layers with a gated branch and one that ``mix(mixer, x)`` writes out."""
+    x, edge = encode(model, graph)
+    for local, mixer, sums in zip(model.locals, model.mixers, model.frames, strict=True):
+        update, edge = gated_gcn(local.conv, x, graph.edge_index, edge)
+        x = frame(sums, x, [mix(mixer, x), update])
+    return head(model, x)
 
 
 def softmax_rows(scores: Tensor) -> Tensor:
@@ -99,22 +119,6 @@ def gated_gcn(
             new_edge[number] += batch_norm(conv.edge_norm, logit).clamp(min=0)
     bottom = bottom if conv.normalize_gates else torch.ones_like(x)
     return batch_norm(conv.node_norm, own + top / bottom).clamp(min=least), new_edge
-
-
-def product_attention(
-    query: Tensor, key: Tensor, value: Tensor, edges: list[tuple[int, int, Tensor, float]]
-) -> Tensor:
-    """Sum over ``(j, i, e, factor)`` of factor exp(clamp(q_i k_j e / sqrt(d))) v_j, normalised.
-
-    All of one head.
-    """
-    top, bottom = torch.zeros_like(value), torch.full_like(value[:, :1], 1e-6)
-    for j, i, edge, factor in edges:
-        score = (query[i] * key[j] * edge).sum() / math.sqrt(query.size(-1))
-        weight = factor * score.clamp(-5, 5).exp()
-        top[i] += weight * value[j]
-        bottom[i] += weight
-    return top / bottom
 
 
 def mamba(block: MambaBlock, sequence: Tensor) -> Tensor:

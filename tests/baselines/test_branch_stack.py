@@ -2,7 +2,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from baseline_checks import check_reset, draw_graph, read_batch
-from dense_formulas import gated_gcn, prepare
 
 from torch_grama.baselines import GPS
 from torch_grama.baselines.branch_stack import GatedGCNBranch, node_noise
@@ -12,32 +11,11 @@ GRAPH = draw_graph(7, 0, edge_dim=5)
 READ = read_graph_input(7, GRAPH.edge_index)
 
 
-def branch_of(local, has_edge_attr=False, layer=0):
-    """The branch of one layer of three, with states as wide as the features of the graph."""
-    edge_dim = 5 if has_edge_attr else None
-    return GPS(5, 5, 3, 3, local=local, edge_dim=edge_dim, heads=1).locals[layer].double()
-
-
-def test_gcn_reads_weights():
-    branch = branch_of("gcn")
-    weight = torch.rand(GRAPH.edge_index.size(1), dtype=torch.float64)
-    graph = read_graph_input(7, GRAPH.edge_index, weight)
-    out, edge = branch(GRAPH.x, graph, None)
-    dense = torch.eye(7, dtype=torch.float64)
-    dense[GRAPH.edge_index[1], GRAPH.edge_index[0]] = weight
-    scale = dense.sum(1).rsqrt()
-    expected = scale[:, None] * dense * scale @ GRAPH.x @ branch.conv.lin.weight.t()
-    assert edge is None
-    torch.testing.assert_close(out, expected + branch.conv.bias)
-    seen = []
-    branch.conv.register_forward_hook(lambda *_: seen.append(1))
-    torch.testing.assert_close(branch(GRAPH.x, graph, None)[0], out)
-    assert seen  # a watched convolution is called, with the weights
-
-
 @pytest.mark.parametrize("has_edge_attr", [False, True])
 def test_gine_sums_rectified_neighbours(has_edge_attr):
-    branch = branch_of("gine", has_edge_attr)
+    # states as wide as the features of the graph
+    edge_dim = 5 if has_edge_attr else None
+    branch = GPS(5, 5, 3, 1, local="gine", edge_dim=edge_dim, heads=1).locals[0].double()
     edge = GRAPH.edge_attr if has_edge_attr else None
     out, same = branch(GRAPH.x, READ, edge)
     total = GRAPH.x.clone()
@@ -46,16 +24,6 @@ def test_gine_sums_rectified_neighbours(has_edge_attr):
         total[i] += F.relu(message + GRAPH.edge_attr[number]) if has_edge_attr else message
     torch.testing.assert_close(out, branch.conv.nn(total))
     assert same is edge
-
-
-@pytest.mark.parametrize("is_first", [False, True])
-def test_gated_gcn_updates_the_edges(is_first):
-    branch = prepare(branch_of("gatedgcn", layer=0 if is_first else 1))
-    edge = None if is_first else GRAPH.edge_attr
-    out, new_edge = branch(GRAPH.x, READ, edge)
-    expected, expected_edge = gated_gcn(branch.conv, GRAPH.x, GRAPH.edge_index, edge)
-    torch.testing.assert_close(out, expected)
-    torch.testing.assert_close(new_edge, expected_edge)
 
 
 @pytest.mark.parametrize("edge_dim", [None, 3])

@@ -1,16 +1,12 @@
 import pytest
 import torch
+import torch.nn.functional as F
 from baseline_checks import randomize
+from dense_formulas import affine, mlp, softmax_rows
 from dense_graphs import dense, draw_weighted_graph, drop_loops, fill_loops, symmetric
 
 from torch_grama.baselines import CPGNN, GloGNN
 from torch_grama.baselines.class_scores import balance
-
-
-def prior_logits(model, x):
-    first, second = model.prior.lins
-    hidden = (x @ first.weight.t() + first.bias).clamp(min=0)
-    return hidden @ second.weight.t() + second.bias
 
 
 @pytest.mark.parametrize("normalize", [False, True])
@@ -21,9 +17,7 @@ def test_equals_the_dense_formula(normalize, weighted):
     matrix = drop_loops(dense(edge_index, weight, 9))
     matrix = symmetric(matrix) if normalize else matrix
 
-    exponentials = prior_logits(model, x).exp()
-    first = exponentials / exponentials.sum(dim=1, keepdim=True) - 1 / 3
-    belief = first
+    belief = first = softmax_rows(mlp(model.prior, x)) - 1 / 3
     for _ in range(2):
         belief = first + matrix @ belief @ model.compatibility
 
@@ -36,7 +30,7 @@ def test_fit_estimates_the_compatibility_from_labels_and_beliefs():
     mask = torch.tensor([True] * 6 + [False] * 3)
     model = randomize(CPGNN(5, 4, 3, 2, dropout=0.5, pretrain_steps=0).double())
     labels = torch.eye(3, dtype=torch.float64)[y]
-    belief = torch.where(mask[:, None], labels, prior_logits(model, x).softmax(dim=1))
+    belief = torch.where(mask[:, None], labels, mlp(model.prior, x).softmax(dim=1))
     counts = (labels * mask[:, None]).t() @ drop_loops(dense(edge_index, weight, 9)) @ belief
 
     model.fit_labels(y, mask, x, edge_index, weight)
@@ -68,9 +62,9 @@ def test_fit_trains_the_prior_and_leaves_no_gradients():
     y, mask = torch.arange(9) % 3, torch.ones(9, dtype=torch.bool)
     model = CPGNN(5, 16, 3, 2, pretrain_steps=100).double()
     with torch.no_grad():
-        before = torch.nn.functional.cross_entropy(prior_logits(model, x), y)
+        before = F.cross_entropy(mlp(model.prior, x), y)
         model.fit_labels(y, mask, x, edge_index)
-        after = torch.nn.functional.cross_entropy(prior_logits(model, x), y)
+        after = F.cross_entropy(mlp(model.prior, x), y)
     assert after < 0.5 * before
     assert all(parameter.grad is None for parameter in model.parameters())
 
@@ -79,7 +73,7 @@ def test_auxiliary_loss_is_the_prior_loss_and_the_row_sums():
     x, edge_index, _ = draw_weighted_graph()
     y, mask = torch.arange(9) % 3, torch.arange(9) < 5
     model = randomize(CPGNN(5, 4, 3, 2, prior_loss_weight=0.5).double())
-    chances = prior_logits(model, x).softmax(dim=1)
+    chances = mlp(model.prior, x).softmax(dim=1)
     prior = -sum(chances[i, y[i]].log() for i in range(5)) / 5
     rows = sum(abs(sum(row)) for row in model.compatibility.tolist())
     got = model.auxiliary_loss(y, mask, x, edge_index)
@@ -101,10 +95,10 @@ def test_balanced_matrices_are_doubly_stochastic(dtype, zeros):
 
 
 def first_state(model, x, matrix):
-    h = x @ model.lin.weight.t() + model.lin.bias
+    h = affine(model.lin, x)
     if model.node_weight is not None:
         h = model.delta * h + (1 - model.delta) * matrix @ model.node_weight
-    return h.clamp(min=0) @ model.out_lin.weight.t() + model.out_lin.bias
+    return affine(model.out_lin, h.clamp(min=0))
 
 
 def objective(z, h, first, near, model):

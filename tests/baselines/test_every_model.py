@@ -65,6 +65,7 @@ SMALL = {
     "graph-mamba": {"state_channels": 4},
     "gps-mamba": {"state_channels": 4},
 }
+SIZES = {"in_channels": CHANNELS, "hidden_channels": 8, "out_channels": 3, "num_layers": 2}
 CLASSIC = ("message passing", "tuned", "differential equation")
 GLOBAL = ("graph transformer", "graph state-space model")
 
@@ -109,8 +110,7 @@ def build(word, readout="node", edge_dim=None, num_nodes=20, **options):
     """A model of two layers and width 8 for graphs of :func:`draw_graph`."""
     torch.manual_seed(0)
     entry = MODELS[word]
-    sizes = {"in_channels": CHANNELS, "hidden_channels": 8, "out_channels": 3, "num_layers": 2}
-    options = {**sizes, **entry.defaults, **SMALL.get(word, {}), **options}
+    options = {**SIZES, **entry.defaults, **SMALL.get(word, {}), **options}
     if edge_dim is not None:
         options["edge_dim"] = edge_dim
     if word in TRANSDUCTIVE:
@@ -134,6 +134,20 @@ def test_batch_equals_single_graphs(word, edge_dim):
 @every_inductive_case
 def test_borders_of_the_domain(word, edge_dim):
     check_borders(build(word, one_readout(edge_dim), edge_dim), edge_dim)
+
+
+@pytest.mark.parametrize("num_nodes", [0, 1])
+@pytest.mark.parametrize(("word", "edge_dim"), inductive_cases)
+def test_a_batch_of_one_node_or_of_none_is_answered(word, edge_dim, num_nodes):
+    model = build(word, edge_dim=edge_dim)
+    x, edge_index = torch.ones(num_nodes, CHANNELS), torch.zeros(2, 0, dtype=torch.long)
+    edge_attr = None if edge_dim is None else torch.ones(0, edge_dim)
+    for batch, size in ((None, None), (torch.zeros(num_nodes, dtype=torch.long), 1)):
+        out = model(x, edge_index, None, edge_attr, batch, size)
+        assert out.size() == (num_nodes, 3)
+        assert out.isfinite().all()
+        out.sum().backward()
+    assert all(part.isfinite().all() for part in model.state_dict().values())
 
 
 @every_case
@@ -373,13 +387,12 @@ WRONG_SIZES = {
 @each_word
 def test_wrong_sizes_say_what_is_expected(word):
     entry = ENTRIES[word]
-    sizes = {"in_channels": 5, "hidden_channels": 8, "out_channels": 3, "num_layers": 2}
     options = {"num_nodes": 9} if word in TRANSDUCTIVE else {}
     unread = "num_layers" if "depth" in entry.defaults else "depth"
     for name, (value, message) in WRONG_SIZES.items():
         if name != unread:
             with pytest.raises(ValueError, match=message):
-                entry.build(**{**entry.defaults, **sizes, **options, name: value})
+                entry.build(**{**entry.defaults, **SIZES, **options, name: value})
 
 
 def test_wrong_features_say_what_is_expected():
@@ -458,9 +471,8 @@ WRONG = [
 
 @pytest.mark.parametrize(("name", "options", "message"), WRONG)
 def test_wrong_options_say_what_is_expected(name, options, message):
-    sizes = {"in_channels": 5, "hidden_channels": 8, "out_channels": 3, "num_layers": 2}
     with pytest.raises(ValueError, match=message):
-        getattr(baselines, name)(**(sizes | options))
+        getattr(baselines, name)(**(SIZES | options))
 
 
 GATES = 3 * (2 * 32 * 32 + 32)

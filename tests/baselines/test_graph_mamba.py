@@ -1,7 +1,17 @@
 import pytest
 import torch
 from baseline_checks import call, draw_graph, read_batch
-from dense_formulas import affine, encode, frame, gated_gcn, head, layer_norm, mamba, prepare
+from dense_formulas import (
+    affine,
+    branches,
+    encode,
+    frame,
+    gated_gcn,
+    head,
+    layer_norm,
+    mamba,
+    prepare,
+)
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import subgraph
 
@@ -14,28 +24,24 @@ from torch_grama.baselines.graph_mamba import ORDERS, sample_walk_tokens
 def test_graph_mamba_is_the_mean_over_noisy_orders(order):
     graph = draw_graph(8, 0, edge_dim=3)
     model = prepare(GraphMamba(5, 6, 3, 2, order=order, edge_dim=3, state_channels=4))
-    x, edge = encode(model, graph)
     degree = torch.bincount(graph.edge_index[0], minlength=8)
     noise = node_noise(torch.arange(8), 5, False, torch.float64)
-    for local, mixer, sums in zip(model.locals, model.mixers, model.frames, strict=True):
-        update, edge = gated_gcn(local.conv, x, graph.edge_index, edge)
+
+    def scan(mixer, x):
         total = torch.zeros_like(x)
         for column in noise.t():
-            key = degree + column if order == "degree" else column
-            nodes = sorted(range(8), key=lambda i, key=key: float(key[i]))
+            nodes = (degree + column if order == "degree" else column).argsort()
             total[nodes] += mamba(mixer.block, x[nodes])
-        x = frame(sums, x, [total / 5, update])
-    torch.testing.assert_close(call(model, graph), head(model, x))
+        return total / 5
+
+    torch.testing.assert_close(call(model, graph), branches(model, graph, scan))
 
 
 def test_gps_mamba_scans_the_nodes_as_they_are_stored():
     graph = draw_graph(8, 0)
     model = prepare(GPSMamba(5, 6, 3, 2, state_channels=4))
-    x, edge = encode(model, graph)
-    for local, mixer, sums in zip(model.locals, model.mixers, model.frames, strict=True):
-        update, edge = gated_gcn(local.conv, x, graph.edge_index, edge)
-        x = frame(sums, x, [mamba(mixer.block, x), update])
-    torch.testing.assert_close(call(model, graph), head(model, x))
+    expected = branches(model, graph, lambda mixer, x: mamba(mixer.block, x))
+    torch.testing.assert_close(call(model, graph), expected)
 
 
 def test_in_training_nodes_of_higher_degree_always_come_later():
@@ -91,14 +97,8 @@ def test_gmn_is_its_formula(edge_dim):
             shift = affine(scan.edge_lin, start)
         read = torch.zeros_like(x)
         for i in range(size):
-            sequence = torch.stack(
-                [
-                    encode_token(
-                        scan, x, shift, graph, tokens.node[tokens.token == 5 * i + place].tolist()
-                    )
-                    for place in range(5)
-                ]
-            )
+            own = [members(tokens, i, place) for place in range(5)]
+            sequence = torch.stack([encode_token(scan, x, shift, graph, token) for token in own])
             normed = layer_norm(scan.norm, sequence)
             read[i] = sequence[-1] + mamba(scan.token_scan.forwards, normed)[-1]
             read[i] += mamba(scan.token_scan.backwards, normed.flip(0))[-1]

@@ -2,6 +2,7 @@ import pytest
 import torch
 from baseline_checks import call, draw_graph
 from dense_formulas import affine, encode, frame, head, prepare, softmax_rows
+from dense_graphs import adjacency
 
 from torch_grama.baselines import GRIT
 
@@ -10,9 +11,7 @@ from torch_grama.baselines import GRIT
 def test_grit_is_its_formula(edge_dim):
     graph = draw_graph(6, 1, edge_dim)
     model = prepare(GRIT(5, 8, 3, 2, heads=2, walk_length=4, edge_dim=edge_dim))
-    A = torch.zeros(6, 6, dtype=torch.float64)
-    for j, i in graph.edge_index.t().tolist():
-        A[i, j] += i != j
+    A = adjacency(graph)
     degree = A.sum(1)
     M = A / degree.clamp(min=1e-12)[:, None]
     walk = torch.stack([torch.linalg.matrix_power(M, k) for k in range(4)], dim=-1)

@@ -13,22 +13,10 @@ from dense_formulas import (
     prepare,
     softmax_rows,
 )
+from dense_graphs import adjacency, distances, gcn_matrix
 
 from torch_grama.baselines import GOAT, NAGphormer, large_graphs
 from torch_grama.baselines.large_graphs import Codebook
-
-
-def distances(graph, hops):
-    """The number of hops between all nodes, infinite beyond the last."""
-    size = graph.x.size(0)
-    adjacency = torch.zeros(size, size)
-    adjacency[graph.edge_index[1], graph.edge_index[0]] = 1
-    distance = torch.full((size, size), math.inf)
-    reach = torch.eye(size)
-    for hop in range(hops + 1):
-        distance[(reach > 0) & distance.isinf()] = hop
-        reach = adjacency @ reach
-    return distance
 
 
 @pytest.mark.parametrize("hops", [1, 3])
@@ -36,7 +24,7 @@ def test_goat_is_its_formula(hops):
     size = 8
     graph = draw_graph(size, 0)
     model = prepare(GOAT(5, 4, 3, 2, heads=2, num_centroids=3, local_hops=hops))
-    distance = distances(graph, hops)
+    distance = distances(adjacency(graph))
     x = affine(model.encoder.node_lin, graph.x)
     x = affine(model.embedding[3], batch_norm(model.embedding[0], x).clamp(min=0))
     for near, far, mlp in zip(
@@ -120,14 +108,10 @@ def test_a_centre_that_nobody_chooses_stays():
 
 
 def dense_output(model, graph, hops):
-    size = graph.x.size(0)
-    adjacency = torch.eye(size, dtype=torch.float64)
-    adjacency[graph.edge_index[1], graph.edge_index[0]] = 1
-    scale = adjacency.sum(1).rsqrt()
-    adjacency = scale[:, None] * adjacency * scale
-    powers = [torch.linalg.matrix_power(adjacency, k) @ graph.x for k in range(hops + 1)]
+    matrix = gcn_matrix(adjacency(graph))
+    powers = [torch.linalg.matrix_power(matrix, k) @ graph.x for k in range(hops + 1)]
     states = []
-    for i in range(size):
+    for i in range(graph.num_nodes):
         z = affine(model.encoder.node_lin, torch.stack([power[i] for power in powers]))
         for layer in model.layers:
             z = z + full_attention(layer.attention, layer_norm(layer.attention_norm, z))

@@ -127,10 +127,7 @@ def test_equals_the_transform_of_pyg(diffusion, arguments, seed):
 @pytest.mark.parametrize("method", ["ppr", "heat"])
 def test_equals_the_series_of_walks_where_nothing_is_dropped(method):
     _, edge_index, weight = draw_weighted_graph()
-    matrix = dense(edge_index, weight, 9)
-    matrix = matrix + torch.diag((matrix.diagonal() == 0).double())
-    scale = matrix.sum(dim=1) ** -0.5
-    walk = scale[:, None] * matrix * scale
+    walk = symmetric(fill_loops(dense(edge_index, weight, 9)))
     if method == "heat":
         expected = torch.from_numpy(expm(2.0 * (walk - torch.eye(9)).numpy()))
     else:

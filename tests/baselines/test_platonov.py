@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from baseline_checks import call, draw_graph, randomize
-from dense_formulas import affine, head, layer_norm, prepare
-from dense_graphs import dense, draw_weighted_graph, drop_loops, fill_loops, symmetric
+from dense_formulas import affine, head, layer_norm, mlp, prepare
+from dense_graphs import adjacency, dense, draw_weighted_graph, drop_loops, fill_loops, symmetric
 
 from torch_grama.baselines import GT, MLP, GATSep, ResNet
 
@@ -13,10 +13,7 @@ from torch_grama.baselines import GT, MLP, GATSep, ResNet
 def test_equals_the_formula():
     x, edge_index, _ = draw_weighted_graph()
     model = randomize(MLP(5, 4, 3, 3).double())
-    first, second, third = model.mlp.lins
-    h = (x @ first.weight.t() + first.bias).clamp(min=0)
-    h = (h @ second.weight.t() + second.bias).clamp(min=0)
-    torch.testing.assert_close(model(x, edge_index), h @ third.weight.t() + third.bias)
+    torch.testing.assert_close(model(x, edge_index), mlp(model.mlp, x))
 
 
 def by_hand(model, z, weight=None):
@@ -58,13 +55,11 @@ def test_gat_sep_is_its_formula():
     graph = draw_graph(7, 0)
     model = prepare(GATSep(5, 8, 3, 2, heads=2))
     x = F.gelu(affine(model.encoder.node_lin, graph.x))
-    adjacency = torch.zeros(7, 7, dtype=torch.float64)
-    for source, target in graph.edge_index.t().tolist():
-        adjacency[target, source] += 1
+    matrix = adjacency(graph)
     for layer in model.layers:
         z = affine(layer.lin, layer_norm(layer.norm, x))
         scores = affine(layer.target_lin, z)[:, None] + (z @ layer.source_lin.weight.t())[None]
-        weight = F.leaky_relu(scores, 0.2).exp() * adjacency[..., None]
+        weight = F.leaky_relu(scores, 0.2).exp() * matrix[..., None]
         weight = weight / weight.sum(1, keepdim=True).clamp(min=1e-12)
         read = torch.einsum("ijh,jhd->ihd", weight, z.view(7, 2, 4)).flatten(1)
         hidden = F.gelu(affine(layer.mlp[0], torch.cat([z, read], dim=1)))
@@ -78,10 +73,7 @@ def test_gt_is_its_formula(separate, edge_dim):
     graph = draw_graph(7, 0, edge_dim)
     model = prepare(GT(5, 8, 3, 2, heads=2, separate=separate, edge_dim=edge_dim))
     x = F.gelu(affine(model.encoder.node_lin, graph.x))
-    adjacency = torch.zeros(7, 7, dtype=torch.float64)
-    adjacency[graph.edge_index[1], graph.edge_index[0]] = 1
-    if not separate:
-        adjacency.fill_diagonal_(1)
+    matrix = adjacency(graph) if separate else fill_loops(adjacency(graph))
     # [i, j, F]: the state of the edge from j to i
     edge = torch.zeros(7, 7, 8, dtype=torch.float64)
     if edge_dim is not None:
@@ -100,7 +92,7 @@ def test_gt_is_its_formula(separate, edge_dim):
         for h in range(2):
             cut = slice(4 * h, 4 * h + 4)
             scores = (query[:, None, cut] * keys[..., cut]).sum(-1) / math.sqrt(4)
-            weight = scores.exp() * adjacency
+            weight = scores.exp() * matrix
             weight = weight / weight.sum(1, keepdim=True)
             messages.append((weight[..., None] * values[..., cut]).sum(1))
         message = torch.cat(messages, -1)

@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 from baseline_checks import CHANNELS, randomize
+from dense_formulas import mlp
 from dense_graphs import (
     adjacency,
     affine,
@@ -35,8 +36,7 @@ def test_equals_the_dense_formula_of_gpr_gnn(weighted):
     x, edge_index, weight = draw_weighted_graph(weighted=weighted)
     model = randomize(GPRGNN(5, 4, 3, 4).double())
     matrix = symmetric(fill_loops(dense(edge_index, weight, 9)))
-    first, second = model.mlp.lins
-    h = (x @ first.weight.t() + first.bias).clamp(min=0) @ second.weight.t() + second.bias
+    h = mlp(model.mlp, x)
     expected = sum(
         gamma * torch.linalg.matrix_power(matrix, k) @ h for k, gamma in enumerate(model.gamma)
     )

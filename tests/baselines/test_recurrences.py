@@ -1,8 +1,15 @@
 import pytest
 import torch
 from baseline_checks import call, draw_graph, randomize
-from dense_formulas import affine, encode, head, layer_norm, prepare
-from dense_graphs import dense, draw_weighted_graph, fill_loops, symmetric
+from dense_formulas import affine, encode, head, layer_norm, mlp, prepare
+from dense_graphs import (
+    adjacency,
+    dense,
+    draw_weighted_graph,
+    fill_loops,
+    gcn_matrix,
+    symmetric,
+)
 
 from torch_grama.baselines import A3TGCN, MPSSM, SONAR, TGCN
 from torch_grama.nn.graph_input import GraphInput
@@ -26,7 +33,7 @@ def step(cell, x, h, matrix):
         convolved.append(matrix @ x @ cell.conv_lin.weight[rows].t() + cell.conv_lin.bias[rows])
 
     def linear(lin, left, right):
-        return torch.cat([left, right], dim=1) @ lin.weight.t() + lin.bias
+        return affine(lin, torch.cat([left, right], dim=1))
 
     z = torch.sigmoid(linear(cell.update_lin, convolved[0], h))
     r = torch.sigmoid(linear(cell.reset_lin, convolved[1], h))
@@ -85,11 +92,7 @@ def test_attention_has_one_weight_for_each_element(series):
 def test_mp_ssm_is_its_formula():
     graph = draw_graph(6, 1)
     model = prepare(MPSSM(5, 8, 3, 3, num_blocks=2))
-    A = torch.eye(6, dtype=torch.float64)
-    for source, target in graph.edge_index.t().tolist():
-        A[target, source] += source != target
-    scale = A.sum(1).rsqrt()
-    A = scale[:, None] * A * scale
+    A = gcn_matrix(adjacency(graph))
     x = affine(model.encoder.node_lin, graph.x)
     for block in model.blocks:
         W, B = block.state_lin.weight.t(), block.in_lin.weight.t()
@@ -98,8 +101,7 @@ def test_mp_ssm_is_its_formula():
             torch.linalg.matrix_power(A, t) @ x @ B @ torch.linalg.matrix_power(W, t)
             for t in range(3)
         )
-        first, last = block.mlp.lins
-        x = x + affine(last, affine(first, layer_norm(block.norm, state)).clamp(min=0))
+        x = x + mlp(block.mlp, layer_norm(block.norm, state))
     torch.testing.assert_close(call(model, graph), head(model, x))
 
 
@@ -128,12 +130,10 @@ def test_sonar_is_its_formula(edge_dim, parts):
             if damping:
                 change += affine(block.damping, x).clamp(min=0) * v
             if forcing:
-                first, last = block.force.lins
-                change -= affine(last, affine(first, x).clamp(min=0))
+                change -= mlp(block.force, x)
             v = v - 0.5 * change
             x = x + 0.5 * v
-        first, last = block.mlp.lins
-        x = affine(last, affine(first, x).clamp(min=0))
+        x = mlp(block.mlp, x)
     torch.testing.assert_close(call(model, graph), head(model, x))
 
 

@@ -3,12 +3,24 @@ import math
 import pytest
 import torch
 from baseline_checks import call, draw_graph, permutation_error, read_batch
-from dense_formulas import affine, encode, frame, gated_gcn, head, prepare, product_attention
+from dense_formulas import affine, encode, frame, gated_gcn, head, prepare
 from torch_geometric.data import Batch
 from torch_geometric.utils import is_undirected, to_dense_adj
 
 from torch_grama.baselines import SAN, Exphormer
 from torch_grama.baselines.scored_edges import expander_edges, mark_absent_pairs
+
+
+def weigh(query, key, value, edges):
+    """The sums over ``(j, i, e, factor)`` of the weights factor exp(clamp(q_i k_j e / sqrt(d))) of
+    one head, each times v_j, and of the weights alone."""
+    top, bottom = torch.zeros_like(value), torch.zeros_like(value[:, :1])
+    for j, i, edge, factor in edges:
+        score = (query[i] * key[j] * edge).sum() / math.sqrt(query.size(-1))
+        weight = factor * score.clamp(-5, 5).exp()
+        top[i] += weight * value[j]
+        bottom[i] += weight
+    return top, bottom
 
 
 @pytest.mark.parametrize("edge_dim", [None, 3])
@@ -37,7 +49,8 @@ def test_exphormer_is_its_formula(edge_dim, degree, num_virtual):
         heads = []
         for cut in (slice(0, 4), slice(4, 8)):
             edges = [(j, i, affine(part.edge, kind)[cut], 1.0) for j, i, kind in kinds]
-            heads.append(product_attention(query[:, cut], key[:, cut], value[:, cut], edges))
+            top, bottom = weigh(query[:, cut], key[:, cut], value[:, cut], edges)
+            heads.append(top / (bottom + 1e-6))
         attended = torch.cat(heads, -1)
         update, edge = gated_gcn(local.conv, x, graph.edge_index, edge)
         x, virtual = frame(sums, x, [attended[:size], update]), attended[size:]
@@ -93,34 +106,26 @@ def test_san_is_its_formula(gamma, edge_dim):
     x, edge = encode(model, graph)
     edge = model.present_edge.weight.expand(len(real), -1) if edge is None else edge
     for part, out_lin, sums in zip(model.attentions, model.out_lins, model.frames, strict=True):
-        value = affine(part.value, x)
+        query, key, absent_query, absent_key, value = (
+            affine(lin, x)
+            for lin in (part.query, part.key, part.absent_query, part.absent_key, part.value)
+        )
         edges, absent = affine(part.edge, edge), affine(part.absent_edge, model.absent_edge.weight)
         heads = []
         for h in range(2):
             cut = slice(4 * h, 4 * h + 4)
             own = [(j, i, edges[k, cut], 1 / (1 + gamma)) for (j, i), k in real.items()]
-            top = _weighted(part.query, part.key, x, cut, own, value)
+            near = weigh(query[:, cut], key[:, cut], value[:, cut], own)
             other = [
                 (j, i, absent[0, cut], gamma / (1 + gamma))
                 for i in range(6)
                 for j in range(6)
                 if i != j and (j, i) not in real and gamma > 0
             ]
-            rest = _weighted(part.absent_query, part.absent_key, x, cut, other, value)
-            heads.append((top[0] + rest[0]) / (top[1] + rest[1] + 1e-6))
+            far = weigh(absent_query[:, cut], absent_key[:, cut], value[:, cut], other)
+            heads.append((near[0] + far[0]) / (near[1] + far[1] + 1e-6))
         x = frame(sums, x, [affine(out_lin, torch.cat(heads, -1))])
     torch.testing.assert_close(call(model, graph), head(model, x))
-
-
-def _weighted(query_lin, key_lin, x, cut, edges, value):
-    """The sum of the values of one head and the sum of their weights."""
-    query, key = affine(query_lin, x)[:, cut], affine(key_lin, x)[:, cut]
-    ones = torch.cat([value[:, cut], torch.ones_like(value[:, :1])], -1)
-    top = torch.zeros_like(ones)
-    for j, i, edge, factor in edges:
-        score = (query[i] * key[j] * edge).sum() / math.sqrt(query.size(-1))
-        top[i] += factor * score.clamp(-5, 5).exp() * ones[j]
-    return top[:, :-1], top[:, -1:]
 
 
 def test_absent_pairs_are_those_of_one_graph_without_an_edge():

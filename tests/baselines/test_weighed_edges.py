@@ -96,14 +96,10 @@ def test_auxiliary_loss_without_training_edges_is_zero():
     assert GBKGNN(5, 4, 3, 2).double().auxiliary_loss(y, mask, x, edge_index) == 0
 
 
-def combine(aggregation, matrix):
-    return mean_matrix(matrix) if aggregation == "mean" else matrix
-
-
-def dense_logits(network, x, matrix, act):
+def dense_logits(network, x, matrix):
     for number, conv in enumerate(network.convs):
         x = affine(conv.lin_rel, matrix @ x) + affine(conv.lin_root, x)
-        x = act(x) if number + 1 < len(network.convs) else x
+        x = x.relu() if number + 1 < len(network.convs) else x
     return x
 
 
@@ -114,6 +110,7 @@ def test_model_equals_its_dense_formula(aggregation, action_layers, weighted):
     data = draw_symmetric_graph(9)
     weight = data.edge_weight if weighted else None
     full = adjacency(data, weight)
+    matrix = mean_matrix(full) if aggregation == "mean" else full
     kept = []
     for seed in range(3):
         torch.manual_seed(seed)
@@ -122,9 +119,9 @@ def test_model_equals_its_dense_formula(aggregation, action_layers, weighted):
         x = torch.relu(affine(model.encoder.node_lin, data.x))
         for conv in model.convs:
             x = layer_norm(model.norm, x)
-            matrix = combine(aggregation, full)
-            listen = dense_logits(model.listen, x, matrix, torch.relu)
-            broadcast = dense_logits(model.broadcast, x, matrix, torch.relu)
+            listen, broadcast = (
+                dense_logits(part, x, matrix) for part in (model.listen, model.broadcast)
+            )
             listens = (listen[:, 0] >= listen[:, 1]).double()
             broadcasts = (broadcast[:, 0] >= broadcast[:, 1]).double()
             open_edges = listens[:, None] * broadcasts[None, :]

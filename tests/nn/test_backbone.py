@@ -81,27 +81,22 @@ def full(batch):
 
 class TestBuild:
     @pytest.mark.parametrize(
-        ("word", "kind", "with_edges"),
+        ("word", "has_edges", "kind", "inside"),
         [
-            ("gcn", GCNConv, None),
-            ("gatedgcn", GatedGCNConv, GatedGCNConv),
-            ("gin", NormedConv, NormedConv),
-            ("gps", GPSLayer, GPSLayer),
-            ("neighbor-sum", NeighborSumConv, NeighborSumConv),
+            ("gcn", False, GCNConv, None),
+            *(("gatedgcn", has_edges, GatedGCNConv, None) for has_edges in (False, True)),
+            *(("neighbor-sum", has_edges, NeighborSumConv, None) for has_edges in (False, True)),
+            ("gin", False, NormedConv, GINConv),
+            ("gin", True, NormedConv, GINEConv),
+            ("gps", False, GPSLayer, GCNConv),
+            ("gps", True, GPSLayer, GINEConv),
         ],
     )
-    def test_words(self, word, kind, with_edges):
-        assert type(build_backbone(word, 8, 3)) is kind
-        if with_edges is not None:
-            module = build_backbone(word, 8, 3, has_edge_attr=True)
-            assert type(module) is with_edges
-            assert BackboneCall.inspect(module).edge_attr
-
-    def test_the_convolutions_inside(self):
-        assert isinstance(build_backbone("gin", 8, 3).conv, GINConv)
-        assert isinstance(build_backbone("gin", 8, 3, has_edge_attr=True).conv, GINEConv)
-        assert isinstance(build_backbone("gps", 8, 3).conv, GCNConv)
-        assert isinstance(build_backbone("gps", 8, 3, has_edge_attr=True).conv, GINEConv)
+    def test_words(self, word, has_edges, kind, inside):
+        module = build_backbone(word, 8, 3, has_edge_attr=has_edges)
+        assert type(module) is kind
+        assert inside is None or isinstance(module.conv, inside)
+        assert not has_edges or BackboneCall.inspect(module).edge_attr
 
     def test_a_word_gets_dropout_and_the_number_of_recurrences(self):
         assert build_backbone("gps", 8, 3, dropout=0.3).dropout == 0.3

@@ -47,6 +47,13 @@ class TwiceTheNeighbours(Module):
         return LinearMap(adjacency, 2 * self.lin.weight.t(), bias=self.lin.bias)
 
 
+def assert_same(got, expected, leaves):
+    """In value and in the gradients of the leaves."""
+    assert torch.allclose(got, expected)
+    gradients = [torch.autograd.grad(out.square().sum(), leaves) for out in (got, expected)]
+    assert all(torch.allclose(a, b) for a, b in zip(*gradients, strict=True))
+
+
 def layers(kind, *options):
     """One layer of the kind for each set of options."""
     return [kind(CHANNELS, CHANNELS, **given) for given in options]
@@ -84,10 +91,7 @@ def test_map_of_a_convolution_equals_the_convolution(module, weighted, directed)
     for leaf in leaves:
         leaf.requires_grad_()
     expected = module(directed.x, directed.edge_index, *weights)
-    got = read(module, directed, *weights)(directed.x)
-    assert torch.allclose(got, expected)
-    gradients = [torch.autograd.grad(out.square().sum(), leaves) for out in (got, expected)]
-    assert all(torch.allclose(a, b) for a, b in zip(*gradients, strict=True))
+    assert_same(read(module, directed, *weights)(directed.x), expected, leaves)
 
 
 @pytest.mark.parametrize("options", [{}, {"theta": 0.5, "layer": 2}, {"add_self_loops": False}])
@@ -100,10 +104,7 @@ def test_map_with_an_initial_residual_equals_the_convolution(options, shared, di
         leaf.requires_grad_()
     expected = module(x, first, directed.edge_index, weight)
     graph = GraphInput(directed.num_nodes, directed.edge_index, weight, x_0=first)
-    got = find_linear_map(module, graph)(x)
-    assert torch.allclose(got, expected)
-    gradients = [torch.autograd.grad(out.square().sum(), leaves) for out in (got, expected)]
-    assert all(torch.allclose(a, b) for a, b in zip(*gradients, strict=True))
+    assert_same(find_linear_map(module, graph)(x), expected, leaves)
 
 
 @pytest.mark.parametrize("module", NOT_LINEAR, ids=str)

@@ -184,7 +184,7 @@ _MASK = 0xFFFFFFFF
 @dataclass(frozen=True, eq=False)
 class BatchView:
     r"""A batch of graphs as the layers see it, read once a forward pass. Graphs without nodes are
-    left out, so that no row of a padded batch is empty.
+    left out, so that no row of a padded batch is empty; no nodes at all are one empty graph.
     """
 
     given: GraphInput  #: the batch as it was given, which keeps the matrices that layers share
@@ -208,7 +208,7 @@ class BatchView:
             sizes = given.groups.starts.diff().clamp(max=layout.max_size)
             place = layout.slot - batch * layout.max_size
             return cls(given, num_nodes, *edges, batch, place, sizes, layout)
-        if batch is None:
+        if batch is None or num_nodes == 0:
             graph, place = torch.zeros_like(nodes), nodes
             sizes = torch.full((1,), num_nodes, device=nodes.device)
             max_size = num_nodes
@@ -224,7 +224,7 @@ class BatchView:
                 )
             first = sizes.cumsum(0) - sizes
             place = nodes - first[graph]
-            max_size = int(sizes.max()) if num_nodes > 0 else 0
+            max_size = int(sizes.max())
         layout = PaddedLayout.of_places(graph, place, sizes, max_size)
         return cls(given, num_nodes, *edges, graph, place, sizes, layout)
 
@@ -250,6 +250,11 @@ class BatchView:
     def unpack(self, dense: Tensor) -> Tensor:
         r"""Takes the node states :math:`(N, F)` out of a padded batch :math:`(B, n, F)`."""
         return dense[0] if self.num_graphs == 1 else self.layout.take_back(dense)
+
+    def edge_places(self) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Returns where the edges lie in matrices :math:`(B, n, n)`: graph, target, source."""
+        source, target = self.edge_index
+        return self.graph[target], self.place[target], self.place[source]
 
     def sort_nodes(self, key: Tensor) -> Tensor:
         r"""Returns the nodes :math:`(N)` in ascending order of :obj:`key` within each graph."""

@@ -11,12 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Linear, Module, Parameter
 from torch_geometric.nn import GATConv, GCNConv
-from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_remaining_self_loops, softmax
 
 from torch_grama.baselines.graph_model import Card, check_heads
 from torch_grama.baselines.layer_stack import ActOptions, EncodedModel
-from torch_grama.baselines.products import sum_neighbors
+from torch_grama.baselines.products import gcn_edges, sum_neighbors
 from torch_grama.nn.arguments import check_positive, choose
 from torch_grama.nn.graph_input import GraphInput
 
@@ -62,12 +61,10 @@ class DGC(EncodedModel):
         self.step = choose("method", method, METHODS)
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        edge_index, weight = gcn_norm(
-            graph.edge_index, graph.edge_weight, graph.num_nodes, dtype=x.dtype
-        )
+        edges = gcn_edges(graph, x.dtype)
 
         def flow(state: Tensor) -> Tensor:
-            return sum_neighbors(state, edge_index, weight) - state
+            return sum_neighbors(state, *edges) - state
 
         for _ in range(self.num_layers):
             x = self.step(flow, x, self.step_size)
@@ -165,8 +162,9 @@ class _EdgeAttention(Module):
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         source, target = edge_index
         # [N, F] -> [N, H, F / H]
-        key = self.key_lin(x).view(x.size(0), self.heads, -1)
-        query = self.query_lin(x).view(x.size(0), self.heads, -1)
+        key, query = (
+            lin(x).unflatten(-1, (self.heads, -1)) for lin in (self.key_lin, self.query_lin)
+        )
         score = (key[target] * query[source]).sum(dim=-1) / math.sqrt(key.size(-1))
         return softmax(score, target, num_nodes=x.size(0)).mean(dim=-1)
 
@@ -274,4 +272,5 @@ class GraphCON(EncodedModel):
         if self.skip_lin is not None:
             drive = drive + self.skip_lin(x)
         # [N, H F] -> [N, H, F] -> [N, F]
-        return self.act(drive).view(x.size(0), self.heads, -1).mean(dim=1)
+        mean: Tensor = self.act(drive).unflatten(-1, (self.heads, -1)).mean(dim=1)
+        return mean

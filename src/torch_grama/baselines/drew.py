@@ -9,10 +9,10 @@ from typing import ClassVar, Unpack
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import BatchNorm1d, Identity, Linear, Module, ModuleList, Parameter, ReLU, Sequential
+from torch.nn import Linear, Module, ModuleList, Parameter, ReLU, Sequential
 from torch_geometric.nn.inits import reset
 
-from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
+from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions, build_batch_norm
 from torch_grama.baselines.hop_pairs import RingMatrices
 from torch_grama.baselines.products import propagate
 from torch_grama.nn.arguments import check_positive
@@ -30,7 +30,7 @@ class DRewGCNLayer(Module):
         self.lins = ModuleList(
             Linear(channels, channels, bias=not batch_norm and hop == 0) for hop in range(num_hops)
         )
-        self.norm = BatchNorm1d(channels) if batch_norm else Identity()
+        self.norm = build_batch_norm(channels, batch_norm)
 
     def forward(self, x: Tensor, delayed: Sequence[Tensor], rings: Sequence[Adjacency]) -> Tensor:
         total = torch.zeros_like(x)
@@ -65,7 +65,7 @@ class DRewGatedGCNLayer(Module):
         # A and D; for each distance B and E
         self.own_lin = Linear(channels, 2 * channels)
         self.lins = ModuleList(Linear(channels, 2 * channels) for _ in range(num_hops))
-        self.norm = BatchNorm1d(channels) if batch_norm else Identity()
+        self.norm = build_batch_norm(channels, batch_norm)
 
     def forward(self, x: Tensor, delayed: Sequence[Tensor], rings: Sequence[Adjacency]) -> Tensor:
         total, receives = self.own_lin(x).chunk(2, dim=-1)
@@ -81,7 +81,7 @@ class DRewGatedGCNLayer(Module):
 
 
 def _mlp(channels: int, batch_norm: bool) -> Sequential:
-    norm = BatchNorm1d(channels) if batch_norm else Identity()
+    norm = build_batch_norm(channels, batch_norm)
     return Sequential(Linear(channels, channels), norm, ReLU())
 
 

@@ -175,7 +175,7 @@ class BigBirdAttention(Module):
 
     def forward(self, x: Tensor, view: BatchView) -> Tensor:
         # N nodes, H heads, K nodes that each sees; [N, F] -> three of [N, H, d]
-        query, key, value = self.in_lin(x).view(x.size(0), 3, self.heads, -1).unbind(1)
+        query, key, value = self.in_lin(x).unflatten(-1, (3, self.heads, -1)).unbind(1)
         query = query / math.sqrt(query.size(-1))
         seen, counts = _seen_nodes(view)
         # 1. every node: [N, K, H]
@@ -192,7 +192,7 @@ class BigBirdAttention(Module):
         low = torch.finfo(scores.dtype).min / 2
         scores = torch.where((first < size).unsqueeze(-1), scores, low).flatten(0, 1)
         weight = softmax(scores, target.flatten(), num_nodes=x.size(0))
-        weight = F.dropout(weight, self.dropout, self.training).view(*target.shape, -1, 1)
+        weight = F.dropout(weight, self.dropout, self.training).view(*target.shape, self.heads, 1)
         message = (weight * value.unsqueeze(1)).flatten(0, 1)
         whole = scatter(message, target.flatten(), dim_size=x.size(0), reduce="sum")
         sees_all = (view.place < GLOBAL).view(-1, 1, 1)

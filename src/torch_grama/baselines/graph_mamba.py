@@ -292,7 +292,7 @@ class _WalkScan(Module):
         state = F.relu(self.own_lin(x)[tokens.node] + received)
         total = x.size(0) * tokens.num_tokens
         pooled = scatter(state, tokens.token, dim_size=total, reduce="mean")
-        return pooled.view(x.size(0), tokens.num_tokens, -1)
+        return pooled.view(x.size(0), tokens.num_tokens, x.size(1))
 
 
 @dataclass(frozen=True, eq=False)

@@ -97,9 +97,7 @@ class GRIT(FramedModel):
         # [B, n, n, K] -> [B, n, n, F]
         pairs = self.pair_walk_lin(walk)
         if graph.edge_attr is not None:
-            source, target = view.edge_index
-            place = (view.graph[target], view.place[target], view.place[source])
-            pairs = pairs.index_put(place, graph.edge_attr, accumulate=True)
+            pairs = pairs.index_put(view.edge_places(), graph.edge_attr, accumulate=True)
         degree = scatter(weight, view.edge_index[1], dim_size=view.num_nodes, reduce="sum")
         real = _real_pairs(view)
         for layer, (attention, frame) in enumerate(zip(self.attentions, self.frames, strict=True)):
@@ -113,9 +111,7 @@ class GRIT(FramedModel):
         """The probabilities of walks of 0 to K - 1 steps from the row to the column."""
         size = view.max_size
         step = weight.new_zeros(view.num_graphs, size, size)
-        source, target = view.edge_index
-        place = (view.graph[target], view.place[target], view.place[source])
-        step = step.index_put(place, weight, accumulate=True)
+        step = step.index_put(view.edge_places(), weight, accumulate=True)
         step = step / step.sum(dim=2, keepdim=True).clamp(min=1e-12)
         walks = [torch.eye(size, dtype=step.dtype, device=step.device).expand_as(step)]
         for _ in range(self.walk_length - 1):

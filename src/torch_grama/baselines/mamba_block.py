@@ -82,6 +82,8 @@ class MambaBlock(Module):
 
     def forward(self, sequence: Tensor) -> Tensor:
         r"""Returns the sequence of outputs."""
+        if sequence.size(1) == 0:  # a convolution refuses it
+            return sequence
         # [B, T, F] -> [B, T, I] each
         x, gate = self.in_lin(sequence).chunk(2, dim=-1)
         # the padding on the left makes it causal; what sticks out on the right is cut off

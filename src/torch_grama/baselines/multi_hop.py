@@ -9,12 +9,12 @@ from typing import Unpack
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import BatchNorm1d, Identity, Linear, ModuleList, Parameter
+from torch.nn import Linear, ModuleList, Parameter
 from torch_geometric.nn import GCNConv, MixHopConv
 from torch_geometric.transforms import GDC
 from torch_geometric.utils import add_remaining_self_loops, coalesce, to_dense_adj
 
-from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
+from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions, build_batch_norm
 from torch_grama.baselines.hop_pairs import GraphMemo, RingMatrices
 from torch_grama.baselines.products import propagate, weigh_without_loops
 from torch_grama.nn.arguments import check_number, check_positive, choose
@@ -120,7 +120,7 @@ class MixHop(GraphModel):
             MixHopConv(width if layer else self.in_channels, self.hidden_channels, self.powers)  # type: ignore[abstract]
             for layer in range(self.num_layers)
         )
-        self.norms = self.per_layer(lambda: BatchNorm1d(width) if batch_norm else Identity())
+        self.norms = self.per_layer(lambda: build_batch_norm(width, batch_norm))
         self.head = self.build_head(width, head_layers)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
@@ -356,7 +356,7 @@ class DIGL(GraphModel):
         width = self.hidden_channels
         self.lin = Linear(self.in_channels, width)
         self.convs = self.per_layer(lambda: GCNConv(width, width, normalize=False))  # type: ignore[abstract]
-        self.norms = self.per_layer(lambda: BatchNorm1d(width) if batch_norm else Identity())
+        self.norms = self.per_layer(lambda: build_batch_norm(width, batch_norm))
         self.head = self.build_head(num_layers=2)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:

@@ -314,7 +314,7 @@ class _SeparateLayer(Module):
         scores = self.target_lin(z)[target] + self.source_lin(z)[source]
         weight = softmax(F.leaky_relu(scores, 0.2), target, num_nodes=len(x))
         # [E, H, d] -> [N, F]
-        message = weight.unsqueeze(-1) * z.view(len(x), self.heads, -1)[source]
+        message = weight.unsqueeze(-1) * z.unflatten(-1, (self.heads, -1))[source]
         read = scatter(message, target, dim_size=len(x), reduce="sum").flatten(1)
         out: Tensor = x + self.mlp(torch.cat([z, read], dim=-1))
         return out

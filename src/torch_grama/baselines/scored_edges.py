@@ -207,8 +207,7 @@ def mark_absent_pairs(view: BatchView) -> Tensor:
         is_absent = torch.ones(shape, dtype=torch.bool, device=view.edge_index.device)
     else:
         is_absent = mask.unsqueeze(1) & mask.unsqueeze(2)
-    source, target = view.edge_index[0], view.edge_index[1]
-    is_absent[view.graph[target], view.place[target], view.place[source]] = False
+    is_absent[view.edge_places()] = False
     is_absent.diagonal(dim1=1, dim2=2).fill_(False)
     return is_absent
 
