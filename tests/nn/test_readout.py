@@ -67,3 +67,27 @@ class TestMLP:
         assert not torch.equal(module(x), module(x))
         module.eval()
         assert torch.equal(module(x), module(x))
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        "cpu",
+        pytest.param(
+            "cuda",
+            marks=[
+                pytest.mark.cuda,
+                pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+            ],
+        ),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize(("pooling", "expected"), [("sum", 1000.0), ("mean", 1.0), ("max", 1.0)])
+def test_a_thousand_nodes_are_pooled_whatever_the_precision(pooling, expected, dtype, device):
+    x = torch.ones(1000, 4, device=device, dtype=dtype, requires_grad=True)
+    pooled = pool_graphs(x, torch.zeros(1000, dtype=torch.long, device=device), 1, pooling)
+    assert pooled.dtype == dtype
+    assert torch.equal(pooled, torch.full((1, 4), expected, device=device, dtype=dtype))
+    pooled.sum().backward()
+    assert x.grad.double().sum().item() == pytest.approx(4 * expected, rel=0.01)
