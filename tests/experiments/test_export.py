@@ -53,6 +53,7 @@ def inputs_of(run: Path, num_nodes: int = 9) -> dict[str, torch.Tensor]:
 def test_safetensors_give_the_same_numbers(run, tmp_path):
     names = [path.name for path in export_run(run, "safetensors", tmp_path / "out")]
     assert names == ["model.safetensors", "config.yaml", "data.json", "README.md"]
+    assert "- outputs, in order: left, right\n" in (tmp_path / "out" / "README.md").read_text()
     inputs = inputs_of(run)
     with torch.no_grad():
         expected = load_run(run).task.model(**inputs)

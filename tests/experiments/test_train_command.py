@@ -184,11 +184,11 @@ def test_info_of_a_finished_run(trained, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--data", "nowhere"], "There is no data set 'nowhere'"),
+        (["--data", "nowhere"], "There is no data set 'nowhere', .* that name. `grama data"),
         (["--data", "./nowhere"], "There is no 'nowhere'|There is no './nowhere'"),
         ([], "Expected a data set: give `--data`"),
         (["--data", "cora", "--model", "gramma"], "Expected 'model' to be one of the"),
-        (["--dta", "cora"], r"There is no setting 'dta'"),
+        (["--dta", "cora"], r"There is no setting 'dta' .*did you mean 'data'"),
         (["--config", "none.yaml"], "'none.yaml' cannot be read"),
         (["--data", "transfer-line-3", "--data.fold", "7"], "Expected 'data.fold' to be 0"),
         (["--data", "transfer-line-3", "--folds", "0,9"], "Expected '--folds' between 0 and 0"),

@@ -38,7 +38,7 @@ def add_to(commands: Commands) -> None:
     add("--compare", nargs="+", type=Path, default=[], metavar="RUN", help=others)
     parser.add_split("val")
     add("--max-graphs", type=int, metavar="N", help="graphs whose blocks are analysed [32]")
-    add("--samples", type=int, metavar="N", help="nodes per graph whose influence is measured")
+    add("--samples", type=int, metavar="N", help="nodes whose influence is measured [at most 32]")
     add("--seed", type=int, default=0, metavar="N", help="seed of sampling [0]")
     add("--out", type=Path, metavar="FILE", help="where to write [RUN/analysis.json]")
     parser.runs(_analyze)

@@ -145,7 +145,7 @@ def find(name: str) -> Entry:
         raise DatasetError(f"There is no data set '{name}'. {error}") from error
     if entry is not None:
         return entry
-    near = difflib.get_close_matches(word, [*CATALOGUE, *ALIASES], n=3, cutoff=0.5)
+    near = difflib.get_close_matches(word, [*CATALOGUE, *ALIASES])
     near = [*_near_paths(Path(name)), *near]
     hint = f"Did you mean {_quote_all(near)}? " if near else ""
     raise DatasetError(

@@ -276,7 +276,7 @@ def _card(run: LoadedRun, format: str, file: str) -> str:
         f"- data: {config.data.name}, fold {config.data.fold}",
     ]
     if facts.class_names:
-        lines.append(f"- classes, in the order of the outputs: {', '.join(facts.class_names)}")
+        lines.append(f"- outputs, in order: {', '.join(facts.class_names)}")
     if facts.feature_names:
         lines.append(f"- node features, in order: {', '.join(facts.feature_names)}")
     lines += _columns_of(facts)

@@ -221,7 +221,7 @@ def _unknown(
     # the same last part in another section, another word for it, then the nearest spelling
     words = (last, _OTHER_WORDS.get(last))
     near = [key for word in words for key in known if key.rpartition(".")[2] == word]
-    near = near or get_close_matches(name, known, n=1)
+    near = near or get_close_matches(name, ["data", "model", *known], n=1)
     hint = f"; did you mean '{near[0]}'?" if near else ":"
     of_model = f" of the model '{model}'" if name.startswith("model.") else ""
     return ConfigError(
