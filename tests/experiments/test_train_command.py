@@ -212,6 +212,18 @@ def test_mistakes_are_one_sentence(words, message, capsys):
     assert not list(Path().glob("runs/*/config.yaml"))
 
 
+@pytest.mark.parametrize(
+    ("model", "reads"), [("gcn", False), ("grama-gcn", False), ("grama", True)]
+)
+def test_features_of_edges_that_a_model_does_not_read_are_told(tmp_path, capsys, model, reads):
+    data = write_node_folder(tmp_path / "data", num_nodes=30, weights=True)
+    table = data / "edges.csv"
+    table.write_text(table.read_text().replace("weight", "length"))
+    assert main(["train", "--data", "data", "--model", model, "--run", "run", *SHORT]) == 0
+    told = f"The model '{model}' does not read features of edges" in capsys.readouterr().err
+    assert told != reads
+
+
 def test_changed_or_deleted_data_is_noticed(unfinished, capsys):
     text = (unfinished / "nodes.csv").read_text()
     (unfinished / "nodes.csv").write_text(text.replace("height", "depth"))

@@ -130,6 +130,7 @@ def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int
     from torch_grama.experiments.config import DataConfig
     from torch_grama.experiments.data_facts import DataFacts, load_data
     from torch_grama.experiments.folds import parse_folds
+    from torch_grama.experiments.models import reads_edge_features
     from torch_grama.experiments.settings import resolve_config
     from torch_grama.runs.run_folder import RunFolder, propose_folder
     from torch_grama.runs.safe_files import to_yaml
@@ -139,16 +140,23 @@ def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int
         RunFolder(arguments.folder).make()  # a folder that is taken is told before data is read
     with LoadingProgress(silent=arguments.silent) as progress:
         data = load_data(wanted, progress.report)
-    config = resolve_config(settings, DataFacts.of(data))
+    facts = DataFacts.of(data)
+    config = resolve_config(settings, facts)
     if arguments.print_config:
         print(to_yaml(config.to_dict()), end="")
         return 0
     if arguments.folds is not None:
         parse_folds(arguments.folds, len(data.folds))  # a mistake is told before a race
-    if not arguments.silent and data.licence == "the user's own":
-        for note in (*data.notes, *data.warnings):  # what was decided while reading the files
-            print(f"- {escaped(note)}", file=sys.stderr)
     is_named = any(name.startswith("model.") for name in settings)
+    if not arguments.silent and data.licence == "the user's own":
+        notes = [*data.notes, *data.warnings]  # what was decided while reading the files
+        if is_named and facts.edge_encoding.num_columns and not reads_edge_features(config.model):
+            notes.append(
+                f"The model '{config.model.name}' does not read features of edges, so those of the "
+                "data are left out; 'grama-gatedgcn' reads them."
+            )
+        for note in notes:
+            print(f"- {escaped(note)}", file=sys.stderr)
     word = config.model.name if is_named else "race"
     folder = arguments.folder or propose_folder(config.data.name, word)
     if is_named:

@@ -160,6 +160,13 @@ def list_models(
 _MOST_PE_CHANNELS = 16
 
 
+def reads_edge_features(config: ModelConfig) -> bool:
+    r"""Whether a model takes features of edges into account."""
+    entry = find_model(config.name)
+    backbone = {**entry.defaults, **config.options}.get("backbone", "")
+    return entry.takes_edge_attr and reads_edge_attr(str(backbone))
+
+
 def assemble_model(
     config: ModelConfig, facts: DataFacts, out_channels: int, *, standardize: bool | str = False
 ) -> InputStage:
@@ -204,7 +211,7 @@ def assemble_model(
     # edges: weights go where the model looks for them, or become one more attribute
     stated: dict[str, Any] = {**entry.defaults, **options}
     backbone, variant = stated.get("backbone", ""), stated.get("backbone_options") or {}
-    uses_attr = entry.takes_edge_attr and reads_edge_attr(backbone)
+    uses_attr = reads_edge_features(config)
     edge_dim, edge_encoder = 0, None
     if uses_attr:
         edge_dim, edge_encoder = _encode(facts.edge_encoding, width, BondEncoder)
