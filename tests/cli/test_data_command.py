@@ -244,6 +244,8 @@ def test_a_misspelt_path_is_found_before_any_name(run, tmp_path):
     (tmp_path / "coora").mkdir()
     assert "Did you mean 'coora' or 'cora'" in run("show", "coroa", status=2)
     assert f"(did you mean '{tmp_path}/coora'?)" in run("check", f"{tmp_path}/corra", status=2)
+    (tmp_path / "newpar").mkdir()
+    assert "Did you mean 'minesweeper'" in run("show", "minesweper", status=2)
 
 
 def test_a_command_is_required(capsys):

@@ -199,7 +199,8 @@ def _near_paths(path: Path) -> list[str]:
         beside = [entry.name for entry in path.parent.iterdir() if entry.name[0] != "."]
     except OSError:
         return []
-    return [str(path.with_name(n)) for n in difflib.get_close_matches(path.name, beside, n=1)]
+    near = difflib.get_close_matches(path.name, beside, n=1, cutoff=0.7)
+    return [str(path.with_name(name)) for name in near]
 
 
 def _quote_all(words: list[str]) -> str:
