@@ -6,6 +6,8 @@ from torch_grama.nn import GRAMA, Readout
 from torch_grama.nn.readout import POOLINGS, ReadoutMLP, pool_graphs, pooled_channels
 
 BATCH = torch.tensor([0, 0, 0, 2, 2])
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.cuda, needs_cuda])]
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
@@ -69,19 +71,7 @@ class TestMLP:
         assert torch.equal(module(x), module(x))
 
 
-@pytest.mark.parametrize(
-    "device",
-    [
-        "cpu",
-        pytest.param(
-            "cuda",
-            marks=[
-                pytest.mark.cuda,
-                pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-            ],
-        ),
-    ],
-)
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 @pytest.mark.parametrize(("pooling", "expected"), [("sum", 1000.0), ("mean", 1.0), ("max", 1.0)])
 def test_a_thousand_nodes_are_pooled_whatever_the_precision(pooling, expected, dtype, device):

@@ -9,15 +9,16 @@ from typing import ClassVar, Unpack
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import Linear, Module, ModuleList, Parameter, ReLU, Sequential
+from torch.nn import BatchNorm1d, Identity, Linear, Module, ModuleList, Parameter, ReLU, Sequential
 from torch_geometric.nn.inits import reset
 
-from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions, build_batch_norm
+from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
 from torch_grama.baselines.hop_pairs import RingMatrices
 from torch_grama.baselines.products import propagate
 from torch_grama.nn.arguments import check_positive
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.graph_input import GraphInput
+from torch_grama.nn.norms import normalize
 
 
 # A layer is built of the width, the largest distance, and whether to normalise, and called as
@@ -30,20 +31,20 @@ class DRewGCNLayer(Module):
         self.lins = ModuleList(
             Linear(channels, channels, bias=not batch_norm and hop == 0) for hop in range(num_hops)
         )
-        self.norm = build_batch_norm(channels, batch_norm)
+        self.norm = BatchNorm1d(channels) if batch_norm else Identity()
 
     def forward(self, x: Tensor, delayed: Sequence[Tensor], rings: Sequence[Adjacency]) -> Tensor:
         total = torch.zeros_like(x)
         for lin, state, ring in zip(self.lins, delayed, rings, strict=False):
             total = total + lin(propagate(ring, state))
-        return F.relu(self.norm(total))
+        return F.relu(normalize(self.norm, total))
 
 
 class DRewGINLayer(Module):
     def __init__(self, channels: int, num_hops: int, batch_norm: bool) -> None:
         super().__init__()
-        self.own_mlp = _mlp(channels, batch_norm)
-        self.mlps = ModuleList(_mlp(channels, batch_norm) for _ in range(num_hops))
+        self.own_mlp = _MLP(channels, batch_norm)
+        self.mlps = ModuleList(_MLP(channels, batch_norm) for _ in range(num_hops))
         self.eps = Parameter(torch.empty(()))
         self.reset_parameters()
 
@@ -65,7 +66,7 @@ class DRewGatedGCNLayer(Module):
         # A and D; for each distance B and E
         self.own_lin = Linear(channels, 2 * channels)
         self.lins = ModuleList(Linear(channels, 2 * channels) for _ in range(num_hops))
-        self.norm = build_batch_norm(channels, batch_norm)
+        self.norm = BatchNorm1d(channels) if batch_norm else Identity()
 
     def forward(self, x: Tensor, delayed: Sequence[Tensor], rings: Sequence[Adjacency]) -> Tensor:
         total, receives = self.own_lin(x).chunk(2, dim=-1)
@@ -77,12 +78,18 @@ class DRewGatedGCNLayer(Module):
             both = both.new_zeros(x.size(0), both.size(-1)).index_add(0, ring.target, both)
             gated, weight = both.chunk(2, dim=-1)
             total = total + gated / (weight + 1e-6)
-        return F.relu(self.norm(total))
+        return F.relu(normalize(self.norm, total))
 
 
-def _mlp(channels: int, batch_norm: bool) -> Sequential:
-    norm = build_batch_norm(channels, batch_norm)
-    return Sequential(Linear(channels, channels), norm, ReLU())
+class _MLP(Sequential):
+    def __init__(self, channels: int, batch_norm: bool) -> None:
+        norm = BatchNorm1d(channels) if batch_norm else Identity()
+        super().__init__(Linear(channels, channels), norm, ReLU())
+
+    def forward(self, x: Tensor) -> Tensor:
+        lin, norm, act = self
+        out: Tensor = act(normalize(norm, lin(x)))
+        return out
 
 
 _CARD = Card(

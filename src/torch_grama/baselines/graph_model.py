@@ -8,9 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypedDict, Unpack, get_args
 
-import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import BatchNorm1d, Identity, Module, ModuleList
+from torch.nn import Module, ModuleList
 from torch_geometric.nn.inits import reset
 
 from torch_grama.nn.arguments import (
@@ -398,21 +397,6 @@ def check_heads(channels: int, heads: int) -> None:
             f"Expected 'heads' to divide hidden_channels (got heads={heads}, "
             f"hidden_channels={channels})"
         )
-
-
-def build_batch_norm(channels: int, batch_norm: bool) -> Module:
-    r"""Returns a batch norm of node states, or what leaves them as they are."""
-    return _NodeBatchNorm(channels) if batch_norm else Identity()
-
-
-class _NodeBatchNorm(BatchNorm1d):
-    """Fewer than two nodes have no variance and are normalised with the running statistics."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        if len(x) > 1:
-            return super().forward(x)
-        running = self.running_mean, self.running_var
-        return F.batch_norm(x, *running, self.weight, self.bias, eps=self.eps)
 
 
 class ScoreModel(GraphModel):

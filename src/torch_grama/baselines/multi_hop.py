@@ -9,18 +9,19 @@ from typing import Unpack
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import Linear, ModuleList, Parameter
+from torch.nn import BatchNorm1d, Identity, Linear, ModuleList, Parameter
 from torch_geometric.nn import GCNConv, MixHopConv
 from torch_geometric.transforms import GDC
 from torch_geometric.utils import add_remaining_self_loops, coalesce, to_dense_adj
 
-from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions, build_batch_norm
+from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
 from torch_grama.baselines.hop_pairs import GraphMemo, RingMatrices
 from torch_grama.baselines.products import propagate, weigh_without_loops
 from torch_grama.nn.arguments import check_number, check_positive, choose
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import gcn_adjacency, shared_gcn_adjacency, sum_adjacency
+from torch_grama.nn.norms import normalize
 
 
 class H2GCN(GraphModel):
@@ -120,13 +121,13 @@ class MixHop(GraphModel):
             MixHopConv(width if layer else self.in_channels, self.hidden_channels, self.powers)  # type: ignore[abstract]
             for layer in range(self.num_layers)
         )
-        self.norms = self.per_layer(lambda: build_batch_norm(width, batch_norm))
+        self.norms = self.per_layer(lambda: BatchNorm1d(width) if batch_norm else Identity())
         self.head = self.build_head(width, head_layers)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
         for conv, norm in zip(self.convs, self.norms, strict=True):
             # [N, F] -> [N, |P| F']
-            x = F.relu(norm(conv(x, graph.edge_index, graph.edge_weight)))
+            x = F.relu(normalize(norm, conv(x, graph.edge_index, graph.edge_weight)))
             x = F.dropout(x, self.dropout, self.training)
         return x
 
@@ -356,7 +357,7 @@ class DIGL(GraphModel):
         width = self.hidden_channels
         self.lin = Linear(self.in_channels, width)
         self.convs = self.per_layer(lambda: GCNConv(width, width, normalize=False))  # type: ignore[abstract]
-        self.norms = self.per_layer(lambda: build_batch_norm(width, batch_norm))
+        self.norms = self.per_layer(lambda: BatchNorm1d(width) if batch_norm else Identity())
         self.head = self.build_head(num_layers=2)
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
@@ -365,7 +366,7 @@ class DIGL(GraphModel):
         # [N, C] -> [N, F]
         h: Tensor = self.lin(x)
         for conv, norm in zip(self.convs, self.norms, strict=True):
-            update = F.relu(norm(conv(h, edge_index, weight)))
+            update = F.relu(normalize(norm, conv(h, edge_index, weight)))
             update = F.dropout(update, self.dropout, self.training)
             h = h + update if self.residual else update
         return h

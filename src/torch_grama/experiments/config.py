@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 from docstring_parser import DocstringStyle, parse
 from jsonargparse import ArgumentParser, Namespace
 
-from torch_grama.nn.arguments import list_nearest_first
+from torch_grama.runs.words import name_nearest
 from torch_grama.training.optimizer import OptimizerSettings, ScheduleSettings
 from torch_grama.training.scores import LossName
 from torch_grama.training.trainer_settings import TrainerSettings
@@ -109,7 +109,7 @@ def describe_type(annotation: object, value: object = "") -> str:
     r"""Says in words what a type allows, the choices nearest to a value first."""
     origin = get_origin(annotation)
     if origin is Literal:
-        return f"one of {list_nearest_first(str(value), map(str, get_args(annotation)))}"
+        return f"one of {name_nearest(str(value), map(str, get_args(annotation)))}"
     if origin in (Union, types.UnionType):
         return " or ".join(describe_type(part, value) for part in get_args(annotation))
     if origin is dict:

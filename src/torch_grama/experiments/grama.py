@@ -22,8 +22,9 @@ from torch_grama.nn import (
     Running,
     build_gin_conv,
 )
-from torch_grama.nn.arguments import check_positive, choose, list_nearest_first
+from torch_grama.nn.arguments import check_positive, choose
 from torch_grama.nn.neighbor_convs import NormedConv
+from torch_grama.runs.words import name_nearest
 
 Norm = Literal["batch_norm"] | None
 Aggregation = Literal["sum", "multi"]
@@ -238,7 +239,7 @@ def build_variant(
         if name not in known:
             raise ValueError(
                 f"The backbone '{backbone}' has no option '{name}'; its options are "
-                f"{list_nearest_first(name, known)}"
+                f"{name_nearest(name, known)}"
             )
         try:
             is_typed = read_value(known[name], value) == value

@@ -15,7 +15,7 @@ from torch_grama.experiments.config import ConfigError, ModelConfig, Option, opt
 from torch_grama.experiments.data_facts import DataFacts
 from torch_grama.experiments.grama import Pooling, reads_edge_attr, reads_edge_weights
 from torch_grama.nn import AtomEncoder, BondEncoder, CategoricalEncoder, PositionEncoder
-from torch_grama.nn.arguments import list_nearest_first
+from torch_grama.runs.words import name_nearest
 from torch_grama.training.graph_batch import training_values
 from torch_grama.training.input_stage import InputStage, Standardize, UnitRows
 
@@ -77,7 +77,7 @@ def build_model(
         if option not in known and option not in GIVEN_BY_DATA:
             raise ValueError(
                 f"The model '{name}' has no option '{option}'; its options are "
-                f"{list_nearest_first(option, known)}"
+                f"{name_nearest(option, known)}"
             )
     if not entry.takes_edge_attr:
         options.pop("edge_dim", None)

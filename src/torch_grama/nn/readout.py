@@ -116,8 +116,8 @@ def _pool(x: Tensor, batch: Tensor | None, batch_size: int | None, part: str) ->
         if part == "sum":
             return x.sum(dim=0, keepdim=True)
         return x.amax(dim=0, keepdim=True) if x.size(0) else x.new_zeros(1, x.size(1))
-    # a device adds to a number of eight bits until 256, and counts equal maxima so in the gradient
-    wide = x.float() if x.element_size() < 4 else x
+    # as in the mean; the gradient of a maximum counts the nodes that share it
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
     num_graphs = count_graphs(batch, batch_size)
     return scatter(wide, batch, dim=0, dim_size=num_graphs, reduce=part).to(x.dtype)
 

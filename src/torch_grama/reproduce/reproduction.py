@@ -22,6 +22,7 @@ from torch_grama.nn.arguments import choose
 from torch_grama.nn.backbone import BACKBONES
 from torch_grama.reproduce.suite import Suite, SuiteData
 from torch_grama.reproduce.worker_processes import prepare_workers
+from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunFolder
 from torch_grama.runs.words import name_nearest
@@ -83,9 +84,10 @@ class PlannedRun:
     @property
     def diverged(self) -> bool:
         r"""Whether its loss ceased to be finite: its settings are to blame, not the machine."""
-        if self.is_finished or not self.failure.is_file():
+        if not self.failure.is_file():
             return False
-        return NonFiniteLossError.__name__ in json.loads(self.failure.read_text())["error"]
+        error: str = json.loads(self.failure.read_text())["error"]
+        return error.startswith(NonFiniteLossError.__name__)
 
     @property
     def name(self) -> str:
@@ -179,7 +181,8 @@ def run_planned(run: PlannedRun, report: ReportName = "quiet") -> Result:
         raise
     except Exception as error:
         run.folder.parent.mkdir(parents=True, exist_ok=True)
-        run.failure.write_text(json.dumps({"error": f"{type(error).__name__}: {error}"}) + "\n")
+        words = json.dumps({"error": f"{type(error).__name__}: {error}"})
+        write_atomically(run.failure, f"{words}\n".encode())
         raise
     run.failure.unlink(missing_ok=True)
     return result

@@ -13,7 +13,8 @@ from typing import Any, Literal, get_args
 
 from torch_grama.experiments.config import ConfigError
 from torch_grama.experiments.settings import flatten, read_sections
-from torch_grama.nn.arguments import choose, list_nearest_first
+from torch_grama.nn.arguments import choose
+from torch_grama.runs.words import name_nearest
 
 DomainKind = Literal["grid", "choice", "uniform", "log_uniform", "int"]
 SearcherName = Literal["grid", "random", "optuna"]
@@ -48,7 +49,7 @@ class Domain:
         if kind not in get_args(DomainKind):
             raise ConfigError(
                 f"Expected '{name}' in the space to have one of "
-                f"{list_nearest_first(str(kind), get_args(DomainKind))} (got {kind!r})"
+                f"{name_nearest(str(kind), get_args(DomainKind))} (got {kind!r})"
             )
         if not isinstance(values, list | tuple) or not values:
             raise ConfigError(f"Expected '{name}.{kind}' to be a list of values (got {values!r})")
@@ -405,7 +406,7 @@ def _check_keys(content: Mapping[str, object], known: Collection[str], prefix: s
         if key not in known:
             raise ConfigError(
                 f"There is no key '{prefix}{key}' in a space; expected one of "
-                f"{list_nearest_first(str(key), known)}"
+                f"{name_nearest(str(key), known)}"
             )
 
 
