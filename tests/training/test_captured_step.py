@@ -356,7 +356,9 @@ def test_a_cpu_records_nothing_and_says_nothing(tmp_path, capsys):
 def test_a_loss_scale_cannot_be_recorded(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules["torch_grama.training.fit"], "records_on", lambda _: True)
     monkeypatch.setattr(
-        sys.modules["torch_grama.training.fit"], "choose_device", lambda _: torch.device("cpu")
+        sys.modules["torch_grama.training.fit"],
+        "choose_device",
+        lambda *_, **__: torch.device("cpu"),
     )
     with pytest.raises(ValueError, match="'32' or 'bf16'"):
         run(tmp_path, True, graph_task(), precision="16")

@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import signal
+import sys
 import threading
 import warnings
 
@@ -34,6 +35,7 @@ from torch_grama.training import (
     OptimizerSettings,
     ScheduleSettings,
     TrainerSettings,
+    choose_device,
     evaluate,
     evaluation_loader,
     fit,
@@ -168,6 +170,16 @@ def test_rare_validation_leaves_cells_empty(tmp_path):
     cells = [row["val/accuracy"] for row in read_rows(outcome)]
     assert [cell == "" for cell in cells] == [True, True, False, True, True, False]
     assert outcome.best_epoch in (3, 6)
+
+
+@pytest.mark.parametrize("has_bf16", [True, False])
+def test_bf16_on_a_cpu_without_it_is_told(tmp_path, monkeypatch, capsys, has_bf16):
+    where = sys.modules["torch_grama.training.fit"]
+    monkeypatch.setattr(where, "_multiplies_in_bf16", lambda: has_bf16)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(tmp_path, max_epochs=1, precision="bf16", report="plain")
+    assert ("'32' would be many times faster" in capsys.readouterr().err) is not has_bf16
 
 
 @pytest.mark.parametrize("precision", ["32", "bf16"])
@@ -474,6 +486,8 @@ def test_missing_device_is_named(tmp_path):
         run(tmp_path, accelerator="auto", capture=True)
     with pytest.raises(ValueError, match="'bf16' on a CPU"):
         run(tmp_path, accelerator="auto", precision="16")
+    # what was trained in it elsewhere answers here
+    assert choose_device(TrainerSettings(precision="16")).type == "cpu"
 
 
 class LostLater(SmallNet):

@@ -135,7 +135,7 @@ def run_experiment(
         task = build_task(config, facts, data)
         settings = dataclasses.replace(config.trainer, seed=config.seed)
         try:
-            device = choose_device(settings)
+            device = choose_device(settings, training=True)
             module = GraphDataModule(data, config.data.fold, settings)
             num_nodes = module.example().num_nodes
         except ValueError as error:

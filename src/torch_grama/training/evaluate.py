@@ -103,14 +103,16 @@ def load_weights(
         ) from error
 
 
-def choose_device(settings: TrainerSettings) -> torch.device:
+def choose_device(settings: TrainerSettings, training: bool = False) -> torch.device:
     r"""The device that settings stand for on this machine.
 
     Args:
         settings (TrainerSettings): With the word for it.
+        training (bool, optional): Whether a model is to be trained there, not only to answer, which
+            it does in float32. (default: :obj:`False`)
 
     Raises:
-        ValueError: If it is not there.
+        ValueError: If it is not there, or cannot train in the precision of the settings.
     """
     wanted = settings.accelerator
     found = "cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu"
@@ -119,7 +121,7 @@ def choose_device(settings: TrainerSettings) -> torch.device:
             f"Expected a device for trainer.accelerator='{wanted}' (got none on this machine); set "
             "it to 'auto' or 'cpu'"
         )
-    if settings.precision == "16" and found == "cpu":
+    if training and settings.precision == "16" and found == "cpu":
         raise ValueError(
             "Expected 'trainer.precision' of '32' or 'bf16' on a CPU (got '16'); set it to 'bf16'"
         )

@@ -149,11 +149,13 @@ def fit(
             could not be written.
     """
     settings = data_module.settings
-    device = choose_device(settings)
+    device = choose_device(settings, training=True)
     files = RunFolder(Path(folder))
     several = settings.devices > 1
     reporter = build_reporter(report, several)
     found, source, notes = _find_run(files, resume)
+    if settings.precision == "bf16" and device.type == "cpu" and not _multiplies_in_bf16():
+        reporter.note("this CPU has no instructions for bf16, so '32' would be many times faster")
     origin = origin or _describe_origin(task, data_module)
     try:
         epochs = 0
@@ -278,6 +280,11 @@ def _read_state(checkpoint: Checkpoint) -> dict[str, Any]:
             "alone); start the run again"
         )
     return count_from_one(state)
+
+
+def _multiplies_in_bf16() -> bool:
+    mkldnn = torch.backends.mkldnn.is_available()
+    return mkldnn and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 @contextmanager

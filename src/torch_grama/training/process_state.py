@@ -82,8 +82,10 @@ _MESSAGES = (
     "💡 Tip:",  # advertisement
     *("-----", "Initializing distributed:", "LOCAL_RANK:"),  # a table of processes
 )
-# Lightning's own call of a function that torch will drop.
-_WARNING = r".*isinstance\(treespec, LeafSpec\).* is deprecated"
+_WARNINGS = (
+    r".*isinstance\(treespec, LeafSpec\).* is deprecated",  # Lightning's own call
+    "mkldnn_matmul failed",  # said in words where training begins
+)
 
 
 class _Quiet(logging.Filter):
@@ -123,7 +125,8 @@ class QuietDDPStrategy(DDPStrategy):
 def _install(quiet: _Quiet) -> None:
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(quiet)
-    warnings.filterwarnings("ignore", message=_WARNING)
+    for message in _WARNINGS:
+        warnings.filterwarnings("ignore", message=message)
 
 
 def seed_all(*parts: int) -> None:
