@@ -321,7 +321,7 @@ def _table(
 
 def show_pairs(suite: Suite, arguments: argparse.Namespace) -> int:
     """Prints both sides of every pair, and draws them if a picture is asked for."""
-    from torch_grama.report.pair_table import FORMATS, draw_pairs, pair_up
+    from torch_grama.report.pair_table import FORMATS, draw_pairs, pair_up, to_text
 
     held = gather_numbers(arguments.runs, arguments.results)
     budgets = [arguments.budget] if arguments.budget else list(suite.budgets)
@@ -333,7 +333,8 @@ def show_pairs(suite: Suite, arguments: argparse.Namespace) -> int:
     if arguments.models:
         lines = [line for line in lines if {line.backbone, line.grama} & set(arguments.models)]
     text = FORMATS[arguments.format](lines)
-    _print(text, text, arguments.out)
+    shown = to_text(lines, output_width()) if arguments.format == "text" else text
+    _print(shown, text, arguments.out)
     if arguments.picture and any(line.runs for line in lines):
         draw_pairs(lines, arguments.picture)
         say(f"drawn in '{arguments.picture}'", 0)
