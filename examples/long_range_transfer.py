@@ -19,11 +19,10 @@ from torch.nn import Module
 from torch_geometric.nn.models import GCN
 
 from torch_grama import GRAMA
+from torch_grama.nn import Coefficients, RootedGCNConv
 
-Lines = tuple[Tensor, Tensor]
 
-
-def make_lines(num_graphs: int, distance: int, seed: int) -> Lines:
+def make_lines(num_graphs: int, distance: int, seed: int) -> tuple[Tensor, Tensor]:
     """Returns node features [graphs, nodes, 3] and the values that must arrive [graphs]."""
     values = torch.rand(num_graphs, distance + 1, generator=torch.Generator().manual_seed(seed))
     marks = torch.zeros(num_graphs, distance + 1, 2)
@@ -76,13 +75,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
 
-    # A gain of 1 lets every recurrence carry a full hop from the start.
-    distance, length = arguments.distance, max(2, arguments.distance * 16 // 10)
+    distance = arguments.distance
     torch.manual_seed(arguments.seed)
     torch.set_num_threads(1)  # the graphs are too small to share
-    gcn = GCN(3, 64, distance, 1)
-    grama = GRAMA(3, 64, 1, seq_len=length, num_blocks=2, gain=1.0)
-    models: dict[str, Module] = {"GRAMA(GCN)": grama, "GCN": gcn}
+    # A wave carries what it was given one hop on in every recurrence, from the start.
+    conv, free = RootedGCNConv(64, loops=False), Coefficients("naive", constraint="none")
+    shape = {"seq_len": 2, "num_blocks": 1, "num_recurrences": distance}
+    grama = GRAMA(3, 64, 1, backbone=conv, coefficients=free, gain="wave", **shape)
+    models: dict[str, Module] = {"GRAMA(GCN)": grama, "GCN": GCN(3, 64, distance, 1)}
     start = time.perf_counter()
     text = TextColumn("{task.description:16s} {task.fields[best]:26s}")
     with Progress(text, BarColumn(), TimeRemainingColumn()) as bar:

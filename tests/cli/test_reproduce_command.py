@@ -163,6 +163,21 @@ def test_absent_data_is_said_once_and_nothing_is_fetched_for_a_table(places, tmp
     assert capsys.readouterr().err == ""
 
 
+def test_runs_in_parallel_have_a_bar_for_each_model(places, monkeypatch, capsys):
+    def fail(runs, jobs):
+        for run in runs:
+            yield run, ValueError("a fault")
+
+    monkeypatch.setattr(reproduction, "run_in_processes", fail)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert main(["reproduce", "tiny", *places, "--jobs", "2"]) == 1
+    err = capsys.readouterr().err
+    assert "[4/4] transfer-ring-3 grama-gcn fold 0 seed 1: failed: a fault\n" in err
+    assert "0/2 epochs" in err
+    assert main(["reproduce", "tiny", *places, "--jobs", "2", "--quiet"]) == 1
+    assert "epochs" not in capsys.readouterr().err
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("jobs", "number"),

@@ -205,7 +205,10 @@ def test_measured_numbers_in_the_text_are_those_of_the_file():
     )
     gated = find("depth", "GRAMA(GatedGCN)", depth=32)
     scale, engine = text_of(DOCS / "scale.md"), text_of(DOCS / "engine.md")
-    assert f"about {million['memory_gib'] * 2**30 / 1e9:.1f} kB each" in scale
+    kilobytes = f"{million['memory_gib'] * 2**30 / 1e9:.1f} kB"
+    assert f"about {kilobytes} each" in scale
+    assert re.findall(r"\d\.\d kB", scale) == [kilobytes] * 3
+    assert f"({half['memory_gib']:.2f} / {deep['memory_gib']:.2f} at depth 32)" in scale
     assert f"from {million['train_ms']:.0f} ms for" in scale
     assert f"({half['memory_gib']:.2f} instead of {deep['memory_gib']:.2f} GiB" in scale
     assert f"({gated['memory_gib']:.1f} GiB at depth 32" in scale

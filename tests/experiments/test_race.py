@@ -185,6 +185,18 @@ def test_a_stopped_race_of_folds_is_resumed_by_command(data, tmp_path, monkeypat
     assert "fold 0" in capsys.readouterr().out
 
 
+def test_a_race_that_goes_on_takes_no_other_settings(data, monkeypatch, capsys):
+    interrupt_heat(monkeypatch, 1)
+    assert main(["train", "--data", "data", "--run", "run", "--trainer.accelerator", "cpu"]) == 130
+    assert is_racing("run")
+    capsys.readouterr()
+    assert main(["train", "--resume", "run", "--trainer.max_epochs", "2"]) == 2
+    assert capsys.readouterr().err == (
+        "grama: 'trainer.max_epochs' cannot be changed with '--resume': a run continues with "
+        "its own settings; start a new run for others.\n"
+    )
+
+
 def test_rows_of_length_one_are_asked_for_by_word(data):
     config = make_config(SETTINGS | {"data.standardize": "rows"}, data=data)
     scale = build_task(config, DataFacts.of(data), data).model.node_scale

@@ -63,6 +63,15 @@ def test_what_was_not_run_says_so():
     assert [float(row["gain"]) for row in rows] == pytest.approx([0.1, 0.2])
 
 
+def test_columns_that_do_not_fit_the_width_are_left_out_and_named():
+    lines = [_line([0.5, 0.5], [0.6, 0.7])]
+    text = to_text(lines, 80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "+15.00 ± 5.00" in text
+    assert text.endswith("\nLeft out to fit the width: parameters, seconds per epoch.\n")
+    assert "Left out" not in to_text(lines)
+
+
 @pytest.mark.parametrize(("metric", "sign"), [("accuracy", 1), ("mae", -1)])
 def test_a_gain_in_csv_has_the_unit_of_the_scores_beside_it(metric, sign):
     rows = csv.DictReader(io.StringIO(to_csv([_line([0.5, 0.5], [0.6, 0.7], metric)])))

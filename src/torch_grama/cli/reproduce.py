@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -203,6 +204,7 @@ def run_pairs(
 
 def _run_missing(title: str, runs: Sequence[PlannedRun], arguments: argparse.Namespace) -> int:
     from torch_grama.experiments.run import RunInterrupted
+    from torch_grama.reproduce.demo_runs import progress_board
 
     missing = [run for run in runs if not run.is_finished]
     if arguments.plan:
@@ -214,8 +216,13 @@ def _run_missing(title: str, runs: Sequence[PlannedRun], arguments: argparse.Nam
         count = f"{format_count(len(runs), 'run')}, {len(runs) - len(missing)} of them done"
         print(f"{title}: {count}", file=sys.stderr)
     raise_interrupts()
+    # runs in this process have bars of their own
+    is_beside = arguments.jobs > 1 or arguments.ray or arguments.ray_address
+    has_board = is_beside and not arguments.quiet
+    board = progress_board(missing, sys.stderr, interval=2.0) if has_board else nullcontext()
     try:
-        failures = tell_outcomes(_outcomes(missing, arguments), len(missing), arguments.quiet)
+        with board:
+            failures = tell_outcomes(_outcomes(missing, arguments), len(missing), arguments.quiet)
     except (KeyboardInterrupt, RunInterrupted) as stop:
         return say("interrupted; the same command goes on", getattr(stop, "exit_code", 130))
     return 1 if failures else 0
@@ -321,7 +328,7 @@ def _table(
 
 def show_pairs(suite: Suite, arguments: argparse.Namespace) -> int:
     """Prints both sides of every pair, and draws them if a picture is asked for."""
-    from torch_grama.report.pair_table import FORMATS, draw_pairs, pair_up
+    from torch_grama.report.pair_table import FORMATS, draw_pairs, pair_up, to_text
 
     held = gather_numbers(arguments.runs, arguments.results)
     budgets = [arguments.budget] if arguments.budget else list(suite.budgets)
@@ -333,7 +340,8 @@ def show_pairs(suite: Suite, arguments: argparse.Namespace) -> int:
     if arguments.models:
         lines = [line for line in lines if {line.backbone, line.grama} & set(arguments.models)]
     text = FORMATS[arguments.format](lines)
-    _print(text, text, arguments.out)
+    shown = to_text(lines, output_width()) if arguments.format == "text" else text
+    _print(shown, text, arguments.out)
     if arguments.picture and any(line.runs for line in lines):
         draw_pairs(lines, arguments.picture)
         say(f"drawn in '{arguments.picture}'", 0)

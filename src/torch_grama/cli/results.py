@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch_grama
 from torch_grama.cli.parser import Commands, output_width, print_json, print_table
 from torch_grama.cli.reproduce import KEPT, RUNS, gather_numbers
-from torch_grama.runs.words import format_count, name_nearest
+from torch_grama.runs.words import fit_columns, format_count, name_nearest
 
 if TYPE_CHECKING:
     from torch_grama.report.held_results import HeldNumber
@@ -66,7 +66,7 @@ def _results(arguments: argparse.Namespace) -> int:
         texts = {key: _word(fact[key]) for key in _HEAD}
         texts["mean"] += f" {OLD_MARK}" if fact["is_old"] else ""
         rows.append(tuple(texts.values()))
-    fitting = _fit(rows, output_width())
+    fitting = fit_columns(rows, output_width())
     print_table(fitting)
     if left_out := _HEAD[len(fitting[0]) :]:
         print(f"\nLeft out to fit the width: {', '.join(left_out)}; `--json` has all.")
@@ -85,15 +85,6 @@ def _choose(held: Sequence[HeldNumber], arguments: argparse.Namespace) -> list[H
                 raise ValueError(f"Expected '--{name}' to be one of {near} (got {word!r})")
         held = [number for number in held if not wanted or getattr(number, name) in wanted]
     return list(held)
-
-
-def _fit(rows: Sequence[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
-    """As many columns as there is space for, the first ones."""
-    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    count = len(sizes)
-    while count > 1 and sum(sizes[:count]) + 2 * (count - 1) > width:
-        count -= 1
-    return [row[:count] for row in rows]
 
 
 def _facts(number: HeldNumber) -> dict[str, object]:

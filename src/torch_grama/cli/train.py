@@ -223,12 +223,14 @@ def _resume(arguments: argparse.Namespace, given: Mapping[str, object]) -> int:
     from torch_grama.training.checkpoint_file import FREE
 
     folder = arguments.resume
-    words = [name for name in given if name not in FREE or is_folds_folder(folder)]
+    is_whole = is_folds_folder(folder) or is_racing(folder)
+    words = [name for name in given if name not in FREE or is_whole]
     if words or arguments.config or arguments.folder is not None or arguments.folds is not None:
         words += ["config"] if arguments.config else ["run"]
+        free = "" if is_whole else f", except for {', '.join(FREE)}"
         raise ConfigError(
             f"'{words[0]}' cannot be changed with '--resume': a run continues with its own "
-            f"settings, except for {', '.join(FREE)}; start a new run for others"
+            f"settings{free}; start a new run for others"
         )
     if is_racing(folder) and not is_folds_folder(folder):
         begun = read_race(folder)

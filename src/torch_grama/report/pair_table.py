@@ -8,6 +8,7 @@ import csv
 import io
 import math
 import statistics
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +22,7 @@ from torch_grama.report.held_results import (
     read_paper_numbers,
     scale_of,
 )
-from torch_grama.runs.words import align, format_count
+from torch_grama.runs.words import align, fit_columns, format_count
 
 Pairs = Mapping[str, tuple[str, Sequence[tuple[str, str]]]]
 """Label of a data set to its metric and its pairs of rows."""
@@ -147,9 +148,16 @@ def summarize(lines: Sequence[PairLine]) -> str:
     return f"{sentence}; {rest} not run." if rest else f"{sentence}."
 
 
-def to_text(lines: Sequence[PairLine]) -> str:
-    table = align([HEAD, *(line.cells() for line in lines)], right=(2, 3, 6, 7, 8))
-    return "\n".join([*table, "", summarize(lines), NOTE]) + "\n"
+def to_text(lines: Sequence[PairLine], width: int | None = None) -> str:
+    r"""The table in columns of plain text; those that do not fit the width are left out."""
+    rows = [HEAD, *(line.cells() for line in lines)]
+    fitting = rows if width is None else fit_columns(rows, width)
+    notes = [summarize(lines), NOTE]
+    if left_out := HEAD[len(fitting[0]) :]:
+        notes.append(f"Left out to fit the width: {', '.join(left_out)}.")
+    if width is not None:
+        notes = [textwrap.fill(note, width) for note in notes]
+    return "\n".join([*align(fitting, right=(2, 3, 6, 7, 8)), "", *notes]) + "\n"
 
 
 def to_markdown(lines: Sequence[PairLine]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -305,7 +306,7 @@ def run_in_processes(runs: Sequence[PlannedRun], jobs: int) -> Iterator[Outcome]
     while waiting:
         batch = waiting if together else waiting[:1]
         died = False
-        with ProcessPoolExecutor(min(jobs, len(batch)), prepare_workers(), _use_one_thread) as pool:
+        with ProcessPoolExecutor(min(jobs, len(batch)), prepare_workers(), _prepare_worker) as pool:
             futures = {pool.submit(_run_unless_stopped, run): run for run in batch}
             try:
                 for future in as_completed(futures):
@@ -347,7 +348,9 @@ def _run_unless_stopped(run: PlannedRun) -> Result:
         raise
 
 
-def _use_one_thread() -> None:
+def _prepare_worker() -> None:
     import torch
 
     torch.set_num_threads(1)
+    # a terminal sends Ctrl-C to all; the process that started this one stops it, once
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

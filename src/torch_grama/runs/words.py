@@ -62,6 +62,15 @@ def clip(text: object, length: int = 300) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
+def fit_columns(rows: Sequence[Sequence[str]], width: int) -> list[Sequence[str]]:
+    r"""As many columns as fit into lines of this width, the first ones."""
+    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    count = len(sizes)
+    while count > 1 and sum(sizes[:count]) + 2 * (count - 1) > width:
+        count -= 1
+    return [row[:count] for row in rows]
+
+
 def align(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
     r"""Lines of a table whose columns are as wide as their widest cell.
 
