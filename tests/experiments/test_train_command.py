@@ -221,6 +221,12 @@ def test_mistakes_are_one_sentence(words, message, capsys):
     assert not list(Path().glob("runs/*/config.yaml"))
 
 
+def test_a_folder_named_like_a_data_set_is_told(capsys):
+    Path("transfer-line-3").mkdir()
+    assert main(["train", "--data", "transfer-line-3", "--model", "gcn", *SHORT]) == 0
+    assert "'./transfer-line-3' means the files" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("model", "reads"), [("gcn", False), ("grama-gcn", False), ("grama", True)]
 )

@@ -126,6 +126,7 @@ def _refuse_missing(arguments: argparse.Namespace) -> None:
 
 
 def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int:
+    from torch_grama.datasets.catalogue import is_path
     from torch_grama.datasets.errors import escaped
     from torch_grama.experiments.config import ConfigError, DataConfig
     from torch_grama.experiments.data_facts import DataFacts, load_data
@@ -153,6 +154,12 @@ def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int
         return 0
     if arguments.folds is not None:
         parse_folds(arguments.folds, len(data.folds))  # a mistake is told before a race
+    if not arguments.silent and not is_path(wanted.name) and Path(wanted.name).exists():
+        print(
+            f"- '{wanted.name}' was taken as the data set; './{wanted.name}' means the files of "
+            f"that name.",
+            file=sys.stderr,
+        )
     if not arguments.silent and data.licence == "the user's own":
         notes = [*data.notes, *data.warnings]  # what was decided while reading the files
         if is_named and facts.edge_encoding.num_columns and not reads_edge_features(config.model):
