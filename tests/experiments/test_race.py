@@ -180,6 +180,8 @@ def test_a_stopped_race_of_folds_is_resumed_by_command(data, tmp_path, monkeypat
     assert main(["info", "run"]) == 2
     err = capsys.readouterr().err
     assert err.count("grama train --resume run") == 3
+    assert main(["train", "--resume", "run", "--no-test"]) == 2
+    assert "'test' cannot be changed with '--resume': a race" in capsys.readouterr().err
     assert main(["train", "--resume", "run", "--quiet"]) == 0
     assert (tmp_path / "run" / "fold-0" / "result.json").is_file()
     assert "fold 0" in capsys.readouterr().out

@@ -240,7 +240,9 @@ def _resume(arguments: argparse.Namespace, given: Mapping[str, object]) -> int:
         raise ConfigError(
             "'--print-config' does not go with '--resume': a run has its settings in its folder"
         )
-    words = [name for name in given if name not in FREE or is_folds_folder(folder)]
+    are_folds = is_folds_folder(folder)
+    in_race = is_racing(folder) and not are_folds
+    words = [name for name in given if name not in FREE or are_folds or in_race]
     for name, value in (
         ("config", arguments.config or None),
         ("run", arguments.folder),
@@ -250,17 +252,18 @@ def _resume(arguments: argparse.Namespace, given: Mapping[str, object]) -> int:
         words += [name] if value is not None else []
     if words:
         kept = f"a run continues with its own settings, except for {', '.join(FREE)}"
-        if is_folds_folder(folder):
-            kept = "several folds continue with the settings they were started with"
+        if are_folds or in_race:
+            start = "several folds continue" if are_folds else "a race continues"
+            kept = f"{start} with the settings given at the start"
         raise ConfigError(
             f"'{words[0]}' cannot be changed with '--resume': {kept}; start a new run for others"
         )
-    if is_racing(folder) and not is_folds_folder(folder):
+    if in_race:
         begun = read_race(folder)
         with LoadingProgress(silent=arguments.silent) as progress:
             data = load_data(DataConfig.from_settings(begun["settings"]), progress.report)
         return _race(arguments, begun["settings"], data, folder, begun["budget"], begun["folds"])
-    if is_folds_folder(folder):
+    if are_folds:
         _print_summary(arguments, resume_folds(folder, report=_report(arguments)), folder)
         return 0
     run = RunFolder(folder)
