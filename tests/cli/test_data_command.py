@@ -180,6 +180,12 @@ def test_options_reach_the_reader(run):
     assert "mine.pt" in run("check", "mine.pt", status=2)
 
 
+def test_check_tells_a_data_set_from_files_of_its_name(run):
+    Path("cora").mkdir()
+    assert "'./cora' means the files of that name" in run("check", "cora", status=2)
+    assert "none of the known forms" in run("check", "./cora", status=2)
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -92,6 +92,19 @@ def test_data_that_does_not_fit_is_named(run, tmp_path):
         predict_run(run / "run", "transfer-line-3")
 
 
+def test_a_forecast_of_files_is_refused(tmp_path):
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    graphs = [Data(x=torch.rand(2, 4, 1), edge_index=edge_index, y=torch.rand(2, 1))] * 4
+    encodings = FeatureEncoding("float", 1), FeatureEncoding("none", 0)
+    fold, metric = Fold(*torch.arange(4).split([2, 1, 1])), Metric("mse", False)
+    data = GraphTaskData("weeks", graphs, [fold], "node", "forecast", metric, 1, *encodings)
+    config = make_config({"data": "weeks", "model": "gcn", **TINY}, data=data)
+    run_experiment(config, tmp_path / "run", report="quiet", data=data)
+    files = write_graph_file(tmp_path / "graphs.jsonl")
+    with pytest.raises(RunError, match="Expected the name of a data set of series for the run"):
+        predict_run(tmp_path / "run", files)
+
+
 def test_words_that_training_never_saw(run, tmp_path, capsys):
     other = write_node_folder(tmp_path / "other", num_nodes=20, labels=False)
     rows = [line.split(",") for line in (other / "nodes.csv").read_text().splitlines()]

@@ -180,6 +180,8 @@ def test_a_stopped_race_of_folds_is_resumed_by_command(data, tmp_path, monkeypat
     assert main(["info", "run"]) == 2
     err = capsys.readouterr().err
     assert err.count("grama train --resume run") == 3
+    assert main(["train", "--resume", "run", "--no-test"]) == 2
+    assert "'test' cannot be changed with '--resume': a race" in capsys.readouterr().err
     assert main(["train", "--resume", "run", "--quiet"]) == 0
     assert (tmp_path / "run" / "fold-0" / "result.json").is_file()
     assert "fold 0" in capsys.readouterr().out
@@ -192,8 +194,8 @@ def test_a_race_that_goes_on_takes_no_other_settings(data, monkeypatch, capsys):
     capsys.readouterr()
     assert main(["train", "--resume", "run", "--trainer.max_epochs", "2"]) == 2
     assert capsys.readouterr().err == (
-        "grama: 'trainer.max_epochs' cannot be changed with '--resume': a run continues with "
-        "its own settings; start a new run for others.\n"
+        "grama: 'trainer.max_epochs' cannot be changed with '--resume': a race continues with the "
+        "settings given at the start; start a new run for others.\n"
     )
 
 

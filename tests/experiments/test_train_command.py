@@ -168,6 +168,12 @@ def test_folds_one_after_the_other(trained, tmp_path, capsys):
     assert summary["val"] == summary["results"][0]["val"]
     assert main(["train", "--resume", "f", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["val"] == summary["val"]
+    assert main([*words, "--folds", "all"]) == 2
+    assert "'f' holds runs of several folds: finish them with `grama" in capsys.readouterr().err
+    assert main(["train", "--resume", "f", "--trainer.max_epochs", "9"]) == 2
+    error = capsys.readouterr().err
+    assert "'trainer.max_epochs' cannot be changed with '--resume': several folds" in error
+    assert "except" not in error
 
 
 def test_info_of_a_finished_run(trained, capsys):
@@ -199,6 +205,9 @@ def test_info_of_a_finished_run(trained, capsys):
         (["--data", "transfer-line-3", "--trainer.accelerator", "cuda"], "Expected a device for"),
         (["--resume", "missing"], "There is no run 'missing'"),
         (["--resume", "taken", "--seed", "3"], "'seed' cannot be changed with '--resume'"),
+        (["--resume", "taken", "--time-budget", "9m"], "'time-budget' cannot be changed with"),
+        (["--resume", "taken", "--print-config"], "'--print-config' does not go with '--resume'"),
+        (["--data", "cora", "--model", "gcn", "--time-budget", "9m"], "Expected no '--time-bud"),
     ],
 )
 def test_mistakes_are_one_sentence(words, message, capsys):
@@ -210,6 +219,12 @@ def test_mistakes_are_one_sentence(words, message, capsys):
     assert re.search(message, captured.err), captured.err
     assert captured.out == ""
     assert not list(Path().glob("runs/*/config.yaml"))
+
+
+def test_a_folder_named_like_a_data_set_is_told(capsys):
+    Path("transfer-line-3").mkdir()
+    assert main(["train", "--data", "transfer-line-3", "--model", "gcn", *SHORT]) == 0
+    assert "'./transfer-line-3' means the files" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,10 @@ def test_a_missing_run_names_what_is_near(run):
     other = RunFolder(run.path.parent / "other")
     other.make()
     other.config.write_text("")
+    older = RunFolder(run.path.parent / "past")
+    older.make()
+    older.config.write_text("")
+    os.utime(older.config, (0, 0))
     with pytest.raises(RunError, match=r"newest run beside it is .*other"):
         run.check()
     with pytest.raises(RunError, match=r"the runs in it: .*other"):

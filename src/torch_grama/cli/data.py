@@ -68,7 +68,7 @@ def add_to(commands: Commands) -> None:
         "--graph", type=int, metavar="N", help="draw the graph with this number [a middling one]"
     )
     check = add("check", _check, "check how your files are read")
-    check.add_argument("path", type=Path, metavar="PATH", help="a file or folder")
+    check.add_argument("path", metavar="PATH", help="a file or folder")
     audit = add(
         "audit",
         _audit,
@@ -217,11 +217,17 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from torch_grama.datasets.catalogue import load_with
-    from torch_grama.datasets.errors import DatasetFaults
+    from torch_grama.datasets.catalogue import find, is_path, load_with
+    from torch_grama.datasets.errors import DatasetError, DatasetFaults
     from torch_grama.datasets.options import parse_options
     from torch_grama.datasets.storage import Storage
 
+    if not is_path(arguments.path):
+        find(arguments.path)  # which raises where there is none
+        raise DatasetError(
+            f"'{arguments.path}' names a data set: `grama data show {arguments.path}` describes "
+            f"it, and './{arguments.path}' means the files of that name."
+        )
     try:
         task = load_with(arguments.path, Storage(), parse_options(arguments.option))
     except DatasetFaults as error:
@@ -253,7 +259,7 @@ def _say_faults(arguments: argparse.Namespace, error: DatasetFaults) -> int:
         named = [word for remedy in remedies if remedy for word in remedy.split(" -o ")]
         options = join_options([*arguments.option, *named])
         what = "With these options it can be read" if all(remedies) else "Options for some of them"
-        command = shlex.join(["grama", "data", "check", str(arguments.path)])
+        command = shlex.join(["grama", "data", "check", arguments.path])
         lines.append(f"{what}: {command} {options}")
     print("\n".join(lines), file=sys.stderr)
     return 2

@@ -81,7 +81,7 @@ def add_to(commands: Commands) -> None:
     config = "YAML file with settings, or the name of one in the package"
     add("--config", action="append", default=[], metavar="FILE", help=config)
     budget = "without --model: time to choose a model and train it, such as 90s, 10m or 1h [2m]"
-    add("--time-budget", type=duration, default=120.0, metavar="TIME", help=budget)
+    add("--time-budget", type=duration, metavar="TIME", help=budget)
     add("--folds", metavar="FOLDS", help="run several folds in turn: all, 0-4 or 0,2,5")
     add("--no-test", action="store_true", help="do not evaluate on the test split")
     train.add_quiet("result")
@@ -126,8 +126,9 @@ def _refuse_missing(arguments: argparse.Namespace) -> None:
 
 
 def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int:
+    from torch_grama.datasets.catalogue import is_path
     from torch_grama.datasets.errors import escaped
-    from torch_grama.experiments.config import DataConfig
+    from torch_grama.experiments.config import ConfigError, DataConfig
     from torch_grama.experiments.data_facts import DataFacts, load_data
     from torch_grama.experiments.folds import parse_folds
     from torch_grama.experiments.models import reads_edge_features
@@ -136,6 +137,12 @@ def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int
     from torch_grama.runs.safe_files import to_yaml
 
     wanted = DataConfig.from_settings(settings)
+    is_named = any(name.startswith("model.") for name in settings)
+    if is_named and arguments.time_budget is not None:
+        raise ConfigError(
+            "Expected no '--time-budget' where a model is named: it is the time to choose one; "
+            "'trainer.max_epochs' says how long to train"
+        )
     if arguments.folder is not None and not arguments.print_config:
         RunFolder(arguments.folder).make()  # a folder that is taken is told before data is read
     with LoadingProgress(silent=arguments.silent) as progress:
@@ -147,7 +154,12 @@ def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int
         return 0
     if arguments.folds is not None:
         parse_folds(arguments.folds, len(data.folds))  # a mistake is told before a race
-    is_named = any(name.startswith("model.") for name in settings)
+    if not arguments.silent and not is_path(wanted.name) and Path(wanted.name).exists():
+        print(
+            f"- '{wanted.name}' was taken as the data set; './{wanted.name}' means the files of "
+            f"that name.",
+            file=sys.stderr,
+        )
     if not arguments.silent and data.licence == "the user's own":
         notes = [*data.notes, *data.warnings]  # what was decided while reading the files
         if is_named and facts.edge_encoding.num_columns and not reads_edge_features(config.model):
@@ -161,7 +173,8 @@ def _start(arguments: argparse.Namespace, settings: Mapping[str, object]) -> int
     folder = arguments.folder or propose_folder(config.data.name, word)
     if is_named:
         return _run(arguments, config, data, folder, arguments.folds)
-    return _race(arguments, settings, data, folder, arguments.time_budget, arguments.folds)
+    budget = arguments.time_budget or 120.0
+    return _race(arguments, settings, data, folder, budget, arguments.folds)
 
 
 def _race(
@@ -223,21 +236,34 @@ def _resume(arguments: argparse.Namespace, given: Mapping[str, object]) -> int:
     from torch_grama.training.checkpoint_file import FREE
 
     folder = arguments.resume
-    is_whole = is_folds_folder(folder) or is_racing(folder)
-    words = [name for name in given if name not in FREE or is_whole]
-    if words or arguments.config or arguments.folder is not None or arguments.folds is not None:
-        words += ["config"] if arguments.config else ["run"]
-        free = "" if is_whole else f", except for {', '.join(FREE)}"
+    if arguments.print_config:
         raise ConfigError(
-            f"'{words[0]}' cannot be changed with '--resume': a run continues with its own "
-            f"settings{free}; start a new run for others"
+            "'--print-config' does not go with '--resume': a run has its settings in its folder"
         )
-    if is_racing(folder) and not is_folds_folder(folder):
+    are_folds = is_folds_folder(folder)
+    in_race = is_racing(folder) and not are_folds
+    words = [name for name in given if name not in FREE or are_folds or in_race]
+    for name, value in (
+        ("config", arguments.config or None),
+        ("run", arguments.folder),
+        ("folds", arguments.folds),
+        ("time-budget", arguments.time_budget),
+    ):
+        words += [name] if value is not None else []
+    if words:
+        kept = f"a run continues with its own settings, except for {', '.join(FREE)}"
+        if are_folds or in_race:
+            start = "several folds continue" if are_folds else "a race continues"
+            kept = f"{start} with the settings given at the start"
+        raise ConfigError(
+            f"'{words[0]}' cannot be changed with '--resume': {kept}; start a new run for others"
+        )
+    if in_race:
         begun = read_race(folder)
         with LoadingProgress(silent=arguments.silent) as progress:
             data = load_data(DataConfig.from_settings(begun["settings"]), progress.report)
         return _race(arguments, begun["settings"], data, folder, begun["budget"], begun["folds"])
-    if is_folds_folder(folder):
+    if are_folds:
         _print_summary(arguments, resume_folds(folder, report=_report(arguments)), folder)
         return 0
     run = RunFolder(folder)

@@ -15,14 +15,12 @@ from torch_grama.experiments.data_facts import load_data
 from torch_grama.experiments.run import load_config, run_experiment, save_config
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.result import Result, deviation, to_json
-from torch_grama.runs.run_folder import RunError, RunFolder
+from torch_grama.runs.run_folder import FOLDS, RunError, RunFolder
 from torch_grama.runs.safe_files import read_plain, seal_data
 from torch_grama.runs.words import format_count
 from torch_grama.training.checkpoint_file import hash_data
 from torch_grama.training.progress import Reporter, ReportName
 
-FOLDS = "folds.json"
-"""Says which folds belong to a folder of runs."""
 BASE = "base.yaml"
 SUMMARY = "summary.json"
 

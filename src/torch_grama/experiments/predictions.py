@@ -218,6 +218,11 @@ def _load(
         named = {} if is_path(config.name) else config.options
         other = dataclasses.replace(config, name=str(name), fold=0, options=named | dict(options))
         return load_data(other, report)
+    if facts.kind == "forecast":
+        raise RunError(
+            f"Expected the name of a data set of series for the run '{run.folder.path}', which "
+            f"forecasts (got '{name}'): no series are read from files"
+        )
     if facts.feature_names and facts.form is None:
         raise RunError(
             f"The run '{run.folder.path}' was made by a version that did not keep how its tables "

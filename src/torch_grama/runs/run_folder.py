@@ -12,6 +12,7 @@ from pathlib import Path
 CONFIG, RESULT, FACTS = "config.yaml", "result.json", "data.json"
 METRICS, ANALYSIS, COEFFICIENTS = "metrics.csv", "analysis.json", "coefficients.jsonl"
 RACE, SEAL = "race.json", "data.sha"
+FOLDS = "folds.json"  # which folds belong to a folder of runs
 # The files that a report reads, and the largest sizes of them that are read, in bytes.
 LIMITS = {
     CONFIG: 256_000,
@@ -98,6 +99,11 @@ class RunFolder:
                 f"'{self.path}' holds an unfinished run: finish it with `grama train --resume "
                 f"{self.path}`, or choose another folder with `--run`"
             )
+        if (self.path / FOLDS).is_file():
+            raise RunError(
+                f"'{self.path}' holds runs of several folds: finish them with `grama train "
+                f"--resume {self.path}`, or choose another folder with `--run`"
+            )
         if self.has_content:
             raise RunError(
                 f"'{self.path}' is not empty and holds no run: choose another folder with `--run`"
@@ -119,8 +125,8 @@ class RunFolder:
         if self.is_run:
             return
         if not self.path.exists():
-            near = sorted(found.parent for found in self.path.parent.glob(f"*/{CONFIG}"))
-            hint = f"; the newest run beside it is '{near[-1]}'" if near else ""
+            near = sorted(self.path.parent.glob(f"*/{CONFIG}"), key=os.path.getmtime)
+            hint = f"; the newest run beside it is '{near[-1].parent}'" if near else ""
             raise RunError(f"There is no run '{self.path}'{hint}")
         if (self.path / "race").is_dir():
             raise RunError(

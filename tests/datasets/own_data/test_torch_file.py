@@ -108,6 +108,25 @@ def test_stated_splits_of_graphs(tmp_path, refuses):
     refuses(save(tmp_path, stored), "leaves 'val' empty")
 
 
+def test_stated_splits_of_graphs_with_a_target_a_node(tmp_path):
+    words = ["test", "train", "train", "val", "val", "train"]
+    data = load_path(save(tmp_path, [ring(split=word) for word in words]))
+    assert [part.tolist() for part in data.folds[0].parts] == [[1, 2, 5], [3, 4], [0]]
+    assert os.listdir(tmp_path) == ["graphs.pt"]
+
+
+@pytest.mark.parametrize(
+    ("stored", "name"),
+    [
+        ([ring(test_mask=torch.ones(6)) for _ in range(6)], "test_mask"),
+        (ring(split="val"), "split"),
+    ],
+)
+def test_a_split_of_another_form_is_said_not_to_be_read(tmp_path, stored, name):
+    data = load_path(save(tmp_path, stored))
+    assert any(f"not read: {name}" in note for note in data.notes)
+
+
 def test_nodes_without_features(tmp_path, refuses):
     data = load_path(save(tmp_path, ring(x=None, num_nodes=6)))
     assert data.graphs[0].x.tolist() == [[1.0]] * 6

@@ -44,7 +44,7 @@ _NUMPY_NAMES: list[Any] = [
     (_MAKE_ARRAY, "numpy.core.multiarray._reconstruct"),
     (_MAKE_ARRAY, "numpy._core.multiarray._reconstruct"),
 ]
-_KNOWN = {"x", "edge_index", "edge_attr", "edge_weight", "y", "split", "num_nodes", *_MASKS}
+_KNOWN = {"x", "edge_index", "edge_attr", "edge_weight", "y", "num_nodes"}
 
 
 def read_npz_file(path: Path, options: Options) -> ParsedGraphs:
@@ -140,19 +140,23 @@ def read_torch_file(path: Path, options: Options) -> ParsedGraphs:
     counts = [graph.num_nodes or 0 for graph in graphs]
     level, labels, place = _read_targets(stored, counts, where, options)
     notes = ["The edges were taken as they are stored."]
-    unknown = sorted({name for found in stored for name in found} - _KNOWN)
+    by_mask = level == "node" and len(graphs) == 1
+    stated = _MASKS if by_mask else ("split",)
+    unknown = sorted({name for found in stored for name in found} - _KNOWN.union(stated))
     if unknown:
         notes.append(f"Attributes that were not read: {', '.join(unknown)}.")
     if "x" not in stored[0]:
         notes.append(CONSTANT_NOTE)
     splits: list[Fold] = []
-    if labels is not None and level == "node" and len(graphs) == 1:
-        if any(name in stored[0] for name in _MASKS):
+    if labels is not None and any(name in found for found in stored for name in stated):
+        if by_mask:
             masks = [np.atleast_2d(_array(stored[0], name, f"'{path}'").T) for name in _MASKS]
             splits = splits_from_masks(masks, labels, place, f"'{path}'")
-    elif labels is not None and level == "graph" and any("split" in found for found in stored):
-        words = [found.get("split") for found in stored]
-        splits = [split_from_words(words, labels, where, f"'{path}'")]
+        else:
+            words = [found.get("split") for found in stored]
+            whole = np.ones(len(graphs), dtype=bool)  # each of their nodes has a label
+            labelled = labels.labelled if level == "graph" else whole
+            splits = [split_from_words(words, labelled, where, f"'{path}'")]
     return ParsedGraphs(
         path=path,
         graphs=graphs,

@@ -173,7 +173,9 @@ def check_alike(graphs: Sequence[Data], where: Where) -> None:
             )
 
 
-def split_from_words(words: Sequence[object], labels: Labels, where: Where, source: str) -> Fold:
+def split_from_words(
+    words: Sequence[object], labelled: NDArray[np.bool_], where: Where, source: str
+) -> Fold:
     r"""Reads the words train, val and test; an empty word is no part."""
     numbers = {word: part for part, known in enumerate(_SPLIT_WORDS) for word in known}
     parts = np.full(len(words), -1)
@@ -189,7 +191,7 @@ def split_from_words(words: Sequence[object], labels: Labels, where: Where, sour
                 f"empty."
             )
         parts[item] = numbers.get(word.lower(), -1)
-    return _split_from_parts(parts, labels, where, source)
+    return _split_from_parts(parts, labelled, where, source)
 
 
 def splits_from_masks(
@@ -214,13 +216,17 @@ def splits_from_masks(
                 f"{where(int(item))} is in {names} of split {number}: keep it in one of them."
             )
         parts = np.where(chosen.any(axis=0), chosen.argmax(axis=0), -1)
-        splits.append(_split_from_parts(parts, labels, where, f"Split {number} of {source}"))
+        splits.append(
+            _split_from_parts(parts, labels.labelled, where, f"Split {number} of {source}")
+        )
     return splits
 
 
-def _split_from_parts(parts: NDArray[np.int64], labels: Labels, where: Where, source: str) -> Fold:
+def _split_from_parts(
+    parts: NDArray[np.int64], labelled: NDArray[np.bool_], where: Where, source: str
+) -> Fold:
     """A part number per item (-1: none) as a split."""
-    for item in np.flatnonzero((parts >= 0) & ~labels.labelled)[:1]:
+    for item in np.flatnonzero((parts >= 0) & ~labelled)[:1]:
         raise DatasetError(
             f"{where(int(item))} is in '{PARTS[parts[item]]}' but has no label: fill in the label, "
             f"or take it out of the split."

@@ -82,7 +82,8 @@ def read_json_lines(path: Path, options: Options) -> ParsedGraphs:
     words = [line.table.get("split") for line in lines]
     splits = []
     if labels is not None and any(word is not None for word in words):
-        splits.append(split_from_words(words, labels, where, f"The key 'split' in '{path}'"))
+        source = f"The key 'split' in '{path}'"
+        splits.append(split_from_words(words, labels.labelled, where, source))
     return ParsedGraphs(
         path=path,
         graphs=graphs,

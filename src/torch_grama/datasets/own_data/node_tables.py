@@ -244,7 +244,7 @@ class _GraphReader:
         words = ["" if word in MISSING else word for word in table.text(column)]
         with self._faults:
             source = f"The column {shown(column)} of {table.name}"
-            return [split_from_words(words, labels, table.where, source)]
+            return [split_from_words(words, labels.labelled, table.where, source)]
         return []
 
     def _columns(self, table: Table, taken: Sequence[str | None]) -> list[str]:
