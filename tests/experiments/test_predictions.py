@@ -54,6 +54,17 @@ def test_other_data_without_labels(run, tmp_path):
     assert not (other / "splits.json").exists()
 
 
+def test_an_unfinished_run_says_so(run, tmp_path, capsys):
+    folder = shutil.copytree(run / "run", tmp_path / "run")
+    assert main(["evaluate", str(folder)]) == 0  # a warning would be an error here
+    (folder / "result.json").unlink()
+    for words in (["evaluate"], ["predict", "--out", str(tmp_path / "p.csv")]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            assert main([*words, str(folder)]) == 0
+        assert "is unfinished: its best weights so far" in capsys.readouterr().err
+
+
 def test_outputs_that_are_no_numbers_are_not_written(run, tmp_path, monkeypatch):
     lost = lambda task, loader, device: torch.tensor([[0.0, 1.0]] * 9 + [[0.0, torch.nan]])  # noqa: E731
     monkeypatch.setattr("torch_grama.experiments.predictions.predict", lost)

@@ -239,6 +239,7 @@ def test_features_of_edges_that_a_model_does_not_read_are_told(tmp_path, capsys,
     assert told != reads
 
 
+@pytest.mark.filterwarnings("ignore:'run' is unfinished")
 def test_changed_or_deleted_data_is_noticed(unfinished, capsys):
     text = (unfinished / "nodes.csv").read_text()
     (unfinished / "nodes.csv").write_text(text.replace("height", "depth"))

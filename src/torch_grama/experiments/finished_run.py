@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import shutil
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -74,6 +75,9 @@ def load_run(folder: str | Path) -> LoadedRun:
         # an edited setting is named before its weights fit no model
         own.follow({ORIGIN: origin}, run.path)
         load_weights(task, weights, path)
+        if not run.is_finished:
+            text = f"'{folder}' is unfinished: its best weights so far are used"
+            warnings.warn(text, stacklevel=3)
     task.eval()
     values = str(origin.get("values", "")) if isinstance(origin, dict) else ""
     return LoadedRun(run, config, facts, task, values)
