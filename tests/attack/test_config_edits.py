@@ -90,6 +90,7 @@ def test_half_a_config_is_refused(cut_run, capsys):
         assert "was cut short" in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings("ignore:'run' is unfinished")
 def test_changed_values_of_the_data_are_noticed(cut_run, capsys):
     graphs = [json.loads(line) for line in Path("graphs.jsonl").read_text().splitlines()]
     graphs[-1]["x"][0][0] *= -7

@@ -39,6 +39,7 @@ def whole(tmp_path_factory) -> Path:
     return place
 
 
+@pytest.mark.filterwarnings("ignore:'run' is unfinished")
 @counts(16, 120)
 def test_no_damage_is_answered_by_an_exception_or_other_numbers(
     whole, tmp_path, monkeypatch, tries
