@@ -36,7 +36,6 @@ from torch_grama.training.optimizer import LearningRate, build_optimizer, learni
         (TrainerSettings, {"patience": 5, "check_val_every": 10}, "before it is validated"),
         (TrainerSettings, {"num_neighbors": (5, 0)}, "'trainer.num_neighbors'"),
         (TrainerSettings, {"capture": True, "accelerator": "cpu"}, "only on a CUDA device"),
-        (TrainerSettings, {"precision": "16", "accelerator": "cpu"}, "'bf16' on a CPU"),
     ],
 )
 def test_wrong_settings_are_refused_in_one_sentence(kind, arguments, message):

@@ -242,14 +242,14 @@ def _resume(arguments: argparse.Namespace, given: Mapping[str, object]) -> int:
         )
     are_folds = is_folds_folder(folder)
     in_race = is_racing(folder) and not are_folds
+    options = {
+        "config": arguments.config or None,
+        "run": arguments.folder,
+        "folds": arguments.folds,
+        "time-budget": arguments.time_budget,
+    }
     words = [name for name in given if name not in FREE or are_folds or in_race]
-    for name, value in (
-        ("config", arguments.config or None),
-        ("run", arguments.folder),
-        ("folds", arguments.folds),
-        ("time-budget", arguments.time_budget),
-    ):
-        words += [name] if value is not None else []
+    words += [name for name, value in options.items() if value is not None]
     if words:
         kept = f"a run continues with its own settings, except for {', '.join(FREE)}"
         if are_folds or in_race:

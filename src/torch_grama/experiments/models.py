@@ -132,7 +132,6 @@ def list_models(
     num_layers: int = 8,
     in_channels: int = 64,
     out_channels: int = 10,
-    readout: Literal["node", "graph"] = "node",
 ) -> list[ModelFacts]:
     r"""Lists every model that can be built by word, with its size at one width and depth.
 
@@ -141,14 +140,13 @@ def list_models(
         num_layers (int, optional): Depth. (default: :obj:`8`)
         in_channels (int, optional): Width of the node features. (default: :obj:`64`)
         out_channels (int, optional): Width of the output. (default: :obj:`10`)
-        readout (str, optional): ``"node"`` or ``"graph"``. (default: :obj:`"node"`)
     """
     sizes = in_channels, hidden_channels, out_channels, num_layers
     listed = []
     for name, entry in MODELS.items():
         extra = {"num_nodes": _NODES} if "num_nodes" in options_of(entry.build) else {}
         try:
-            parameters = count_parameters(build_model(name, *sizes, readout, **extra))
+            parameters = count_parameters(build_model(name, *sizes, **extra))
         except ValueError:  # such as a depth that its construction does not have
             parameters = None
         card = {item.name: getattr(entry, item.name) for item in fields(Card)}

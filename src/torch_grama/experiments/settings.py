@@ -244,7 +244,6 @@ MOST_ATTENDED_NODES = 1000
 
 def make_config(
     settings: Mapping[str, object] | str | Path,
-    overrides: Mapping[str, object] | None = None,
     *,
     data: GraphTaskData | None = None,
 ) -> RunConfig:
@@ -254,7 +253,6 @@ def make_config(
     Args:
         settings (mapping, str or Path): Settings such as ``{"data": "cora", "optimizer.lr":
             0.01}``, or the path of a YAML file.
-        overrides (mapping, optional): Settings that win over these. (default: :obj:`None`)
         data (GraphTaskData, optional): The data set, if it is loaded already; otherwise it is
             loaded, for the defaults depend on it. (default: :obj:`None`)
 
@@ -268,11 +266,10 @@ def make_config(
         ('grama', 0.001)
     """
     if isinstance(settings, Mapping):
-        layers = [("in the settings", flatten(settings))]
+        layer = ("in the settings", flatten(settings))
     else:
-        layers = [(f"in '{settings}'", read_file(settings))]
-    layers.append(("in the overrides", flatten(overrides or {})))
-    checked = check_settings(*layers)
+        layer = (f"in '{settings}'", read_file(settings))
+    checked = check_settings(layer)
     if data is None:
         data = load_data(DataConfig.from_settings(checked))
     return resolve_config(checked, DataFacts.of(data))

@@ -126,11 +126,11 @@ def run_on_ray(
     address: str | None = None,
     cpus_per_call: float = 1,
     gpus_per_call: float = 0,
-    retries: int = 2,
 ) -> Iterator[tuple[int, T | Exception]]:
     r"""Runs calls as tasks of Ray and yields what they return, or raise, as they finish.
 
-    A worker that dies, killed from outside or for memory, is replaced and its call is made again.
+    A worker that dies, killed from outside or for memory, is replaced and its call is made again,
+    twice at most.
     When the caller stops before the end, calls that have not finished are given up.
 
     Args:
@@ -141,8 +141,6 @@ def run_on_ray(
             (default: :obj:`None`)
         cpus_per_call (float, optional): Cores that a call takes. (default: :obj:`1`)
         gpus_per_call (float, optional): GPUs that a call takes. (default: :obj:`0`)
-        retries (int, optional): How often a call is made again after its worker died.
-            (default: :obj:`2`)
 
     Returns:
         Pairs of a call's place and its value; an exception of the call comes as a value, that of
@@ -158,7 +156,7 @@ def run_on_ray(
         check_room(resources, cpus_per_call, gpus_per_call)
         # a call that raises does not kill its worker: only deaths are retried
         task: Any = ray.remote(
-            num_cpus=cpus_per_call, num_gpus=gpus_per_call, max_retries=retries, max_calls=0
+            num_cpus=cpus_per_call, num_gpus=gpus_per_call, max_retries=2, max_calls=0
         )(_call)
         look = watch_machines(cpus_per_call, gpus_per_call)
         waiting = {task.remote(*call): place for place, call in enumerate(calls)}

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 ReportName = Literal["auto", "rich", "plain", "quiet", "json"]
+_INTERVAL = 5.0  # seconds between two lines of plain text
 
 
 @dataclass(frozen=True)
@@ -97,10 +98,9 @@ class SilentReporter:
 class PlainReporter(SilentReporter):
     r"""A line at the start, at the end and now and then."""
 
-    def __init__(self, interval: float = 5.0) -> None:
+    def __init__(self) -> None:
         super().__init__(notes=True)
-        self._interval = interval
-        self._printed = -interval
+        self._printed = -_INTERVAL
         self._waiting: EpochReport | None = None
 
     def begin(self, start: FitStart) -> None:
@@ -109,7 +109,7 @@ class PlainReporter(SilentReporter):
     def epoch(self, report: EpochReport) -> None:
         now = time.monotonic()
         self._waiting = report
-        if now - self._printed >= self._interval:
+        if now - self._printed >= _INTERVAL:
             self._printed = now
             self.end()
 

@@ -116,11 +116,6 @@ class TrainerSettings:
                 "Expected 'trainer.capture' only on a CUDA device (got accelerator='cpu'); set it "
                 "to 'auto'"
             )
-        if self.precision == "16" and self.accelerator == "cpu":
-            raise ValueError(
-                "Expected 'trainer.precision' of '32' or 'bf16' on a CPU (got '16'); set it to "
-                "'bf16'"
-            )
 
 
 def check_words(section: str, settings: object, *names: str) -> None:
