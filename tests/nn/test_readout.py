@@ -63,6 +63,21 @@ class TestMLP:
         assert len(module.layers) == num_layers
         assert torch.equal(out, module.layers[-1](x))
 
+    @pytest.mark.parametrize("act", [None, "identity"])
+    def test_without_an_activation_only_the_readout_bends(self, act):
+        readout = Readout("node", num_layers=2)
+        model = GRAMA(3, 8, 8, coefficients="naive", act=act, readout=readout).double()
+        x, y = torch.randn(2, 4, 3).double()
+        edge_index = torch.tensor([[0, 1, 2], [1, 2, 3]])
+
+        def bends():
+            one, other, both, none = (model(z, edge_index) for z in (x, y, x + y, 0 * x))
+            return not torch.allclose(one + other, both + none)
+
+        assert bends()
+        model.head = torch.nn.Identity()
+        assert not bends()
+
     def test_dropout_only_while_training(self):
         module = ReadoutMLP(16, 2, 2, F.relu, 0.5)
         x = torch.randn(5, 16)

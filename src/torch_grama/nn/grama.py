@@ -135,7 +135,8 @@ class GRAMA(Module):
             sequence of each graph), ``"naive"`` (free parameters), ``"fixed"``, or
             :class:`Coefficients` with orders, constraint and more. (default: :obj:`"selective"`)
         act (str or callable, optional): Activation of the embedding, between blocks and in the
-            readout. (default: :obj:`"relu"`)
+            readout. With :obj:`None` the states stay linear in the input as far as the readout,
+            whose layers then have ReLU between them. (default: :obj:`"relu"`)
         norm (str or callable, optional): Norm of the states between blocks: ``"batch_norm"``,
             ``"layer_norm"``, a callable from the number of channels to a module, or :obj:`None`.
             (default: :obj:`None`)

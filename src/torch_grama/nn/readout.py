@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Dropout, Linear, Module, ModuleList
 from torch_geometric.nn.inits import reset
@@ -62,7 +63,9 @@ class Readout:
 
 
 class ReadoutMLP(Module):
-    r"""Linear layers with activation and dropout between them."""
+    r"""Linear layers with activation and dropout between them; ReLU where no activation is wanted,
+    since all layers would be one linear map.
+    """
 
     def __init__(
         self, channels: int, out_channels: int, num_layers: int, act: Activation, dropout: float
@@ -71,7 +74,7 @@ class ReadoutMLP(Module):
         check_positive(readout_layers=num_layers)
         widths = [channels] * num_layers + [out_channels]
         self.layers = ModuleList([Linear(*pair) for pair in pairwise(widths)])
-        self.act = act
+        self.act = F.relu if act is identity else act
         self.dropout = Dropout(dropout)
 
     def reset_parameters(self) -> None:
