@@ -144,7 +144,9 @@ def list_models(
     sizes = in_channels, hidden_channels, out_channels, num_layers
     listed = []
     for name, entry in MODELS.items():
-        extra = {"num_nodes": _NODES} if "num_nodes" in options_of(entry.build) else {}
+        extra: dict[str, Any] = {}
+        if "num_nodes" in options_of(entry.build):
+            extra["num_nodes"] = _NODES
         try:
             parameters = count_parameters(build_model(name, *sizes, **extra))
         except ValueError:  # such as a depth that its construction does not have
