@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 
 from markdown_text import code, table
 from torch_grama.report.held_results import HeldNumber, explain_old, find_paper_number, gather
@@ -21,13 +20,9 @@ def describe_results() -> str:
     if not held:
         return "No results are kept yet.\n"
     lines = kept_pairs(find_suite(SUITE, find_configs(None)).pairs(), held)
-    missing = Counter(line.data for line in lines if not line.runs)
-    pairs = [to_markdown([line for line in lines if line.runs])]
-    if missing:
-        counts = ", ".join(f"{data} ({count})" for data, count in missing.items())
-        pairs.append(f"Pairs that were not run: {counts}.\n")
     text = table(HEADER, [describe(number) for number in held])
-    parts = ["## Matched pairs", "", *pairs, "## All numbers", "", text, explain_old(held)]
+    parts = ["## Matched pairs", "", to_markdown(lines)]
+    parts += ["## All numbers", "", text, explain_old(held)]
     # a number and its error stay on one line
     return re.sub(" ([±/]) ", "\u00a0\\1\u00a0", "\n".join(parts))
 
