@@ -129,6 +129,9 @@ def test_what_the_user_sets_stays():
     assert config.model.options["seq_len"] is None
     assert (config.optimizer.lr, config.seed, config.trainer.max_epochs) == (0.5, 7, 20)
     assert config.schedule.warmup_epochs == 2
+    # the first epoch of a warm-up hardly learns
+    short = resolve_config(settings | {"trainer.max_epochs": 19}, NODES)
+    assert short.schedule.warmup_epochs == 0
     plateau = resolve_config({"data.name": "x", "schedule.name": "plateau"}, NODES)
     assert plateau.schedule.warmup_epochs == 0
 

@@ -64,6 +64,8 @@ def test_each_case_has_its_words(tmp_path, result, words):
         ),
         ([(1.0, 0.6), (0.5, 0.6), (0.1, 0.6)], "Some overfitting"),
         ([(1.0, 1.0), (0.9, 0.95)], "No overfitting"),
+        # dropout keeps the training loss above
+        ([(1.0, 0.5), (0.6, 0.2), (0.5, 0.3)], "No overfitting"),
         ([(1.0, 0.9), (1e26, 3e26)], "Training diverged: the training loss rose from 1 to 1e+26"),
         ([(4e26, 3e26), (1e26, 2e26)], "Training diverged: the training loss ended at 1e+26"),
         ([(1.0, "")], None),

@@ -291,9 +291,10 @@ def resolve_config(settings: Mapping[str, object], facts: DataFacts) -> RunConfi
         for name in ("num_layers", "seq_len", "num_blocks", "num_recurrences"):
             chosen.pop(f"model.{name}", None)
     epochs = settings.get("trainer.max_epochs")
-    if isinstance(epochs, int):  # a short run must not end in its warm-up
-        usual = chosen["schedule.warmup_epochs"]
-        chosen["schedule.warmup_epochs"] = min(usual, epochs // 10)
+    if isinstance(epochs, int):
+        # a short run must not end in its warm-up, whose first epoch hardly learns
+        most = epochs // 10 if epochs >= 20 else 0
+        chosen["schedule.warmup_epochs"] = min(chosen["schedule.warmup_epochs"], most)
     if settings.get("schedule.name") in ("onecycle", "plateau"):
         chosen.pop("schedule.warmup_epochs")
     if is_path(str(settings.get("data.name", ""))):

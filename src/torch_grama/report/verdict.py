@@ -139,7 +139,7 @@ def _overfitting(run: RunFiles) -> list[str]:
             f"Training diverged: the training loss {rose} {train[-1]:.3g}. Lower the learning rate "
             f"(optimizer.lr) or limit the gradient (trainer.gradient_clip)."
         ]
-    if least > 0 and last > (1 + _RISE) * least and train[-1] < train[0]:
+    if last > train[-1] and last > (1 + _RISE) * least > 0 and train[-1] < train[0]:
         return [
             f"Overfitting later on: validation loss rose from {least:.3g} to {last:.3g} while "
             f"training loss fell to {train[-1]:.3g}; the weights of the best epoch were kept. "
