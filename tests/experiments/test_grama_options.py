@@ -128,6 +128,7 @@ def test_every_value_arrives():
         ("gps", {"attention": "performer"}, False, lambda m: m.attn_type == "performer"),
         ("gps", {"heads": 2, "local": "gin"}, False, lambda m: m.heads == 2 and m.dropout == 0.25),
         ("gps", {"dropout": 0}, False, lambda m: m.dropout == 0),
+        ("gps", {"norm": "batch_norm"}, False, lambda m: m.norm3.num_steps == 2),
     ],
 )
 def test_options_make_a_variant(backbone, options, has_edge_attr, check):

@@ -135,6 +135,14 @@ MODULES = [
         lambda: GPSLayer(CHANNELS, GCNConv(CHANNELS, CHANNELS), pre_norm=True),
     ),
     BackboneCase(
+        "GPSLayer with batch norm",
+        lambda: GPSLayer(
+            CHANNELS, GCNConv(CHANNELS, CHANNELS), norm="batch_norm", num_recurrences=3
+        ),
+        None,
+        True,
+    ),
+    BackboneCase(
         "GPSLayer with performer",
         lambda: GPSLayer(CHANNELS, GCNConv(CHANNELS, CHANNELS), attention="performer"),
     ),

@@ -176,9 +176,9 @@ class TestInspect:
                 {"edge_attr", "requires_edge_attr", "batch"},
             ),
             (GPSConv(8, None), {"batch"}),
-            (GPSLayer(8, GCNConv(8, 8)), {"edge_weight", "batch", "batch_size", "layout"}),
+            (GPSLayer(8, GCNConv(8, 8)), {"edge_weight", "batch", "batch_size", "layout", "step"}),
             (PassesOn(GCNConv(8, 8)), {"edge_weight"}),
-            (PassesOn(GPSLayer(8)), {"batch", "batch_size", "layout"}),
+            (PassesOn(GPSLayer(8)), {"batch", "batch_size", "layout", "step"}),
             (GatedGCNConv(8), {"edge_attr", "edge_order", "step", "edge_state"}),
             (
                 GatedGCNConv(8, edge_state="model"),

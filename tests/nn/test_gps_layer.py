@@ -24,23 +24,47 @@ def graphs(graphs):
 
 attentions = pytest.mark.parametrize("attention", ["multihead", "performer"])
 forms = pytest.mark.parametrize("pre_norm", [False, True])
+norms = pytest.mark.parametrize("norm", ["layer_norm", "batch_norm"])
 
 
 @attentions
-def test_a_single_graph_equals_pyg(attention, graphs):
-    module = layer(attention)
+@norms
+def test_a_single_graph_equals_pyg(attention, norm, graphs):
+    module = layer(attention, norm=norm)
     twin = GPSConv(
         CHANNELS,
         GCNConv(CHANNELS, CHANNELS),
         heads=4,
-        norm="layer_norm",
-        norm_kwargs={"mode": "node"},
+        norm=norm,
+        norm_kwargs={"mode": "node"} if norm == "layer_norm" else {},
         attn_type=attention,
     ).double()
-    twin.load_state_dict(module.state_dict())
-    for graph in graphs:
-        got = module(graph.x, graph.edge_index)
-        assert torch.allclose(got, twin(graph.x, graph.edge_index))
+    if norm == "layer_norm":
+        twin.load_state_dict(module.state_dict())
+    else:  # the norms start alike
+        weights = {k: v for k, v in module.state_dict().items() if not k.startswith("norm")}
+        twin.load_state_dict(weights, strict=False)
+    for training in (True, False):
+        for each in (module, twin):
+            each.train(training)
+        for graph in graphs:
+            got = module(graph.x, graph.edge_index)
+            assert torch.allclose(got, twin(graph.x, graph.edge_index))
+
+
+def test_each_recurrence_has_its_running_statistics(graphs):
+    module = layer(norm="batch_norm", num_recurrences=2)
+    graph = graphs[0]
+    for _ in range(200):
+        module(graph.x, graph.edge_index, step=0)
+        module(3 * graph.x + 1, graph.edge_index, step=1)
+    trained = [module(a * graph.x + a // 3, graph.edge_index, step=a // 3) for a in (1, 3)]
+    module.eval()
+    for norm in (module.norm1, module.norm2, module.norm3):  # those of training, unbiased
+        norm.running_var *= 3 / 4
+    for step, scale in enumerate((1, 3)):
+        got = module(scale * graph.x + step, graph.edge_index, step=step)
+        assert torch.allclose(got, trained[step], rtol=1e-6)
 
 
 @attentions
@@ -69,19 +93,21 @@ def test_an_empty_graph_in_the_batch_leaves_results_and_gradients_finite(attenti
     assert all(torch.isfinite(p.grad).all() for p in module.parameters())
 
 
-def test_pre_norm_follows_its_equation(graphs):
-    module = layer(pre_norm=True)
+@norms
+def test_pre_norm_follows_its_equation(norm, graphs):
+    module = layer(pre_norm=True, norm=norm)
+    over = 1 if norm == "layer_norm" else 0
     x, edge_index = graphs[0].x, graphs[0].edge_index
 
-    def norm(states, gain, shift):
-        centred = states - states.mean(1, keepdim=True)
-        variance = centred.square().mean(1, keepdim=True)
+    def apply_norm(states, gain, shift):
+        centred = states - states.mean(over, keepdim=True)
+        variance = centred.square().mean(over, keepdim=True)
         return centred / (variance + module.norm1.eps).sqrt() * gain + shift
 
-    z = norm(x, module.norm1.weight, module.norm1.bias)
+    z = apply_norm(x, module.norm1.weight, module.norm1.bias)
     attended, _ = module.attn(z[None], z[None], z[None])
     update = attended[0] + module.conv(z, edge_index)
-    hidden = norm(x + update, module.norm3.weight, module.norm3.bias)
+    hidden = apply_norm(x + update, module.norm3.weight, module.norm3.bias)
     first, _, _, second, _ = module.mlp
     expected = update + second(torch.relu(first(hidden)))
     assert torch.allclose(module(x, edge_index), expected)
@@ -89,8 +115,9 @@ def test_pre_norm_follows_its_equation(graphs):
 
 @attentions
 @forms
-def test_gradcheck(attention, pre_norm, graphs):
-    module = layer(attention, pre_norm=pre_norm)
+@norms
+def test_gradcheck(attention, pre_norm, norm, graphs):
+    module = layer(attention, pre_norm=pre_norm, norm=norm)
     x = torch.cat([graphs[0].x, graphs[2].x]).requires_grad_()
     batch = torch.tensor([0] * 4 + [1] * 3)
     assert torch.autograd.gradcheck(lambda x: module(x, graphs[0].edge_index, batch, 2), x)

@@ -332,9 +332,9 @@ def _gps(
     attention: Literal["multihead", "performer"] = "multihead",
     heads: int | None = None,
     pre_norm: bool = False,
+    norm: Literal["layer_norm", "batch_norm"] = "layer_norm",
     dropout: float = 0.0,
 ) -> Module:
-    del num_recurrences
     if _local_of_gps(local, has_edge_attr) == "gin":
         conv = build_gin_conv(channels, has_edge_attr, aggregation)
     elif has_edge_attr or aggregation != "sum":
@@ -344,7 +344,7 @@ def _gps(
         )
     else:
         conv = GCNConv(channels, channels)  # type: ignore[abstract]
-    return GPSLayer(channels, conv, heads, dropout, attention, pre_norm)
+    return GPSLayer(channels, conv, heads, dropout, attention, pre_norm, norm, num_recurrences)
 
 
 def _local_of_gps(local: object, has_edge_attr: bool) -> object:

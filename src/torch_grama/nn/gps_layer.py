@@ -17,8 +17,10 @@ from torch_geometric.nn.inits import reset
 from torch_grama.nn.arguments import choose
 from torch_grama.nn.engine.sequence import count_graphs
 from torch_grama.nn.graph_input import PaddedLayout
+from torch_grama.nn.norms import StepwiseBatchNorm
 
 ATTENTIONS = {"multihead": "multihead", "performer": "performer"}
+NORMS = {"layer_norm": "layer_norm", "batch_norm": "batch_norm"}
 
 
 class GPSLayer(GPSConv):
@@ -41,11 +43,12 @@ class GPSLayer(GPSConv):
     A recurrence adds the states itself. With the first form they are added twice, and the norm
     removes the scale of the update.
 
-    It is PyG's :class:`~torch_geometric.nn.GPSConv` with three differences. The norm is a layer
-    norm over the channels of each node: one backbone serves all recurrences of a block, and the
-    running statistics of a batch norm would mix all steps. A single graph is attended to without
-    being copied into a padded batch. And the padding of a batch takes no part in linear attention,
-    so that a batch gives the same result as its graphs one by one.
+    It is PyG's :class:`~torch_geometric.nn.GPSConv` with three differences. One backbone serves all
+    recurrences of a block, so the norm is a layer norm over the channels of each node, or a batch
+    norm with running statistics of each recurrence. A layer norm removes how large the state of a
+    node is, which sums over nodes need; a batch norm keeps it. A single graph is attended to
+    without being copied into a padded batch. And the padding of a batch takes no part in linear
+    attention, so that a batch gives the same result as its graphs one by one.
 
     Args:
         channels (int): Width of the states.
@@ -56,6 +59,9 @@ class GPSLayer(GPSConv):
         attention (str, optional): ``"multihead"``, or ``"performer"`` for large graphs, whose cost
             is linear in the number of nodes. (default: :obj:`"multihead"`)
         pre_norm (bool, optional): Whether to take the second form above. (default: :obj:`False`)
+        norm (str, optional): ``"layer_norm"`` or ``"batch_norm"``. (default: :obj:`"layer_norm"`)
+        num_recurrences (int, optional): How many recurrences share the layer.
+            (default: :obj:`1`)
 
     Shapes:
         - **input:** node states :math:`(N, F)`, edges :math:`(2, E)`
@@ -70,6 +76,8 @@ class GPSLayer(GPSConv):
         dropout: float = 0.0,
         attention: str = "multihead",
         pre_norm: bool = False,
+        norm: str = "layer_norm",
+        num_recurrences: int = 1,
     ) -> None:
         if heads is None:
             heads = next(h for h in (4, 2, 1) if channels % h == 0)
@@ -84,6 +92,9 @@ class GPSLayer(GPSConv):
         )
         if attention == "performer":
             self.register_module("attn", MaskedPerformer(channels, heads))
+        if choose("norm", norm, NORMS) == "batch_norm":
+            for name in ("norm1", "norm2", "norm3"):
+                self.register_module(name, StepwiseBatchNorm(channels, num_recurrences))
         self.pre_norm = pre_norm
         if pre_norm:
             # attention and convolution read the same normed states
@@ -101,6 +112,7 @@ class GPSLayer(GPSConv):
         batch: Tensor | None = None,
         batch_size: int | None = None,
         layout: PaddedLayout | None = None,
+        step: int = 0,
         **kwargs: Tensor,
     ) -> Tensor:
         r"""Runs the layer; further keywords go to the local convolution.
@@ -111,10 +123,12 @@ class GPSLayer(GPSConv):
             batch (Tensor, optional): The graph of each node, sorted. (default: :obj:`None`)
             batch_size (int, optional): Number of graphs. (default: counted)
             layout (PaddedLayout, optional): That of the batch vector. (default: :obj:`None`)
+            step (int, optional): The recurrence of the block. (default: :obj:`0`)
         """
         if layout is None and batch is not None:
             layout = PaddedLayout.of(batch, count_graphs(batch, batch_size))
-        z = self.norm1(x) if self.pre_norm else x
+        steps = (step,) if isinstance(self.norm3, StepwiseBatchNorm) else ()
+        z = self.norm1(x, *steps) if self.pre_norm else x
         attended = F.dropout(self._attend(z, layout), self.dropout, self.training)
         local: Tensor | None = None
         if self.conv is not None:
@@ -122,12 +136,12 @@ class GPSLayer(GPSConv):
         out: Tensor
         if self.pre_norm:
             update = attended if local is None else attended + local
-            out = update + self.mlp(self.norm3(x + update))
+            out = update + self.mlp(self.norm3(x + update, *steps))
         else:
-            h = self.norm2(x + attended)
+            h = self.norm2(x + attended, *steps)
             if local is not None:
-                h = h + self.norm1(x + local)
-            out = self.norm3(h + self.mlp(h))
+                h = h + self.norm1(x + local, *steps)
+            out = self.norm3(h + self.mlp(h), *steps)
         return out
 
     def _attend(self, x: Tensor, layout: PaddedLayout | None) -> Tensor:
