@@ -4,6 +4,7 @@ import json
 import math
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from sample_data import write_graph_file, write_node_folder
 
 from torch_grama.cli import main
 from torch_grama.experiments import make_config
+from torch_grama.experiments import run as where
 from torch_grama.experiments.folds import run_folds
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError
@@ -91,6 +93,21 @@ def test_evaluation_agrees_with_the_result(trained, capsys):
         assert json.loads(capsys.readouterr().out)["accuracy"] == expected
     assert main(["evaluate", str(trained / "run")]) == 0
     assert f"test accuracy  {result.test:.6g}" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("default:The validation")
+@pytest.mark.parametrize("is_off", [False, True])
+def test_weights_of_bf16_are_judged_as_they_are_used(trained, capsys, monkeypatch, is_off):
+    train = where.fit
+    if is_off:
+        monkeypatch.setattr(where, "fit", lambda *a, **k: replace(train(*a, **k), best_value=9.0))
+    words = ["--data", str(trained / "data"), "--run", "run", "--trainer.precision=bf16", *SHORT]
+    assert main(["train", *words]) == 0
+    told = "grama: warning: The validation accuracy is 9 in bf16, in which the model was trained, "
+    assert (told in capsys.readouterr().err) is is_off
+    assert main(["evaluate", "run", "--split", "val", "--json"]) == 0
+    measured = json.loads(capsys.readouterr().out)
+    assert Result.load(Path("run/result.json")).val == measured["accuracy"]
 
 
 def test_a_finished_run_is_not_run_again(trained, capsys):

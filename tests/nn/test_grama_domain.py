@@ -4,6 +4,7 @@ import pytest
 import torch
 from backbone_cases import BY_NAME, CASES, BackboneCase, backbones
 from torch_geometric.data import Data
+from torch_geometric.nn import MessagePassing
 
 from torch_grama.nn import Running
 
@@ -98,6 +99,19 @@ def test_autocast_is_finite_and_near_float32(case, batch):
     assert (out - expected).abs().max() < 0.05 * expected.abs().max()
     for name, parameter in model.named_parameters():
         assert parameter.grad is None or torch.isfinite(parameter.grad).all(), name
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.name != "GPSConv"], ids=lambda c: c.name)
+def test_convolutions_of_pyg_add_up_in_float32(case, batch):
+    model = case.model(readout="graph").float()
+    batch.x, batch.edge_attr = batch.x.float(), batch.edge_attr.float()
+    seen = set()
+    for part in model.modules():
+        if isinstance(part, MessagePassing):
+            part.register_message_forward_hook(lambda _, given, out: seen.add(out.dtype))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        case.run(model, batch)
+    assert seen <= {torch.float32}
 
 
 @pytest.mark.parametrize("engine", ["auto", "scan", "reference"])

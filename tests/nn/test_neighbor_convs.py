@@ -1,11 +1,11 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from torch_geometric.nn import GINConv, GINEConv
+from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv
 from torch_geometric.utils import to_dense_adj
 
 from torch_grama.nn import GRAMABlock, NeighborSumConv, NormedConv, RootedGCNConv, build_gin_conv
-from torch_grama.nn.neighbor_convs import build_aggregation
+from torch_grama.nn.neighbor_convs import build_aggregation, convolve
 
 CHANNELS = 5
 MESSAGES = torch.tensor([[1.0, -2.0], [3.0, 5.0], [-4.0, 0.5]], dtype=torch.float64)
@@ -22,6 +22,17 @@ def dense_formula(module, data, edge_weight=None):
     out = (scale[:, None] * adjacency * scale) @ data.x @ module.lin.weight.t()
     out = out + data.x @ module.root.weight.t()
     return out if module.bias is None else out + module.bias
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("build", [GCNConv, GATConv, lambda c, _: build_gin_conv(c)])
+def test_a_convolution_of_pyg_computes_in_float32(directed, build, dtype):
+    conv, x = build(CHANNELS, CHANNELS), directed.x.to(dtype)
+    expected = conv(x.float(), directed.edge_index)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(convolve(conv, x, directed.edge_index), expected)
+        pair = convolve(conv, (x, x), edge_index=directed.edge_index) if build is GATConv else None
+    assert pair is None or torch.equal(pair, expected)
 
 
 class TestRootedGCN:

@@ -18,6 +18,7 @@ from torch_grama.baselines.layer_stack import ActOptions, EncodedModel
 from torch_grama.baselines.products import gcn_edges, sum_neighbors
 from torch_grama.nn.arguments import check_positive, choose
 from torch_grama.nn.graph_input import GraphInput
+from torch_grama.nn.neighbor_convs import convolve
 
 
 class DGC(EncodedModel):
@@ -268,7 +269,7 @@ class GraphCON(EncodedModel):
 
     def _drive(self, x: Tensor, graph: GraphInput) -> Tensor:
         # the attention knows no weights, and none came
-        drive = self.conv(x, graph.edge_index, graph.edge_weight)
+        drive = convolve(self.conv, x, graph.edge_index, graph.edge_weight)
         if self.skip_lin is not None:
             drive = drive + self.skip_lin(x)
         # [N, H F] -> [N, H, F] -> [N, F]

@@ -18,6 +18,7 @@ from torch_grama.nn.arguments import Activation, check_positive, choose, resolve
 from torch_grama.nn.backbone import BackboneCall, order_of, reset_backbone
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import find_linear_map
+from torch_grama.nn.neighbor_convs import convolve
 from torch_grama.nn.norms import NormLike, build_norm, normalize
 
 
@@ -307,7 +308,7 @@ class ConvLayer(Module):
                 keywords["edge_attr"] = edge_state
             if self.call.edge_order:
                 keywords["edge_order"] = order_of(graph)
-            out = self.conv(x, graph.edge_index, **keywords)
+            out = convolve(self.conv, x, graph.edge_index, **keywords)
         if self.call.edge_state:
             out, edge_state = out
         if self.added_edges is not None and edge_state is not None:

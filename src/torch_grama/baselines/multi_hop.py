@@ -21,6 +21,7 @@ from torch_grama.nn.arguments import check_number, check_positive, choose
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import gcn_adjacency, shared_gcn_adjacency, sum_adjacency
+from torch_grama.nn.neighbor_convs import convolve
 from torch_grama.nn.norms import normalize
 
 
@@ -127,7 +128,8 @@ class MixHop(GraphModel):
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
         for conv, norm in zip(self.convs, self.norms, strict=True):
             # [N, F] -> [N, |P| F']
-            x = F.relu(normalize(norm, conv(x, graph.edge_index, graph.edge_weight)))
+            out = convolve(conv, x, graph.edge_index, graph.edge_weight)
+            x = F.relu(normalize(norm, out))
             x = F.dropout(x, self.dropout, self.training)
         return x
 
@@ -366,7 +368,7 @@ class DIGL(GraphModel):
         # [N, C] -> [N, F]
         h: Tensor = self.lin(x)
         for conv, norm in zip(self.convs, self.norms, strict=True):
-            update = F.relu(normalize(norm, conv(h, edge_index, weight)))
+            update = F.relu(normalize(norm, convolve(conv, h, edge_index, weight)))
             update = F.dropout(update, self.dropout, self.training)
             h = h + update if self.residual else update
         return h

@@ -26,6 +26,7 @@ from torch_grama.baselines.products import gather_rows, propagate, weigh_without
 from torch_grama.nn.arguments import check_positive, choose
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import shared_gcn_adjacency
+from torch_grama.nn.neighbor_convs import convolve
 
 PLATONOV = (
     "Platonov et al., A critical look at the evaluation of GNNs under heterophily, 2023 "
@@ -259,7 +260,7 @@ class _GTLayer(Module):
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_state: Tensor | None) -> Tensor:
         normed = self.attention_norm(x)
-        message = self.attention(normed, edge_index, edge_state)
+        message = convolve(self.attention, normed, edge_index, edge_state)
         if self.separate:
             # [N, F] -> [N, 2 F]
             message = torch.cat([normed, message], dim=-1)

@@ -17,6 +17,7 @@ from torch_grama.baselines.products import propagate
 from torch_grama.nn.arguments import check_number, check_positive, choose
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import shared_gcn_adjacency
+from torch_grama.nn.neighbor_convs import convolve
 
 
 class SGC(ScoreModel):
@@ -50,7 +51,7 @@ class SGC(ScoreModel):
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
         x = F.dropout(x, self.dropout, self.training)
-        out: Tensor = self.conv(x, graph.edge_index, graph.edge_weight)
+        out: Tensor = convolve(self.conv, x, graph.edge_index, graph.edge_weight)
         return out
 
 
@@ -269,7 +270,7 @@ class GCNII(EncodedModel):
         x = self.act(x)
         first = x
         for conv in self.convs:
-            out = conv(x, first, graph.edge_index, graph.edge_weight)
+            out = convolve(conv, x, first, graph.edge_index, graph.edge_weight)
             out = F.dropout(self.act(out), self.dropout, self.training)
             x = x + out if self.residual else out
         return x

@@ -18,6 +18,7 @@ from torch_grama.nn.arguments import Activation, check_number, check_positive, c
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import mean_adjacency
+from torch_grama.nn.neighbor_convs import convolve
 
 
 class FAGCN(GraphModel):
@@ -63,7 +64,7 @@ class FAGCN(GraphModel):
         first = F.dropout(F.relu(self.lin(x)), self.dropout, self.training)
         h = first
         for conv in self.convs:
-            h = conv(h, first, *edges)
+            h = convolve(conv, h, first, *edges)
         return h
 
 
@@ -254,7 +255,7 @@ class CoGNN(EncodedModel):
             weight = listens[target] * broadcasts[source]
             if graph.edge_weight is not None:
                 weight = weight * graph.edge_weight
-            update = self.act(conv(x, graph.edge_index, weight))
+            update = self.act(convolve(conv, x, graph.edge_index, weight))
             x = x + F.dropout(update, self.dropout, self.training)
         out: Tensor = self.norm(x)
         return out
@@ -284,8 +285,9 @@ class _ActionNetwork(Module):
 
     def forward(self, x: Tensor, graph: GraphInput) -> Tensor:
         for conv in self.convs[:-1]:
-            x = self.dropout(self.act(conv(x, graph.edge_index, graph.edge_weight)))
-        logits: Tensor = self.convs[-1](x, graph.edge_index, graph.edge_weight)
+            x = convolve(conv, x, graph.edge_index, graph.edge_weight)
+            x = self.dropout(self.act(x))
+        logits: Tensor = convolve(self.convs[-1], x, graph.edge_index, graph.edge_weight)
         return logits
 
 

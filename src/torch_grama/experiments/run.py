@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import math
 import os
 import platform
 import re
 import subprocess
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -52,6 +54,7 @@ from torch_grama.training.progress import ReportName
 # Numbers in the output of a layer up to which a second thread wins next to nothing, and loses much
 # where the cores have other work.
 _SMALL = 1 << 17
+_FAR = 0.02  # a share of the value: what rounding may change
 _THREADS_AT_START = torch.get_num_threads()
 
 
@@ -257,6 +260,27 @@ def _refuse_old(path: Path, environment: Mapping[str, object], model: str) -> No
         )
 
 
+def _validate_as_tested(
+    config: RunConfig, task: GraphTask, data: GraphTaskData, outcome: FitOutcome
+) -> float:
+    r"""The best value on validation; of a model that was trained and judged in another precision
+    that of its weights in float32, in which it is tested and predicts.
+    """
+    judged, precision = outcome.best_value, config.trainer.precision
+    if precision == "32" or math.isnan(judged):
+        return judged
+    loader = evaluation_loader(data, config.data.fold, "val", config.trainer)
+    value = evaluate(task, loader, device=choose_device(config.trainer))[data.metric.name]
+    if not math.isclose(value, judged, rel_tol=_FAR):
+        warnings.warn(
+            f"The validation {data.metric.name} is {judged:.4g} in {precision}, in which the model "
+            f"was trained, and {value:.4g} in float32, in which it is tested and predicts: train "
+            f"with trainer.precision '32'",
+            stacklevel=2,
+        )
+    return value
+
+
 def _conclude(
     config: RunConfig, task: GraphTask, data: GraphTaskData, outcome: FitOutcome
 ) -> Result:
@@ -274,7 +298,7 @@ def _conclude(
         model=config.model.name,
         metric=data.metric.name,
         higher_is_better=data.metric.higher_is_better,
-        val=outcome.best_value,
+        val=_validate_as_tested(config, task, data, outcome),
         test=test,
         best_epoch=outcome.best_epoch,
         epochs=outcome.epochs,

@@ -22,7 +22,12 @@ from torch_grama.nn.gated_gcn_conv import GatedGCNConv
 from torch_grama.nn.gps_layer import GPSLayer, reset_what_is_left_out
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import find_linear_map
-from torch_grama.nn.neighbor_convs import NeighborSumConv, NormedConv, build_gin_conv
+from torch_grama.nn.neighbor_convs import (
+    NeighborSumConv,
+    NormedConv,
+    build_gin_conv,
+    convolve,
+)
 
 BackboneLike = str | Module | Callable[[int], Module]
 
@@ -302,10 +307,10 @@ class BoundBackbone:
         given = x.clone() if call.copies_input else x
         version = _version(given)
         states = given if graph.senders is None else (graph.senders, given)
+        args: tuple[object, ...] = (states, graph.edge_index)
         if call.x_0:  # which PyG's convolutions have before the edges
-            result = module(states, edge_index=graph.edge_index, **keywords)
-        else:
-            result = module(states, graph.edge_index, **keywords)
+            args, keywords = (states,), {"edge_index": graph.edge_index, **keywords}
+        result = convolve(module, *args, **keywords)
         if not call.copies_input and _version(given) != version:
             raise RuntimeError(
                 f"Expected the backbone {_name(module)} to leave its input as it is (it changed "

@@ -17,6 +17,7 @@ from torch_geometric.nn.inits import reset
 from torch_grama.nn.arguments import choose
 from torch_grama.nn.engine.sequence import count_graphs
 from torch_grama.nn.graph_input import PaddedLayout
+from torch_grama.nn.neighbor_convs import convolve
 from torch_grama.nn.norms import StepwiseBatchNorm
 
 ATTENTIONS = {"multihead": "multihead", "performer": "performer"}
@@ -132,7 +133,8 @@ class GPSLayer(GPSConv):
         attended = F.dropout(self._attend(z, layout), self.dropout, self.training)
         local: Tensor | None = None
         if self.conv is not None:
-            local = F.dropout(self.conv(z, edge_index, **kwargs), self.dropout, self.training)
+            local = convolve(self.conv, z, edge_index, **kwargs)
+            local = F.dropout(local, self.dropout, self.training)
         out: Tensor
         if self.pre_norm:
             update = attended if local is None else attended + local

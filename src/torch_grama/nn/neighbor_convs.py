@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,6 +16,27 @@ from torch_grama.nn.arguments import choose
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.engine.edge_messages import neighbor_sum
 from torch_grama.nn.norms import StepwiseBatchNorm
+
+
+def convolve(conv: Module, *args: Any, **kwargs: Any) -> Any:
+    r"""Calls a convolution, one of PyG in float32 whatever autocast says: on a GPU PyG adds up
+    messages and degrees in their own type, and a sum of ones in bfloat16 ends at 256.
+    """
+    given = (*args, *kwargs.values())
+    device = next(value.device.type for value in given if isinstance(value, Tensor))
+    if not isinstance(conv, MessagePassing) or not torch.is_autocast_enabled(device):
+        return conv(*args, **kwargs)
+    with torch.autocast(device, enabled=False):
+        in_float32 = {name: _in_float32(value) for name, value in kwargs.items()}
+        return conv(*map(_in_float32, args), **in_float32)
+
+
+def _in_float32(value: object) -> object:
+    if isinstance(value, tuple):
+        return tuple(map(_in_float32, value))
+    if isinstance(value, Tensor) and value.dtype in (torch.bfloat16, torch.float16):
+        return value.float()
+    return value
 
 
 class RootedGCNConv(GCNConv):
@@ -161,7 +183,7 @@ class NormedConv(Module):
 
     def forward(self, x: Tensor, edge_index: Tensor, step: int = 0, **kwargs: Tensor) -> Tensor:
         r"""Returns the normed node states; further keywords go to the convolution."""
-        out: Tensor = self.norm(self.conv(x, edge_index, **kwargs), step)
+        out: Tensor = self.norm(convolve(self.conv, x, edge_index, **kwargs), step)
         return out
 
     def __repr__(self) -> str:
