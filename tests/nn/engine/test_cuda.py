@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch_geometric.nn import GCN2Conv
+from torch_geometric.nn import GATConv, GCN2Conv
 
 from torch_grama.nn import GRAMA, Running
 
@@ -137,3 +137,18 @@ def test_bf16_stays_near_float32() -> None:
         out, coefficients = model(x, edge_index, return_coefficients=True)
     assert all(c.phi.dtype == torch.float32 for c in coefficients)
     assert (out.float() - expected).norm() / expected.norm() < 3e-2
+
+
+@pytest.mark.parametrize("backbone", ["gcn", "gatedgcn", "gin", "gps", "neighbor-sum", GATConv])
+def test_bf16_stays_near_float32_with_many_neighbours(backbone) -> None:
+    # in bf16 the degree of the hub would be 256
+    leaves = torch.arange(1, 1_000, device="cuda")
+    to_hub = torch.stack([leaves, torch.zeros_like(leaves)])
+    edge_index = torch.cat([to_hub, to_hub.flip(0)], dim=1)
+    x = torch.rand(1_000, 10, device="cuda")
+    model = make_model(backbone=backbone, seq_len=2, num_blocks=2)
+    expected = model(x, edge_index)
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        out = model(x, edge_index).float()
+    for rows in (slice(0, 1), slice(1, None)):
+        assert (out - expected)[rows].norm() / expected[rows].norm() < 5e-2
