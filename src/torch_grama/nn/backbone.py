@@ -22,12 +22,7 @@ from torch_grama.nn.gated_gcn_conv import GatedGCNConv
 from torch_grama.nn.gps_layer import GPSLayer, reset_what_is_left_out
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import find_linear_map
-from torch_grama.nn.neighbor_convs import (
-    NeighborSumConv,
-    NormedConv,
-    build_gin_conv,
-    convolve,
-)
+from torch_grama.nn.neighbor_convs import NeighborSumConv, NormedConv, build_gin_conv, convolve
 
 BackboneLike = str | Module | Callable[[int], Module]
 

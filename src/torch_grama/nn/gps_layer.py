@@ -18,10 +18,9 @@ from torch_grama.nn.arguments import choose
 from torch_grama.nn.engine.sequence import count_graphs
 from torch_grama.nn.graph_input import PaddedLayout
 from torch_grama.nn.neighbor_convs import convolve
-from torch_grama.nn.norms import StepwiseBatchNorm
+from torch_grama.nn.norms import NORMS, StepwiseBatchNorm
 
 ATTENTIONS = {"multihead": "multihead", "performer": "performer"}
-NORMS = {"layer_norm": "layer_norm", "batch_norm": "batch_norm"}
 
 
 class GPSLayer(GPSConv):
@@ -93,7 +92,8 @@ class GPSLayer(GPSConv):
         )
         if attention == "performer":
             self.register_module("attn", MaskedPerformer(channels, heads))
-        if choose("norm", norm, NORMS) == "batch_norm":
+        choose("norm", norm, NORMS)
+        if norm == "batch_norm":
             for name in ("norm1", "norm2", "norm3"):
                 self.register_module(name, StepwiseBatchNorm(channels, num_recurrences))
         self.pre_norm = pre_norm

@@ -22,9 +22,11 @@ def convolve(conv: Module, *args: Any, **kwargs: Any) -> Any:
     r"""Calls a convolution, one of PyG in float32 whatever autocast says: on a GPU PyG adds up
     messages and degrees in their own type, and a sum of ones in bfloat16 ends at 256.
     """
+    if not isinstance(conv, MessagePassing):
+        return conv(*args, **kwargs)
     given = (*args, *kwargs.values())
-    device = next(value.device.type for value in given if isinstance(value, Tensor))
-    if not isinstance(conv, MessagePassing) or not torch.is_autocast_enabled(device):
+    device = next((value.device.type for value in given if isinstance(value, Tensor)), "cpu")
+    if not torch.is_autocast_enabled(device):
         return conv(*args, **kwargs)
     with torch.autocast(device, enabled=False):
         in_float32 = {name: _in_float32(value) for name, value in kwargs.items()}
