@@ -6,12 +6,14 @@ import pytest
 import torch
 from model_words import each_model
 from torch_geometric.data import Data
+from torch_geometric.utils import scatter
 
 from torch_grama.datasets.task_data import FeatureEncoding, Fold, GraphTaskData, Metric
 from torch_grama.experiments.catalogue import MODELS
 from torch_grama.experiments.config import ModelConfig
 from torch_grama.experiments.data_facts import DataFacts
 from torch_grama.experiments.models import assemble_model, reads_series_alone
+from torch_grama.nn.neighbor_convs import NeighborSumConv
 from torch_grama.nn.padding import NoChance, PaddingError
 from torch_grama.training import GraphDataModule, GraphTask, OptimizerSettings, TrainerSettings
 from torch_grama.training.captured_step import CapturedTraining, plan_forward, plan_training
@@ -27,11 +29,11 @@ CASES += [(word, "node") for word in ON_NODES]
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 
 
-def small_graphs(word: str, level: str, dtype: torch.dtype) -> GraphTaskData:
+def small_graphs(word: str, level: str, dtype: torch.dtype, num_graphs: int = 21) -> GraphTaskData:
     """Graphs of very different sizes with edge attributes, in two classes."""
     generator = torch.Generator().manual_seed(0)
     graphs = []
-    for number in range(21):
+    for number in range(num_graphs):
         size = 4 + number % 9
         step = torch.arange(size)
         start = torch.randint(size, (number % 5,), generator=generator)
@@ -47,8 +49,8 @@ def small_graphs(word: str, level: str, dtype: torch.dtype) -> GraphTaskData:
         attributes = torch.randn(pairs.size(1), 3, generator=generator, dtype=dtype)
         graph.edge_attr = torch.cat([attributes, attributes])
         graphs.append(graph)
-    order = torch.arange(len(graphs))
-    fold = Fold(order[:14], order[14:18], order[18:])
+    order = torch.arange(num_graphs)
+    fold = Fold(order[:-7], order[-7:-3], order[-3:])
     task = level, "classification", Metric("accuracy", True), 2
     encodings = FeatureEncoding("float", 5), FeatureEncoding("float", 3)
     return GraphTaskData("graphs", graphs, [fold], *task, *encodings)
@@ -121,6 +123,61 @@ def test_a_model_that_padding_would_change_says_so(word):
     for name, value in task.state_dict().items():
         assert torch.equal(value, before[name]), name
     assert all(parameter.grad is None for parameter in task.parameters())
+
+
+class Deep(torch.nn.Module):
+    """Rectifiers behind batch norms, in float32: rounding turns some of them on or off."""
+
+    def __init__(self, last=None):
+        super().__init__()
+        self.first = torch.nn.Linear(5, 64)
+        self.convs = torch.nn.ModuleList(NeighborSumConv(64) for _ in range(8))
+        self.last, self.head = last, torch.nn.Linear(64, 2)
+
+    def forward(self, x, edge_index, edge_weight, edge_attr, batch, batch_size):
+        x = self.first(x)
+        for conv in self.convs:
+            x = conv(x, edge_index).relu()
+        x = x if self.last is None else self.last.apply(x)
+        return self.head(scatter(x, batch, dim=0, dim_size=batch_size, reduce="mean"))
+
+
+class MeanOfGradients(torch.autograd.Function):
+    """Mixes all rows, the padding included, on the way back alone."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient - gradient.mean(dim=0)
+
+
+def plan_deep(last=None, seed=0):
+    data = small_graphs("gcn", "graph", torch.float32, num_graphs=200)
+    torch.manual_seed(seed)
+    task = GraphTask.for_data(Deep(last), data, OptimizerSettings("sgd", lr=0.01))
+    source = GraphDataModule(data, 0, TrainerSettings(batch_size=64)).source("train")
+    source.place(torch.device("cpu"))
+    before = copy.deepcopy(task.state_dict())
+    try:
+        return plan_training(task, source)
+    finally:
+        for name, value in task.state_dict().items():
+            assert value.dtype == before[name].dtype
+            assert torch.equal(value, before[name]), name
+        assert all(parameter.grad is None for parameter in task.parameters())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_rectifier_that_rounding_turns_is_no_reason_to_refuse(seed):
+    assert plan_deep(seed=seed).buckets
+
+
+def test_a_model_whose_gradients_alone_see_the_padding_is_refused():
+    with pytest.raises(PaddingError, match="the numbers of a batch without padding"):
+        plan_deep(MeanOfGradients)
 
 
 @pytest.mark.parametrize("level", ["graph", "node"])
