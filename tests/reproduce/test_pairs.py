@@ -39,6 +39,7 @@ SUITE = {
             "tune": {
                 "draws": 2,
                 "repeats": 1,
+                "set": {"trainer": {"gradient_clip": 0.5}},
                 "space": {"optimizer.lr": [0.001, 0.01], "model.norm": [None, "batch_norm"]},
                 "backbone": {"model.num_layers": [2, 3]},
                 "grama": {"model.seq_len": [2], "model.num_blocks": [1, 2]},
@@ -127,6 +128,11 @@ def test_tuning_never_reads_the_test_part(rows):
     assert len(searches) == 4 * 2
     assert all(run.settings["test"] is False for run in searches)
     assert len({run.folder for run in searches}) == len(searches)
+
+
+def test_the_search_may_be_shorter_than_the_runs(rows):
+    assert all(run.settings["trainer.gradient_clip"] == 0.5 for run in plan_search(rows[0]))
+    assert not any("trainer.gradient_clip" in settings for settings in rows[0].candidates)
 
 
 def _row(place, repeats=2):

@@ -266,6 +266,7 @@ def _load(settings: Mapping[str, object]) -> GraphTaskData:
 
 def plan_search(row: PairedRow) -> list[PlannedRun]:
     r"""Lists the runs that tune one side of a pair; none of them reads the test part."""
+    changes = row.column.tuning.changes if row.column.tuning else {}
     return [
         PlannedRun(
             row.column.label,
@@ -273,7 +274,7 @@ def plan_search(row: PairedRow) -> list[PlannedRun]:
             fold,
             seed,
             row.place / SEARCH / str(number) / f"fold{fold}-seed{seed}",
-            {**settings, "data.fold": fold, "seed": seed, "test": False},
+            {**settings, **changes, "data.fold": fold, "seed": seed, "test": False},
         )
         for number, settings in enumerate(row.candidates)
         for fold, seed in row.repeats[: row.num_tries]

@@ -95,6 +95,8 @@ class Tuning:
     sides: tuple[Mapping[str, tuple[object, ...]], Mapping[str, tuple[object, ...]]]
     # and what single rows draw in place of it, or besides, by their names
     rows: Mapping[str, Mapping[str, tuple[object, ...]]] = field(default_factory=dict)
+    # settings of the search alone, such as fewer epochs
+    changes: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -249,12 +251,13 @@ def _read_pair(entry: object) -> tuple[str, str]:
 
 
 def _read_tuning(entry: object) -> Tuning:
-    values = _mapping(entry, "tune", ("draws", "repeats", "space", "backbone", "grama", "rows"))
+    known = ("draws", "repeats", "set", "space", "backbone", "grama", "rows")
+    values = _mapping(entry, "tune", known)
     space, backbone, grama = (_choices(values, key) for key in ("space", "backbone", "grama"))
     draws, repeats = (_count(values, key, "tune") for key in ("draws", "repeats"))
     of_rows = _mapping(values.get("rows", {}), "tune.rows")
     rows = {row: _choices(of_rows, row) for row in of_rows}
-    return Tuning(draws, repeats, space, (backbone, grama), rows)
+    return Tuning(draws, repeats, space, (backbone, grama), rows, _settings(values, "set"))
 
 
 def _choices(values: Mapping[str, object], key: str) -> dict[str, tuple[object, ...]]:
