@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 
 import pytest
 import torch
@@ -59,6 +60,7 @@ def test_train_without_a_model_races_and_trains_the_winner(data, tmp_path, capsy
     lines = captured.err.splitlines()
     for start in ("race: ", "won: ", "behind: "):
         assert any(line.startswith(start) for line in lines)
+    assert any(re.match(r"  gcn \(.*\): [0-9.]+ after 6 epochs$", line) for line in lines)
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     winner = json.loads((tmp_path / "run" / "race.json").read_text())["winner"]
     assert result["model"] == winner["model.name"] in MODELS

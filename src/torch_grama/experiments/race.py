@@ -269,6 +269,8 @@ class _Race:
         self.heats.append(
             {"entrant": str(entrant), "epochs": len(rows), "seed": seed, "val": value}
         )
+        found = "failed" if math.isnan(value) else format_metric(value)
+        self.report(f"  {entrant}: {found} after {format_count(len(rows), 'epoch')}")
         return value
 
     def _heat(self, entrant: Entrant, epochs: int, seed: int = 0) -> list[dict[str, str]]:
