@@ -68,7 +68,7 @@ def test_columns_that_do_not_fit_the_width_are_left_out_and_named():
     text = to_text(lines, 80)
     assert max(map(len, text.splitlines())) <= 80
     assert "+15.00 ± 5.00" in text
-    assert text.endswith("\nLeft out to fit the width: parameters, seconds per epoch.\n")
+    assert text.endswith("\nLeft out to fit the width: parameters, s per epoch.\n")
     assert "Left out" not in to_text(lines)
 
 

@@ -30,7 +30,7 @@ NOT_RUN = "not run"
 SUITE, BUDGET = "pairs", "full"
 HEAD = (
     *("data", "backbone", "alone", "with GRAMA", "gain", "verdict", "runs"),
-    *("parameters", "seconds per epoch"),
+    *("parameters", "s per epoch"),
 )
 NOTE = (
     "gain: how much better GRAMA is, with the standard error of the paired differences; win or "
@@ -112,7 +112,8 @@ class PairLine:
             *(name, self.backbone, *map(self.scale.text, scores)),
             " ± ".join((f"{'+' if gain >= 0 else '-'}{size}", *rest)),
             *(self.verdict, str(len(self.runs))),
-            *(" / ".join(f"{size:,}" for size in sizes), " / ".join(f"{t:.2g}" for t in times)),
+            " / ".join(f"{size / 1000:.3g}k" for size in sizes),
+            " / ".join(f"{seconds:.2g}" for seconds in times),
         ]
 
 
