@@ -233,6 +233,18 @@ def test_all_faults_are_listed_with_the_options_to_copy(capsys):
     assert "taken as missing: 'age' (1, such as 'old'), 'len' (1, such as 'far')." in out
 
 
+def test_a_fault_of_many_lines_is_said_once_and_hides_no_other(capsys):
+    lines = [{"x": [[1.0], [2.0]], "edges": [[0, 1]], "y": row % 2} for row in range(100)]
+    for row, line in enumerate(lines):
+        line |= {"edges": 7} if row == 70 else {"x": 7} if row % 2 else {}
+    Path("graphs.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert main(["data", "check", "graphs.jsonl"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.startswith("graphs.jsonl: 51 faults 1. 'graphs.jsonl', line 2")
+    assert "The same in 49 more lines. 2. 'graphs.jsonl', line 71" in said
+    assert "3." not in said
+
+
 def test_other_commands_say_the_first_fault_and_who_lists_all(run):
     write_faulty()
     said = run("show", "./", status=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import sys
 import textwrap
@@ -244,16 +245,20 @@ def _say_faults(arguments: argparse.Namespace, error: DatasetFaults) -> int:
     from torch_grama.datasets.options import join_options
 
     lines = [f"{arguments.path}: {len(error.faults):,} faults"]
-    for number, fault in enumerate(error.faults[:_MOST_FAULTS], start=1):
+    kinds: dict[str, list[str]] = {}  # those that differ in the line alone, together
+    for fault in map(str, error.faults):
+        kinds.setdefault(re.sub(r"\bline \d+", "line", fault), []).append(fault)
+    for number, (first, *others) in enumerate([*kinds.values()][:_MOST_FAULTS], start=1):
+        more = f" The same in {format_count(len(others), 'more line')}." if others else ""
         lines += textwrap.wrap(
-            escaped(f"{number}. {fault}"),
+            escaped(f"{number}. {first}{more}"),
             width=100,
             initial_indent="  ",
             subsequent_indent="     ",
             break_on_hyphens=False,
         )
-    if len(error.faults) > _MOST_FAULTS:
-        lines.append(f"  and {len(error.faults) - _MOST_FAULTS:,} more")
+    if len(kinds) > _MOST_FAULTS:
+        lines.append(f"  and {len(kinds) - _MOST_FAULTS:,} more")
     remedies = [fault.remedy for fault in error.faults]
     if any(remedies):
         named = [word for remedy in remedies if remedy for word in remedy.split(" -o ")]
