@@ -3,6 +3,8 @@
 import resource
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -360,8 +362,16 @@ def test_a_table_of_genes(tmp_path):
             values = np.char.mod("%.4f", generator.standard_normal(60_000)).tolist()
             file.write(f"n{row},{row % 2}," + ",".join(values) + "\n")
     (tmp_path / "edges.csv").write_text("source,target\nn0,n1\n")
+    # in a process of its own, whose memory no other test has filled
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        shape, seconds, memory = pool.submit(_load_and_measure, tmp_path).result()
+    assert shape == (1000, 60_000)
+    assert seconds < 10
+    assert memory < 4 * (tmp_path / "nodes.csv").stat().st_size + 2**30
+
+
+def _load_and_measure(folder):
     start = time.process_time()
-    assert load_path(tmp_path).graphs[0].x.shape == (1000, 60_000)
-    assert time.process_time() - start < 10
-    most = 4 * (tmp_path / "nodes.csv").stat().st_size + 2**30
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 < most
+    shape = tuple(load_path(folder).graphs[0].x.shape)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return shape, time.process_time() - start, memory
