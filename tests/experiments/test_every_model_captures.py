@@ -126,7 +126,7 @@ def test_a_model_that_padding_would_change_says_so(word):
 
 
 class Deep(torch.nn.Module):
-    """Rectifiers behind batch norms, in float32: rounding turns some of them on or off."""
+    """ReLU behind batch norms, in float32: rounding turns some of them on or off."""
 
     def __init__(self, last=None):
         super().__init__()
@@ -171,7 +171,7 @@ def plan_deep(last=None, seed=0):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_rectifier_that_rounding_turns_is_no_reason_to_refuse(seed):
+def test_a_relu_that_rounding_turns_is_no_reason_to_refuse(seed):
     assert plan_deep(seed=seed).buckets
 
 

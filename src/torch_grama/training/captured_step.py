@@ -239,7 +239,7 @@ def plan_training(task: GraphTask, graphs: GraphBatches) -> PlannedBatches:
             trial = Recording(lambda: learn(*cursor.take(bucket)), device, _memory_pool(device))
             _try(task, examples, find, lambda planned: learn(planned.make(), None))
     except _GradientsDiffer as error:
-        # rounding turned a rectifier on or off, and its gradient with it, or padding changes them
+        # rounding turned a ReLU on or off, and its gradient with it, or padding changes them
         try:
             _try_in_float64(task, examples, cursor, bucket)
         except RuntimeError:
@@ -340,7 +340,7 @@ def _try(
     """Compares what is recorded with what is not, on several batches."""
     checks = InputChecks(task.model)
     checks.set(False)
-    differs: PaddingError | None = None
+    difference = ""
     try:
         for number, batch in enumerate(examples):
             values, gradients = ([tensor.clone() for tensor in part] for part in expect(batch))
@@ -352,9 +352,9 @@ def _try(
             try:
                 _compare(found_gradients, gradients, _TOLERANCE)
             except PaddingError as error:
-                differs = error
-        if differs is not None:
-            raise _GradientsDiffer(str(differs))
+                difference = str(error)
+        if difference:
+            raise _GradientsDiffer(difference)
     except PaddingError:
         raise
     except RuntimeError as error:
@@ -368,7 +368,7 @@ def _try(
 def _try_in_float64(
     task: GraphTask, examples: list[PlannedBatch], cursor: _Cursor, bucket: BatchSize
 ) -> None:
-    """Compares steps with and without padding where rounding hardly ever turns a rectifier."""
+    """Compares steps with and without padding where rounding hardly ever turns a ReLU."""
     twin = copy.deepcopy(task).double()
     InputChecks(twin.model).set(False)
     with _trial(twin) as learn:
