@@ -1,8 +1,8 @@
 # Two commands on a fresh machine: `make demo` and `make test`.
 VENV ?= .venv
 PYTHON ?= python3
-# Test processes side by side, one thread each; on two cores four, since some wait for others.
-JOBS ?= 4
+# Test processes side by side, one thread each; on two cores three, since some wait for others.
+JOBS ?= 3
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
