@@ -11,6 +11,7 @@ from torch_grama.nn import (
     BondEncoder,
     CategoricalEncoder,
     Coefficients,
+    FeedForwardConv,
     GatedGCNConv,
     GPSLayer,
     GRAMABlock,
@@ -55,6 +56,7 @@ GIN = GINConv(Sequential(Linear(8, 8), ReLU()))
         (GatedGCNConv(8), "GatedGCNConv(8, norm='batch_norm')"),
         (NeighborSumConv(8), "NeighborSumConv(8)"),
         (NormedConv(RootedGCNConv(8), 8), "NormedConv(RootedGCNConv)"),
+        (FeedForwardConv(GatedGCNConv(8), 8), "FeedForwardConv(GatedGCNConv)"),
         (
             GPSLayer(8, GCNConv(8, 8), attention="performer"),
             "GPSLayer(8, conv=GCNConv(8, 8), heads=4, attn_type=performer)",

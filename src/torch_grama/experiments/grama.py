@@ -23,7 +23,7 @@ from torch_grama.nn import (
     build_gin_conv,
 )
 from torch_grama.nn.arguments import check_positive, choose
-from torch_grama.nn.neighbor_convs import NormedConv
+from torch_grama.nn.neighbor_convs import FeedForwardConv, NormedConv
 from torch_grama.runs.words import name_nearest
 
 Norm = Literal["batch_norm"] | None
@@ -251,12 +251,22 @@ def build_variant(
                 f"(got {value!r})"
             )
     given = {"dropout": dropout, **options} if "dropout" in known else dict(options)
-    return lambda channels: build(channels, num_recurrences, has_edge_attr, **given)
+    feed_forward = given.pop("feed_forward", False)
+
+    def build_layer(channels: int) -> Module:
+        conv = build(channels, num_recurrences, has_edge_attr, **given)
+        if not feed_forward:
+            return conv
+        return FeedForwardConv(conv, channels, num_recurrences, dropout)
+
+    return build_layer
 
 
 def variant_options(backbone: str) -> dict[str, object]:
     options = options_of(VARIANTS[backbone], ["channels", "num_recurrences", "has_edge_attr"])
-    return {name: option.annotation for name, option in options.items()}
+    # attention has a feed-forward part as it is
+    shared = {} if backbone == "gps" else {"feed_forward": bool}
+    return {name: option.annotation for name, option in options.items()} | shared
 
 
 def reads_edge_attr(backbone: str) -> bool:

@@ -31,6 +31,7 @@ from torch_grama.nn.engine.adjacency import LinearMap
 from torch_grama.nn.engine.recurrence import ENGINES, Recurrence
 from torch_grama.nn.engine.sequence import PURE_ACTIVATIONS, Groups, NodeSequence, graph_mean
 from torch_grama.nn.graph_input import GraphInput, read_graph_input
+from torch_grama.nn.neighbor_convs import ask
 from torch_grama.nn.norms import NormLike, SequenceNorm
 
 Gain = float | Literal["auto", "wave"] | None
@@ -152,7 +153,7 @@ class GRAMABlock(Module):
             self.backbone = ModuleList(copies)
             self._call = BackboneCall.inspect(self.backbone[0])
             for module in self._backbones()[1:]:
-                _ask(module, "drop_initial_edge")
+                ask(module, "drop_initial_edge")
         if not self._call.edges_leave:
             self._drop_last_edge_update()
         self._makes_waves = gain == "wave"
@@ -180,7 +181,7 @@ class GRAMABlock(Module):
 
     def _reset_gain(self) -> None:
         for module in self._backbones() if self._makes_waves else ():
-            _ask(module, "start_wave")
+            ask(module, "start_wave")
         if self._start is not None and self.gain is not None and self.retention is not None:
             torch.nn.init.constant_(self.gain, self._start[0])
             torch.nn.init.constant_(self.retention, self._start[1])
@@ -195,13 +196,13 @@ class GRAMABlock(Module):
     def take_edges(self) -> None:
         r"""Tells the block that another block passes its edge states on to it, if so."""
         if self._call.edges_leave:
-            _ask(self._backbones()[0], "drop_initial_edge")
+            ask(self._backbones()[0], "drop_initial_edge")
 
     def _drop_last_edge_update(self) -> None:
         # Edges that the last recurrence makes are read by nobody. A module with no other
         # recurrence to serve would hold parameters without a gradient.
         if isinstance(self.backbone, ModuleList) or self.num_recurrences == 1:
-            _ask(self._backbones()[-1], "drop_edge_update")
+            ask(self._backbones()[-1], "drop_edge_update")
 
     def _backbones(self) -> list[Module]:
         return list(self.backbone) if isinstance(self.backbone, ModuleList) else [self.backbone]
@@ -402,12 +403,6 @@ class GRAMABlock(Module):
             f"num_recurrences={self.num_recurrences}, "
             f"backbone={backbone_name(self.backbone)})"
         )
-
-
-def _ask(module: Module, name: str) -> None:
-    method: Callable[[], None] | None = getattr(module, name, None)
-    if method is not None:
-        method()
 
 
 def backbone_name(backbone: Module) -> str:
