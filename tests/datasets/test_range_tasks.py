@@ -4,7 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from torch_geometric.utils import to_networkx
+from torch_geometric.utils import to_dense_adj, to_networkx
 
 from torch_grama.datasets.audit import known_influence
 from torch_grama.datasets.catalogue import find
@@ -14,6 +14,7 @@ from torch_grama.datasets.range_tasks import (
     REACHES,
     TOPOLOGIES,
     VARIANTS,
+    best_filter_error,
     generate_barbell,
     generate_range,
     reach_weights,
@@ -39,6 +40,43 @@ def test_whoever_knows_the_intervals_alone_pays_one(size):
     y = generate_barbell(size, counts=(900, 0, 0)).columns["y"].values.reshape(900, 2, size)
     middle = np.array([1, -1])[:, None] * (3 * size) ** 0.5
     assert float(((y - middle) ** 2).mean()) == pytest.approx(1, rel=0.1)
+
+
+def regress(columns, y):
+    basis = np.stack([column.ravel() for column in columns], axis=1)
+    rest = y.ravel() - basis @ np.linalg.lstsq(basis, y.ravel(), rcond=None)[0]
+    return float(rest @ rest) / (rest.size - basis.shape[1])
+
+
+@pytest.mark.parametrize("reach", REACHES)
+@pytest.mark.parametrize("topology", ["line", "grid", "ba"])
+def test_the_best_filter_has_the_error_of_a_regression(reach, topology):
+    graphs = generate_range(reach, topology, 4, counts=(3, 0, 0))
+    joined = np.stack([to_dense_adj(graph.edge_index)[0].bool().numpy() for graph in graphs])
+    # as many draws as nodes, with a covariance of exactly one
+    x = len(joined[0]) ** 0.5 * np.linalg.qr(np.random.RandomState(0).randn(*joined[0].shape))[0]
+    step, states = reach_weights(joined, "power", 1), [np.broadcast_to(x, joined.shape)]
+    for _ in range(4):
+        states.append(step @ states[-1])
+    error = regress(states, reach_weights(joined, reach, 4) @ x)
+    assert best_filter_error(joined, reach, 4, "copy") == pytest.approx(error, rel=1e-3, abs=1e-9)
+
+
+@pytest.mark.parametrize("reach", REACHES)
+def test_the_best_filter_of_squares_has_the_error_of_a_regression(reach):
+    graphs = generate_range(reach, "line", 4, counts=(400, 0, 0))
+    x, y = (graphs.columns[name].values.astype(float).reshape(400, -1) for name in "xy")
+    joined = to_dense_adj(graphs[0].edge_index).bool().numpy()
+    step = reach_weights(joined, "power", 1)[0]
+    # what other nodes do not decide is known
+    place = np.broadcast_to(np.eye(100)[:, None], (100, 400, 100))
+    columns, sums = [*place, *(place * x**2)], (x, x**2)
+    for _ in range(4):
+        sums = tuple(values @ step for values in sums)
+        columns += [x * sums[0], sums[1]]
+    # few nodes make the error of a shell: it varies from sample to sample
+    error = regress(columns, y)
+    assert best_filter_error(joined, reach, 4, "square") == pytest.approx(error, rel=0.15, abs=1e-9)
 
 
 @pytest.mark.parametrize("reach", REACHES)

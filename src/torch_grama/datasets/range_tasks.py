@@ -155,6 +155,24 @@ def reach_weights(adjacency: Adjacency, reach: Reach, hops: int) -> Floats:
     return weights
 
 
+def best_filter_error(adjacency: Adjacency, reach: Reach, hops: int, variant: Variant) -> float:
+    r"""The expected error of whoever has the best polynomial in GCN's matrix in the place of
+    :math:`D`, of as many hops and with the same coefficients for all nodes, and knows all else.
+    """
+    step = reach_weights(adjacency, "power", 1)
+    matrices = [np.broadcast_to(np.eye(adjacency.shape[1]), step.shape)]
+    for _ in range(hops):
+        matrices.append(matrices[-1] @ step)
+    matrices.append(reach_weights(adjacency, reach, hops))
+    # Values are N(0, 1): x_j has the variance 1, and of (x_i - x_j)^2, which is 0 for the node
+    # itself, -2 x_i x_j has 4 and x_j^2 has 2.
+    counted = np.ones_like(adjacency) if variant == "copy" else ~np.eye(len(step[0]), dtype=bool)
+    *basis, wanted = (matrix[np.broadcast_to(counted, step.shape)] for matrix in matrices)
+    powers = np.stack(basis, axis=1)
+    rest = wanted - powers @ np.linalg.lstsq(powers, wanted, rcond=None)[0]
+    return (1 if variant == "copy" else 6) * float(rest @ rest) / adjacency[:, 0].size
+
+
 def task_influence(
     adjacency: Adjacency, x: Floats, reach: Reach, hops: int, variant: Variant
 ) -> Floats:
@@ -170,12 +188,18 @@ def task_influence(
 
 def load_range(entry: Entry, storage: Storage, *, seed: int = SEED) -> GraphTaskData:
     reach, topology, hops, variant = entry.arguments
+    adjacency = _draw(topology, sum(COUNTS), np.random.RandomState(seed))[-COUNTS[2] :]
+    error = best_filter_error(adjacency, reach, hops, variant)
     call = f"{reach!r}, {topology!r}, {hops}, {variant!r}, seed={seed}"
     return entry.task(
         generate_range(reach, topology, hops, variant, seed),
         [consecutive_fold(COUNTS)],
         FeatureEncoding("float", 1),
-        notes=(f"Longer than published: {_LONGER[topology]}.",) if topology in _LONGER else (),
+        notes=(
+            *([f"Longer than published: {_LONGER[topology]}."] if topology in _LONGER else ()),
+            f"The best filter of {hops} hops, one polynomial in GCN's matrix for all nodes, has an "
+            f"expected test error of {round(error, 6):.3g}.",
+        ),
         source=f"torch_grama.datasets.generate_range({call})",
     )
 
