@@ -159,18 +159,19 @@ def best_filter_error(adjacency: Adjacency, reach: Reach, hops: int, variant: Va
     r"""The expected error of whoever has the best polynomial in GCN's matrix in the place of
     :math:`D`, of as many hops and with the same coefficients for all nodes, and knows all else.
     """
-    step = reach_weights(adjacency, "power", 1)
-    matrices = [np.broadcast_to(np.eye(adjacency.shape[1]), step.shape)]
-    for _ in range(hops):
-        matrices.append(matrices[-1] @ step)
-    matrices.append(reach_weights(adjacency, reach, hops))
     # Values are N(0, 1): x_j has the variance 1, and of (x_i - x_j)^2, which is 0 for the node
     # itself, -2 x_i x_j has 4 and x_j^2 has 2.
-    counted = np.ones_like(adjacency) if variant == "copy" else ~np.eye(len(step[0]), dtype=bool)
-    *basis, wanted = (matrix[np.broadcast_to(counted, step.shape)] for matrix in matrices)
-    powers = np.stack(basis, axis=1)
-    rest = wanted - powers @ np.linalg.lstsq(powers, wanted, rcond=None)[0]
-    return (1 if variant == "copy" else 6) * float(rest @ rest) / adjacency[:, 0].size
+    itself = np.eye(adjacency.shape[1])
+    counted, variance = (1, 1) if variant == "copy" else (1 - itself, 6)
+    step = reach_weights(adjacency, "power", 1)
+    power, basis = np.broadcast_to(itself, step.shape), []
+    for _ in range(hops + 1):
+        basis.append((power * counted).ravel())
+        power = power @ step
+    powers = np.stack(basis)
+    wanted = (reach_weights(adjacency, reach, hops) * counted).ravel()
+    rest = wanted - np.linalg.lstsq(powers @ powers.T, powers @ wanted, rcond=None)[0] @ powers
+    return variance * float(rest @ rest) / adjacency[:, 0].size
 
 
 def task_influence(
