@@ -14,6 +14,7 @@ from torch_grama.experiments.config import describe_type, options_of, read_value
 from torch_grama.nn import (
     GRAMA,
     Coefficients,
+    FeedForwardConv,
     GatedGCNConv,
     GPSLayer,
     NeighborSumConv,
@@ -23,7 +24,7 @@ from torch_grama.nn import (
     build_gin_conv,
 )
 from torch_grama.nn.arguments import check_positive, choose
-from torch_grama.nn.neighbor_convs import FeedForwardConv, NormedConv
+from torch_grama.nn.neighbor_convs import NormedConv
 from torch_grama.runs.words import name_nearest
 
 Norm = Literal["batch_norm"] | None

@@ -182,6 +182,13 @@ def reset_backbone(module: Module) -> None:
     reset_what_is_left_out(module)
 
 
+def ask(module: Module, name: str) -> None:
+    r"""Calls a method of a module that has one of that name."""
+    method: Callable[[], None] | None = getattr(module, name, None)
+    if method is not None:
+        method()
+
+
 def read_compiled(module: Module) -> Module:
     r"""Returns what :func:`torch.compile` compiled, since that hides its signature."""
     original = getattr(module, "_orig_mod", module)

@@ -23,6 +23,7 @@ from torch_grama.nn.backbone import (
     BackboneCall,
     BackboneLike,
     BoundBackbone,
+    ask,
     build_backbone,
     reset_backbone,
 )
@@ -31,7 +32,6 @@ from torch_grama.nn.engine.adjacency import LinearMap
 from torch_grama.nn.engine.recurrence import ENGINES, Recurrence
 from torch_grama.nn.engine.sequence import PURE_ACTIVATIONS, Groups, NodeSequence, graph_mean
 from torch_grama.nn.graph_input import GraphInput, read_graph_input
-from torch_grama.nn.neighbor_convs import ask
 from torch_grama.nn.norms import NormLike, SequenceNorm
 
 Gain = float | Literal["auto", "wave"] | None
