@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import re
 
 import pytest
@@ -198,6 +199,19 @@ def test_a_race_that_goes_on_takes_no_other_settings(data, monkeypatch, capsys):
             f"grama: '{name.removeprefix('no-')}' cannot be changed with '--resume': a race "
             "continues with the settings given at the start; start a new run for others.\n"
         )
+
+
+BEGUN = json.dumps({"settings": {}, "budget": 1, "folds": []})
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, BEGUN + " " * 1_000_000, None])
+def test_a_damaged_race_is_one_sentence(tmp_path, content):
+    if content is None:
+        os.mkfifo(tmp_path / "race.json")
+    else:
+        (tmp_path / "race.json").write_text(content)
+    with pytest.raises(RunError, match="cannot be read: start the run again"):
+        read_race(tmp_path)
 
 
 def test_rows_of_length_one_are_asked_for_by_word(data):

@@ -23,7 +23,7 @@ from torch_grama.experiments.settings import resolve_config
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.metrics_file import read_metrics
 from torch_grama.runs.run_folder import RunError, RunFolder
-from torch_grama.runs.safe_files import seal_data
+from torch_grama.runs.safe_files import read_plain, seal_data
 from torch_grama.runs.words import format_count, format_metric, format_seconds
 from torch_grama.training import NonFiniteLossError
 from torch_grama.training.checkpoint_file import hash_data
@@ -333,8 +333,8 @@ def _plan(folder: Path) -> Path:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        content = json.loads(read_plain(path, 1_000_000))
+    except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
 
