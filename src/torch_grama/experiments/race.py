@@ -23,7 +23,7 @@ from torch_grama.experiments.settings import resolve_config
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.metrics_file import read_metrics
 from torch_grama.runs.run_folder import RunError, RunFolder
-from torch_grama.runs.safe_files import read_plain, seal_data
+from torch_grama.runs.safe_files import read_object, seal_data
 from torch_grama.runs.words import format_count, format_metric, format_seconds
 from torch_grama.training import NonFiniteLossError
 from torch_grama.training.checkpoint_file import hash_data
@@ -92,7 +92,7 @@ def run_race(
     run.path.mkdir(parents=True, exist_ok=True)
     with run.lock():
         seal_data(run.path, hash_data(data, int(str(settings.get("data.fold", 0)))))
-        done = _read(run.race)
+        done = read_object(run.race) or {}
         if "winner" not in done:
             begun: dict[str, Any] = {"settings": dict(settings), "budget": budget, "folds": folds}
             done = begun | _Race(begun, data, run.path, report).decide()
@@ -110,7 +110,7 @@ def is_racing(folder: str | Path) -> bool:
 def read_race(folder: str | Path) -> dict[str, Any]:
     r"""Reads what a race was started with: ``settings``, ``budget`` and ``folds``."""
     run = RunFolder(folder)
-    content = _read(run.race) or _read(_plan(run.path))
+    content = read_object(run.race) or read_object(_plan(run.path)) or {}
     if not {"settings", "budget", "folds"} <= set(content):
         raise RunError(f"'{run.race}' cannot be read: start the run again")
     return content
@@ -218,7 +218,7 @@ class _Race:
         """Seconds per epoch of each model, and those that are too slow. Written down, since a race
         that goes on must be the same race.
         """
-        plan = self.begun | _read(_plan(self.folder))
+        plan = self.begun | (read_object(_plan(self.folder)) or {})
         if "speeds" in plan:
             return plan["speeds"], plan["slow"]
         _write(_plan(self.folder), plan)
@@ -329,14 +329,6 @@ class _Race:
 
 def _plan(folder: Path) -> Path:
     return folder / "race" / "plan.json"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(read_plain(path, 1_000_000))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _write(path: Path, content: Mapping[str, object]) -> None:

@@ -74,6 +74,15 @@ def read_plain(path: Path, limit: int | None = None) -> bytes:
         return stream.read()
 
 
+def read_object(path: Path) -> dict[str, Any] | None:
+    r"""Reads a small JSON object; nothing where there is none, or it is damaged."""
+    try:
+        content = json.loads(read_plain(path, 1_000_000))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
 def read_mapping(folder: Path, name: str) -> dict[str, object]:
     r"""Reads one of :obj:`LIMITS`, a JSON object or, from a ``.yaml`` file, a mapping of plain
     data; what is no UTF-8 becomes a sign of replacement. Raises :class:`FileNotFoundError` or

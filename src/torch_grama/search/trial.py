@@ -27,7 +27,7 @@ from torch_grama.runs.memory import is_out_of_memory
 from torch_grama.runs.metrics_file import read_metrics
 from torch_grama.runs.result import Result, deviation
 from torch_grama.runs.run_folder import RunBusyError, RunError, RunFolder
-from torch_grama.runs.safe_files import Record, read_plain
+from torch_grama.runs.safe_files import Record, read_object
 from torch_grama.training.progress import EpochReport, SilentReporter
 
 TrialState = Literal["finished", "stopped", "failed", "unfinished"]
@@ -35,7 +35,6 @@ TRIAL, STOPPED, FAILURE = "trial.json", "stopped.json", "failure.json"
 Report = Callable[[dict[str, object]], None]
 """Told ``step`` and ``val`` now and then; may raise ``SystemExit`` to end the trial."""
 _LONGEST = 80
-_LARGEST = 1_000_000
 _LOCK_SECONDS = 60.0
 
 
@@ -160,14 +159,14 @@ class TrialFolder:
 
     def read(self) -> TrialOutcome | None:
         r"""Reads what is known; :obj:`None` if no trial was begun here."""
-        point = (self._read(TRIAL) or {}).get("settings")
+        point = (read_object(self.path / TRIAL) or {}).get("settings")
         if not isinstance(point, dict):
             return None
         results = {name: found for name, run in self.runs.items() if (found := load_result(run))}
         value = statistics.fmean(r.val for r in results.values()) if results else math.nan
         epochs = sum(result.epochs for result in results.values())
         state: TrialState = "finished" if len(results) == len(self.runs) else "unfinished"
-        failed, stopped = self._read(FAILURE), self._read(STOPPED)
+        failed, stopped = (read_object(self.path / name) for name in (FAILURE, STOPPED))
         failure = None
         if failed is not None:
             state, value = "failed", math.nan
@@ -201,13 +200,6 @@ class TrialFolder:
         if place.is_dir() and not place.is_symlink():
             shutil.rmtree(place)  # nothing of ours: a file is to be there
         write_atomically(place, f"{text}\n".encode())
-
-    def _read(self, name: str) -> dict[str, object] | None:
-        try:
-            content = json.loads(read_plain(self.path / name, _LARGEST))
-        except (OSError, ValueError, RecursionError):
-            return None
-        return content if isinstance(content, dict) else None
 
 
 def list_trials(folder: Path, runs: Sequence[str]) -> list[TrialOutcome]:
