@@ -81,6 +81,10 @@ def test_both_sides_are_tried_with_the_same_settings_but_for_what_is_their_own()
     assert draw_settings(own, 0, "gcn") == sides[0]
     alone = draw_settings(own, 0, "gcnii")
     assert alone == [{**p, "model.num_layers": 8, "model.alpha": 0.5} for p in sides[0]]
+    # what a row draws in place of a shared setting is tried once too
+    other = {"optimizer.lr": (7, 8), "model.dropout": (0.3,), "model.num_layers": (2, 4, 6)}
+    drawn = draw_settings(replace(tuning, rows={"gcnii": other}), 0, "gcnii")
+    assert len({tuple(point.items()) for point in drawn}) == 5
     # a space with fewer points than draws is tried whole
     small = Tuning(9, 1, {"optimizer.lr": (1, 2)}, ({}, {}))
     assert {point["optimizer.lr"] for point in draw_settings(small, 0)} == {1, 2}

@@ -151,15 +151,25 @@ def draw_settings(tuning: Tuning, side: int, row: str = "") -> list[dict[str, ob
     same ones: what both sides have is equal on both, but for what a row draws by itself.
     """
     shared, own = random.Random(0), random.Random(1 + side)
+    points = _draw_new([{}] * tuning.draws, tuning.space, shared)
+    return _draw_new(points, {**tuning.sides[side], **tuning.rows.get(row, {})}, own)
+
+
+def _draw_new(
+    points: Sequence[Mapping[str, object]],
+    space: Mapping[str, Sequence[object]],
+    rng: random.Random,
+) -> list[dict[str, object]]:
+    """Adds a drawn value of each setting to each point; a point that is there already is drawn
+    again, and left out if there seem to be no others."""
     drawn: list[dict[str, object]] = []
-    for _ in range(100 * tuning.draws):
-        point = {name: shared.choice(choices) for name, choices in tuning.space.items()}
-        if point not in drawn:  # each is tried once, as long as there are others
-            drawn.append(point)
-        if len(drawn) == tuning.draws:
-            break
-    sides = {**tuning.sides[side], **tuning.rows.get(row, {})}.items()
-    return [{**point, **{name: own.choice(choices) for name, choices in sides}} for point in drawn]
+    for point in points:
+        for _ in range(100):
+            settings = {**point, **{name: rng.choice(values) for name, values in space.items()}}
+            if settings not in drawn:
+                drawn.append(settings)
+                break
+    return drawn
 
 
 def keep_known(settings: Mapping[str, object]) -> dict[str, object]:
