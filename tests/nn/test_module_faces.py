@@ -13,6 +13,7 @@ from torch_grama.nn import (
     Coefficients,
     FeedForwardConv,
     GatedGCNConv,
+    GCN2Stack,
     GPSLayer,
     GRAMABlock,
     NaiveCoefficients,
@@ -55,6 +56,7 @@ GIN = GINConv(Sequential(Linear(8, 8), ReLU()))
         (StepwiseBatchNorm(8, 4), "StepwiseBatchNorm(8, num_steps=4)"),
         (GatedGCNConv(8), "GatedGCNConv(8, norm='batch_norm')"),
         (NeighborSumConv(8), "NeighborSumConv(8)"),
+        (GCN2Stack(8, 3, 0.2), "GCN2Stack(8, num_layers=3)"),
         (NormedConv(RootedGCNConv(8), 8), "NormedConv(RootedGCNConv)"),
         (FeedForwardConv(GatedGCNConv(8), 8), "FeedForwardConv(GatedGCNConv)"),
         (

@@ -1,10 +1,17 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv
+from torch_geometric.nn import GATConv, GCN2Conv, GCNConv, GINConv, GINEConv
 from torch_geometric.utils import to_dense_adj
 
-from torch_grama.nn import GRAMABlock, NeighborSumConv, NormedConv, RootedGCNConv, build_gin_conv
+from torch_grama.nn import (
+    GCN2Stack,
+    GRAMABlock,
+    NeighborSumConv,
+    NormedConv,
+    RootedGCNConv,
+    build_gin_conv,
+)
 from torch_grama.nn.neighbor_convs import build_aggregation, convolve
 
 CHANNELS = 5
@@ -33,6 +40,53 @@ def test_a_convolution_of_pyg_computes_in_float32(directed, build, dtype):
         assert torch.equal(convolve(conv, x, directed.edge_index), expected)
         pair = convolve(conv, (x, x), edge_index=directed.edge_index) if build is GATConv else None
     assert pair is None or torch.equal(pair, expected)
+
+
+class TestGCN2Stack:
+    @pytest.mark.parametrize("theta", [0.5, None])
+    @pytest.mark.parametrize("loops", [True, False])
+    @pytest.mark.parametrize("weighted", [True, False])
+    def test_is_layers_of_pyg_with_an_activation_between(self, directed, theta, loops, weighted):
+        stack = GCN2Stack(CHANNELS, 3, 0.2, theta, loops=loops).double()
+        weight = directed.edge_weight if weighted else None
+        x, x_0 = directed.x.clone().requires_grad_(), 2 * directed.x
+        out, expected = stack(x, x_0, directed.edge_index, weight), x
+        for number, layer in enumerate(stack.convs, 1):
+            args = (theta, number) if theta else ()
+            conv = GCN2Conv(CHANNELS, 0.2, *args, add_self_loops=loops).double()
+            conv.load_state_dict(layer.state_dict())
+            given = expected if number == 1 else expected.relu()
+            expected = conv(given, x_0, directed.edge_index, weight)
+        assert torch.allclose(out, expected)
+        gradients = [torch.autograd.grad(y.square().sum(), x)[0] for y in (out, expected)]
+        assert torch.allclose(*gradients)
+
+    def test_drops_between_layers_and_starts_anew(self, directed):
+        stack = GCN2Stack(CHANNELS, 2, 0.2, dropout=0.5).double()
+        given = directed.x, directed.x, directed.edge_index
+        assert not torch.equal(stack(*given), stack(*given))
+        before = stack.eval()(*given)
+        assert torch.equal(before, stack(*given))
+        stack.reset_parameters()
+        assert not torch.equal(before, stack(*given))
+
+    def test_is_float32_inside_autocast(self, directed):
+        stack, x = GCN2Stack(CHANNELS, 2, 0.2), directed.x.bfloat16()
+        expected = stack(x.float(), x.float(), directed.edge_index)
+        with torch.autocast("cpu", torch.bfloat16):
+            assert torch.equal(stack(x, x, directed.edge_index), expected)
+
+    def test_one_layer_is_the_convolution_as_a_backbone(self, directed):
+        def make(backbone):
+            torch.manual_seed(0)
+            return GRAMABlock(CHANNELS, backbone, seq_len=2, num_recurrences=3).double()
+
+        stack = make(GCN2Stack(CHANNELS, 1, 0.2, loops=False))
+        plain = make(GCN2Conv(CHANNELS, 0.2, 0.5, 1, add_self_loops=False))
+        given = torch.stack([directed.x, 2 * directed.x])
+        results = [block(given, 0 * given, directed.edge_index) for block in (stack, plain)]
+        for out, expected in zip(*results, strict=True):
+            assert torch.allclose(out, expected)
 
 
 class TestRootedGCN:

@@ -16,6 +16,7 @@ from torch_grama.nn import (
     Coefficients,
     FeedForwardConv,
     GatedGCNConv,
+    GCN2Stack,
     GPSLayer,
     NeighborSumConv,
     Readout,
@@ -289,10 +290,13 @@ def _gcn(
     loops: bool = True,
     initial: float = 0.0,
     identity: float = 0.0,
+    layers: int = 1,
+    dropout: float = 0.0,
 ) -> Module:
     r"""With shares :obj:`initial` :math:`\alpha` of the first state and :obj:`identity`
     :math:`\iota` of the identity map, as in GCNII: :math:`((1 - \alpha) \hat{\mathbf{A}} \mathbf{X}
-    + \alpha \mathbf{X}_0) (\iota \mathbf{I} + (1 - \iota) \mathbf{W})`.
+    + \alpha \mathbf{X}_0) (\iota \mathbf{I} + (1 - \iota) \mathbf{W})`; several :obj:`layers` of it
+    are one recurrence, with dropout between them, and further ones have more of the identity map.
     """
     del num_recurrences
     if has_edge_attr:
@@ -303,9 +307,16 @@ def _gcn(
                 f"Expected 'backbone_options.{name}' of the backbone 'gcn' to be at least 0 and "
                 f"below 1, and 0 with 'root' (got {share})"
             )
+    if layers < 1 or (layers > 1 and not (initial or identity)):
+        raise ValueError(
+            f"Expected 'backbone_options.layers' of the backbone 'gcn' to be at least 1, and 1 "
+            f"without 'initial' and 'identity' (got {layers})"
+        )
     if initial or identity:
         # the damping of layer 1 that leaves this share of the weight
         theta = math.expm1(1 - identity)
+        if layers > 1:
+            return GCN2Stack(channels, layers, initial, theta if identity else None, dropout, loops)
         return GCN2Conv(channels, initial, theta, 1, add_self_loops=loops)  # type: ignore[abstract]
     if root:
         return RootedGCNConv(channels, loops=loops)  # type: ignore[abstract]

@@ -17,7 +17,13 @@ from torch_grama.nn.grama import GRAMA, Running
 from torch_grama.nn.grama_block import GRAMABlock
 from torch_grama.nn.grama_conv import GRAMAConv
 from torch_grama.nn.linear_backbone import LinearBackbone
-from torch_grama.nn.neighbor_convs import NeighborSumConv, NormedConv, RootedGCNConv, build_gin_conv
+from torch_grama.nn.neighbor_convs import (
+    GCN2Stack,
+    NeighborSumConv,
+    NormedConv,
+    RootedGCNConv,
+    build_gin_conv,
+)
 from torch_grama.nn.readout import Readout
 from torch_grama.nn.recording import capture
 from torch_grama.nn.sequence_embedding import SequenceEmbedding
@@ -31,6 +37,7 @@ __all__ = [
     "CategoricalEncoder",
     "Coefficients",
     "FeedForwardConv",
+    "GCN2Stack",
     "GPSLayer",
     "GRAMABlock",
     "GRAMAConv",

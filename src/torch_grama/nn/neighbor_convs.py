@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import Linear, Module, ReLU, Sequential
-from torch_geometric.nn import GCNConv, GINConv, GINEConv, MessagePassing
+from torch.nn import Dropout, Linear, Module, ModuleList, ReLU, Sequential
+from torch_geometric.nn import GCN2Conv, GCNConv, GINConv, GINEConv, MessagePassing
 from torch_geometric.nn.aggr import Aggregation, MultiAggregation, SumAggregation
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.nn.inits import reset
 
 from torch_grama.nn.arguments import choose
@@ -89,6 +90,73 @@ class RootedGCNConv(GCNConv):
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         out: Tensor = super().forward(x, edge_index, edge_weight) + self.root(x)
         return out
+
+
+class GCN2Stack(Module):
+    r"""Several layers of GCNII as the backbone of one recurrence:
+
+    .. math::
+        \mathbf{X}^{(l)} = \left( (1 - \alpha) \hat{\mathbf{A}} \sigma(\mathbf{X}^{(l-1)}) + \alpha
+        \mathbf{X}_0 \right) \left( (1 - \beta_l) \mathbf{I} + \beta_l \mathbf{W}_l \right), \qquad
+        \beta_l = \log \left( \frac{\theta}{l} + 1 \right),
+
+    where :math:`\sigma` is ReLU, left out in the first layer, and :math:`\mathbf{X}_0` the state
+    from which the first recurrence of the model starts. A recurrence adds states, and GCNII is
+    worse with a skip around each layer; around all of them it is not.
+
+    Args:
+        channels (int): Width of the states.
+        num_layers (int): Number of layers.
+        alpha (float): Share of the first state.
+        theta (float, optional): Damping of the weights; :obj:`None` sets :math:`\beta_l = 1`.
+            (default: :obj:`0.5`)
+        dropout (float, optional): Dropout between the layers. (default: :obj:`0.0`)
+        loops (bool, optional): If :obj:`False`, :math:`\hat{\mathbf{A}}` has no self-loops.
+            (default: :obj:`True`)
+
+    Shapes:
+        - **input:** node states :math:`(N, F)`, the first states :math:`(N, F)`, edges
+          :math:`(2, E)`, edge weights :math:`(E)` *(optional)*
+        - **output:** node states :math:`(N, F)`
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        num_layers: int,
+        alpha: float,
+        theta: float | None = 0.5,
+        dropout: float = 0.0,
+        loops: bool = True,
+    ) -> None:
+        super().__init__()
+        numbers = [None] * num_layers if theta is None else range(1, num_layers + 1)
+        self.convs = ModuleList(
+            GCN2Conv(channels, alpha, theta, number, normalize=False)  # type: ignore[abstract, arg-type]
+            for number in numbers
+        )
+        self.between = Sequential(ReLU(), Dropout(dropout))
+        self.channels = channels
+        self.loops = loops
+
+    def reset_parameters(self) -> None:
+        r"""Resets all learnable parameters of the module."""
+        reset(self.convs)
+
+    def forward(
+        self, x: Tensor, x_0: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
+    ) -> Tensor:
+        # once for all layers, in float32 at least, as in `convolve`
+        dtype = torch.promote_types(x.dtype, torch.float32)
+        edge_index, edge_weight = gcn_norm(
+            edge_index, edge_weight, x.size(0), add_self_loops=self.loops, dtype=dtype
+        )
+        for number, conv in enumerate(self.convs):
+            x = convolve(conv, self.between(x) if number else x, x_0, edge_index, edge_weight)
+        return x
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.channels}, num_layers={len(self.convs)})"
 
 
 class NeighborSumConv(Module):
