@@ -61,6 +61,10 @@ class TestGCN2Stack:
         gradients = [torch.autograd.grad(y.square().sum(), x)[0] for y in (out, expected)]
         assert torch.allclose(*gradients)
 
+    def test_no_layer_is_refused(self):
+        with pytest.raises(ValueError, match=r"'num_layers' to be .*at least 1"):
+            GCN2Stack(CHANNELS, 0, 0.2)
+
     def test_drops_between_layers_and_starts_anew(self, directed):
         stack = GCN2Stack(CHANNELS, 2, 0.2, dropout=0.5).double()
         given = directed.x, directed.x, directed.edge_index

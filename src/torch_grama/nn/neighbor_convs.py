@@ -13,7 +13,7 @@ from torch_geometric.nn.aggr import Aggregation, MultiAggregation, SumAggregatio
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.nn.inits import reset
 
-from torch_grama.nn.arguments import choose
+from torch_grama.nn.arguments import check_positive, choose
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.engine.edge_messages import neighbor_sum
 from torch_grama.nn.norms import StepwiseBatchNorm
@@ -130,6 +130,7 @@ class GCN2Stack(Module):
         loops: bool = True,
     ) -> None:
         super().__init__()
+        check_positive(channels=channels, num_layers=num_layers)
         numbers = [None] * num_layers if theta is None else range(1, num_layers + 1)
         self.convs = ModuleList(
             GCN2Conv(channels, alpha, theta, number, normalize=False)  # type: ignore[abstract, arg-type]
