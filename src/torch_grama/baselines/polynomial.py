@@ -7,8 +7,8 @@ from typing import Unpack
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import Linear, ModuleList, Parameter
-from torch_geometric.nn import GCN2Conv, SGConv
+from torch.nn import Linear, Parameter
+from torch_geometric.nn import SGConv
 from torch_geometric.nn.models import MLP
 
 from torch_grama.baselines.graph_model import Card, ModelOptions, ScoreModel
@@ -17,7 +17,7 @@ from torch_grama.baselines.products import propagate
 from torch_grama.nn.arguments import check_number, check_positive, choose
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import shared_gcn_adjacency
-from torch_grama.nn.neighbor_convs import convolve
+from torch_grama.nn.neighbor_convs import build_gcn2_convs, convolve
 
 
 class SGC(ScoreModel):
@@ -259,11 +259,7 @@ class GCNII(EncodedModel):
         **shared: Unpack[ActOptions],
     ) -> None:
         super().__init__(*sizes, **shared)
-        numbers = [None] * self.num_layers if theta is None else range(1, self.num_layers + 1)
-        self.convs = ModuleList(
-            GCN2Conv(self.hidden_channels, alpha, theta, number)  # type: ignore[abstract, arg-type]
-            for number in numbers
-        )
+        self.convs = build_gcn2_convs(self.hidden_channels, self.num_layers, alpha, theta)
         self.residual = residual
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:

@@ -92,6 +92,18 @@ class RootedGCNConv(GCNConv):
         return out
 
 
+def build_gcn2_convs(
+    channels: int, num_layers: int, alpha: float, theta: float | None, normalize: bool = True
+) -> ModuleList:
+    r"""Makes the convolutions of GCNII, PyG's :class:`GCN2Conv`, each damped by its number; without
+    :obj:`theta` none is."""
+    numbers = [None] * num_layers if theta is None else range(1, num_layers + 1)
+    return ModuleList(
+        GCN2Conv(channels, alpha, theta, number, normalize=normalize)  # type: ignore[abstract, arg-type]
+        for number in numbers
+    )
+
+
 class GCN2Stack(Module):
     r"""Several layers of GCNII as the backbone of one recurrence:
 
@@ -131,11 +143,7 @@ class GCN2Stack(Module):
     ) -> None:
         super().__init__()
         check_positive(channels=channels, num_layers=num_layers)
-        numbers = [None] * num_layers if theta is None else range(1, num_layers + 1)
-        self.convs = ModuleList(
-            GCN2Conv(channels, alpha, theta, number, normalize=False)  # type: ignore[abstract, arg-type]
-            for number in numbers
-        )
+        self.convs = build_gcn2_convs(channels, num_layers, alpha, theta, normalize=False)
         self.between = Sequential(ReLU(), Dropout(dropout))
         self.channels = channels
         self.loops = loops
