@@ -159,6 +159,7 @@ class _Counting:
 
     amount: int = 1
     name: ClassVar[str] = "counting"
+    adds: ClassVar[tuple[str, ...]] = ()
     calls: ClassVar[list[int]] = []
 
     def __call__(self, data):
@@ -183,6 +184,30 @@ class TestCache:
         assert torch.equal(result.graphs[0].x, task.graphs[0].x)
         assert result.folds is task.folds
         assert apply_transforms(task, [], Storage(tmp_path)) is task
+
+    def test_graphs_that_differ_in_features_alone_are_encoded_once(
+        self, task, tmp_path, monkeypatch
+    ):
+        graphs = [_data(nx.path_graph(5)), *(_data(nx.cycle_graph(5)) for _ in range(3))]
+        for number, graph in enumerate(graphs):
+            graph.x = torch.full((5, 1), float(number))
+        transforms = [RWSE(4), LocalDegreeProfile(), LapPE(3)]
+        expected = []
+        for graph in graphs:
+            for transform in transforms:
+                graph = transform(graph.clone())
+            expected.append(graph)
+        calls = []
+        for kind in (RWSE, LapPE):
+            plain = kind.__call__
+            monkeypatch.setattr(
+                kind, "__call__", lambda self, data, f=plain: calls.append(self) or f(self, data)
+            )
+        found = apply_transforms(replace(task, graphs=graphs), transforms, Storage(tmp_path)).graphs
+        assert len(calls) == 4
+        for graph, encoded in zip(expected, found, strict=True):
+            for name in ("x", "rwse", "lap_vectors", "lap_values"):
+                assert torch.equal(encoded[name], graph[name])
 
     def test_key_holds_all_it_depends_on(self, task, monkeypatch):
         graphs = task.graphs

@@ -42,6 +42,7 @@ class Transform(Protocol):
     r"""Adds something to a graph: a frozen dataclass whose fields are its arguments."""
 
     name: ClassVar[str]  # a short word for it
+    adds: ClassVar[tuple[str, ...]]  # attributes that follow from the edges alone; all it changes
     __dataclass_fields__: ClassVar[dict[str, Field[object]]]
 
     def __call__(self, data: Data) -> Data:
@@ -67,6 +68,7 @@ class RWSE:
 
     walk_length: int = 20
     name: ClassVar[str] = "rwse"
+    adds: ClassVar[tuple[str, ...]] = ("rwse",)
 
     def __post_init__(self) -> None:
         if self.walk_length < 1:
@@ -117,6 +119,7 @@ class LapPE:
     max_freqs: int = 10
     normalization: Literal["none", "sym"] = "none"
     name: ClassVar[str] = "lappe"
+    adds: ClassVar[tuple[str, ...]] = ("lap_vectors", "lap_values")
 
     def __post_init__(self) -> None:
         if self.max_freqs < 1:
@@ -153,6 +156,7 @@ class LocalDegreeProfile:
     """
 
     name: ClassVar[str] = "ldp"
+    adds: ClassVar[tuple[str, ...]] = ()
 
     def __call__(self, data: Data) -> Data:
         profiled: Data = pyg.LocalDegreeProfile()(data)
@@ -205,21 +209,30 @@ def cache_key(transforms: Sequence[Transform], graphs: CompactGraphs) -> str:
 def _apply(
     graphs: CompactGraphs, transforms: Sequence[Transform], storage: Storage
 ) -> CompactGraphs:
-    results = []
+    results: list[Data] = []
     before = torch.get_num_threads()
     if bool(graphs.num_nodes.mean() < _SMALL_NODES):
         # Threads that wait for each other cost far more than a small matrix product.
         torch.set_num_threads(1)
     try:
         for number, graph in enumerate(graphs, start=1):
+            last = results[-1] if results and _have_same_edges(graph, results[-1]) else None
             for transform in transforms:
-                graph = transform(graph)
+                if last is None or not transform.adds:
+                    graph = transform(graph)
+                    continue
+                for name in transform.adds:
+                    graph[name] = last[name]
             results.append(graph)
             if number % 50 == 0 or number == len(graphs):
                 storage.report("encoding graphs", number, len(graphs))
     finally:
         torch.set_num_threads(before)
     return CompactGraphs.from_data(results)
+
+
+def _have_same_edges(one: Data, other: Data) -> bool:
+    return one.num_nodes == other.num_nodes and torch.equal(edges_of(one), edges_of(other))
 
 
 def smallest_eigenpairs(
