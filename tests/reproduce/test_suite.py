@@ -83,6 +83,7 @@ def test_models_of_long_range_suites_are_of_one_size(name):
             FeatureEncoding("float", entry.published.num_features),
             FeatureEncoding("none", 0),
             num_graphs=2,
+            pe_channels=suite.defaults.get("data.lap_pe", 0),
         )
         sizes = []
         for row in suite.models:
