@@ -218,11 +218,10 @@ def _apply(
         for number, graph in enumerate(graphs, start=1):
             last = results[-1] if results and _have_same_edges(graph, results[-1]) else None
             for transform in transforms:
-                if last is None or not transform.adds:
+                if last is not None and transform.adds:
+                    graph.update({name: last[name] for name in transform.adds})
+                else:
                     graph = transform(graph)
-                    continue
-                for name in transform.adds:
-                    graph[name] = last[name]
             results.append(graph)
             if number % 50 == 0 or number == len(graphs):
                 storage.report("encoding graphs", number, len(graphs))
