@@ -88,6 +88,10 @@ def test_both_sides_are_tried_with_the_same_settings_but_for_what_is_their_own()
     # a space with fewer points than draws is tried whole
     small = Tuning(9, 1, {"optimizer.lr": (1, 2)}, ({}, {}))
     assert {point["optimizer.lr"] for point in draw_settings(small, 0)} == {1, 2}
+    # with nothing in common, each side still draws by itself
+    depths = Tuning(3, 1, {}, ({"model.num_layers": (1, 2, 3)}, {}))
+    assert {point["model.num_layers"] for point in draw_settings(depths, 0)} == {1, 2, 3}
+    assert draw_settings(depths, 1) == [{}]
 
 
 def test_candidates_have_the_parameters_of_the_pair(rows, tmp_path):
@@ -100,7 +104,10 @@ def test_candidates_have_the_parameters_of_the_pair(rows, tmp_path):
         assert result.epochs == 1
 
 
-def test_a_row_with_a_configuration_of_its_own_is_not_tuned(configs, tmp_path, rows):
+def test_a_row_with_a_configuration_of_its_own_is_run_with_that_alone(configs, tmp_path, rows):
+    content = yaml.safe_load((configs / "two" / "suite.yaml").read_text())
+    content["data"][0]["grama"] = {"optimizer.lr": 0.7}
+    (configs / "two" / "suite.yaml").write_text(yaml.safe_dump(content))
     own = {**rows[1].candidates[0], "optimizer.lr": 0.5, "model.hidden_channels": 7}
     (configs / "two" / "transfer-ring-3-grama-gcn.yaml").write_text(yaml.safe_dump(own))
     row = match_rows(read_suite(configs / "two"), "smoke", tmp_path, ["grama-gcn"])[0]
@@ -229,6 +236,11 @@ def test_what_is_wrong_in_a_suite_of_pairs_is_named(configs):
 def test_the_command_tunes_runs_shows_and_goes_on(configs, tmp_path, capsys):
     command = ["reproduce", "two", "--configs", str(configs), "--runs", str(tmp_path / "runs")]
     command += ["--models", "gcn", "grama-gcn", "--results", str(tmp_path)]
+    assert main([*command, "--plan"]) == 0
+    planned = capsys.readouterr().out.splitlines()
+    assert sum("/search/" in line for line in planned) == 4
+    assert sum(line.startswith("to do") for line in planned) == 8
+    assert not (tmp_path / "runs").exists()
     assert main(command) == 0
     out, err = capsys.readouterr()
     assert "tuning: 4 runs, 0 of them done" in err

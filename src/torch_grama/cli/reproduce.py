@@ -187,10 +187,10 @@ def run_pairs(
     rows = match_rows(*chosen, absent, folds, known)
     searches = [run for row in rows for run in plan_search(row)]
     status = _run_missing(f"{suite.title}, tuning", searches, arguments) if searches else 0
-    if status > 1 or arguments.plan:
+    if status > 1:
         return status
     untuned = set()
-    for row in rows:
+    for row in rows if not arguments.plan else ():
         try:
             choose_best(row)
         except RunError as error:

@@ -151,7 +151,8 @@ def draw_settings(tuning: Tuning, side: int, row: str = "") -> list[dict[str, ob
     same ones: what both sides have is equal on both, but for what a row draws by itself.
     """
     shared, own = random.Random(0), random.Random(1 + side)
-    points = _draw_new([{}] * tuning.draws, tuning.space, shared)
+    blank: list[Mapping[str, object]] = [{}] * tuning.draws
+    points = _draw_new(blank, tuning.space, shared) if tuning.space else blank
     return _draw_new(points, {**tuning.sides[side], **tuning.rows.get(row, {})}, own)
 
 
@@ -253,12 +254,14 @@ def match_rows(
         for row in suite.rows_of(column, budget, models):
             place = root / suite.name / budget / column.label / row
             side = int(any(row == grama for _, grama in column.pairs))
-            settings = {**resolve_row(suite, column, row, limits.changes), **column.sides[side]}
-            points = draw_settings(column.tuning, side, row) if column.tuning else [{}]
-            # what the file states for a cell is not drawn
-            cell = suite.rows.get(f"{column.label}/{row}", {})
+            settings = resolve_row(suite, column, row, limits.changes)
             if config_of(suite, column, row).is_file():
                 points = []
+            else:
+                settings |= column.sides[side]
+                points = draw_settings(column.tuning, side, row) if column.tuning else [{}]
+            # what the file states for a cell is not drawn
+            cell = suite.rows.get(f"{column.label}/{row}", {})
             candidates = [] if points else [keep_known(settings)]
             for point in [] if (place / BEST).is_file() else points:
                 tried = keep_known({**settings, **point, **cell})
