@@ -39,7 +39,7 @@ WEIGHTED = DataFacts(
 )
 ENCODED = DataFacts(
     "graph", "regression", Metric("mae", False), 1, FeatureEncoding("categorical", 1, (28,)),
-    FeatureEncoding("categorical", 1, (4,)), 9, pe_channels=6,
+    FeatureEncoding("categorical", 1, (4,)), 9, pe_channels=6, num_eigenvectors=2,
 )  # fmt: skip
 ALL = {"nodes": NODES, "molecules": MOLECULES, "series": SERIES, "weighted": WEIGHTED,
        "encoded": ENCODED}  # fmt: skip
@@ -176,7 +176,8 @@ def test_facts_are_read_off_the_data(tmp_path):
     data = load_data(DataConfig(str(folder), rwse=3, lap_pe=2, root=str(tmp_path / "cache")))
     facts = DataFacts.of(data)
     assert (facts.level, facts.kind, facts.num_outputs) == ("node", "classification", 2)
-    assert (facts.pe_channels, facts.has_edge_weight, facts.seq_len) == (5, True, 0)
+    assert (facts.pe_channels, facts.num_eigenvectors) == (5, 2)
+    assert (facts.has_edge_weight, facts.seq_len) == (True, 0)
     assert facts.class_names == ("left", "right")
     assert facts.feature_names == ("height", "colour=blue", "colour=red")
     assert facts.mean_nodes == 60

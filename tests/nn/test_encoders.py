@@ -1,5 +1,6 @@
 import pytest
 import torch
+import torch.nn.functional as F
 
 from torch_grama.nn import AtomEncoder, BondEncoder, CategoricalEncoder, PositionEncoder
 
@@ -61,8 +62,20 @@ class TestPositions:
         module = PositionEncoder(3, 4).double()
         pe = 3 * torch.randn(6, 3, dtype=torch.float64) + 1
         normed = (pe - pe.mean(0)) / (pe.var(0, correction=0) + 1e-5).sqrt()
-        expected = module.second(module.first(normed).relu())
-        assert torch.allclose(module(pe), expected)
+        first, _, second = module.mlp
+        assert torch.allclose(module(pe), second(first(normed).relu()))
+
+    def test_eigenvectors_are_normed_alone(self):
+        pe = torch.randn(6, 5).double()
+        both, walks = PositionEncoder(5, 4, 2).double(), PositionEncoder(3, 4).double()
+        walks.mlp.load_state_dict(both.mlp.state_dict())
+        vectors = PositionEncoder(2, 4, 2).double()
+        expected = torch.cat([walks(pe[:, :3]), vectors(pe[:, 3:])], dim=1)
+        assert torch.allclose(both(pe), expected)
+        assert both.out_channels == expected.size(1) == 6
+        assert torch.allclose(
+            vectors(pe[:, 3:]), F.batch_norm(pe[:, 3:], None, None, training=True)
+        )
 
 
 def test_long_tables_are_looked_up_with_the_same_result(monkeypatch):

@@ -66,6 +66,7 @@ GIN = GINConv(Sequential(Linear(8, 8), ReLU()))
         (CategoricalEncoder([4, 2], 3), "CategoricalEncoder([4, 2], 3)"),
         (BondEncoder(8), "BondEncoder([5, 6, 2], 8)"),
         (PositionEncoder(3, 8), "PositionEncoder(3, 8)"),
+        (PositionEncoder(3, 8, 2), "PositionEncoder(3, 8, num_eigenvectors=2)"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -105,6 +106,7 @@ BELOW_ONE = "to be at least 1"
         (CategoricalEncoder, ([3, 0], 3), "'sizes' to be positive, one per column"),
         (PositionEncoder, (0, 3), f"'in_channels' and 'channels' {BELOW_ONE}"),
         (PositionEncoder, (3, 0), f"'in_channels' and 'channels' {BELOW_ONE}"),
+        (PositionEncoder, (3, 4, 5), "'num_eigenvectors' to be from 0 to in_channels=3"),
     ],
 )
 def test_what_cannot_be_built_gets_one_sentence(build, given, message) -> None:

@@ -84,6 +84,7 @@ def test_models_of_long_range_suites_are_of_one_size(name):
             FeatureEncoding("none", 0),
             num_graphs=2,
             pe_channels=suite.defaults.get("data.lap_pe", 0),
+            num_eigenvectors=suite.defaults.get("data.lap_pe", 0),
         )
         sizes = []
         for row in suite.models:

@@ -41,6 +41,7 @@ def run_small(settings):
         mean_nodes=9.0,
         seq_len=series,
         pe_channels=config.data.rwse + config.data.lap_pe,
+        num_eigenvectors=config.data.lap_pe,
     )
     model = assemble_model(config.model, facts, 3)
     x = torch.randn(9, 4, 5) if series else torch.randn(9, 5)

@@ -45,8 +45,9 @@ def test_positions_join_the_features():
     encoder = PositionEncoder(3, 4).eval()
     x, pe = torch.rand(4, 2), torch.rand(4, 3)
     got = seen(InputStage(Recorder(), pe_encoder=encoder).eval(), x, EDGES, pe=pe)[0]
-    hidden = torch.relu(pe / (1 + 1e-5) ** 0.5 @ encoder.first.weight.T + encoder.first.bias)
-    expected = hidden @ encoder.second.weight.T + encoder.second.bias
+    first, _, second = encoder.mlp
+    hidden = torch.relu(pe / (1 + 1e-5) ** 0.5 @ first.weight.T + first.bias)
+    expected = hidden @ second.weight.T + second.bias
     torch.testing.assert_close(got, torch.cat([x, expected], dim=1))
 
 

@@ -45,6 +45,7 @@ class DataFacts:
     seq_len: int = 0  # length of the sequence of node features; 0 if there is none
     has_edge_weight: bool = False  # whether edges have weights
     pe_channels: int = 0  # columns of positional encodings
+    num_eigenvectors: int = 0  # how many of these, the last ones, are Laplacian eigenvectors
     parameter_budget: int | None = None  # largest number of parameters that the benchmark allows
     class_names: tuple[str, ...] = ()  # what the classes or labels are called
     feature_names: tuple[str, ...] = ()  # what the columns of the node features are called
@@ -55,7 +56,10 @@ class DataFacts:
     @classmethod
     def of(cls, data: GraphTaskData) -> DataFacts:
         graph = data.graphs[0]
-        encodings = (graph.get("rwse"), graph.get("lap_vectors"))
+        walks, eigenvectors = (
+            0 if pe is None else int(pe.size(1))
+            for pe in (graph.get("rwse"), graph.get("lap_vectors"))
+        )
         return cls(
             level=data.level,
             kind=data.kind,
@@ -67,7 +71,8 @@ class DataFacts:
             mean_nodes=mean_nodes(data),
             seq_len=int(graph.x.size(1)) if graph.x is not None and graph.x.dim() == 3 else 0,
             has_edge_weight=graph.get("edge_weight") is not None,
-            pe_channels=sum(int(pe.size(1)) for pe in encodings if pe is not None),
+            pe_channels=walks + eigenvectors,
+            num_eigenvectors=eigenvectors,
             parameter_budget=data.parameter_budget,
             class_names=tuple(data.class_names),
             feature_names=tuple(data.feature_names),

@@ -206,8 +206,8 @@ def assemble_model(
     pe_encoder = None
     if facts.pe_channels > 0:
         pe_width = min(_MOST_PE_CHANNELS, width)
-        pe_encoder = PositionEncoder(facts.pe_channels, pe_width)
-        in_channels += pe_width
+        pe_encoder = PositionEncoder(facts.pe_channels, pe_width, facts.num_eigenvectors)
+        in_channels += pe_encoder.out_channels
     # edges: weights go where the model looks for them, or become one more attribute
     stated: dict[str, Any] = {**entry.defaults, **options}
     backbone, variant = stated.get("backbone", ""), stated.get("backbone_options") or {}

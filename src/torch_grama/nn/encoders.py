@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import Linear, Module, Parameter, ReLU
+from torch.nn import Linear, Module, Parameter, ReLU, Sequential
 from torch_geometric.nn.inits import reset
 
 from torch_grama.nn.norms import StepwiseBatchNorm
@@ -113,30 +113,46 @@ class BondEncoder(CategoricalEncoder):
 
 
 class PositionEncoder(Module):
-    r"""Encodes positional and structural encodings: batch norm, then an MLP of two layers.
+    r"""Encodes positional and structural encodings: batch norm, then an MLP of two layers for
+    random-walk encodings, and nothing more for Laplacian eigenvectors.
+
+    Eigenvectors are coordinates: attention reads distances from their products, which an MLP
+    bends.
 
     Args:
         in_channels (int): Number of columns of the encodings.
-        channels (int): Width of the result.
+        channels (int): Width of the result of the MLP.
+        num_eigenvectors (int, optional): How many of the columns, the last ones, are eigenvectors.
+            (default: :obj:`0`)
 
     Shapes:
         - **input:** encodings :math:`(N, K)`
-        - **output:** :math:`(N, F)`
+        - **output:** :math:`(N, F + V)` with :math:`V` eigenvectors, :math:`(N, V)` if there is
+          nothing else
     """
 
-    def __init__(self, in_channels: int, channels: int) -> None:
+    def __init__(self, in_channels: int, channels: int, num_eigenvectors: int = 0) -> None:
         super().__init__()
         if in_channels < 1 or channels < 1:
             raise ValueError(
                 f"Expected 'in_channels' and 'channels' to be at least 1 (got {in_channels} and "
                 f"{channels})"
             )
+        if not 0 <= num_eigenvectors <= in_channels:
+            raise ValueError(
+                f"Expected 'num_eigenvectors' to be from 0 to in_channels={in_channels} (got "
+                f"{num_eigenvectors})"
+            )
         self.in_channels = in_channels
         self.channels = channels
+        self.num_eigenvectors = num_eigenvectors
         self.norm = StepwiseBatchNorm(in_channels)
-        self.first = Linear(in_channels, 2 * channels)
-        self.act = ReLU()
-        self.second = Linear(2 * channels, channels)
+        self.mlp = None
+        self.out_channels = num_eigenvectors
+        if walks := in_channels - num_eigenvectors:
+            first, second = Linear(walks, 2 * channels), Linear(2 * channels, channels)
+            self.mlp = Sequential(first, ReLU(), second)
+            self.out_channels += channels
 
     def reset_parameters(self) -> None:
         r"""Resets all learnable parameters of the module."""
@@ -145,8 +161,12 @@ class PositionEncoder(Module):
 
     def forward(self, pe: Tensor) -> Tensor:
         r"""Returns the encoded positions."""
-        out: Tensor = self.second(self.act(self.first(self.norm(pe))))
-        return out
+        normed: Tensor = self.norm(pe)
+        if self.mlp is None:
+            return normed
+        walks = self.in_channels - self.num_eigenvectors
+        return torch.cat([self.mlp(normed[:, :walks]), normed[:, walks:]], dim=1)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.in_channels}, {self.channels})"
+        vectors = f", num_eigenvectors={self.num_eigenvectors}" if self.num_eigenvectors else ""
+        return f"{type(self).__name__}({self.in_channels}, {self.channels}{vectors})"
