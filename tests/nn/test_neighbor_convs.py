@@ -113,14 +113,14 @@ class TestNeighborSum:
         for k, (j, i) in enumerate(data.edge_index.t().tolist()):
             message = module.lin.weight @ data.x[j] + module.lin.bias
             if edge_attr is not None:
-                message = message + module.edge_lin.weight @ edge_attr[k]
+                message = message + edge_attr[k]
             rows[i] = rows[i] + message.clamp(min=0)
         return torch.stack(rows)
 
     @pytest.mark.parametrize("norm", ["batch_norm", None])
     @pytest.mark.parametrize("has_edges", [False, True])
     def test_equals_its_equation(self, directed, edges, has_edges, norm):
-        module = NeighborSumConv(CHANNELS, has_edges, norm=norm).double()
+        module = NeighborSumConv(CHANNELS, norm=norm).double()
         given = edges if has_edges else None
         out = module(directed.x, directed.edge_index, given)
         expected = self.written_out(module, directed, given)
@@ -129,15 +129,11 @@ class TestNeighborSum:
         assert torch.allclose(out, expected)
 
     def test_gradcheck(self, directed, edges):
-        module = NeighborSumConv(CHANNELS, True).double()
+        module = NeighborSumConv(CHANNELS).double()
         assert torch.autograd.gradcheck(
             lambda x, e: module(x, directed.edge_index, e),
             (directed.x.requires_grad_(), edges.requires_grad_()),
         )
-
-    def test_edge_attributes_that_were_promised_must_come(self, directed):
-        with pytest.raises(ValueError, match="Expected 'edge_attr'"):
-            NeighborSumConv(CHANNELS, True).double()(directed.x, directed.edge_index)
 
 
 class TestGIN:

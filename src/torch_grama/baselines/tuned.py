@@ -177,7 +177,7 @@ class TunedNeighborSum(TunedStack):
 
     Args:
         edge_dim (int, optional): Width of the edge attributes, which are then encoded, by one map
-            for all layers and one of each.
+            for all layers.
     """
 
     card = replace(
@@ -195,10 +195,8 @@ class TunedNeighborSum(TunedStack):
         residual: str | None = None,
         **shared: Unpack[TunedOptions],
     ) -> None:
-        has_edges = shared.get("edge_dim") is not None
-
         def build_conv(in_channels: int, channels: int, is_last: bool) -> NeighborSumConv:
-            return NeighborSumConv(channels, has_edges, norm=None)
+            return NeighborSumConv(channels, norm=None)
 
         super().__init__(*sizes, build_conv=build_conv, norm=norm, residual=residual, **shared)
 

@@ -378,7 +378,7 @@ def _local_of_gps(local: object, has_edge_attr: bool) -> object:
 def _neighbor_sum(
     channels: int, num_recurrences: int, has_edge_attr: bool, norm: Norm = "batch_norm"
 ) -> Module:
-    return NeighborSumConv(channels, has_edge_attr, num_recurrences, norm)
+    return NeighborSumConv(channels, num_recurrences, norm)
 
 
 VARIANTS: dict[str, Callable[..., Module]] = {

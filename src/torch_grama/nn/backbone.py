@@ -106,7 +106,7 @@ BACKBONES: dict[str, Callable[[int, int, bool, float], Module]] = {
     "gatedgcn": lambda width, steps, edges, _: GatedGCNConv(width, edges, steps),
     "gin": lambda width, steps, edges, _: NormedConv(build_gin_conv(width, edges), width, steps),
     "gps": lambda width, _, edges, dropout: _gps(width, edges, dropout),
-    "neighbor-sum": lambda width, steps, edges, _: NeighborSumConv(width, edges, steps),
+    "neighbor-sum": lambda width, steps, _, __: NeighborSumConv(width, steps),
 }
 
 # Names of version 0.1, and what to write now.

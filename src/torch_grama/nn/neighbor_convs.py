@@ -177,12 +177,12 @@ class NeighborSumConv(Module):
 
     There is no self-loop and no division by degrees, so that the number of neighbours counts: the
     layer behind the best message-passing results on peptides (`"Can Classic GNNs Be Strong
-    Baselines for Graph-level Tasks?" <https://arxiv.org/abs/2502.09263>`_). Each recurrence keeps
-    running statistics of its own.
+    Baselines for Graph-level Tasks?" <https://arxiv.org/abs/2502.09263>`_). Edge attributes
+    :math:`\mathbf{e}_{ij}` are added as they are, one code of an edge for all layers, and left out
+    where there are none. Each recurrence keeps running statistics of its own.
 
     Args:
         channels (int): Width of the states, and of the edge attributes if there are any.
-        has_edge_attr (bool, optional): Whether edge attributes are given. (default: :obj:`False`)
         num_recurrences (int, optional): How many recurrences share the layer. (default: :obj:`1`)
         norm (str, optional): ``"batch_norm"`` or :obj:`None`. (default: :obj:`"batch_norm"`)
 
@@ -193,18 +193,13 @@ class NeighborSumConv(Module):
     """
 
     def __init__(
-        self,
-        channels: int,
-        has_edge_attr: bool = False,
-        num_recurrences: int = 1,
-        norm: str | None = "batch_norm",
+        self, channels: int, num_recurrences: int = 1, norm: str | None = "batch_norm"
     ) -> None:
         super().__init__()
         if norm not in ("batch_norm", None):
             raise ValueError(f"Expected 'norm' to be 'batch_norm' or None (got {norm!r})")
         self.channels = channels
         self.lin = Linear(channels, channels)
-        self.edge_lin = Linear(channels, channels, bias=False) if has_edge_attr else None
         self.norm = StepwiseBatchNorm(channels, num_recurrences) if norm else None
         self.reset_parameters()
 
@@ -222,12 +217,7 @@ class NeighborSumConv(Module):
         edge_order: Adjacency | None = None,
     ) -> Tensor:
         r"""Returns the new node states; ``edge_order`` as in :class:`GatedGCNConv`."""
-        projected = None
-        if self.edge_lin is not None:
-            if edge_attr is None:
-                raise ValueError("Expected 'edge_attr' (the layer was built with has_edge_attr)")
-            projected = self.edge_lin(edge_attr)
-        out = neighbor_sum(self.lin(x), projected, edge_index, edge_order)
+        out = neighbor_sum(self.lin(x), edge_attr, edge_index, edge_order)
         return out if self.norm is None else self.norm(out, step)
 
     def __repr__(self) -> str:
