@@ -134,7 +134,7 @@ def dense_neighbor_sum(conv, x, edges, data):
     source, target = data.edge_index
     messages = affine(conv.lin, x)[source]
     if edges is not None:
-        messages = messages + edges @ conv.edge_lin.weight.T
+        messages = messages + edges
     return torch.zeros_like(x).index_add(0, target, messages.clamp(min=0)), edges
 
 
