@@ -2,6 +2,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch_geometric.nn import GATConv, GCN2Conv, GCNConv, GINConv, GINEConv
+from torch_geometric.nn.aggr import MultiAggregation
 from torch_geometric.utils import to_dense_adj
 
 from torch_grama.nn import (
@@ -178,6 +179,24 @@ class TestAggregation:
         out = aggregation(MESSAGES, TARGET, dim_size=3)
         expected = aggregation.lin(torch.stack([nothing, pair, single]))
         torch.testing.assert_close(out, expected)
+
+    @pytest.mark.parametrize("shape", [(40, 3), (2, 40, 3)])
+    def test_multi_is_the_one_of_pyg(self, shape):
+        # few values, so that several messages are the largest; none is zero, as the zeros that torch
+        # starts from would then share the gradient
+        messages = torch.randint(1, 4, shape).double().requires_grad_()
+        target = torch.randint(0, 12, (40,))
+        sizes = {"in_channels": 3, "out_channels": 3}
+        plain = MultiAggregation(["sum", "mean", "max", "min"], None, "proj", sizes).double()
+        ours = build_aggregation("multi", 3).double()
+        ours.load_state_dict(plain.state_dict())
+        weight = torch.randn(*shape[:-2], 14, 3).double()
+        results = []
+        for module in (plain, ours):
+            out = module(messages, target, dim_size=14)
+            inputs = [messages, *module.parameters()]
+            results.append([out, *torch.autograd.grad((out * weight).sum(), inputs)])
+        torch.testing.assert_close(*results)
 
 
 @pytest.mark.parametrize(
