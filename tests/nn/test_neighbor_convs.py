@@ -182,8 +182,8 @@ class TestAggregation:
 
     @pytest.mark.parametrize("shape", [(40, 3), (2, 40, 3)])
     def test_multi_is_the_one_of_pyg(self, shape):
-        # few values, so that several messages are the largest; none is zero, as the zeros that torch
-        # starts from would then share the gradient
+        # few values, so that several messages are the largest; none is zero, as the zeros that
+        # torch starts from would then share the gradient
         messages = torch.randint(1, 4, shape).double().requires_grad_()
         target = torch.randint(0, 12, (40,))
         sizes = {"in_channels": 3, "out_channels": 3}
