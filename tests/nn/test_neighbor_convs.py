@@ -136,6 +136,14 @@ class TestNeighborSum:
             (directed.x.requires_grad_(), edges.requires_grad_()),
         )
 
+    @pytest.mark.parametrize("size", [(1,), (CHANNELS + 1,), ()])
+    def test_edge_attributes_of_another_width_are_refused(self, directed, size):
+        edges = torch.randn(directed.num_edges, *size).double()
+        with pytest.raises(
+            ValueError, match=r"Expected 'edge_attr' of shape \[num_edges, channels"
+        ):
+            NeighborSumConv(CHANNELS).double()(directed.x, directed.edge_index, edges)
+
 
 class TestGIN:
     @pytest.mark.parametrize("has_edges", [False, True])
@@ -197,6 +205,10 @@ class TestAggregation:
             inputs = [messages, *module.parameters()]
             results.append([out, *torch.autograd.grad((out * weight).sum(), inputs)])
         torch.testing.assert_close(*results)
+
+    def test_multi_needs_the_node_of_each_message(self):
+        with pytest.raises(ValueError, match="Expected 'index'"):
+            build_aggregation("multi", 2).double()(MESSAGES, ptr=torch.tensor([0, 1, 3]))
 
 
 @pytest.mark.parametrize(

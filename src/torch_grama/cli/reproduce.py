@@ -190,7 +190,7 @@ def run_pairs(
     if status > 1:
         return status
     untuned = set()
-    for row in rows if not arguments.plan else ():
+    for row in [] if arguments.plan else rows:
         try:
             choose_best(row)
         except RunError as error:

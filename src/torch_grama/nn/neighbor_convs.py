@@ -218,6 +218,11 @@ class NeighborSumConv(Module):
         edge_order: Adjacency | None = None,
     ) -> Tensor:
         r"""Returns the new node states; ``edge_order`` as in :class:`GatedGCNConv`."""
+        if edge_attr is not None and edge_attr.size() != (edge_index.size(1), self.channels):
+            raise ValueError(
+                f"Expected 'edge_attr' of shape [num_edges, channels={self.channels}] "
+                f"(got {list(edge_attr.size())})"
+            )
         out = neighbor_sum(self.lin(x), edge_attr, edge_index, edge_order)
         return out if self.norm is None else self.norm(out, step)
 
@@ -312,7 +317,7 @@ class NeighborSummaries(Aggregation):
     ) -> Tensor:
         r"""Returns the mapped summaries."""
         if index is None or dim_size is None:
-            raise ValueError("Expected 'index' and 'dim_size' (got neither, or one of them)")
+            raise ValueError("Expected 'index', the node of each message")
 
         def add_up(values: Tensor) -> Tensor:
             size = list(values.shape)
@@ -328,7 +333,7 @@ class NeighborSummaries(Aggregation):
             return add_up(x * reached) / number
 
         total = add_up(x)
-        degree = add_up(torch.ones_like(x.select(-1, 0).unsqueeze(-1))).clamp(min=1)
+        degree = add_up(torch.ones_like(x[..., :1])).clamp(min=1)
         summaries = torch.cat([total, total / degree, extreme("max"), extreme("min")], dim=-1)
         out: Tensor = self.lin(summaries)
         return out
