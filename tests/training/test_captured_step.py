@@ -227,6 +227,33 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_moves_no_weight(tmp_path, de
         assert torch.equal(moved[2], moved[4])
 
 
+class FortySums(SmallNet):
+    """Sums over neighbours, one after the other, without a norm."""
+
+    def forward(self, x, edge_index, edge_weight=None, edge_attr=None, batch=None, batch_size=None):
+        hidden = self.lin(x)
+        for _ in range(40):
+            hidden = hidden.index_add(0, edge_index[1], hidden[edge_index[0]])
+        sums = hidden.new_zeros(batch_size, hidden.size(1)).index_add(0, batch, hidden)
+        return self.head(1e-28 * sums)
+
+
+@pytest.mark.usefixtures("padded_on_cpu")
+def test_deep_sums_stay_finite_in_the_padding(tmp_path):
+    data = graph_task(60)
+    for number, graph in enumerate(data.graphs):  # two or four neighbours a node
+        size, steps = (60, [1]) if number % 2 else (40, [1, 2])
+        nodes = torch.arange(size)
+        ends = torch.cat([torch.stack([nodes, (nodes + step) % size]) for step in steps], dim=1)
+        graph.x = torch.randn(size, 4, generator=torch.Generator().manual_seed(number))
+        graph.edge_index = torch.cat([ends, ends.flip(0)], dim=1)
+    plain, recorded = (
+        run(tmp_path / str(capture), capture, data, without_chance(FortySums, 4, 2, "graph"))
+        for capture in (False, True)
+    )
+    assert_same_run(plain, recorded, 1e-4)
+
+
 @pytest.mark.usefixtures("padded_on_cpu")
 def test_a_batch_that_fits_no_bucket_runs_as_it_is_and_is_counted(tmp_path, monkeypatch):
     plain = run(tmp_path / "plain", False, graph_task())

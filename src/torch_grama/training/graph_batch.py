@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -116,11 +117,18 @@ class BatchSize(NamedTuple):
     targets: int
     largest: int
 
-    def has_room_for(self, other: BatchSize) -> bool:
-        r"""Whether another one fits in, with two nodes to spare for the padding."""
-        needed = other._replace(nodes=other.nodes + 2)
+    def has_room_for(self, other: BatchSize, density: float) -> bool:
+        r"""Whether another one fits in, with two nodes to spare for the padding, and so many that
+        it has no more edges per node than :obj:`density`: sums over more would grow beyond all
+        numbers in a deep model, and zero times infinity is none.
+        """
+        needed = other._replace(nodes=other.nodes + other.spare_nodes(self.edges, density))
         is_enough = all(mine >= least for mine, least in zip(self, needed, strict=True))
         return is_enough and self.graphs == other.graphs
+
+    def spare_nodes(self, edges: int, density: float) -> int:
+        r"""How many nodes the padding needs where there are so many edges in all."""
+        return max(2, math.ceil((edges - self.edges) / density))
 
 
 class PackedGraphs:
@@ -251,6 +259,12 @@ class PackedGraphs:
             batch=owners,
             batch_size=len(numbers),
         )
+
+    @property
+    def density(self) -> float:
+        r"""Edges per node, at least one."""
+        edges, nodes = (int(self._ranges[name][0].sum()) for name in ("edge", "node"))
+        return max(1.0, edges / max(nodes, 1))
 
     def sizes(self, parts: Tensor) -> list[BatchSize]:
         r"""The sizes of batches, by the graphs of each ``[M, B]``."""

@@ -242,10 +242,12 @@ class PlannedBatches:
 
     def batches(self, epoch: int, start: int) -> Iterator[PlannedBatch]:
         order = self.graphs.plan.order(epoch)
+        density = self.pack.density
         begin = 0
         for number, size in enumerate(_batch_sizes(self.pack, order, self.graphs.plan.batch_size)):
             if number >= start:
-                bucket = next((one for one in self.buckets if one.has_room_for(size)), None)
+                fitting = (one for one in self.buckets if one.has_room_for(size, density))
+                bucket = next(fitting, None)
                 if min(size.graphs, size.nodes, size.edges) < 2:
                     bucket = None  # one row has no variance, and norms treat it apart
                 yield PlannedBatch(order, begin, size, bucket, self)
@@ -278,23 +280,30 @@ def _choose_buckets(graphs: GraphBatches) -> list[BatchSize]:
         for share in _SHARES:
             fitting = group[: max(1, round(share * len(group)))]
             largest = BatchSize(*map(max, zip(*fitting, strict=True)))
-            found.append(largest._replace(nodes=largest.nodes + 2))
-        found[-1] = BatchSize(count, *(int(size * (1 + margin)) for size in found[-1][1:]))
+            if share == _SHARES[-1]:
+                largest = BatchSize(count, *(int(size * (1 + margin)) for size in largest[1:]))
+            found.append(_with_padding(largest, fitting, graphs.pack.density))
         kept = [
             bucket
             for bucket, larger in pairwise(found)
             if bucket.nodes < (1 - _LEAST_STEP) * larger.nodes
         ]
-        buckets += [_rounded(bucket) for bucket in [*kept, found[-1]]]
+        buckets += [*kept, found[-1]]
     return buckets
 
 
-def _rounded(bucket: BatchSize) -> BatchSize:
-    nodes = -(-bucket.nodes // _MULTIPLE) * _MULTIPLE
-    edges = -(-bucket.edges // _MULTIPLE) * _MULTIPLE
+def _with_padding(largest: BatchSize, fitting: list[BatchSize], density: float) -> BatchSize:
+    """A bucket for batches up to a size, with room for the padding of each of those that fit."""
     # numbers of rows tell nodes, edges and graphs apart
-    while nodes == bucket.graphs + 1:
-        nodes += _MULTIPLE
-    while edges in (nodes, bucket.graphs + 1):
+    edges = _round_up(largest.edges)
+    while edges == largest.graphs + 1:
         edges += _MULTIPLE
-    return bucket._replace(nodes=nodes, edges=edges)
+    needed = (size.nodes + size.spare_nodes(edges, density) for size in fitting)
+    nodes = _round_up(max(largest.nodes + 2, *needed))
+    while nodes in (edges, largest.graphs + 1):
+        nodes += _MULTIPLE
+    return largest._replace(nodes=nodes, edges=edges)
+
+
+def _round_up(count: int) -> int:
+    return -(-count // _MULTIPLE) * _MULTIPLE

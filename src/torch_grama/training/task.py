@@ -320,16 +320,16 @@ class NonFiniteLossError(ArithmeticError):
         self.diagnosis = diagnosis
         self.checkpoint = checkpoint
         worst = diagnosis.worst
-        block = (
-            "the model reports no ARMA coefficients"
-            if worst is None
-            else f"block {worst.block} has sum|phi| = {worst.phi_sum:.4g} and pole radius "
-            f"{worst.pole_radius:.4g}"
-        )
+        block, advice = "", "lower the learning rate or clip gradients"
+        if worst is not None:
+            block = (
+                f"; block {worst.block} has sum|phi| = {worst.phi_sum:.4g} and pole radius "
+                f"{worst.pole_radius:.4g}"
+            )
+            advice += ", or take constraint='l1'"
         super().__init__(
-            f"Expected a finite loss (got {loss} at step {step}): {diagnosis.place}; {block}; the "
-            f"last good checkpoint is {checkpoint}; lower the learning rate, clip gradients, or "
-            "take constraint='l1'"
+            f"Expected a finite loss (got {loss} at step {step}): {diagnosis.place}{block}; the "
+            f"last good checkpoint is {checkpoint}; {advice}"
         )
 
     def __reduce__(self) -> tuple[type[NonFiniteLossError], tuple[object, ...]]:
