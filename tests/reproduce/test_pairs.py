@@ -104,6 +104,17 @@ def test_candidates_have_the_parameters_of_the_pair(rows, tmp_path):
         assert result.epochs == 1
 
 
+def test_a_pair_may_have_another_size_than_its_column(configs, tmp_path):
+    content = yaml.safe_load((configs / "two" / "suite.yaml").read_text())
+    content["data"][0]["pairs"][0].append(9000)
+    (configs / "two" / "suite.yaml").write_text(yaml.safe_dump(content))
+    for row in match_rows(read_suite(configs / "two"), "smoke", tmp_path):
+        size = 9000 if row.row in ("gcn", "grama-gcn") else 20000
+        config = make_config(row.candidates[0])
+        result = run_experiment(config, tmp_path / row.row, report="quiet", test=False)
+        assert result.parameters == pytest.approx(size, rel=MOST_APART)
+
+
 def test_a_row_with_a_configuration_of_its_own_is_run_with_that_alone(configs, tmp_path, rows):
     content = yaml.safe_load((configs / "two" / "suite.yaml").read_text())
     content["data"][0]["grama"] = {"optimizer.lr": 0.7}
@@ -222,6 +233,7 @@ def test_what_is_wrong_in_a_suite_of_pairs_is_named(configs):
     path = configs / "two" / "suite.yaml"
     for change, message in (
         ({"pairs": [["gcn"]]}, "two rows, backbone and GRAMA"),
+        ({"pairs": [["gcn", "grama-gcn", "large"]]}, "'pairs.parameters' to be at least 1"),
         ({"parameters": 0}, "'data.parameters' to be at least 1"),
         ({"tune": {"draws": 0}}, "'tune.draws' to be at least 1"),
         ({"tune": {"space": {"optimizer.lr": 0.1}}}, "'optimizer.lr' to be a list"),

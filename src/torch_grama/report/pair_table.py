@@ -112,7 +112,7 @@ class PairLine:
             *(name, self.backbone, *map(self.scale.text, scores)),
             " ± ".join((f"{'+' if gain >= 0 else '-'}{size}", *rest)),
             *(self.verdict, str(len(self.runs))),
-            " / ".join(f"{size / 1000:.3g}k" for size in sizes),
+            " / ".join(f"{size:,}" for size in sizes),
             " / ".join(f"{seconds:.2g}" for seconds in times),
         ]
 

@@ -266,7 +266,8 @@ def match_rows(
             for point in [] if (place / BEST).is_file() else points:
                 tried = keep_known({**settings, **point, **cell})
                 facts = facts or DataFacts.of(_load(tried))
-                tried[WIDTH] = match_width(tried, column.parameters, facts)
+                size = column.sizes.get(row, column.parameters)
+                tried[WIDTH] = match_width(tried, size, facts)
                 candidates.append(tried)
             repeats = repeats_of(suite, range(limits.runs), (num_folds or {}).get(column.label))
             rows.append(PairedRow(column, row, place, candidates, repeats))

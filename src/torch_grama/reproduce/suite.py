@@ -79,6 +79,7 @@ class SuiteData:
     suite: str = ""  # the suite that holds its numbers, for a summary of others
     pairs: tuple[tuple[str, str], ...] = ()  # matched pairs of rows: a backbone, GRAMA around it
     parameters: int = 0  # the size of both sides of its pairs
+    sizes: Mapping[str, int] = field(default_factory=dict)  # of rows whose pair has another size
     # further settings of the one and the other side of its pairs
     sides: tuple[Mapping[str, object], Mapping[str, object]] = ({}, {})
     tuning: Tuning | None = None  # how both sides are tuned
@@ -230,6 +231,7 @@ def _read_data(entry: object) -> SuiteData:
         if not isinstance(values.get(key), str):
             raise ValueError(f"expected every entry of 'data' to have a '{key}'")
     name = str(values["name"])
+    pairs = [_read_pair(pair) for pair in _sequence(values, "pairs")]
     return SuiteData(
         str(values.get("label", name)),
         name,
@@ -237,17 +239,22 @@ def _read_data(entry: object) -> SuiteData:
         _mapping(values.get("options", {}), "data.options"),
         _settings(values, "set"),
         str(values.get("suite", "")),
-        tuple(_read_pair(pair) for pair in _sequence(values, "pairs")),
-        _count(values, "parameters", "data") if "pairs" in values else 0,
+        tuple((backbone, grama) for backbone, grama, *_ in pairs),
+        _count(values, "parameters", "data") if pairs else 0,
+        {row: size for *rows, size in pairs if isinstance(size, int) for row in rows},
         (_settings(values, "backbone"), _settings(values, "grama")),
         _read_tuning(values["tune"]) if "tune" in values else None,
     )
 
 
-def _read_pair(entry: object) -> tuple[str, str]:
-    if not isinstance(entry, list) or len(entry) != 2:
-        raise ValueError(f"expected every pair to be two rows, backbone and GRAMA (got {entry!r})")
-    return str(entry[0]), str(entry[1])
+def _read_pair(entry: object) -> tuple[str, str, int | None]:
+    if not isinstance(entry, list) or len(entry) not in (2, 3):
+        raise ValueError(
+            "expected every pair to be two rows, backbone and GRAMA, and its number of parameters "
+            f"where that differs from its column's (got {entry!r})"
+        )
+    size = _count({"parameters": entry[2]}, "parameters", "pairs") if len(entry) == 3 else None
+    return str(entry[0]), str(entry[1]), size
 
 
 def _read_tuning(entry: object) -> Tuning:
