@@ -269,6 +269,7 @@ def _choose_buckets(graphs: GraphBatches) -> list[BatchSize]:
         for size in _batch_sizes(graphs.pack, plan.order(epoch), plan.batch_size)
     ]
     margin = _MARGIN if plan.shuffle else 0.0
+    density = graphs.pack.density
     buckets: list[BatchSize] = []
     # the last batch of an epoch may have fewer graphs than the others
     for count in sorted({size.graphs for size in seen}):
@@ -282,7 +283,7 @@ def _choose_buckets(graphs: GraphBatches) -> list[BatchSize]:
             largest = BatchSize(*map(max, zip(*fitting, strict=True)))
             if share == _SHARES[-1]:
                 largest = BatchSize(count, *(int(size * (1 + margin)) for size in largest[1:]))
-            found.append(_with_padding(largest, fitting, graphs.pack.density))
+            found.append(_with_padding(largest, fitting, density))
         kept = [
             bucket
             for bucket, larger in pairwise(found)
