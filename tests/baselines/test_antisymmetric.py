@@ -5,7 +5,8 @@ from dense_graphs import adjacency, affine, draw_symmetric_graph, gcn_matrix
 from torch_geometric.data import Data
 
 from torch_grama.baselines import ADGN, SWAN
-from torch_grama.baselines.antisymmetric import antisymmetric_edges, symmetric_edges
+from torch_grama.baselines.antisymmetric import antisymmetric_matrix, symmetric_matrix
+from torch_grama.baselines.products import apply_linear_map
 from torch_grama.nn.graph_input import read_graph_input
 
 
@@ -52,7 +53,7 @@ def dense_field(field, x, matrix):
     own = field.own_weight - field.own_weight.t()
     space = field.space_weight + field.space_weight.t()
     if field.aggregation == "gcn":
-        near = gcn_matrix(matrix) @ x @ field.gcn.lin.weight.t()
+        near = gcn_matrix(matrix) @ x @ field.neighbor_weight.t()
     elif field.aggregation == "sum":
         near = matrix @ x @ field.neighbor_weight.t()
     else:
@@ -94,12 +95,13 @@ def test_matrices_are_symmetric_and_antisymmetric_on_any_graph(weighted):
     plain = adjacency(data, weight)
     plain = plain - torch.diag(plain.diagonal())
     wanted = {
-        symmetric_edges: gcn_matrix((plain + plain.t()) / 2, loops=False),
-        antisymmetric_edges: space_matrix(plain),
+        symmetric_matrix: gcn_matrix((plain + plain.t()) / 2, loops=False),
+        antisymmetric_matrix: space_matrix(plain),
     }
     for make, expected in wanted.items():
-        edge_index, values = make(graph, torch.float64)
-        found = adjacency(Data(edge_index=edge_index, num_nodes=8), values)
+        made = make(graph, torch.float64)
+        edge_index = torch.stack([made.source, made.target])
+        found = adjacency(Data(edge_index=edge_index, num_nodes=8), made.value)
         torch.testing.assert_close(found, expected)
     assert torch.equal(space_matrix(plain), -space_matrix(plain).t())
 
@@ -109,10 +111,16 @@ def test_all_nodes_together_neither_grow_nor_decay(directed):
     data = draw_directed_graph() if directed else draw_symmetric_graph(8)
     field = randomize(SWAN(CHANNELS, 4, 3, 1, gamma=0.0).double()).fields[0]
     graph = read_graph_input(8, data.edge_index, data.edge_weight)
-    edges = symmetric_edges(graph, torch.float64), antisymmetric_edges(graph, torch.float64)
-    jacobian = torch.autograd.functional.jacobian(
-        lambda x: field(x.view(8, 4), graph, *edges).flatten(), torch.zeros(32, dtype=torch.float64)
+    near, space = field.maps(
+        symmetric_matrix(graph, torch.float64), antisymmetric_matrix(graph, torch.float64)
     )
+
+    def change(x):
+        x = x.view(8, 4)
+        return (apply_linear_map(near, x) + apply_linear_map(space, x)).flatten()
+
+    zeros = torch.zeros(32, dtype=torch.float64)
+    jacobian = torch.autograd.functional.jacobian(change, zeros)
     torch.testing.assert_close(jacobian, -jacobian.t())
     assert torch.linalg.eigvals(jacobian).real.abs().max() < 1e-12
 

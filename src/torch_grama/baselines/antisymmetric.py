@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Unpack, cast
 
 import torch
 from torch import Tensor
-from torch.nn import Linear, Module, ModuleList, Parameter
-from torch_geometric.nn import AntiSymmetricConv, GCNConv, MessagePassing
-from torch_geometric.nn.inits import reset
+from torch.nn import Module, ModuleList, Parameter
+from torch_geometric.nn import AntiSymmetricConv, Linear, MessagePassing
+from torch_geometric.nn.inits import glorot
 from torch_geometric.utils import scatter
 
 from torch_grama.baselines.graph_model import Card
 from torch_grama.baselines.layer_stack import EncodedModel, EncodedOptions
-from torch_grama.baselines.products import gcn_edges, sum_neighbors, weigh_without_loops
+from torch_grama.baselines.products import apply_linear_map, propagate, weigh_without_loops
 from torch_grama.nn.arguments import Activation, choose, resolve_activation
+from torch_grama.nn.engine.adjacency import Adjacency, LinearMap
 from torch_grama.nn.graph_input import GraphInput
+from torch_grama.nn.linear_backbone import shared_gcn_adjacency, sum_adjacency
 
 AGGREGATIONS = {"sum": "sum of the mapped neighbours", "gcn": "graph convolution"}
 
@@ -80,42 +83,38 @@ class ADGN(AntisymmetricModel):
         step = (steps, epsilon, gamma, resolve_activation(act))
         self.convs = ModuleList()
         for _ in range(self.num_layers // steps):
-            term = _neighbor_term(self.hidden_channels, aggregation)
+            # PyG asks for a message-passing class and calls no more of it than any module has
+            term = cast(MessagePassing, _NeighborTerm(self.hidden_channels, aggregation))
             self.convs.append(AntiSymmetricConv(self.hidden_channels, term, *step))
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        edges: tuple[Tensor, Tensor | None] = graph.edge_index, graph.edge_weight
-        if self.aggregation == "gcn":
-            edges = gcn_edges(graph, x.dtype)
+        matrix = _term_matrix(self.aggregation, graph, x.dtype)
         for conv in self.convs:
-            x = conv(x, *edges)
+            x = conv(x, matrix)
         return x
 
 
-def _neighbor_term(channels: int, aggregation: str) -> MessagePassing:
-    if aggregation == "gcn":
-        return _gcn(channels)
-    # PyG asks for a message-passing class and calls no more of it than any module has
-    return cast(MessagePassing, _LinearSum(channels))
-
-
-def _gcn(channels: int) -> GCNConv:
-    # it is given the normalised edges, which all steps share
-    return GCNConv(channels, channels, bias=False, normalize=False)  # type: ignore[abstract]
-
-
-class _LinearSum(Module):
+class _NeighborTerm(Module):
     r"""The weighted sum of the neighbours after a linear map."""
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, aggregation: str) -> None:
         super().__init__()
-        self.lin = Linear(channels, channels, bias=False)
+        start = "glorot" if aggregation == "gcn" else None
+        self.lin = Linear(channels, channels, bias=False, weight_initializer=start)
 
     def reset_parameters(self) -> None:
-        reset(self.lin)
+        self.lin.reset_parameters()
 
-    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        return sum_neighbors(self.lin(x), edge_index, edge_weight)
+    def forward(self, x: Tensor, matrix: Adjacency) -> Tensor:
+        return propagate(matrix, self.lin(x))
+
+
+def _term_matrix(aggregation: str, graph: GraphInput, dtype: torch.dtype) -> Adjacency:
+    if aggregation == "gcn":
+        return shared_gcn_adjacency(graph, dtype)
+    if aggregation == "sum":
+        return sum_adjacency(graph.edge_index, graph.edge_weight, graph.num_nodes, dtype)
+    return symmetric_matrix(graph, dtype)
 
 
 TERMS = {
@@ -179,11 +178,13 @@ class SWAN(AntisymmetricModel):
         )
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        symmetric = symmetric_edges(graph, x.dtype)
-        antisymmetric = antisymmetric_edges(graph, x.dtype)
+        near = _term_matrix(self.aggregation, graph, x.dtype)
+        space = antisymmetric_matrix(graph, x.dtype)
+        maps = [field.maps(near, space) for field in cast(Iterable[SWANField], self.fields)]
         for number in range(self.num_layers):
-            field = self.fields[number % len(self.fields)]
-            x = x + self.epsilon * self.act(field(x, graph, symmetric, antisymmetric))
+            terms = maps[number % len(maps)]
+            change = apply_linear_map(terms[0], x) + apply_linear_map(terms[1], x)
+            x = x + self.epsilon * self.act(change)
         return x
 
 
@@ -195,62 +196,51 @@ class SWANField(Module):
         self.aggregation, self.gamma, self.beta = aggregation, gamma, beta
         self.own_weight = Parameter(torch.empty(channels, channels))
         self.space_weight = Parameter(torch.empty(channels, channels))
-        is_gcn = aggregation == "gcn"
-        self.neighbor_weight = None if is_gcn else Parameter(torch.empty(channels, channels))
-        self.gcn = _gcn(channels) if is_gcn else None
+        self.neighbor_weight = Parameter(torch.empty(channels, channels))
         self.bias = Parameter(torch.empty(channels))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         for weight in (self.own_weight, self.space_weight, self.neighbor_weight):
-            if weight is not None:
-                torch.nn.init.kaiming_uniform_(weight, a=math.sqrt(5))
+            torch.nn.init.kaiming_uniform_(weight, a=math.sqrt(5))
+        if self.aggregation == "gcn":
+            glorot(self.neighbor_weight)
         torch.nn.init.zeros_(self.bias)
-        reset(self.gcn)
 
-    def forward(
-        self, x: Tensor, graph: GraphInput, symmetric: EdgeWeights, antisymmetric: EdgeWeights
-    ) -> Tensor:
-        own = x @ (self.own_weight - self.own_weight.t()).t() - self.gamma * x
-        space = x @ (self.space_weight + self.space_weight.t()).t()
-        out = own + self.beta * sum_neighbors(space, *antisymmetric) + self.bias
-        if self.neighbor_weight is None:
-            assert self.gcn is not None
-            near = self.gcn(x, *gcn_edges(graph, x.dtype))
-        elif self.aggregation == "sum":
-            near = sum_neighbors(x @ self.neighbor_weight.t(), graph.edge_index, graph.edge_weight)
-        else:
-            weight = self.neighbor_weight - self.neighbor_weight.t()
-            near = sum_neighbors(x @ weight.t(), *symmetric)
-        total: Tensor = out + near
-        return total
+    def maps(self, near: Adjacency, space: Adjacency) -> tuple[LinearMap, LinearMap]:
+        r"""Returns the two linear maps whose sum it is; steps that share weights share them."""
+        identity = torch.eye(len(self.bias), dtype=self.bias.dtype, device=self.bias.device)
+        # [F, F], each read as x @ W^T
+        own = self.own_weight - self.own_weight.t() - self.gamma * identity
+        neighbor: Tensor = self.neighbor_weight
+        if self.aggregation == "antisymmetric":
+            neighbor = neighbor - neighbor.t()
+        symmetric = self.beta * (self.space_weight + self.space_weight.t())
+        return LinearMap(near, neighbor.t(), own.t(), self.bias), LinearMap(space, symmetric)
 
 
-EdgeWeights = tuple[Tensor, Tensor]
-
-
-def symmetric_edges(graph: GraphInput, dtype: torch.dtype) -> EdgeWeights:
-    r"""Returns the edges and weights of :math:`\mathbf{D}^{-1/2} \mathbf{S} \mathbf{D}^{-1/2}`,
-    where :math:`\mathbf{S} = (\mathbf{A} + \mathbf{A}^{\top}) / 2` without self-loops.
+def symmetric_matrix(graph: GraphInput, dtype: torch.dtype) -> Adjacency:
+    r"""Returns :math:`\mathbf{D}^{-1/2} \mathbf{S} \mathbf{D}^{-1/2}`, where :math:`\mathbf{S} =
+    (\mathbf{A} + \mathbf{A}^{\top}) / 2` without self-loops.
     """
     weight = weigh_without_loops(graph.edge_index, graph.edge_weight, dtype)
-    edge_index = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
+    source, target = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
     weight = torch.cat([weight, weight]) / 2
-    degree = scatter(weight, edge_index[1], dim_size=graph.num_nodes, reduce="sum")
+    degree = scatter(weight, target, dim_size=graph.num_nodes, reduce="sum")
     scale = _power(degree, -0.5)
-    return edge_index, scale[edge_index[0]] * weight * scale[edge_index[1]]
+    return Adjacency(target, source, scale[source] * weight * scale[target], graph.num_nodes)
 
 
-def antisymmetric_edges(graph: GraphInput, dtype: torch.dtype) -> EdgeWeights:
-    r"""Returns the edges and weights of :math:`\mathbf{P} - \mathbf{P}^{\top}`, where
-    :math:`\mathbf{P} = \mathbf{D}^{-1} \mathbf{A}` without self-loops.
+def antisymmetric_matrix(graph: GraphInput, dtype: torch.dtype) -> Adjacency:
+    r"""Returns :math:`\mathbf{P} - \mathbf{P}^{\top}`, where :math:`\mathbf{P} = \mathbf{D}^{-1}
+    \mathbf{A}` without self-loops.
     """
     weight = weigh_without_loops(graph.edge_index, graph.edge_weight, dtype)
-    target = graph.edge_index[1]
+    source, target = graph.edge_index
     degree = scatter(weight, target, dim_size=graph.num_nodes, reduce="sum")
     weight = _power(degree, -1.0)[target] * weight
-    edge_index = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
-    return edge_index, torch.cat([weight, -weight])
+    ends = torch.cat([target, source]), torch.cat([source, target])
+    return Adjacency(*ends, torch.cat([weight, -weight]), graph.num_nodes)
 
 
 def _power(degree: Tensor, exponent: float) -> Tensor:
