@@ -61,6 +61,14 @@ class TestSum:
         assert normalize_sum(torch.zeros(5)).tolist() == pytest.approx([0.2] * 5)
 
 
+    def test_one_score_alone_is_one_whatever_it_is(self):
+        scores = torch.linspace(-2, 2, 101).unsqueeze(1).requires_grad_()
+        phi = normalize_sum(scores)
+        (phi * torch.randn(101, 1)).sum().backward()
+        assert torch.equal(phi, torch.ones(101, 1))
+        assert torch.equal(scores.grad, torch.zeros(101, 1))
+
+
 class TestConstraints:
     def test_l1_by_hand(self):
         assert normalize_l1(torch.tensor([1.0, -3.0, 4.0])).tolist() == [0.125, -0.375, 0.5]
