@@ -148,3 +148,17 @@ def test_isolated_nodes_have_finite_gradients_for_edge_weights():
     x = torch.randn(3, CHANNELS, dtype=torch.float64)
     model(x, torch.tensor([[0, 1], [1, 0]]), weight).sum().backward()
     assert weight.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("model", [ADGN, SWAN])
+def test_degrees_of_hubs_are_right_in_bfloat16(model):
+    # where a sum of ones ends at 256, so that the leaves would hear the hub twice as loud
+    hub, leaves = torch.zeros(1000, dtype=torch.long), torch.arange(1, 1001)
+    edges = torch.stack([torch.cat([hub, leaves]), torch.cat([leaves, hub])])
+    net, graph = model(CHANNELS, 4, 3, 1, act=None), read_graph_input(1001, edges)
+    x = torch.zeros(1001, 4)
+    x[0] = 1.0
+    expected = net.propagate(x, graph)[1:]
+    with torch.autocast("cpu", torch.bfloat16):
+        found = net.propagate(x.bfloat16(), graph)[1:].float()
+    assert (found - expected).abs().max() < 0.05 * expected.abs().max()

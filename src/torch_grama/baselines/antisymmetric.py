@@ -19,7 +19,7 @@ from torch_grama.baselines.products import apply_linear_map, propagate, weigh_wi
 from torch_grama.nn.arguments import Activation, choose, resolve_activation
 from torch_grama.nn.engine.adjacency import Adjacency, LinearMap
 from torch_grama.nn.graph_input import GraphInput
-from torch_grama.nn.linear_backbone import shared_gcn_adjacency, sum_adjacency
+from torch_grama.nn.linear_backbone import shared_gcn_adjacency, sum_adjacency, value_type
 
 AGGREGATIONS = {"sum": "sum of the mapped neighbours", "gcn": "graph convolution"}
 
@@ -88,7 +88,7 @@ class ADGN(AntisymmetricModel):
             self.convs.append(AntiSymmetricConv(self.hidden_channels, term, *step))
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        matrix = _term_matrix(self.aggregation, graph, x.dtype)
+        matrix = _term_matrix(self.aggregation, graph, value_type(x))
         for conv in self.convs:
             x = conv(x, matrix)
         return x
@@ -178,8 +178,8 @@ class SWAN(AntisymmetricModel):
         )
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        near = _term_matrix(self.aggregation, graph, x.dtype)
-        space = antisymmetric_matrix(graph, x.dtype)
+        near = _term_matrix(self.aggregation, graph, value_type(x))
+        space = antisymmetric_matrix(graph, value_type(x))
         maps = [field.maps(near, space) for field in cast(Iterable[SWANField], self.fields)]
         for number in range(self.num_layers):
             terms = maps[number % len(maps)]

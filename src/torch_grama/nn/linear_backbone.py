@@ -84,7 +84,7 @@ def _read_gcn(module: GCNConv, graph: GraphInput) -> LinearMap | None:
         return None
     loop_weight = (2.0 if module.improved else 1.0) if module.add_self_loops else None
     weight = module.lin.weight
-    adjacency = shared_gcn_adjacency(graph, _value_type(weight), loop_weight)
+    adjacency = shared_gcn_adjacency(graph, value_type(weight), loop_weight)
     return LinearMap(adjacency, weight.t(), bias=module.bias)
 
 
@@ -98,7 +98,7 @@ def _read_gcn2(module: GCN2Conv, graph: GraphInput) -> LinearMap | None:
         return None
     first, second = module.weight1, module.weight1 if module.weight2 is None else module.weight2
     loop_weight = 1.0 if module.add_self_loops else None
-    adjacency = shared_gcn_adjacency(graph, _value_type(first), loop_weight)
+    adjacency = shared_gcn_adjacency(graph, value_type(first), loop_weight)
     identity = torch.eye(module.channels, dtype=first.dtype, device=first.device)
     weight, initial = (identity.lerp(weight, module.beta) for weight in (first, second))
     source = None if graph.x_0 is None else graph.x_0 @ (module.alpha * initial)
@@ -127,15 +127,16 @@ def _read_sage(module: SAGEConv, graph: GraphInput) -> LinearMap | None:
 def _aggregation(
     aggr: str, graph: GraphInput, edge_weight: Tensor | None, weight: Tensor
 ) -> Adjacency:
-    dtype = _value_type(weight)
+    dtype = value_type(weight)
     return graph.adjacency(
         (aggr, edge_weight is None, dtype),
         lambda: _AGGREGATIONS[aggr](graph.edge_index, edge_weight, graph.num_nodes, dtype),
     )
 
 
-def _value_type(weight: Tensor) -> torch.dtype:
-    return torch.promote_types(weight.dtype, torch.float32)
+def value_type(states: Tensor) -> torch.dtype:
+    r"""Returns the type of a matrix for such states: theirs, and never below float32."""
+    return torch.promote_types(states.dtype, torch.float32)
 
 
 def gcn_adjacency(
