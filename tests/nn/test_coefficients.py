@@ -60,7 +60,6 @@ class TestSum:
     def test_all_scores_zero_give_uniform_coefficients(self):
         assert normalize_sum(torch.zeros(5)).tolist() == pytest.approx([0.2] * 5)
 
-
     def test_one_score_alone_is_one_whatever_it_is(self):
         scores = torch.linspace(-2, 2, 101).unsqueeze(1).requires_grad_()
         phi = normalize_sum(scores)
