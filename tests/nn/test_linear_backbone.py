@@ -335,3 +335,11 @@ class TestAdjacency:
     def test_values_have_the_type_asked_for(self, build):
         weight = edge_weights(PLAIN, True)
         assert build(PLAIN, weight, NODES, torch.float32).value.dtype == torch.float32
+
+    @pytest.mark.parametrize("build", [gcn_adjacency, mean_adjacency, sum_adjacency])
+    def test_half_precision_is_not_added_up(self, build):
+        # a sum of ones in bfloat16 ends at 256
+        hub = torch.stack([torch.arange(1, 1001), torch.zeros(1000, dtype=torch.long)])
+        found, expected = (build(hub, None, 1001, t) for t in (torch.bfloat16, torch.float32))
+        assert found.value.dtype == torch.float32
+        assert torch.equal(found.value, expected.value)

@@ -88,7 +88,7 @@ class ADGN(AntisymmetricModel):
             self.convs.append(AntiSymmetricConv(self.hidden_channels, term, *step))
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        matrix = _term_matrix(self.aggregation, graph, value_type(x))
+        matrix = _term_matrix(self.aggregation, graph, x.dtype)
         for conv in self.convs:
             x = conv(x, matrix)
         return x
@@ -178,8 +178,8 @@ class SWAN(AntisymmetricModel):
         )
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        near = _term_matrix(self.aggregation, graph, value_type(x))
-        space = antisymmetric_matrix(graph, value_type(x))
+        near = _term_matrix(self.aggregation, graph, x.dtype)
+        space = antisymmetric_matrix(graph, x.dtype)
         maps = [field.maps(near, space) for field in cast(Iterable[SWANField], self.fields)]
         for number in range(self.num_layers):
             terms = maps[number % len(maps)]
@@ -223,7 +223,7 @@ def symmetric_matrix(graph: GraphInput, dtype: torch.dtype) -> Adjacency:
     r"""Returns :math:`\mathbf{D}^{-1/2} \mathbf{S} \mathbf{D}^{-1/2}`, where :math:`\mathbf{S} =
     (\mathbf{A} + \mathbf{A}^{\top}) / 2` without self-loops.
     """
-    weight = weigh_without_loops(graph.edge_index, graph.edge_weight, dtype)
+    weight = weigh_without_loops(graph.edge_index, graph.edge_weight, value_type(dtype))
     source, target = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
     weight = torch.cat([weight, weight]) / 2
     degree = scatter(weight, target, dim_size=graph.num_nodes, reduce="sum")
@@ -235,7 +235,7 @@ def antisymmetric_matrix(graph: GraphInput, dtype: torch.dtype) -> Adjacency:
     r"""Returns :math:`\mathbf{P} - \mathbf{P}^{\top}`, where :math:`\mathbf{P} = \mathbf{D}^{-1}
     \mathbf{A}` without self-loops.
     """
-    weight = weigh_without_loops(graph.edge_index, graph.edge_weight, dtype)
+    weight = weigh_without_loops(graph.edge_index, graph.edge_weight, value_type(dtype))
     source, target = graph.edge_index
     degree = scatter(weight, target, dim_size=graph.num_nodes, reduce="sum")
     weight = _power(degree, -1.0)[target] * weight

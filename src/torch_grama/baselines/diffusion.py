@@ -15,9 +15,11 @@ from torch_geometric.utils import add_remaining_self_loops, softmax
 
 from torch_grama.baselines.graph_model import Card, check_heads
 from torch_grama.baselines.layer_stack import ActOptions, EncodedModel
-from torch_grama.baselines.products import gcn_edges, sum_neighbors
+from torch_grama.baselines.products import propagate
 from torch_grama.nn.arguments import check_positive, choose
+from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.graph_input import GraphInput
+from torch_grama.nn.linear_backbone import shared_gcn_adjacency
 from torch_grama.nn.neighbor_convs import convolve
 
 
@@ -62,10 +64,10 @@ class DGC(EncodedModel):
         self.step = choose("method", method, METHODS)
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
-        edges = gcn_edges(graph, x.dtype)
+        matrix = shared_gcn_adjacency(graph, x.dtype)
 
         def flow(state: Tensor) -> Tensor:
-            return sum_neighbors(state, *edges) - state
+            return propagate(matrix, state) - state
 
         for _ in range(self.num_layers):
             x = self.step(flow, x, self.step_size)
@@ -137,12 +139,17 @@ class GRAND(EncodedModel):
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
         edge_index, _ = add_remaining_self_loops(graph.edge_index, num_nodes=graph.num_nodes)
+        source, target = edge_index
         first, rate = x, self.alpha.sigmoid()
-        constant = self.attention(x, edge_index) if self.linear else None
+
+        def attend(state: Tensor) -> Adjacency:
+            return Adjacency(target, source, self.attention(state, edge_index), graph.num_nodes)
+
+        constant = attend(x) if self.linear else None
 
         def flow(state: Tensor) -> Tensor:
-            weight = self.attention(state, edge_index) if constant is None else constant
-            change = rate * (sum_neighbors(state, edge_index, weight) - state)
+            matrix = attend(state) if constant is None else constant
+            change = rate * (matrix.propagate(state) - state)
             return change if self.beta is None else change + self.beta * first
 
         for _ in range(self.num_layers):

@@ -19,7 +19,6 @@ from torch.nn import (
     ReLU,
     Sequential,
 )
-from torch_geometric.nn import SimpleConv
 from torch_geometric.nn.inits import reset
 from torch_geometric.utils import degree, scatter, softmax
 
@@ -28,9 +27,10 @@ from torch_grama.baselines.gps import reset_multihead
 from torch_grama.baselines.graph_model import POSITIONS, Card, check_heads
 from torch_grama.baselines.hop_pairs import pairs_within
 from torch_grama.baselines.layer_stack import EncodedModel, HeadOptions
-from torch_grama.baselines.products import gcn_edges
+from torch_grama.baselines.products import propagate
 from torch_grama.nn.arguments import check_positive
 from torch_grama.nn.graph_input import GraphInput
+from torch_grama.nn.linear_backbone import shared_gcn_adjacency
 from torch_grama.nn.norms import StepwiseBatchNorm
 
 
@@ -317,7 +317,6 @@ class NAGphormer(EncodedModel):
         check_positive(hops=hops)
         check_heads(self.hidden_channels, heads)
         self.hops = hops
-        self.step = SimpleConv(aggr="sum")  # type: ignore[abstract]
         self.layers = self.per_layer(
             lambda: _PreNormLayer(self.hidden_channels, heads, self.dropout, attention_dropout)
         )
@@ -326,10 +325,10 @@ class NAGphormer(EncodedModel):
         self.reset_parameters()
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
-        edge_index, weight = gcn_edges(graph, x.dtype)
+        matrix = shared_gcn_adjacency(graph, x.dtype)
         hops = [x]
         for _ in range(self.hops):
-            hops.append(self.step(hops[-1], edge_index, weight))
+            hops.append(propagate(matrix, hops[-1]))
         # [N, C] each -> [N, K + 1, F] -> [N, F]
         tokens = torch.stack([self.encoder(hop, None, 0)[0] for hop in hops], dim=1)
         return torch.cat([self._read(part) for part in tokens.split(NODES_AT_ONCE)])

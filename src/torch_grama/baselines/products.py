@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch_geometric.utils import scatter
 
 from torch_grama.nn.engine.adjacency import Adjacency, LinearMap
 from torch_grama.nn.engine.kernels import sparse_product
 from torch_grama.nn.engine.sequence import apply, handwritten_gradients_work
 from torch_grama.nn.graph_input import GraphInput
-from torch_grama.nn.linear_backbone import shared_gcn_adjacency, sum_adjacency
+from torch_grama.nn.linear_backbone import sum_adjacency
 
 
 def propagate(adjacency: Adjacency, x: Tensor) -> Tensor:
@@ -34,14 +33,6 @@ def apply_linear_map(linear: LinearMap, x: Tensor) -> Tensor:
     return out if linear.bias is None else out + linear.bias
 
 
-def gcn_edges(
-    graph: GraphInput, dtype: torch.dtype, loop_weight: float | None = 1.0
-) -> tuple[Tensor, Tensor]:
-    r"""Returns the edges of a graph convolution, self-loops among them, and their weights."""
-    made = shared_gcn_adjacency(graph, dtype, loop_weight)
-    return torch.stack([made.source, made.target]), made.value
-
-
 class _FixedProduct(torch.autograd.Function):
     """Forward with the rows, backward with the columns."""
 
@@ -54,14 +45,6 @@ class _FixedProduct(torch.autograd.Function):
     def backward(ctx: torch.autograd.function.FunctionCtx, gradient: Tensor) -> tuple[Tensor, None]:
         matrix: Adjacency = ctx.matrix  # type: ignore[attr-defined]
         return sparse_product(matrix.transposed, gradient), None
-
-
-def sum_neighbors(x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-    r"""Returns :math:`\sum_{j \to i} w_{ij} \, \mathbf{x}_j` for every node."""
-    messages = x.index_select(0, edge_index[0])
-    if edge_weight is not None:
-        messages = edge_weight.unsqueeze(-1) * messages
-    return scatter(messages, edge_index[1], dim_size=x.size(0), reduce="sum")
 
 
 def weigh_without_loops(

@@ -15,7 +15,7 @@ from torch_geometric.utils import scatter
 
 from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
 from torch_grama.baselines.layer_stack import EdgeOptions, EncodedModel, EncodedOptions
-from torch_grama.baselines.products import propagate, sum_neighbors, weigh_without_loops
+from torch_grama.baselines.products import propagate, weigh_without_loops
 from torch_grama.nn.arguments import check_number, check_positive
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.graph_input import GraphInput
@@ -107,10 +107,11 @@ class _WaveBlock(Module):
     def forward(self, x: Tensor, graph: GraphInput, weight: Tensor) -> Tensor:
         edge_index, eps = graph.edge_index, self.epsilon
         laplacian = self._normalise(self._resist(x, graph) * weight, edge_index, x.size(0))
+        matrix = Adjacency(edge_index[1], edge_index[0], laplacian, x.size(0))
         velocity = torch.zeros_like(x)
         for _ in range(self.num_steps):
             moved = self.lin(x)
-            change = moved - sum_neighbors(moved, edge_index, laplacian)
+            change = moved - matrix.propagate(moved)
             if self.damping is not None:
                 change = change + F.relu(self.damping(x)) * velocity
             if self.force is not None:

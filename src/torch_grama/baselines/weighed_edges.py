@@ -13,11 +13,10 @@ from torch_geometric.nn import FAConv, GraphConv
 
 from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions, ScoreModel
 from torch_grama.baselines.layer_stack import ActOptions, EncodedModel
-from torch_grama.baselines.products import gcn_edges
 from torch_grama.nn.arguments import Activation, check_number, check_positive, choose
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.graph_input import GraphInput
-from torch_grama.nn.linear_backbone import mean_adjacency
+from torch_grama.nn.linear_backbone import mean_adjacency, shared_gcn_adjacency
 from torch_grama.nn.neighbor_convs import convolve
 
 
@@ -58,13 +57,14 @@ class FAGCN(GraphModel):
 
     def update(self, x: Tensor, graph: GraphInput) -> Tensor:
         # normalised once for all layers
-        edges = gcn_edges(graph, x.dtype, loop_weight=None)
+        matrix = shared_gcn_adjacency(graph, x.dtype, None)
+        edge_index = torch.stack([matrix.source, matrix.target])
         x = F.dropout(x, self.dropout, self.training)
         # [N, C] -> [N, F]
         first = F.dropout(F.relu(self.lin(x)), self.dropout, self.training)
         h = first
         for conv in self.convs:
-            h = convolve(conv, h, first, *edges)
+            h = convolve(conv, h, first, edge_index, matrix.value)
         return h
 
 

@@ -84,7 +84,7 @@ def _read_gcn(module: GCNConv, graph: GraphInput) -> LinearMap | None:
         return None
     loop_weight = (2.0 if module.improved else 1.0) if module.add_self_loops else None
     weight = module.lin.weight
-    adjacency = shared_gcn_adjacency(graph, value_type(weight), loop_weight)
+    adjacency = shared_gcn_adjacency(graph, weight.dtype, loop_weight)
     return LinearMap(adjacency, weight.t(), bias=module.bias)
 
 
@@ -98,7 +98,7 @@ def _read_gcn2(module: GCN2Conv, graph: GraphInput) -> LinearMap | None:
         return None
     first, second = module.weight1, module.weight1 if module.weight2 is None else module.weight2
     loop_weight = 1.0 if module.add_self_loops else None
-    adjacency = shared_gcn_adjacency(graph, value_type(first), loop_weight)
+    adjacency = shared_gcn_adjacency(graph, first.dtype, loop_weight)
     identity = torch.eye(module.channels, dtype=first.dtype, device=first.device)
     weight, initial = (identity.lerp(weight, module.beta) for weight in (first, second))
     source = None if graph.x_0 is None else graph.x_0 @ (module.alpha * initial)
@@ -127,16 +127,18 @@ def _read_sage(module: SAGEConv, graph: GraphInput) -> LinearMap | None:
 def _aggregation(
     aggr: str, graph: GraphInput, edge_weight: Tensor | None, weight: Tensor
 ) -> Adjacency:
-    dtype = value_type(weight)
+    dtype = weight.dtype
     return graph.adjacency(
         (aggr, edge_weight is None, dtype),
         lambda: _AGGREGATIONS[aggr](graph.edge_index, edge_weight, graph.num_nodes, dtype),
     )
 
 
-def value_type(states: Tensor) -> torch.dtype:
-    r"""Returns the type of a matrix for such states: theirs, and never below float32."""
-    return torch.promote_types(states.dtype, torch.float32)
+def value_type(dtype: torch.dtype) -> torch.dtype:
+    r"""Returns the type of a matrix for states of a type: the same, and never below float32, since
+    a sum of ones in bfloat16 ends at 256.
+    """
+    return torch.promote_types(dtype, torch.float32)
 
 
 def gcn_adjacency(
@@ -153,7 +155,7 @@ def gcn_adjacency(
     appended at the end. So the number of entries is known beforehand, which a captured CUDA graph,
     a compiler and an exporter need.
     """
-    source, target = edge_index[0], edge_index[1]
+    source, target, dtype = edge_index[0], edge_index[1], value_type(dtype)
     device = edge_index.device
     nodes = torch.arange(num_nodes, device=device)
     zeros = torch.zeros(num_nodes, dtype=dtype, device=device)
@@ -192,7 +194,7 @@ def mean_adjacency(
 ) -> Adjacency:
     r"""Returns the matrix that averages over incoming edges, each message times its weight."""
     plain = sum_adjacency(edge_index, edge_weight, num_nodes, dtype)
-    count = torch.zeros(num_nodes, dtype=dtype, device=edge_index.device)
+    count = plain.value.new_zeros(num_nodes)
     count = count.index_add(0, plain.target, torch.ones_like(plain.value))
     value = plain.value / count.clamp(min=1)[plain.target]
     return Adjacency(plain.target, plain.source, value, num_nodes)
@@ -202,7 +204,7 @@ def sum_adjacency(
     edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, dtype: torch.dtype
 ) -> Adjacency:
     r"""Returns the matrix that adds up over incoming edges, each message times its weight."""
-    source, target = edge_index[0], edge_index[1]
+    source, target, dtype = edge_index[0], edge_index[1], value_type(dtype)
     if edge_weight is None:
         edge_weight = torch.ones(source.numel(), dtype=dtype, device=edge_index.device)
     return Adjacency(target, source, edge_weight.to(dtype), num_nodes)
