@@ -20,6 +20,7 @@ from baseline_checks import (
 from dense_graphs import draw_weighted_graph
 from torch import Tensor
 from torch.nn import Module, TransformerEncoderLayer
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.data import Batch
 
 from torch_grama import baselines
@@ -134,6 +135,38 @@ def test_batch_equals_single_graphs(word, edge_dim):
 @every_inductive_case
 def test_borders_of_the_domain(word, edge_dim):
     check_borders(build(word, one_readout(edge_dim), edge_dim), edge_dim)
+
+
+class SumsInBfloat16(TorchDispatchMode):
+    """Notes what adds several numbers up in one place of a result in bfloat16."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        word = function.__name__.split(".")[0].rstrip("_")
+        adds = {
+            "index_add": lambda dim, index, given: (dim, index, torch.ones(given.shape)),
+            "scatter_add": lambda dim, index, given: (dim, index, torch.ones(given.shape)),
+            "index_put": lambda index, *_: (index, torch.ones(()), True),
+        }
+        if word in adds and args[0].dtype == torch.bfloat16:
+            count = getattr(torch.zeros(args[0].shape), word)(*adds[word](*args[1:]))
+            if (count > 1).any():
+                self.found.append(word)
+        return function(*args, **(kwargs or {}))
+
+
+@every_case
+def test_no_sum_over_edges_or_nodes_is_in_bfloat16(word, edge_dim):
+    # there a sum of ones ends at 256: on a GPU, where each addition is rounded
+    readout = "node" if word in TRANSDUCTIVE else "graph"
+    model, data = randomize(build(word, readout, edge_dim)), draw_batch(edge_dim)
+    data.apply(lambda part: part.float() if part.is_floating_point() else part)
+    with SumsInBfloat16() as sums, torch.autocast("cpu", torch.bfloat16):
+        call(model, data).float().square().sum().backward()
+    assert not sums.found
 
 
 @pytest.mark.parametrize("num_nodes", [0, 1])

@@ -17,9 +17,9 @@ from torch_grama.baselines.graph_model import Card
 from torch_grama.baselines.layer_stack import EncodedModel, EncodedOptions
 from torch_grama.baselines.products import apply_linear_map, propagate, weigh_without_loops
 from torch_grama.nn.arguments import Activation, choose, resolve_activation
-from torch_grama.nn.engine.adjacency import Adjacency, LinearMap
+from torch_grama.nn.engine.adjacency import Adjacency, LinearMap, value_type
 from torch_grama.nn.graph_input import GraphInput
-from torch_grama.nn.linear_backbone import shared_gcn_adjacency, sum_adjacency, value_type
+from torch_grama.nn.linear_backbone import shared_gcn_adjacency, sum_adjacency
 
 AGGREGATIONS = {"sum": "sum of the mapped neighbours", "gcn": "graph convolution"}
 

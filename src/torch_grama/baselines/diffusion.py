@@ -17,7 +17,7 @@ from torch_grama.baselines.graph_model import Card, check_heads
 from torch_grama.baselines.layer_stack import ActOptions, EncodedModel
 from torch_grama.baselines.products import propagate
 from torch_grama.nn.arguments import check_positive, choose
-from torch_grama.nn.engine.adjacency import Adjacency
+from torch_grama.nn.engine.adjacency import Adjacency, gather
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import shared_gcn_adjacency
 from torch_grama.nn.neighbor_convs import convolve
@@ -173,7 +173,7 @@ class _EdgeAttention(Module):
         key, query = (
             lin(x).unflatten(-1, (self.heads, -1)) for lin in (self.key_lin, self.query_lin)
         )
-        score = (key[target] * query[source]).sum(dim=-1) / math.sqrt(key.size(-1))
+        score = (gather(key, target) * gather(query, source)).sum(dim=-1) / math.sqrt(key.size(-1))
         return softmax(score, target, num_nodes=x.size(0)).mean(dim=-1)
 
 

@@ -16,7 +16,7 @@ from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
 from torch_grama.baselines.hop_pairs import RingMatrices
 from torch_grama.baselines.products import propagate
 from torch_grama.nn.arguments import check_positive
-from torch_grama.nn.engine.adjacency import Adjacency
+from torch_grama.nn.engine.adjacency import Adjacency, gather
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.norms import normalize
 
@@ -72,8 +72,8 @@ class DRewGatedGCNLayer(Module):
         total, receives = self.own_lin(x).chunk(2, dim=-1)
         for lin, state, ring in zip(self.lins, delayed, rings, strict=False):
             # [N, F] -> [P, 2 F]
-            message, sends = lin(state)[ring.source].chunk(2, dim=-1)
-            gate = (receives[ring.target] + sends).sigmoid()
+            message, sends = gather(lin(state), ring.source).chunk(2, dim=-1)
+            gate = (gather(receives, ring.target) + sends).sigmoid()
             both = torch.cat([gate * message, gate], dim=-1)
             both = both.new_zeros(x.size(0), both.size(-1)).index_add(0, ring.target, both)
             gated, weight = both.chunk(2, dim=-1)

@@ -16,6 +16,7 @@ from torch_grama.baselines.branch_stack import BatchView, BranchStack, node_nois
 from torch_grama.baselines.graph_model import POSITIONS, Card, check_heads
 from torch_grama.baselines.layer_stack import EdgeOptions, HeadOptions
 from torch_grama.nn.arguments import choose
+from torch_grama.nn.engine.adjacency import value_type
 from torch_grama.nn.gps_layer import MaskedPerformer, reset_what_is_left_out
 
 
@@ -175,7 +176,8 @@ class BigBirdAttention(Module):
 
     def forward(self, x: Tensor, view: BatchView) -> Tensor:
         # N nodes, H heads, K nodes that each sees; [N, F] -> three of [N, H, d]
-        query, key, value = self.in_lin(x).unflatten(-1, (3, self.heads, -1)).unbind(1)
+        states = self.in_lin(x).unflatten(-1, (3, self.heads, -1))
+        query, key, value = states.to(value_type(states.dtype)).unbind(1)
         query = query / math.sqrt(query.size(-1))
         seen, counts = _seen_nodes(view)
         # 1. every node: [N, K, H]

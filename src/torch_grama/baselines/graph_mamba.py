@@ -18,6 +18,7 @@ from torch_grama.baselines.graph_model import Card
 from torch_grama.baselines.layer_stack import EdgeOptions
 from torch_grama.baselines.mamba_block import BidirectionalMamba, MambaBlock
 from torch_grama.nn.arguments import check_positive, choose
+from torch_grama.nn.engine.adjacency import gather
 from torch_grama.nn.graph_input import GraphInput
 
 
@@ -283,13 +284,13 @@ class _WalkScan(Module):
 
     def encode(self, x: Tensor, edge_attr: Tensor | None, tokens: WalkTokens) -> Tensor:
         """One round of message passing within each token, and the mean over it."""
-        message = self.neighbor_lin(x)[tokens.node[tokens.source]]
+        message = gather(self.neighbor_lin(x), tokens.node[tokens.source])
         if self.edge_lin is not None and edge_attr is not None:
-            message = message + self.edge_lin(edge_attr)[tokens.edge]
+            message = message + gather(self.edge_lin(edge_attr), tokens.edge)
         members = tokens.node.size(0)
         # [Q, F] -> [P, F] -> [N T, F]
         received = scatter(F.relu(message), tokens.target, dim_size=members, reduce="mean")
-        state = F.relu(self.own_lin(x)[tokens.node] + received)
+        state = F.relu(gather(self.own_lin(x), tokens.node) + received)
         total = x.size(0) * tokens.num_tokens
         pooled = scatter(state, tokens.token, dim_size=total, reduce="mean")
         return pooled.view(x.size(0), tokens.num_tokens, x.size(1))

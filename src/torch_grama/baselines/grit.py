@@ -16,6 +16,7 @@ from torch_grama.baselines.layer_stack import EdgeOptions
 from torch_grama.baselines.products import weigh_without_loops
 from torch_grama.baselines.scored_edges import SCORE_BOUND
 from torch_grama.nn.arguments import check_positive
+from torch_grama.nn.engine.adjacency import value_type
 from torch_grama.nn.engine.batch_norm import norm_marked_rows
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.norms import normalize
@@ -90,7 +91,7 @@ class GRIT(FramedModel):
 
     def propagate(self, x: Tensor, graph: GraphInput) -> Tensor:
         view = BatchView.of(graph)
-        weight = weigh_without_loops(view.edge_index, view.edge_weight, x.dtype)
+        weight = weigh_without_loops(view.edge_index, view.edge_weight, value_type(x.dtype))
         walk = self._walk(view, weight)  # [B, n, n, K]
         diagonal = walk.diagonal(dim1=1, dim2=2).transpose(1, 2)
         x = x + self.node_walk_lin(view.unpack(diagonal))

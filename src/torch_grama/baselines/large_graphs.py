@@ -29,6 +29,7 @@ from torch_grama.baselines.hop_pairs import pairs_within
 from torch_grama.baselines.layer_stack import EncodedModel, HeadOptions
 from torch_grama.baselines.products import propagate
 from torch_grama.nn.arguments import check_positive
+from torch_grama.nn.engine.adjacency import gather
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import shared_gcn_adjacency
 from torch_grama.nn.norms import StepwiseBatchNorm
@@ -146,11 +147,12 @@ class _LocalAttention(Module):
             lin(x).unflatten(-1, (self.heads, -1)) for lin in (self.query, self.key, self.value)
         )
         # one score per pair and head
-        score = (query[target] * key[source]).sum(dim=-1) / math.sqrt(query.size(-1))
+        score = (gather(query, target) * gather(key, source)).sum(dim=-1)
+        score = score / math.sqrt(query.size(-1))
         score = score + self.distance_bias(distance) - log_size.unsqueeze(-1)
         weight = softmax(score, target, num_nodes=x.size(0))
         weight = F.dropout(weight, self.dropout, self.training)
-        message = weight.unsqueeze(-1) * value[source]
+        message = weight.unsqueeze(-1) * gather(value, source)
         return scatter(message, target, dim_size=x.size(0), reduce="sum").flatten(1)
 
 

@@ -16,6 +16,7 @@ from torch_grama.baselines.graph_model import SIZES, GraphHead, GraphModel, Mode
 from torch_grama.baselines.products import apply_linear_map
 from torch_grama.nn.arguments import Activation, check_positive, choose, resolve_activation
 from torch_grama.nn.backbone import BackboneCall, order_of, reset_backbone
+from torch_grama.nn.engine.adjacency import value_type
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import find_linear_map
 from torch_grama.nn.neighbor_convs import convolve
@@ -313,7 +314,8 @@ class ConvLayer(Module):
             out, edge_state = out
         if self.added_edges is not None and edge_state is not None:
             target = graph.edge_index[1]
-            out = out + scatter(edge_state, target, dim_size=x.size(0), reduce=self.added_edges)
+            message = edge_state.to(value_type(edge_state.dtype))
+            out = out + scatter(message, target, dim_size=x.size(0), reduce=self.added_edges)
         if self.skip_lin is not None:
             out = out + self.skip_lin(x)
         if self.norm is not None:

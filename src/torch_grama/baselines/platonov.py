@@ -24,6 +24,7 @@ from torch_grama.baselines.graph_model import (
 from torch_grama.baselines.layer_stack import EdgeOptions, EncodedModel, HeadOptions
 from torch_grama.baselines.products import gather_rows, propagate, weigh_without_loops
 from torch_grama.nn.arguments import check_positive, choose
+from torch_grama.nn.engine.adjacency import gather
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import shared_gcn_adjacency
 from torch_grama.nn.neighbor_convs import convolve
@@ -312,10 +313,10 @@ class _SeparateLayer(Module):
         source, target = edge_index[0], edge_index[1]
         z = self.lin(self.norm(x))
         # [N, H] -> [E, H]
-        scores = self.target_lin(z)[target] + self.source_lin(z)[source]
+        scores = gather(self.target_lin(z), target) + gather(self.source_lin(z), source)
         weight = softmax(F.leaky_relu(scores, 0.2), target, num_nodes=len(x))
         # [E, H, d] -> [N, F]
-        message = weight.unsqueeze(-1) * z.unflatten(-1, (self.heads, -1))[source]
+        message = weight.unsqueeze(-1) * gather(z.unflatten(-1, (self.heads, -1)), source)
         read = scatter(message, target, dim_size=len(x), reduce="sum").flatten(1)
         out: Tensor = x + self.mlp(torch.cat([z, read], dim=-1))
         return out

@@ -17,7 +17,7 @@ from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions
 from torch_grama.baselines.layer_stack import EdgeOptions, EncodedModel, EncodedOptions
 from torch_grama.baselines.products import propagate, weigh_without_loops
 from torch_grama.nn.arguments import check_number, check_positive
-from torch_grama.nn.engine.adjacency import Adjacency
+from torch_grama.nn.engine.adjacency import Adjacency, gather
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import shared_gcn_adjacency
 
@@ -124,11 +124,11 @@ class _WaveBlock(Module):
     def _resist(self, x: Tensor, graph: GraphInput) -> Tensor:
         """The resistance of each edge [E]."""
         source, target = graph.edge_index
-        hidden = self.source_lin(x)[source] + self.target_lin(x)[target]
+        hidden = gather(self.source_lin(x), source) + gather(self.target_lin(x), target)
         if self.edge_lin is not None:
             hidden = hidden + self.edge_lin(graph.edge_attr)
         resistance: Tensor = self.resistance_lin(F.relu(hidden)).squeeze(-1).abs()
-        return resistance
+        return resistance.to(hidden.dtype)
 
     def _normalise(self, resistance: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
         """Divides by the roots of the sums at both ends; a sum of zero leaves nothing to pass."""

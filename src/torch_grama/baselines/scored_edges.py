@@ -16,6 +16,7 @@ from torch_grama.baselines.branch_stack import BatchView, FramedModel
 from torch_grama.baselines.graph_model import POSITIONS, Card, check_heads
 from torch_grama.baselines.layer_stack import EdgeOptions
 from torch_grama.nn.arguments import check_count, check_number
+from torch_grama.nn.engine.adjacency import gather
 from torch_grama.nn.graph_input import GraphInput
 
 # Scores are kept within these bounds before they are exponentiated.
@@ -36,10 +37,10 @@ def sum_over_edges(
     the exponentials of the products of query, key and edge.
     """
     source, target = edge_index[0], edge_index[1]
-    scores = (query[target] * key[source] * edge).sum(dim=-1, keepdim=True)
+    scores = (gather(query, target) * gather(key, source) * edge).sum(dim=-1, keepdim=True)
     weight = exponentiate(scores / math.sqrt(query.size(-1)))
     num_nodes = query.size(0)
-    total = scatter(weight * value[source], target, dim_size=num_nodes, reduce="sum")
+    total = scatter(weight * gather(value, source), target, dim_size=num_nodes, reduce="sum")
     return total, scatter(weight, target, dim_size=num_nodes, reduce="sum")
 
 

@@ -14,7 +14,7 @@ from torch_geometric.nn import FAConv, GraphConv
 from torch_grama.baselines.graph_model import Card, GraphModel, ModelOptions, ScoreModel
 from torch_grama.baselines.layer_stack import ActOptions, EncodedModel
 from torch_grama.nn.arguments import Activation, check_number, check_positive, choose
-from torch_grama.nn.engine.adjacency import Adjacency
+from torch_grama.nn.engine.adjacency import Adjacency, gather
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.linear_backbone import mean_adjacency, shared_gcn_adjacency
 from torch_grama.nn.neighbor_convs import convolve
@@ -166,15 +166,14 @@ class GatedBiKernelConv(Module):
     def forward(self, x: Tensor, mean: Adjacency) -> tuple[Tensor, Tensor]:
         # [N, F] -> [N, 2]: as the source and as the target of an edge
         sends, receives = self.gate(self.gate_lin(x)).unbind(dim=-1)
-        logit = F.leaky_relu(sends[mean.source] + receives[mean.target], 0.2)
+        logit = F.leaky_relu(gather(sends, mean.source) + gather(receives, mean.target), 0.2)
         same = logit.sigmoid()
         # one pass over the edges for both sums: [N, 2 F']
-        both = torch.cat([self.same_lin(x), self.different_lin(x)], dim=-1)[mean.source]
+        both = torch.cat([self.same_lin(x), self.different_lin(x)], dim=-1)
+        both = gather(both, mean.source)
         like, unlike = (both * mean.value.unsqueeze(-1)).chunk(2, dim=-1)
         messages = same.unsqueeze(-1) * like + (1 - same).unsqueeze(-1) * unlike
-        own = self.root_lin(x)
-        # under autocast the two differ in type
-        return own.index_add(0, mean.target, messages.to(own.dtype)), logit
+        return self.root_lin(x).to(messages.dtype).index_add(0, mean.target, messages), logit
 
 
 AGGREGATIONS = {"mean": "mean over the neighbours", "sum": "sum over the neighbours"}

@@ -14,7 +14,7 @@ from torch_geometric.nn import GCN2Conv, GCNConv, GraphConv, SAGEConv
 from torch_geometric.nn import Linear as PyGLinear
 from torch_geometric.nn.aggr import Aggregation
 
-from torch_grama.nn.engine.adjacency import Adjacency, LinearMap
+from torch_grama.nn.engine.adjacency import Adjacency, LinearMap, value_type
 from torch_grama.nn.graph_input import GraphInput
 from torch_grama.nn.neighbor_convs import RootedGCNConv
 
@@ -132,13 +132,6 @@ def _aggregation(
         (aggr, edge_weight is None, dtype),
         lambda: _AGGREGATIONS[aggr](graph.edge_index, edge_weight, graph.num_nodes, dtype),
     )
-
-
-def value_type(dtype: torch.dtype) -> torch.dtype:
-    r"""Returns the type of a matrix for states of a type: the same, and never below float32, since
-    a sum of ones in bfloat16 ends at 256.
-    """
-    return torch.promote_types(dtype, torch.float32)
 
 
 def gcn_adjacency(

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
+
+# The type of sums over edges for states of a type: the same, and never below float32, since a sum
+# of ones in bfloat16 ends at 256.
+value_type = partial(torch.promote_types, torch.float32)
+
+
+def gather(x: Tensor, index: Tensor) -> Tensor:
+    r"""Returns a row of :math:`\mathbf{x}` for each edge, in the type of sums over edges: the
+    gradient of a row is such a sum too.
+    """
+    # not x[index], whose gradient sorts the edges at every call
+    return x.to(value_type(x.dtype)).index_select(0, index)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +94,9 @@ class Adjacency:
 
     def propagate(self, x: Tensor) -> Tensor:
         r"""Returns :math:`\mathbf{A} \mathbf{x}` in what compilers and exporters know."""
-        messages = x.index_select(0, self.source) * self.value.to(x.dtype).unsqueeze(-1)
-        return torch.zeros_like(x).index_add(0, self.target, messages)
+        messages = gather(x, self.source)
+        messages = messages * self.value.to(messages.dtype).unsqueeze(-1)
+        return messages.new_zeros(x.size()).index_add(0, self.target, messages).to(x.dtype)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from torch.autograd import Function
 from torch_geometric.utils import scatter
 
 from torch_grama.nn.engine import kernels
-from torch_grama.nn.engine.adjacency import Adjacency
+from torch_grama.nn.engine.adjacency import Adjacency, gather, value_type
 from torch_grama.nn.engine.sequence import apply, handwritten_gradients_work, identity
 
 
@@ -69,11 +69,10 @@ def gated_sum(
     if fast is None:
         channels = nodes.size(-1) // 4
         own, to_target, from_source = nodes.split([channels, channels, 2 * channels], dim=-1)
-        # by index_select: the gradient of x[source] would sort the edges at every call
-        message, gate_source = from_source.index_select(0, edge_index[0]).chunk(2, dim=-1)
-        logits = projected + to_target.index_select(0, edge_index[1]) + gate_source
+        message, gate_source = gather(from_source, edge_index[0]).chunk(2, dim=-1)
+        logits = projected + gather(to_target, edge_index[1]) + gate_source
         total = _gate(logits, message, edge_index[1], nodes.size(0), normalizes, epsilon)
-        return own + total, logits
+        return (own + total).to(nodes.dtype), logits.to(projected.dtype)
     order = order_edges(edge_index, nodes.size(0)) if order is None else order
     out: Tensor
     logits_: Tensor
@@ -100,7 +99,7 @@ def neighbor_sum(
 def _gate(
     logits: Tensor, message: Tensor, target: Tensor, size: int, normalizes: bool, epsilon: float
 ) -> Tensor:
-    gate = logits.sigmoid()
+    gate = logits.to(message.dtype).sigmoid()
     # [E, F] -> [N, F]
     total = scatter(gate * message, target, dim_size=size, reduce="sum")
     if normalizes:
@@ -111,10 +110,11 @@ def _gate(
 def _add_neighbors(
     sent: Tensor, projected: Tensor | None, source: Tensor, target: Tensor
 ) -> Tensor:
-    message = sent.index_select(0, source)
+    message = gather(sent, source)
     if projected is not None:
         message = message + projected
-    return scatter(F.relu(message), target, dim_size=sent.size(0), reduce="sum")
+    total = scatter(F.relu(message), target, dim_size=sent.size(0), reduce="sum")
+    return total.to(sent.dtype)
 
 
 class _GatedSum(Function):
@@ -159,7 +159,7 @@ class _GatedSum(Function):
         gradient = torch.zeros_like(messages) if gradient is None else gradient.contiguous()
         if torch.is_grad_enabled() or messages_gradient is not None:
             with torch.enable_grad():
-                message = messages.index_select(0, order.source)
+                message = gather(messages, order.source)
                 size = messages.size(0)
                 total = _gate(logits, message, order.target, size, *ctx.settings)
                 of_logits, of_messages = torch.autograd.grad(
@@ -170,10 +170,11 @@ class _GatedSum(Function):
             if messages_gradient is not None:
                 of_messages = of_messages + messages_gradient
             to_target, to_source = (
-                scatter(of_logits, end, dim_size=size, reduce="sum")
+                scatter(of_logits.to(value_type(of_logits.dtype)), end, dim_size=size)
                 for end in (order.target, order.source)
             )
             of_nodes = torch.cat([gradient, to_target, of_messages, to_source], dim=-1)
+            of_nodes = of_nodes.to(messages.dtype)
         else:
             if logits_gradient is not None:
                 logits_gradient = logits_gradient.contiguous()
