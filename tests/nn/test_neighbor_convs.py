@@ -206,6 +206,18 @@ class TestAggregation:
             results.append([out, *torch.autograd.grad((out * weight).sum(), inputs)])
         torch.testing.assert_close(*results)
 
+    def test_extremes_are_differentiated_twice_and_under_transforms(self):
+        aggregation = build_aggregation("multi", 2).double()
+
+        def run(messages):
+            return aggregation(messages, TARGET, dim_size=3).pow(2)
+
+        messages = MESSAGES.clone().requires_grad_()
+        assert torch.autograd.gradgradcheck(run, messages)
+        plain = torch.autograd.functional.jacobian(run, messages)
+        torch.testing.assert_close(torch.func.jacrev(run)(messages), plain)
+        torch.testing.assert_close(torch.func.jacfwd(run)(messages), plain)
+
     def test_multi_needs_the_node_of_each_message(self):
         with pytest.raises(ValueError, match="Expected 'index'"):
             build_aggregation("multi", 2).double()(MESSAGES, ptr=torch.tensor([0, 1, 3]))

@@ -17,6 +17,7 @@ from torch_geometric.utils import scatter
 from torch_grama.nn.arguments import check_positive, choose
 from torch_grama.nn.engine.adjacency import Adjacency
 from torch_grama.nn.engine.edge_messages import neighbor_sum
+from torch_grama.nn.engine.sequence import apply, handwritten_gradients_work
 from torch_grama.nn.norms import StepwiseBatchNorm
 
 
@@ -319,24 +320,40 @@ class NeighborSummaries(Aggregation):
         if index is None or dim_size is None:
             raise ValueError("Expected 'index', the node of each message")
 
-        def add_up(values: Tensor) -> Tensor:
-            size = list(values.shape)
-            size[dim] = dim_size
-            return values.new_zeros(size).index_add_(dim, index, values)
-
-        def extreme(word: str) -> Tensor:
-            # the mean of all messages that reach it: messages that are equal share its gradient
-            with torch.no_grad():
-                best = scatter(x, index, dim, dim_size, word).index_select(dim, index)
-                reached = (x == best).to(x.dtype)
-                number = add_up(reached).clamp(min=1)
-            return add_up(x * reached) / number
-
-        total = add_up(x)
-        degree = add_up(torch.ones_like(x[..., :1])).clamp(min=1)
-        summaries = torch.cat([total, total / degree, extreme("max"), extreme("min")], dim=-1)
-        out: Tensor = self.lin(summaries)
+        total = _add_up(x, index, dim, dim_size)
+        degree = _add_up(torch.ones_like(x[..., :1]), index, dim, dim_size).clamp(min=1)
+        if handwritten_gradients_work():
+            extremes = [apply(_Extreme, x, index, dim, dim_size, word) for word in ("max", "min")]
+        else:
+            extremes = [scatter(x, index, dim, dim_size, word) for word in ("max", "min")]
+        out: Tensor = self.lin(torch.cat([total, total / degree, *extremes], dim=-1))
         return out
+
+
+def _add_up(x: Tensor, index: Tensor, dim: int, num_nodes: int) -> Tensor:
+    size = list(x.shape)
+    size[dim] = num_nodes
+    return x.new_zeros(size).index_add_(dim, index, x)
+
+
+class _Extreme(torch.autograd.Function):
+    """The largest or smallest message of each node; messages that are equal share its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, index: Tensor, dim: int, num_nodes: int, word: str) -> Tensor:
+        best = scatter(x, index, dim, num_nodes, word)
+        ctx.save_for_backward(x, index, best)
+        ctx.dim = dim
+        return best
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, index, best = ctx.saved_tensors
+        reached = (x == best.index_select(ctx.dim, index)).to(x.dtype)
+        number = _add_up(reached, index, ctx.dim, best.size(ctx.dim)).clamp(min=1)
+        # plain operations: differentiable again
+        share = (gradient / number).index_select(ctx.dim, index)
+        return share * reached, *(None,) * 4
 
 
 AGGREGATIONS: dict[str, Callable[[int], Aggregation]] = {
