@@ -184,12 +184,6 @@ class TestNaive:
         assert torch.allclose(module().phi[0].double(), coefficients_with_poles(4, 0.9, "sum"))
         assert module().theta.tolist() == [[1.0, 0.0, 0.0]]
 
-    @pytest.mark.parametrize("constraint", CONSTRAINTS)
-    def test_a_flat_start_is_equal_for_all_elements(self, constraint):
-        phi, theta = NaiveCoefficients(4, 2, constraint, "flat")()
-        assert torch.allclose(phi, torch.full((1, 4), 0.25))
-        assert torch.allclose(theta, torch.full((1, 2), 0.5))
-
     def test_reset(self):
         module = NaiveCoefficients(3, 2)
         module.weight.data.fill_(7)
@@ -253,7 +247,7 @@ class TestSelective:
 
     # those of softmax are never zero, and leave no poles to place
     @pytest.mark.parametrize("constraint", ["sum", "l1", "none"])
-    @pytest.mark.parametrize("poles", [None, 0.8, 0.95, "flat"])
+    @pytest.mark.parametrize("poles", [None, 0.8, 0.95])
     def test_starts_as_naive_ones_do_for_every_graph(self, constraint, poles):
         module = SelectiveCoefficients(16, 4, 3, constraint=constraint, poles=poles)
         expected = NaiveCoefficients(4, 3, constraint, poles)()

@@ -59,7 +59,7 @@ def build_grama(
     ar_order: int | None = _COEFFICIENTS.ar_order,
     ma_order: int | None = _COEFFICIENTS.ma_order,
     constraint: Literal["sum", "l1", "softmax", "none"] = _COEFFICIENTS.constraint,
-    poles: float | Literal["flat"] | None = _COEFFICIENTS.poles,
+    poles: float | None = _COEFFICIENTS.poles,
     coefficient_update: Literal["block", "step"] = _COEFFICIENTS.update,
     act: str = _MODEL["act"],
     norm: Literal["batch_norm", "layer_norm"] | None = _MODEL["norm"],
@@ -91,8 +91,7 @@ def build_grama(
         ar_order: Order of the autoregressive part (the length of the sequence).
         ma_order: Order of the moving average (the length of the sequence).
         constraint: How coefficients are normalised; l1 always satisfies the stability theorem.
-        poles: Radius of the poles at the start; flat: coefficients start equal, for real sequences,
-            whose older elements are data too; null: one on the newest element, zero elsewhere.
+        poles: Radius of the poles at the start.
         coefficient_update: Whether coefficients are computed once per block or at every step.
         act: Activation, such as gelu, relu or elu.
         norm: Norm between blocks.

@@ -67,10 +67,9 @@ class Coefficients:
             up to one, as in the paper), ``"l1"`` (their absolute values do, which always satisfies
             the stability theorem), ``"softmax"`` (positive, and add up to one) or ``"none"``.
             (default: :obj:`"sum"`)
-        poles (float or str, optional): Radius of the poles at initialisation; see
-            :func:`coefficients_with_poles`. ``"flat"`` starts with equal coefficients, for a real
-            sequence, whose older elements are data too. A block of ``gain="wave"`` sets its own.
-            (default: :obj:`None`, one on the newest element)
+        poles (float, optional): Radius of the poles at initialisation; see
+            :func:`coefficients_with_poles`. A block of ``gain="wave"`` sets its own.
+            (default: :obj:`None`)
         update (str, optional): ``"block"``: once, so that the block is linear given its
             coefficients; ``"step"``: again at every recurrence, from the last :math:`L` elements.
             (default: :obj:`"block"`)
@@ -85,7 +84,7 @@ class Coefficients:
     ma_order: int | None = None
     channels: int = 16
     constraint: str = "sum"
-    poles: float | Literal["flat", "wave"] | None = None
+    poles: float | Literal["wave"] | None = None
     update: str = "block"
 
     def __post_init__(self) -> None:
@@ -135,9 +134,8 @@ class NaiveCoefficients(Module):
         ar_order (int): Number :math:`p` of autoregressive coefficients.
         ma_order (int): Number :math:`q` of moving-average coefficients.
         constraint (str, optional): That of :class:`Coefficients`. (default: :obj:`"sum"`)
-        poles (float or str, optional): If set, the autoregressive ones start with the poles of
-            :func:`coefficients_with_poles` instead, or with ``"flat"`` all are equal.
-            (default: :obj:`None`)
+        poles (float, optional): If set, the autoregressive ones start with the poles of
+            :func:`coefficients_with_poles` instead. (default: :obj:`None`)
         learned (bool, optional): If :obj:`False`, they never change. (default: :obj:`True`)
 
     Shapes:
@@ -155,7 +153,7 @@ class NaiveCoefficients(Module):
         ar_order: int,
         ma_order: int,
         constraint: str = "sum",
-        poles: float | Literal["flat", "wave"] | None = None,
+        poles: float | Literal["wave"] | None = None,
         learned: bool = True,
     ) -> None:
         super().__init__()
@@ -224,9 +222,8 @@ class SelectiveCoefficients(Module):
         ma_order (int): Number :math:`q` of moving-average coefficients.
         width (int, optional): Width :math:`D` of queries and keys. (default: :obj:`16`)
         constraint (str, optional): That of :class:`Coefficients`. (default: :obj:`"sum"`)
-        poles (float or str, optional): If set, the bias of the autoregressive ones starts with the
-            poles of :func:`coefficients_with_poles`, or with ``"flat"`` all are equal.
-            (default: :obj:`None`)
+        poles (float, optional): If set, the bias of the autoregressive ones starts with the poles
+            of :func:`coefficients_with_poles`. (default: :obj:`None`)
 
     Shapes:
         - **input:** means of states and residuals :math:`(B, L, F)`; without residuals, these are
@@ -243,7 +240,7 @@ class SelectiveCoefficients(Module):
         ma_order: int,
         width: int = 16,
         constraint: str = "sum",
-        poles: float | Literal["flat", "wave"] | None = None,
+        poles: float | Literal["wave"] | None = None,
     ) -> None:
         super().__init__()
         check_positive(channels=channels, ar_order=ar_order, ma_order=ma_order, width=width)
@@ -529,11 +526,9 @@ def _no_freedom(radius: float, constraint: str, reason: str) -> ValueError:
 
 
 def _initial(
-    ar_order: int, ma_order: int, poles: float | Literal["flat", "wave"] | None, constraint: str
+    ar_order: int, ma_order: int, poles: float | Literal["wave"] | None, constraint: str
 ) -> tuple[Tensor, Tensor]:
     """What both sets of coefficients start as."""
-    if poles == "flat":
-        return torch.full((ar_order,), 1 / ar_order), torch.full((ma_order,), 1 / ma_order)
     theta = _one_hot(ma_order)
     if poles is None:
         return _one_hot(ar_order), theta
