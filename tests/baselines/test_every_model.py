@@ -146,13 +146,12 @@ class SumsInBfloat16(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         word = function.__name__.split(".")[0].rstrip("_")
-        adds = {
-            "index_add": lambda dim, index, given: (dim, index, torch.ones(given.shape)),
-            "scatter_add": lambda dim, index, given: (dim, index, torch.ones(given.shape)),
-            "index_put": lambda index, *_: (index, torch.ones(()), True),
-        }
-        if word in adds and args[0].dtype == torch.bfloat16:
-            count = getattr(torch.zeros(args[0].shape), word)(*adds[word](*args[1:]))
+        if word in {"index_add", "scatter_add", "index_put"} and args[0].dtype == torch.bfloat16:
+            if word == "index_put":
+                ones = args[1], torch.ones(()), True
+            else:
+                ones = *args[1:3], torch.ones(args[3].shape)
+            count = getattr(torch.zeros(args[0].shape), word)(*ones)
             if (count > 1).any():
                 self.found.append(word)
         return function(*args, **(kwargs or {}))

@@ -322,10 +322,15 @@ class NeighborSummaries(Aggregation):
 
         total = _add_up(x, index, dim, dim_size)
         degree = _add_up(torch.ones_like(x[..., :1]), index, dim, dim_size).clamp(min=1)
-        if handwritten_gradients_work():
-            extremes = [apply(_Extreme, x, index, dim, dim_size, word) for word in ("max", "min")]
-        else:
-            extremes = [scatter(x, index, dim, dim_size, word) for word in ("max", "min")]
+        extremes = []
+        for word in ("max", "min"):
+            if handwritten_gradients_work():
+                extremes.append(apply(_Extreme, x, index, dim, dim_size, word))
+            else:
+                with torch.no_grad():
+                    best = scatter(x, index, dim, dim_size, word)
+                    reached, number = _find_equals(x, index, dim, best)
+                extremes.append(_add_up(x * reached, index, dim, dim_size) / number)
         out: Tensor = self.lin(torch.cat([total, total / degree, *extremes], dim=-1))
         return out
 
@@ -334,6 +339,12 @@ def _add_up(x: Tensor, index: Tensor, dim: int, num_nodes: int) -> Tensor:
     size = list(x.shape)
     size[dim] = num_nodes
     return x.new_zeros(size).index_add_(dim, index, x)
+
+
+def _find_equals(x: Tensor, index: Tensor, dim: int, best: Tensor) -> tuple[Tensor, Tensor]:
+    """Which messages are the extreme of their node, and how many of a node are."""
+    reached = (x == best.index_select(dim, index)).to(x.dtype)
+    return reached, _add_up(reached, index, dim, best.size(dim)).clamp(min=1)
 
 
 class _Extreme(torch.autograd.Function):
@@ -349,8 +360,7 @@ class _Extreme(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, index, best = ctx.saved_tensors
-        reached = (x == best.index_select(ctx.dim, index)).to(x.dtype)
-        number = _add_up(reached, index, ctx.dim, best.size(ctx.dim)).clamp(min=1)
+        reached, number = _find_equals(x, index, ctx.dim, best)
         # plain operations: differentiable again
         share = (gradient / number).index_select(ctx.dim, index)
         return share * reached, *(None,) * 4
