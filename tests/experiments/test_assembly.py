@@ -99,9 +99,18 @@ def test_a_model_of_one_graph_is_told_its_size():
 def test_the_length_of_the_series_is_that_of_the_data():
     assert assemble("a3t-gcn", SERIES).model.attention.numel() == 4
     assert assemble("grama-gcn", SERIES).model.seq_len == 4
-    for word in ("a3t-gcn", "grama-gcn"):
-        with pytest.raises(ConfigError, match=r"'model.seq_len' to be 4, .* \(got 3\)"):
-            assemble(word, SERIES, seq_len=3)
+    with pytest.raises(ConfigError, match=r"'model.seq_len' to be 4, .* \(got 3\)"):
+        assemble("a3t-gcn", SERIES, seq_len=3)
+
+
+def test_grama_makes_a_sequence_of_another_length_from_all_elements():
+    data, x = ring_with_chords(9), torch.randn(9, 4, 5)
+    stage = assemble("grama-gcn", SERIES, seq_len=3).eval()
+    assert (stage.model.seq_len, stage.model.in_channels) == (3, 20)
+    weight = torch.rand(data.edge_index.size(1)) + 0.5
+    out = stage(x, data.edge_index, weight)
+    expected = stage.model(x.flatten(1), data.edge_index, edge_weight=weight)
+    assert torch.equal(out, expected)
 
 
 def test_dropout_of_the_input_is_that_of_the_stage():

@@ -82,7 +82,8 @@ def build_grama(
         num_layers: Depth: number of blocks times recurrences, the hops that information travels.
         backbone: The graph network inside the recurrence.
         backbone_options: Options of the backbone, such as {pre_norm: true} of gps.
-        seq_len: Length of the sequence.
+        seq_len: Length of the sequence. Data with a sequence of another length: its elements are
+            laid side by side, and a sequence of this length is made of them.
         num_blocks: Number of blocks.
         num_recurrences: Recurrences of a block (as many as the sequence is long).
         coefficients: Selective: by attention, for each graph; naive: free parameters; fixed: as

@@ -328,7 +328,7 @@ class NeighborSummaries(Aggregation):
                 extremes.append(apply(_Extreme, x, index, dim, dim_size, word))
             else:
                 with torch.no_grad():
-                    best = scatter(x, index, dim, dim_size, word)
+                    best = scatter(x.detach(), index, dim, dim_size, word)
                     reached, number = _find_equals(x, index, dim, best)
                 extremes.append(_add_up(x * reached, index, dim, dim_size) / number)
         out: Tensor = self.lin(torch.cat([total, total / degree, *extremes], dim=-1))
@@ -352,7 +352,8 @@ class _Extreme(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, index: Tensor, dim: int, num_nodes: int, word: str) -> Tensor:
-        best = scatter(x, index, dim, num_nodes, word)
+        # told that it needs no gradient, since PyG advises another package where it does
+        best = scatter(x.detach(), index, dim, num_nodes, word)
         ctx.save_for_backward(x, index, best)
         ctx.dim = dim
         return best
