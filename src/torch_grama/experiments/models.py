@@ -186,25 +186,25 @@ def assemble_model(
             "Expected node features (the data set has none); add degrees with "
             "`--data.local_degrees true`"
         )
-    # a sequence goes to a model that reads one; to others its elements are laid side by side, and to
-    # one that can make a sequence of another length from them
     if facts.seq_len == 0 and reads_series_alone(config.name):
         raise ConfigError(
             f"Expected a series on every node for the model '{config.name}' (the data set has "
             f"none); choose another name from `grama models`"
         )
-    given = options.get("seq_len")
-    relaid = given not in (None, facts.seq_len)
-    flatten = facts.seq_len > 0 and (
-        not entry.takes_sequence or (relaid and not reads_series_alone(config.name))
+    # a sequence goes to a model that reads one; for others, and where GRAMA is to make a sequence
+    # of another length, its elements are laid side by side
+    asked = options.get("seq_len")
+    same = asked in (None, facts.seq_len)
+    flatten = facts.seq_len > 0 and not (
+        entry.takes_sequence and (same or reads_series_alone(config.name))
     )
     if flatten:
         in_channels *= facts.seq_len
     elif facts.seq_len > 0 and "seq_len" in known:
-        if relaid:
+        if not same:
             raise ConfigError(
                 f"Expected 'model.seq_len' to be {facts.seq_len}, the length of the data's "
-                f"sequences (got {given}); leave it out"
+                f"sequences (got {asked}); leave it out"
             )
         options["seq_len"] = facts.seq_len
     pe_encoder = None
