@@ -1,6 +1,7 @@
 import json
 import statistics
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import yaml
@@ -15,12 +16,21 @@ from torch_grama.reproduce.pairs import (
     PairedRow,
     check_request,
     choose_best,
+    complete_point,
     draw_settings,
     match_rows,
     plan_search,
     suite_of,
 )
-from torch_grama.reproduce.suite import SuiteData, SuiteError, Tuning, read_suite
+from torch_grama.reproduce.reproduction import resolve_row
+from torch_grama.reproduce.suite import (
+    SuiteData,
+    SuiteError,
+    Tuning,
+    find_configs,
+    find_suite,
+    read_suite,
+)
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_folder import RunError, RunFolder
 
@@ -125,6 +135,39 @@ def test_a_row_with_a_configuration_of_its_own_is_run_with_that_alone(configs, t
     assert plan_search(row) == []
     chosen = yaml.safe_load(choose_best(row).read_text())
     assert (chosen["optimizer.lr"], chosen["model.hidden_channels"]) == (0.5, 7)
+
+
+def test_settings_that_a_model_does_not_have_cost_it_no_try(configs, tmp_path, capsys):
+    content = yaml.safe_load((configs / "two" / "suite.yaml").read_text())
+    content["data"][0]["tune"]["draws"] = 4
+    (configs / "two" / "suite.yaml").write_text(yaml.safe_dump(content))
+    rows = match_rows(read_suite(configs / "two"), "smoke", tmp_path)
+    different = {row.row: {json.dumps(point) for point in row.candidates} for row in rows}
+    assert not any("model.norm" in point for point in different["gps-gcn"])
+    assert {row: len(points) for row, points in different.items()} == dict.fromkeys(different, 4)
+    # where a space ends, fewer are tried, which is said
+    command = ["reproduce", "two", "--configs", str(configs), "--runs", str(tmp_path), "--plan"]
+    assert main(command) == 0
+    assert "settings are tried" not in capsys.readouterr().err
+    content["data"][0]["tune"]["draws"] = 5
+    (configs / "two" / "suite.yaml").write_text(yaml.safe_dump(content))
+    assert main(command) == 0
+    assert "gps-gcn: 4 settings are tried, not 5; there are no more" in capsys.readouterr().err
+
+
+def test_both_sides_of_each_pair_of_the_package_are_tried_with_as_many_settings():
+    suite = find_suite("pairs", find_configs(None))
+    for column in suite.data:
+        for pair in column.pairs:
+            counts = []
+            for side, row in enumerate(pair):
+                settings = {**resolve_row(suite, column, row, {}), **column.sides[side]}
+                stated = suite.rows.get(f"{column.label}/{row}", {})
+                complete = partial(complete_point, settings, stated)
+                points = draw_settings(column.tuning, side, row, complete)
+                counts.append(len(points))
+            # one where a published recipe is taken as it is
+            assert counts in ([column.tuning.draws] * 2, [1, 1]), (column.label, pair)
 
 
 def test_what_the_file_states_for_a_cell_is_not_drawn(configs, tmp_path):

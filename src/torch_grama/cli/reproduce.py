@@ -185,6 +185,11 @@ def run_pairs(
 
     chosen = (suite, arguments.budget, arguments.runs, arguments.models, arguments.data)
     rows = match_rows(*chosen, absent, folds, known)
+    for row in rows:
+        asked = row.column.tuning.draws if row.column.tuning else 1
+        if 1 < len(row.candidates) < asked and not arguments.quiet:
+            tried = f"{len(row.candidates)} settings are tried, not {asked}"
+            say(f"{row.column.label} {row.row}: {tried}; there are no more in its space")
     searches = [run for row in rows for run in plan_search(row)]
     status = _run_missing(f"{suite.title}, tuning", searches, arguments) if searches else 0
     if status > 1:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import random
 import statistics
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -146,31 +146,47 @@ def check_request(folder: Path, request: Mapping[str, object], values: str) -> N
             )
 
 
-def draw_settings(tuning: Tuning, side: int, row: str = "") -> list[dict[str, object]]:
+def draw_settings(
+    tuning: Tuning,
+    side: int,
+    row: str = "",
+    complete: Callable[[Mapping[str, object]], dict[str, object]] = dict,
+) -> list[dict[str, object]]:
     r"""Draws the settings that a side of a pair (0 the backbone, 1 GRAMA) is tried with, always the
-    same ones: what both sides have is equal on both, but for what a row draws by itself.
+    same ones: what both sides have is equal on both, but for what a row draws by itself. No two of
+    them are the same run once they are made complete.
     """
     shared, own = random.Random(0), random.Random(1 + side)
     blank: list[Mapping[str, object]] = [{}] * tuning.draws
     points = _draw_new(blank, tuning.space, shared) if tuning.space else blank
-    return _draw_new(points, {**tuning.sides[side], **tuning.rows.get(row, {})}, own)
+    return _draw_new(points, {**tuning.sides[side], **tuning.rows.get(row, {})}, own, complete)
 
 
 def _draw_new(
     points: Sequence[Mapping[str, object]],
     space: Mapping[str, Sequence[object]],
     rng: random.Random,
+    complete: Callable[[Mapping[str, object]], dict[str, object]] = dict,
 ) -> list[dict[str, object]]:
-    """Adds a drawn value of each setting to each point; a point that is there already is drawn
-    again, and left out if there seem to be no others."""
+    """Adds a drawn value of each setting to each point; what is there already is drawn again, at
+    last from another point, and left out if there seem to be no others."""
     drawn: list[dict[str, object]] = []
     for point in points:
-        for _ in range(100):
-            settings = {**point, **{name: rng.choice(values) for name, values in space.items()}}
+        for attempt in range(200):
+            base = point if attempt < 100 else rng.choice(points)
+            values = {name: rng.choice(choices) for name, choices in space.items()}
+            settings = complete({**base, **values})
             if settings not in drawn:
                 drawn.append(settings)
                 break
     return drawn
+
+
+def complete_point(
+    settings: Mapping[str, object], cell: Mapping[str, object], point: Mapping[str, object]
+) -> dict[str, object]:
+    r"""Adds to a drawn point what its row has; what the file states for a cell is not drawn."""
+    return keep_known({**settings, **point, **cell})
 
 
 def keep_known(settings: Mapping[str, object]) -> dict[str, object]:
@@ -255,20 +271,18 @@ def match_rows(
             place = root / suite.name / budget / column.label / row
             side = int(any(row == grama for _, grama in column.pairs))
             settings = resolve_row(suite, column, row, limits.changes)
+            candidates: list[dict[str, object]] = []
             if config_of(suite, column, row).is_file():
-                points = []
-            else:
-                settings |= column.sides[side]
-                points = draw_settings(column.tuning, side, row) if column.tuning else [{}]
-            # what the file states for a cell is not drawn
-            cell = suite.rows.get(f"{column.label}/{row}", {})
-            candidates = [] if points else [keep_known(settings)]
-            for point in [] if (place / BEST).is_file() else points:
-                tried = keep_known({**settings, **point, **cell})
-                facts = facts or DataFacts.of(_load(tried))
-                size = column.sizes.get(row, column.parameters)
-                tried[WIDTH] = match_width(tried, size, facts)
-                candidates.append(tried)
+                candidates = [keep_known(settings)]
+            elif not (place / BEST).is_file():
+                cell = suite.rows.get(f"{column.label}/{row}", {})
+                complete = partial(complete_point, {**settings, **column.sides[side]}, cell)
+                tuning = column.tuning or Tuning(1, 1, {}, ({}, {}))
+                candidates = draw_settings(tuning, side, row, complete)
+                for tried in candidates:
+                    facts = facts or DataFacts.of(_load(tried))
+                    size = column.sizes.get(row, column.parameters)
+                    tried[WIDTH] = match_width(tried, size, facts)
             repeats = repeats_of(suite, range(limits.runs), (num_folds or {}).get(column.label))
             rows.append(PairedRow(column, row, place, candidates, repeats))
     return rows
