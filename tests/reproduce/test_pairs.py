@@ -7,10 +7,11 @@ import pytest
 import yaml
 
 from torch_grama.cli import main
+from torch_grama.experiments.data_facts import DataFacts
 from torch_grama.experiments.run import run_experiment
 from torch_grama.experiments.settings import make_config
 from torch_grama.report.held_results import scale_of
-from torch_grama.reproduce import reproduction
+from torch_grama.reproduce import pairs, reproduction
 from torch_grama.reproduce.pairs import (
     MOST_APART,
     PairedRow,
@@ -349,6 +350,27 @@ def test_pairs_of_one_data_set_leave_alone_what_is_set():
     assert {"gps-gcn"} & {row for pair in suite_of(settings)[0].data[0].pairs for row in pair}
     with pytest.raises(ValueError, match="gcn"):
         suite_of(settings, ["gcm"])
+
+
+def test_pairs_on_one_data_set_take_nothing_from_kept_rows_of_its_name(
+    configs, rows, tmp_path, monkeypatch
+):
+    folder = (configs / "two").rename(configs / "pairs")
+    stated = {"transfer-ring-3/grama-gcn": {"trainer.max_epochs": 7}}
+    (folder / "suite.yaml").write_text(yaml.safe_dump({**SUITE, "rows": stated}))
+    (folder / "transfer-ring-3-gcn.yaml").write_text(yaml.safe_dump(rows[0].candidates[0]))
+    monkeypatch.setattr(pairs, "find_configs", lambda _: configs)
+    settings = {"data.name": "transfer-ring-3", "trainer.max_epochs": 5}
+    suite = suite_of(settings, ["gcn"], parameters=2000, draws=2, repeats=1).suite
+    for row in match_rows(suite, pairs.OWN, tmp_path):
+        assert [point["trainer.max_epochs"] for point in row.candidates] == [5, 5], row.row
+
+
+def test_pairs_on_series_try_them_as_a_sequence_and_as_features(monkeypatch):
+    settings, of = {"data.name": "transfer-ring-3"}, DataFacts.of
+    assert suite_of(settings, ["gcn"])[0].data[0].tuning.sides[1]["model.seq_len"] == (2, 4)
+    monkeypatch.setattr(DataFacts, "of", lambda data: replace(of(data), seq_len=4))
+    assert suite_of(settings, ["gcn"])[0].data[0].tuning.sides[1]["model.seq_len"] == (None, 1)
 
 
 def test_the_command_on_one_data_set(tmp_path, capsys):

@@ -92,8 +92,12 @@ def suite_of(
         pairs = [
             ("gps-gine", grama) if alone == "gps-gcn" else (alone, grama) for alone, grama in pairs
         ]
-    # what is set is not drawn; in forecasts the series is the sequence
-    shapes = {"model.num_blocks": (1, 2)} | ({} if facts.seq_len else {"model.seq_len": (2, 4)})
+    # what is set is not drawn; a series is the sequence, or all of it are features
+    lengths = (None, 1) if facts.seq_len else (2, 4)
+    shapes: dict[str, tuple[object, ...]] = {
+        "model.num_blocks": (1, 2),
+        "model.seq_len": lengths,
+    }
     spaces: list[dict[str, tuple[object, ...]]] = [
         {name: choices for name, choices in space.items() if name not in settings}
         for space in (
@@ -112,8 +116,12 @@ def suite_of(
         parameters=parameters,
         tuning=Tuning(draws, 1, spaces[0], (spaces[1], spaces[2])),
     )
+    kept = find_suite("pairs", find_configs(None))
     suite = replace(
-        find_suite("pairs", find_configs(None)),
+        kept,
+        # nothing of a kept row, which may have the name of this data
+        folder=kept.folder / OWN,
+        rows={name: settings for name, settings in kept.rows.items() if "/" not in name},
         title=f"GRAMA around a backbone, and the backbone alone, on {column.label}",
         data=(column,),
         budgets={OWN: Budget(repeats)},
