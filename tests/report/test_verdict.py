@@ -76,6 +76,15 @@ def test_overfitting_is_told_from_the_losses(tmp_path, losses, start):
     assert last.startswith(start) if start else "overfitting" not in last.lower()
 
 
+def test_a_best_epoch_that_was_the_last_to_be_validated_is_at_the_end(tmp_path):
+    end = {"first_epoch": 1, "best_epoch": 6, "stop_reason": "max_epochs"}
+    assert "would hardly help" in " ".join(verdict(tmp_path / "run", epochs=8, **end))
+    config = tmp_path / "run" / "config.yaml"
+    config.write_text(config.read_text().replace("trainer:", "trainer:\n  check_val_every: 3"))
+    lines = judge_run(read_run_files(tmp_path / "run"))
+    assert "Still improving at the end: epoch 6 of 8 was the best" in " ".join(lines)
+
+
 def test_an_unfinished_run_has_no_verdict(tmp_path):
     assert judge_run(read_run_files(write_run(tmp_path / "run", finished=False))) == []
 

@@ -115,7 +115,9 @@ def _end(run: RunFiles, scale: MetricScale) -> list[str]:
             f"Stopped early after epoch {epochs:.0f}: the learning rate had reached its minimum; "
             f"the best epoch was {best:.0f}."
         ]
-    if best > _LATE * epochs:
+    # with a validation every few epochs, the last one may come before the last epoch
+    between = run.settings.get("trainer.check_val_every", "")
+    if best > min(_LATE * epochs, epochs - (int(between) if between.isdecimal() else 1)):
         return [
             f"Still improving at the end: epoch {best:.0f} of {epochs:.0f} was the best; more "
             f"epochs may help (trainer.max_epochs)."

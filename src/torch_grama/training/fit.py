@@ -54,6 +54,7 @@ from torch_grama.training.process_state import (
     QuietDDPStrategy,
     SignalWatch,
     TrainingInterruptedError,
+    flush_subnormals,
     keep_random_state,
     quiet_lightning,
 )
@@ -376,7 +377,7 @@ def _train(
     task.last_good_checkpoint = files.describe_last
     checks = InputChecks(task.model)
     try:
-        with quiet_lightning(), SignalWatch(forward=several) as watch:
+        with quiet_lightning(), flush_subnormals(), SignalWatch(forward=several) as watch:
             if not several:
                 ending.watch = watch
             trainer = pl.Trainer(
