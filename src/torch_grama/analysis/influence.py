@@ -14,6 +14,7 @@ from torch_grama.analysis.hops import UNREACHABLE, hop_distance
 from torch_grama.analysis.inputs import Graphs, ModelInput, check_batch, check_count, read_input
 from torch_grama.analysis.node_jacobian import JacobianDraw, NodeJacobian, Norm
 from torch_grama.analysis.records import Row, plain_number, plain_row
+from torch_grama.nn.subnormals import flush_subnormals
 
 # Up to this many backward passes the Jacobian is taken as a whole.
 _EXACT_PASSES = 512
@@ -42,6 +43,7 @@ class Influence:
     seed: int  #: seed of the sampling
 
 
+@flush_subnormals()
 def influence_by_distance(
     model: Module,
     data: Graphs,

@@ -16,6 +16,7 @@ import torch
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
 from torch_grama.nn.padding import PaddingError
+from torch_grama.nn.subnormals import flush_subnormals
 from torch_grama.runs.run_folder import RunError, RunFolder
 from torch_grama.runs.words import clip, format_bytes
 from torch_grama.training.captured_step import (
@@ -54,7 +55,6 @@ from torch_grama.training.process_state import (
     QuietDDPStrategy,
     SignalWatch,
     TrainingInterruptedError,
-    flush_subnormals,
     keep_random_state,
     quiet_lightning,
 )

@@ -1,5 +1,4 @@
-"""What a run changes in its process and puts back: signals, chatter of Lightning, randomness, how
-a CPU rounds the smallest numbers."""
+"""What a run changes in its process and puts back: signals, chatter of Lightning, randomness."""
 
 from __future__ import annotations
 
@@ -173,18 +172,3 @@ def keep_random_state() -> Iterator[None]:
         yield
     finally:
         restore_random_state(before)
-
-
-@contextmanager
-def flush_subnormals() -> Iterator[None]:
-    r"""Numbers below 1e-38 are zero inside. CPUs are up to a hundred times slower with them, and a
-    deep model has gradients of that size, an optimiser squares of small ones. It holds for this
-    thread and those that torch starts meanwhile.
-    """
-    smallest = torch.tensor(torch.finfo(torch.float32).tiny)
-    before = (smallest / 2).item() == 0
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(before)
