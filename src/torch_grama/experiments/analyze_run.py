@@ -23,6 +23,7 @@ from torch_grama.datasets.audit import known_influence
 from torch_grama.datasets.storage import Report
 from torch_grama.experiments.finished_run import LoadedRun, load_own_data, load_run
 from torch_grama.experiments.run import build_task
+from torch_grama.nn.subnormals import flush_subnormals
 from torch_grama.runs.run_files import name_model
 from torch_grama.runs.run_folder import ANALYSIS, RunError
 from torch_grama.training import GraphTask, predict
@@ -45,6 +46,7 @@ _MAX_PREDICTED = 2000
 _BATCH = 64
 
 
+@flush_subnormals()  # before torch starts its threads
 @keep_random_state()
 def analyze_run(
     folder: str | Path,

@@ -31,6 +31,7 @@ from torch_grama.experiments.data_facts import DataFacts, load_data
 from torch_grama.experiments.models import assemble_model, count_parameters, measure_scales
 from torch_grama.experiments.settings import ENVIRONMENT, check_settings, flatten, read_sections
 from torch_grama.experiments.trivial_references import trivial_references
+from torch_grama.nn.subnormals import flush_subnormals
 from torch_grama.runs.atomic_file import write_atomically
 from torch_grama.runs.result import Result
 from torch_grama.runs.run_files import name_model
@@ -80,6 +81,7 @@ class RunInterrupted(Exception):
         return type(self), (self.folder, self.exit_code), {"args": self.args}
 
 
+@flush_subnormals()  # before torch starts its threads
 @keep_random_state()
 def run_experiment(
     config: RunConfig,
