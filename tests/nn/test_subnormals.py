@@ -5,11 +5,7 @@ import torch
 from torch.nn import Linear
 
 from torch_grama.analysis import ModelInput, influence_by_distance
-from torch_grama.nn.subnormals import flush_subnormals
-
-
-def are_zero():
-    return (torch.tensor(torch.finfo(torch.float32).tiny) / 2).item() == 0
+from torch_grama.nn.subnormals import are_flushed, flush_subnormals
 
 
 @pytest.mark.parametrize("is_asked_for", [False, True])
@@ -18,9 +14,9 @@ def test_they_are_zero_inside_and_as_before_after_it(is_asked_for):
     try:
         with flush_subnormals():
             with flush_subnormals():
-                assert are_zero()
-            assert are_zero()
-        assert are_zero() is is_asked_for
+                assert are_flushed()
+            assert are_flushed()
+        assert are_flushed() is is_asked_for
     finally:
         torch.set_flush_denormal(False)
 
@@ -34,9 +30,9 @@ def test_they_are_zero_while_influence_is_measured():
             self.lin = Linear(2, 1)
 
         def forward(self, x, edge_index, *args, **options):
-            seen.append(are_zero())
+            seen.append(are_flushed())
             return self.lin(x)
 
     influence_by_distance(Model(), ModelInput(torch.ones(3, 2), torch.tensor([[0, 1], [1, 2]])))
     assert set(seen) == {True}
-    assert not are_zero()
+    assert not are_flushed()

@@ -27,6 +27,7 @@ from training_cases import train as run
 
 import torch_grama
 from torch_grama import GRAMA, Coefficients
+from torch_grama.nn.subnormals import are_flushed
 from torch_grama.training import (
     CheckpointError,
     GraphDataModule,
@@ -219,12 +220,9 @@ def test_a_caller_who_is_only_warned_stays_so(tmp_path):
 
 
 def test_the_smallest_numbers_are_zero_in_the_run_alone(tmp_path):
-    def are_zero():
-        return (torch.tensor(torch.finfo(torch.float32).tiny) / 2).item() == 0
-
     seen = []
-    run(tmp_path, report=Listener(lambda _: seen.append(are_zero())), max_epochs=1)
-    assert (seen, are_zero()) == ([True], False)
+    run(tmp_path, report=Listener(lambda _: seen.append(are_flushed())), max_epochs=1)
+    assert (seen, are_flushed()) == ([True], False)
 
 
 def test_lazy_parameters_get_their_size_first(tmp_path):
