@@ -35,6 +35,13 @@ def test_one_graph(one_graph):
     assert "train" not in _measured(replace(one_graph, folds=[]))
 
 
+def test_a_fold_is_printed_by_its_sizes(one_graph):
+    parts = [torch.arange(30), torch.tensor([30]), torch.tensor([], dtype=torch.long)]
+    assert repr(Fold(*parts)) == "Fold(train=30, val=1, test=0)"
+    shown = "folds=[Fold(train=1, val=1, test=1), Fold(train=1, val=2, test=0)]"
+    assert shown in repr(one_graph)
+
+
 def test_nodes_without_label_are_no_class_of_their_own():
     edges = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
     graph = Data(x=torch.ones(5, 2), edge_index=edges, y=torch.tensor([0, 0, 1, -1, -1]))

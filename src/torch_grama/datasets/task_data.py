@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import torch
+from torch import Tensor
+
 if TYPE_CHECKING:
-    from torch import Tensor
     from torch_geometric.data import Data
 
 Level = Literal["node", "graph"]
@@ -34,6 +36,10 @@ class Fold:
     def parts(self) -> tuple[Tensor, Tensor, Tensor]:
         r"""Train, validation and test."""
         return self.train, self.val, self.test
+
+    def __repr__(self) -> str:
+        sizes = [int(part.sum()) if part.dtype == torch.bool else len(part) for part in self.parts]
+        return "Fold(train={}, val={}, test={})".format(*sizes)
 
 
 @dataclass(frozen=True)
