@@ -124,7 +124,7 @@ def _named(data: GraphTaskData, numbers: Sequence[str]) -> str:
 def _splits_line(folds: Sequence[Fold]) -> str:
     if not folds:
         return "none"
-    sizes = [tuple(part_size(part) for part in fold.parts) for fold in folds]
+    sizes = [fold.sizes for fold in folds]
     first = " / ".join(f"{size:,}" for size in sizes[0])
     names = "train / validation / test"
     if len(folds) == 1:
@@ -276,15 +276,11 @@ def compare(task: GraphTaskData, published: Published | None = None) -> list[Com
         _whole("outputs", task.num_outputs),
         _whole("splits", len(task.folds), published.num_folds),
     ]
-    for part, stated in zip(PARTS, published.split or (None, None, None), strict=True):
-        sizes = [part_size(getattr(fold, part)) for fold in task.folds[:1]]
-        rows.append(_whole(part, sizes[0] if sizes else None, stated))
+    unknown = (None, None, None)
+    sizes = task.folds[0].sizes if task.folds else unknown
+    for part, size, stated in zip(PARTS, sizes, published.split or unknown, strict=True):
+        rows.append(_whole(part, size, stated))
     return [row for row in rows if row.measured or row.published]
-
-
-def part_size(part: Tensor) -> int:
-    r"""How many items a part of a fold has: a mask over nodes, or the numbers of graphs."""
-    return int(part.sum()) if part.dtype == torch.bool else part.numel()
 
 
 def _count_pairs(task: GraphTaskData) -> int | None:

@@ -35,11 +35,15 @@ class Fold:
         r"""Train, validation and test."""
         return self.train, self.val, self.test
 
-    def __repr__(self) -> str:
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        r"""How many nodes or graphs each part has."""
         # a mask is known by its type's name: this file does without torch, so that help is fast
         masked = str(self.train.dtype) == "torch.bool"
-        sizes = [int(part.sum()) if masked else len(part) for part in self.parts]
-        return "Fold(train={}, val={}, test={})".format(*sizes)
+        return tuple(int(part.sum()) if masked else part.numel() for part in self.parts)
+
+    def __repr__(self) -> str:
+        return "Fold(train={}, val={}, test={})".format(*self.sizes)
 
 
 @dataclass(frozen=True)
